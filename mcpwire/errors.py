@@ -1,0 +1,482 @@
+"""The exceptions that mcpwire raises on purpose, and whose fault each one is.
+
+::
+
+    MCPError
+    ├── TransportError                the bytes did not get through
+    │   ├── ConnectError              no connection came about
+    │   ├── ConnectionClosed          gone while in use
+    │   ├── SessionExpired            the server forgot the session
+    │   └── HTTPError                 non-2xx without a JSON-RPC body
+    ├── ProtocolError                 abstract
+    │   ├── LocalProtocolError        you asked for something illegal now
+    │   └── RemoteProtocolError       the peer broke the rules
+    │       ├── InvalidMessage        one message is malformed
+    │       └── MessageTooLarge       one message is over its limit
+    ├── RPCError                      the peer answered with an error
+    │   └── ParseError, InvalidRequest, MethodNotFound, InvalidParams,
+    │       InternalError, ResourceNotFound, HeaderMismatch,
+    │       MissingCapability, UnsupportedVersion, UrlElicitationRequired
+    ├── RequestTimeout(TimeoutError)  no answer before the deadline
+    ├── CallCancelled                 somebody else cancelled the call
+    ├── NegotiationError              no common revision
+    ├── AuthError                     authorization failed
+    ├── GroupError                    a group of servers refused
+    └── ToolError                     a tool reported failure
+
+Local failures never wear a JSON-RPC code (2026-07-28 basic/index, "Error Codes":
+local errors must not be mistakable for the peer's), and each class carries what it
+knows as attributes, so no caller has to read a message to decide.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = [
+    "AuthError",
+    "CallCancelled",
+    "ConnectError",
+    "ConnectionClosed",
+    "GroupError",
+    "HTTPError",
+    "HeaderMismatch",
+    "InternalError",
+    "InvalidMessage",
+    "InvalidParams",
+    "InvalidRequest",
+    "LocalProtocolError",
+    "MCPError",
+    "MessageTooLarge",
+    "MethodNotFound",
+    "MissingCapability",
+    "NegotiationError",
+    "ParseError",
+    "ProtocolError",
+    "RPCError",
+    "RemoteProtocolError",
+    "RequestTimeout",
+    "ResourceNotFound",
+    "SessionExpired",
+    "ToolError",
+    "TransportError",
+    "UnsupportedVersion",
+    "UrlElicitationRequired",
+    "rpc_error",
+]
+
+RAW_EXCERPT_BYTES: Final = 200
+"""How much of an offending message an error keeps."""
+
+
+class MCPError(Exception):
+    """Everything mcpwire raises on purpose."""
+
+    # Most classes take keywords only, and Exception's own way of pickling and copying
+    # would pass the finished text by position.
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Support pickling and copying with every attribute."""
+        return _rebuild, (type(self), self.args, self.__dict__.copy())
+
+
+def _rebuild(
+    cls: type[MCPError], args: tuple[Any, ...], attributes: dict[str, Any]
+) -> MCPError:
+    error = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
+
+
+class TransportError(MCPError):
+    """The bytes did not get through.
+
+    Attributes:
+        target: What the connection was to, as one readable line without secrets.
+    """
+
+    def __init__(self, message: str, *, target: str | None = None) -> None:
+        super().__init__(message)
+        self.target = target
+
+
+def _with_stderr(message: str, stderr_tail: str) -> str:
+    last = stderr_tail.strip().rsplit("\n", 1)[-1].strip()
+    return f"{message}; last line of stderr: {last!r}" if last else message
+
+
+class ConnectError(TransportError):
+    """No connection came about: spawn, early exit, DNS, TLS, refused.
+
+    Attributes:
+        errno: The operating system's error number, where there is one.
+        exit_code: How the child ended (negative: by that signal), where it did.
+        stderr_tail: The end of what the child wrote to stderr.
+        noise: The first lines on stdout that were no protocol messages.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        target: str | None = None,
+        errno: int | None = None,
+        exit_code: int | None = None,
+        stderr_tail: str = "",
+        noise: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message, target=target)
+        self.errno = errno
+        self.exit_code = exit_code
+        self.stderr_tail = stderr_tail
+        self.noise = tuple(noise)
+
+    def __str__(self) -> str:
+        """Tell the message, the first line of noise and the last line of stderr."""
+        text = str(self.args[0])
+        if self.noise:
+            text += (
+                f"; {len(self.noise)} line(s) on stdout were no protocol messages, "
+                f"first: {self.noise[0]!r}"
+            )
+        return _with_stderr(text, self.stderr_tail)
+
+
+class ConnectionClosed(TransportError):
+    """The connection ended while it was in use.
+
+    Attributes:
+        exit_code: How the child ended (negative: by that signal), where it did.
+        stderr_tail: The end of what the child wrote to stderr.
+        sent: Whether the peer may have seen the request: ``True`` means the call
+            could have run, ``False`` that it provably did not.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        target: str | None = None,
+        exit_code: int | None = None,
+        stderr_tail: str = "",
+        sent: bool = True,
+    ) -> None:
+        super().__init__(message, target=target)
+        self.exit_code = exit_code
+        self.stderr_tail = stderr_tail
+        self.sent = sent
+
+    def __str__(self) -> str:
+        """Tell the message and the last line of stderr."""
+        return _with_stderr(str(self.args[0]), self.stderr_tail)
+
+
+class SessionExpired(TransportError):
+    """The server answered 404 on a live session and it was not recovered."""
+
+
+class HTTPError(TransportError):
+    """A non-2xx answer without a JSON-RPC body.
+
+    Attributes:
+        status: The HTTP status code.
+        headers: The answer's headers, names in lower case.
+        body: The first bytes of the body.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        target: str | None = None,
+    ) -> None:
+        super().__init__(message, target=target)
+        self.status = status
+        self.headers = dict(headers or {})
+        self.body = body
+
+
+class ProtocolError(MCPError):
+    """A rule of the protocol was broken; raised only as one of its subclasses."""
+
+    def __init__(self, message: str) -> None:
+        if type(self) is ProtocolError:
+            raise TypeError("ProtocolError is abstract: say whose fault it is")
+        super().__init__(message)
+
+
+class LocalProtocolError(ProtocolError):
+    """You asked for something that is illegal now; nothing was sent."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer broke the rules.
+
+    Attributes:
+        hint: What the peer probably did wrong, in one sentence, or ``None``.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        """Tell the message and the hint."""
+        text = str(self.args[0])
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class InvalidMessage(RemoteProtocolError):
+    """One message of the peer is malformed.
+
+    Attributes:
+        path: Where, such as ``CallToolResult.content[0].text``.
+        expected: What the rules ask for there, such as ``str``.
+        got: What stood there instead.
+        raw: The first 200 bytes of the message, where they are known.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        expected: str,
+        got: str,
+        raw: bytes = b"",
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(f"{path}: expected {expected}, got {got}", hint=hint)
+        self.path = path
+        self.expected = expected
+        self.got = got
+        self.raw = bytes(raw[:RAW_EXCERPT_BYTES])
+
+
+class MessageTooLarge(RemoteProtocolError):
+    """One message of the peer is over its limit.
+
+    Attributes:
+        limit: The limit, in bytes.
+    """
+
+    def __init__(self, message: str, *, limit: int) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
+class RPCError(MCPError):
+    """The peer answered a request with a JSON-RPC error.
+
+    Raised by a handler of ours, it is the answer that the peer gets.
+
+    Attributes:
+        code: The JSON-RPC error code.
+        message: The peer's one sentence.
+        data: The peer's further data, or ``None``.
+        method: The request that was answered, where it is known.
+    """
+
+    default_code: ClassVar[int] = 0
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int | None = None,
+        data: Any = None,
+        method: str | None = None,
+    ) -> None:
+        if code is None:
+            code = self.default_code
+            if not code:
+                raise TypeError("RPCError needs a code")
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+        self.method = method
+
+    def __str__(self) -> str:
+        """Tell method, message and code."""
+        where = f"{self.method}: " if self.method else ""
+        return f"{where}{self.message or 'no message'} (JSON-RPC error {self.code})"
+
+
+class ParseError(RPCError):
+    """-32700: the peer could not parse what it received."""
+
+    default_code = -32700
+
+
+class InvalidRequest(RPCError):
+    """-32600: the message is no valid request."""
+
+    default_code = -32600
+
+
+class MethodNotFound(RPCError):
+    """-32601: the method is unknown, or gated by a capability not advertised."""
+
+    default_code = -32601
+
+
+class InvalidParams(RPCError):
+    """-32602: the parameters are wrong (unknown tool, bad cursor, ...)."""
+
+    default_code = -32602
+
+
+class InternalError(RPCError):
+    """-32603: the peer failed."""
+
+    default_code = -32603
+
+
+class ResourceNotFound(RPCError):
+    """-32002: no such resource (revisions up to 2025-11-25)."""
+
+    default_code = -32002
+
+
+class HeaderMismatch(RPCError):
+    """-32020: an HTTP header and the body disagree (2026-07-28)."""
+
+    default_code = -32020
+
+
+class MissingCapability(RPCError):
+    """-32021: the request needs a client capability not declared (2026-07-28)."""
+
+    default_code = -32021
+
+
+class UnsupportedVersion(RPCError):
+    """-32022: the protocol version is not supported (2026-07-28)."""
+
+    default_code = -32022
+
+
+class UrlElicitationRequired(RPCError):
+    """-32042: the user must visit URLs first (2025-11-25 only)."""
+
+    default_code = -32042
+
+
+_BY_CODE: Final[dict[int, type[RPCError]]] = {
+    cls.default_code: cls
+    for cls in (
+        ParseError,
+        InvalidRequest,
+        MethodNotFound,
+        InvalidParams,
+        InternalError,
+        ResourceNotFound,
+        HeaderMismatch,
+        MissingCapability,
+        UnsupportedVersion,
+        UrlElicitationRequired,
+    )
+}
+
+
+def rpc_error(
+    code: int, message: str, *, data: Any = None, method: str | None = None
+) -> RPCError:
+    """Build the error class that the code stands for, else a plain `RPCError`."""
+    cls = _BY_CODE.get(code, RPCError)
+    return cls(message, code=code, data=data, method=method)
+
+
+class RequestTimeout(MCPError, TimeoutError):
+    """No answer came before the deadline; the peer was told to stop.
+
+    Attributes:
+        method: The request that was not answered.
+        timeout: The limit that ran out, in seconds.
+        elapsed: How long the call had been running, in seconds.
+        detail: What else is known (noise on stdout, stderr), or ``None``.
+    """
+
+    # TimeoutError is an OSError, whose constructor reads its positional arguments as
+    # errno and text: everything travels by keyword and the text is made by __str__.
+    def __init__(
+        self,
+        *,
+        method: str,
+        timeout: float,
+        elapsed: float,
+        detail: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.method = method
+        self.timeout = timeout
+        self.elapsed = elapsed
+        self.detail = detail
+
+    def __str__(self) -> str:
+        """Tell the request, the limit and the time it took."""
+        text = (
+            f"{self.method}: no answer within {self.timeout:g} s "
+            f"(after {self.elapsed:.3g} s)"
+        )
+        return f"{text}; {self.detail}" if self.detail else text
+
+
+class CallCancelled(MCPError):
+    """The call was cancelled through its handle; task cancellation stays Python's.
+
+    Attributes:
+        method: The request that was cancelled.
+        reason: Why, as given to the handle, or ``None``.
+    """
+
+    def __init__(self, method: str, *, reason: str | None = None) -> None:
+        super().__init__(f"{method}: cancelled" + (f": {reason}" if reason else ""))
+        self.method = method
+        self.reason = reason
+
+
+class NegotiationError(MCPError):
+    """No common protocol revision was found.
+
+    Attributes:
+        negotiation: The ordered record of probes, answers and the verdict.
+        supported: The revisions the peer named, where it named any.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        negotiation: Any = None,
+        supported: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message)
+        self.negotiation = negotiation
+        self.supported = tuple(supported)
+
+
+class AuthError(MCPError):
+    """Authorization failed."""
+
+
+class GroupError(MCPError):
+    """A group of servers refused a request."""
+
+
+class ToolError(MCPError):
+    """A tool reported failure; raised by server handlers to say so.
+
+    Attributes:
+        result: The whole `CallToolResult`, where a client raised this.
+    """
+
+    def __init__(self, message: str, *, result: Any = None) -> None:
+        super().__init__(message)
+        self.result = result

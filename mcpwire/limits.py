@@ -1,0 +1,120 @@
+"""How much a peer may cost us (`Limits`) and how hard we try again (`Recovery`).
+
+Everything that a peer sends is counted while it is read, against these numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import attrs
+
+__all__ = ["DEFAULT_LIMITS", "DEFAULT_RECOVERY", "Limits", "Recovery", "check_timeout"]
+
+_KIB: Final = 1024
+_MIB: Final = 1024 * 1024
+
+
+def check_timeout(value: object, name: str = "timeout") -> float | None:
+    """Return a timeout in seconds, or ``None`` for no limit.
+
+    Raises:
+        ValueError: It is zero, negative, NaN or no number. (``inf`` means no limit.)
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{name} must be a number of seconds or None, got {value!r}")
+    if math.isnan(value) or value <= 0:
+        raise ValueError(f"{name} must be above zero, got {value!r}")
+    return None if math.isinf(value) else float(value)
+
+
+def _positive(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    kind = int if attribute.type in {int, "int"} else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kind):
+        raise ValueError(f"{attribute.name} must be a number, got {value!r}")
+    if math.isnan(value) or value <= 0:
+        raise ValueError(f"{attribute.name} must be above zero, got {value!r}")
+
+
+def _size(default: int) -> int:
+    field: int = attrs.field(default=default, validator=_positive)
+    return field
+
+
+def _seconds(default: float) -> float:
+    field: float = attrs.field(default=default, validator=_positive)
+    return field
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """Bounds on what one connection may use. Sizes in bytes, times in seconds."""
+
+    message: int = _size(64 * _MIB)
+    """One message: a line on stdio, an HTTP body, an SSE event; after decompression."""
+
+    head: int = _size(64 * _KIB)
+    """The head of an HTTP answer."""
+
+    stderr_tail: int = _size(64 * _KIB)
+    """How much of a child's stderr is kept for error messages."""
+
+    oauth_document: int = _size(_MIB)
+    """One metadata or token document."""
+
+    oauth_timeout: float = _seconds(10.0)
+    """One OAuth request."""
+
+    unwritten: int = _size(64 * _MIB)
+    """Bytes waiting for the peer to read; a call beyond them is refused."""
+
+    pages: int = _size(1_000)
+    """Pages of one list."""
+
+    notifications: int = _size(1_024)
+    """Notifications queued for one slow consumer."""
+
+    inbound: int = _size(16)
+    """The peer's requests and notifications being handled at once."""
+
+    input_rounds: int = _size(10)
+    """Input-required rounds of one call (2026-07-28 basic/patterns/mrtr)."""
+
+    noise_lines: int = _size(16)
+    """Lines on stdout that were no messages and are kept for error messages."""
+
+    close_grace: float = _seconds(2.0)
+    """How long a child may take to exit after its stdin was closed."""
+
+    terminate_grace: float = _seconds(2.0)
+    """How long a child may take to exit after SIGTERM, before SIGKILL."""
+
+
+@attrs.frozen(kw_only=True)
+class Recovery:
+    """What is tried again without asking; side effects happen at most once."""
+
+    reinitialize: bool = True
+    """Open one new session when the server has forgotten ours (HTTP 404)."""
+
+    restart: bool = True
+    """Start a dead child again for the next call."""
+
+    resume: bool = True
+    """Resume a broken response stream where its revision allows it."""
+
+    backoff_initial: float = _seconds(0.5)
+    """The first delay between attempts, in seconds, before jitter."""
+
+    backoff_max: float = _seconds(30.0)
+    """The longest delay between attempts, in seconds."""
+
+    attempts: int = _size(5)
+    """Attempts before the last error is raised."""
+
+
+DEFAULT_LIMITS: Final = Limits()
+DEFAULT_RECOVERY: Final = Recovery()

@@ -1,0 +1,73 @@
+"""The protocol's revisions as one ordered registry.
+
+Code asks a `Revision` for what it can do; nobody compares version strings.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+import attrs
+
+__all__ = [
+    "LATEST",
+    "LATEST_SESSION",
+    "REVISIONS",
+    "Era",
+    "Revision",
+    "find_revision",
+    "revisions_of",
+]
+
+
+class Era(Enum):
+    """How a connection keeps its state (2026-07-28 basic/versioning, Terminology)."""
+
+    SESSION = "session"
+    """Legacy revisions: `initialize` opens a session that fixes everything."""
+
+    STATELESS = "stateless"
+    """Modern revisions: each request carries version and capabilities itself."""
+
+
+@attrs.frozen(order=True)
+class Revision:
+    """One revision of the protocol; ordered by age."""
+
+    name: str
+    """The date that names it on the wire."""
+
+    era: Era = attrs.field(order=False)
+
+    receives_batches: bool = attrs.field(default=False, kw_only=True, order=False)
+    """Whether JSON-RPC batches must be received (2025-03-26 only)."""
+
+    def __str__(self) -> str:
+        """Return the name on the wire."""
+        return self.name
+
+
+REVISIONS: Final[tuple[Revision, ...]] = (
+    Revision("2024-11-05", Era.SESSION),
+    Revision("2025-03-26", Era.SESSION, receives_batches=True),
+    Revision("2025-06-18", Era.SESSION),
+    Revision("2025-11-25", Era.SESSION),
+    Revision("2026-07-28", Era.STATELESS),
+)
+"""All revisions, oldest first."""
+
+LATEST: Final = REVISIONS[-1]
+LATEST_SESSION: Final = next(r for r in reversed(REVISIONS) if r.era is Era.SESSION)
+
+_BY_NAME: Final = {revision.name: revision for revision in REVISIONS}
+
+
+def find_revision(name: object) -> Revision | None:
+    """Return the revision with that name on the wire, or ``None``."""
+    return _BY_NAME.get(name) if type(name) is str else None
+
+
+def revisions_of(era: Era) -> tuple[Revision, ...]:
+    """Return the revisions of an era, newest first."""
+    return tuple(r for r in reversed(REVISIONS) if r.era is era)
