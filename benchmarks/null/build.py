@@ -1,0 +1,96 @@
+"""Compile a null server of this folder and print the path of the program.
+
+    python benchmarks/null/build.py [stdio_null]
+
+The compiler is `$CC`, else `cc`, `gcc` or `clang` of the machine, else PyPI's `ziglang`
+(`pip install ziglang`), which carries one. The program lands in `.build/null/` and is
+made again when its source, this file or the compiler changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+HERE: Final = Path(__file__).resolve().parent
+BUILD_FOLDER: Final = HERE.parent.parent / ".build" / "null"
+FLAGS: Final = ("-O2", "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra")
+
+
+class NoCompiler(Exception):
+    """No C compiler was found; the message says what to do."""
+
+
+def find_compiler() -> list[str]:
+    """Return the command that starts a C compiler.
+
+    Raises:
+        NoCompiler: There is none.
+    """
+    if chosen := os.environ.get("CC"):
+        command = shlex.split(chosen)
+        if shutil.which(command[0]):
+            return command
+        raise NoCompiler(f"$CC names {chosen!r}, which is no program on this machine")
+    for name in ("cc", "gcc", "clang"):
+        if path := shutil.which(name):
+            return [path]
+    if importlib.util.find_spec("ziglang"):
+        return [sys.executable, "-m", "ziglang", "cc"]
+    raise NoCompiler(
+        "the null servers are written in C and no compiler was found: install gcc or "
+        "clang, set $CC, or run `pip install ziglang` in this environment"
+    )
+
+
+def compiler_version() -> str:
+    """Return the first line with which the compiler introduces itself."""
+    command = [*find_compiler(), "--version"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True)
+    return told.stdout.partition("\n")[0].strip()
+
+
+def build(name: str = "stdio_null") -> Path:
+    """Return the compiled null server, compiling it where that is needed.
+
+    Raises:
+        NoCompiler: There is no compiler.
+        CalledProcessError: The compiler refused the source.
+    """
+    source = HERE / f"{name}.c"
+    compiler = find_compiler()
+    parts = (source.read_bytes(), " ".join((*compiler, *FLAGS)).encode())
+    digest = hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
+    program = BUILD_FOLDER / f"{name}-{digest}"
+    if program.exists():
+        return program
+    BUILD_FOLDER.mkdir(parents=True, exist_ok=True)
+    # Compiled beside and renamed, so that two builds at once cannot meet half a file.
+    unfinished = BUILD_FOLDER / f".{name}-{os.getpid()}"
+    command = [*compiler, *FLAGS, "-o", str(unfinished), str(source)]
+    subprocess.run(command, check=True)
+    unfinished.replace(program)
+    return program
+
+
+def main() -> int:
+    try:
+        print(build(*sys.argv[1:2]))
+    except NoCompiler as error:
+        print(f"build.py: {error}", file=sys.stderr)
+        return 1
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"build.py: could not compile: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

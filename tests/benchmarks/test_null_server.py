@@ -1,0 +1,242 @@
+"""The C null server of the stdio benchmarks answers exactly, however bytes arrive."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BUILD = Path(__file__).parents[2] / "benchmarks" / "null" / "build.py"
+HELLO = b'"result":{"content":[{"type":"text","text":"hello"}]}}\n'
+NOT_FOUND = b'"error":{"code":-32601,"message":"Method not found"}}\n'
+SERVER_INFO = b'{"name":"null","version":"1"}'
+STAMP = b'"_meta":{"io.modelcontextprotocol/serverInfo":' + SERVER_INFO + b"}"
+TOOLS = (
+    b'"tools":[{"name":"echo","description":"Return a fixed text","inputSchema":'
+    b'{"type":"object","properties":{"text":{"type":"string"}}}}]'
+)
+
+
+@pytest.fixture(scope="module")
+def null_server():
+    built = subprocess.run(
+        [sys.executable, BUILD], capture_output=True, text=True, check=False
+    )
+    if built.returncode:
+        message = built.stderr.strip()
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    assert built.stderr == "", "the compiler warned"
+    return built.stdout.strip()
+
+
+@pytest.fixture
+def ask(null_server):
+    """Return a function that sends everything, closes stdin, and returns the answer."""
+
+    def send(sent, *options):
+        done = subprocess.run(
+            [null_server, *options],
+            input=sent,
+            capture_output=True,
+            timeout=20,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        return done.stdout
+
+    return send
+
+
+def answer(request_id, rest):
+    return b'{"jsonrpc":"2.0","id":' + request_id + b"," + rest
+
+
+@pytest.mark.parametrize(
+    ("method", "rest"),
+    [
+        (b"tools/call", HELLO),
+        (b"tools/list", b'"result":{' + TOOLS + b"}}\n"),
+        (b"ping", b'"result":{}}\n'),
+        (
+            b"initialize",
+            b'"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},'
+            b'"serverInfo":' + SERVER_INFO + b"}}\n",
+        ),
+        (b"server/discover", NOT_FOUND),
+        (b"tools/cal", NOT_FOUND),
+        (b"", NOT_FOUND),
+    ],
+)
+def test_legacy_mode_answers_each_method_byte_for_byte(ask, method, rest):
+    request = b'{"jsonrpc":"2.0","id":1,"method":"' + method + b'"}\n'
+    assert ask(request) == ask(request, "--legacy") == answer(b"1", rest)
+
+
+@pytest.mark.parametrize(
+    ("method", "rest"),
+    [
+        (
+            b"tools/call",
+            b'"result":{"resultType":"complete",'
+            b'"content":[{"type":"text","text":"hello"}],' + STAMP + b"}}\n",
+        ),
+        (
+            b"tools/list",
+            b'"result":{"resultType":"complete","ttlMs":0,"cacheScope":"public",'
+            + TOOLS
+            + b","
+            + STAMP
+            + b"}}\n",
+        ),
+        (
+            b"server/discover",
+            b'"result":{"resultType":"complete","supportedVersions":["2026-07-28"],'
+            b'"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"public",'
+            + STAMP
+            + b"}}\n",
+        ),
+        (b"unknown", NOT_FOUND),
+    ],
+)
+def test_modern_mode_answers_each_method_byte_for_byte(ask, method, rest):
+    request = b'{"jsonrpc":"2.0","id":1,"method":"' + method + b'"}\n'
+    assert ask(request, "--modern") == answer(b"1", rest)
+
+
+@pytest.mark.parametrize(
+    "request_id",
+    [
+        b"0",
+        b"-3",
+        b"9007199254740993",
+        b'"7"',
+        b'""',
+        b'"a\\"b\\\\"',
+        b'"\\u00e9}"',
+        "\N{LINE SEPARATOR}é".encode().join([b'"', b'"']),
+    ],
+)
+def test_an_id_comes_back_as_the_bytes_that_were_sent(ask, request_id):
+    request = b'{"jsonrpc":"2.0","id":' + request_id + b',"method":"ping"}\n'
+    assert ask(request) == answer(request_id, b'"result":{}}\n')
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"id":2,"method":"x"}}',
+        b'{"jsonrpc":"2.0","method":"ping","params":{"id":2,"method":"x"},"id":1}',
+        b'{"params":{"a":[{"id":2}],"method":"x"},"id":1,"method":"ping"}',
+        b'{"params":{"a":"}\\",\\"id\\":2"},"method":"ping","id":1}',
+        b'{"params":["]",{"id":2}],"method":"ping","id":1}',
+        b'{"x":"\\"id\\":2","id":1,"method":"ping"}',
+        b'{"x":-1.5e3,"y":null,"z":true,"id":1,"method":"ping"}',
+        b' { "id" : 1 ,\t"method" : "ping" } \r',
+        b'{"identity":2,"i":3,"id":1,"methods":"x","method":"ping"}',
+    ],
+)
+def test_only_the_top_level_id_and_method_count(ask, request_line):
+    assert ask(request_line + b"\n") == answer(b"1", b'"result":{}}\n')
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"{}",
+        b"{",
+        b"[]",
+        b"noise",
+        b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
+        b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"id":1}}',
+        b'{"jsonrpc":"2.0","method":"x","params":{"requestId":1,"id":1}}',
+        b'{"jsonrpc":"2.0","id":1,"result":{}}',
+        b'{"jsonrpc":"2.0","id":null,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":true,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":{"id":1},"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":1,"method":2}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping',
+        b'{"jsonrpc":"2.0","method":"ping","id":"1\\',
+        b'{"jsonrpc":"2.0","method":"ping","id":',
+        b'{"jsonrpc" "2.0","method":"ping","id":1}',
+    ],
+)
+def test_what_is_no_request_gets_no_answer_and_does_no_harm(ask, line):
+    request = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+    assert ask(line + b"\n" + request) == answer(b"1", b'"result":{}}\n')
+
+
+def test_an_unterminated_last_line_is_not_answered(ask):
+    assert ask(b'{"jsonrpc":"2.0","id":1,"method":"ping"}') == b""
+
+
+def test_a_request_larger_than_the_read_buffer_is_answered(ask):
+    padding = b'"params":{"text":"' + b"x" * 3_000_000 + b'"}'
+    request = b'{"jsonrpc":"2.0",' + padding + b',"method":"ping","id":1}\n'
+    assert ask(request * 2) == answer(b"1", b'"result":{}}\n') * 2
+
+
+def test_many_requests_in_one_write_are_answered_in_order(ask):
+    requests = [
+        b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{}}\n' % n
+        for n in range(5000)
+    ]
+    answers = [answer(b"%d" % n, HELLO) for n in range(5000)]
+    assert ask(b"".join(requests)) == b"".join(answers)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000, 3_000_000])
+def test_the_text_of_a_call_has_the_size_that_was_asked_for(ask, size):
+    request = b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}\n'
+    text = b'"result":{"content":[{"type":"text","text":"' + b"x" * size + b'"}]}}\n'
+    assert ask(request, "--bytes", str(size)) == answer(b"1", text)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--bytes"], ["--bytes", "x"], ["--bytes", "-1"], ["--bytes", ""], ["x"]],
+)
+def test_wrong_options_are_refused_with_one_line(null_server, options):
+    done = subprocess.run(
+        [null_server, *options], capture_output=True, timeout=20, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"stdio_null: ")
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.fixture
+def child(null_server):
+    with subprocess.Popen(
+        [null_server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as process:
+        yield process
+        process.kill()
+
+
+def test_two_requests_in_one_write_are_answered_by_one_write(child):
+    request = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{}}\n'
+    expected = answer(b"1", HELLO) + answer(b"2", HELLO)
+    child.stdin.write(request % 1 + request % 2)
+    # One unbuffered read returns what one write put there.
+    assert child.stdout.read(65536) == expected
+
+
+def test_a_request_is_answered_wherever_the_input_was_split(child):
+    first = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+    second = b'{"jsonrpc":"2.0","params":{"id":1},"id":"a\\"","method":"ping"}\n'
+    for cut in range(1, len(second)):
+        # A small write is atomic: with the first answer in hand, the server has read
+        # exactly up to the cut.
+        child.stdin.write(first + second[:cut])
+        assert child.stdout.read(65536) == answer(b"1", b'"result":{}}\n')
+        child.stdin.write(second[cut:])
+        assert child.stdout.read(65536) == answer(b'"a\\""', b'"result":{}}\n')
+
+
+def test_the_server_ends_with_its_input(child):
+    child.stdin.close()
+    assert child.wait(timeout=20) == 0
