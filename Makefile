@@ -1,0 +1,109 @@
+# Needs Python 3.11 or newer (PYTHON=... chooses one), make and git; everything else is
+# installed into .venv and .peers. `make help` lists the targets.
+#
+# Recipes stay within what make 3.81 knows: it is the one macOS ships.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+PY := $(VENV)/bin/python
+PEERS := .peers
+PINS := tests/servers/peers
+BUILD := .build
+FLOOR := mcpwire/errors.py,mcpwire/versions.py,mcpwire/limits.py
+PURE := $(FLOOR),mcpwire/wire/*,mcpwire/types/*,mcpwire/protocol/*
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+
+PART := sh .ci/part
+QUIET := sh .ci/quiet
+MAKE_QUIETLY := $(MAKE) --no-print-directory
+PIP := $(PY) -m pip --quiet
+# Pins are complete, so pip resolves nothing and installs into an environment without pip.
+PEER_PIP = $(PY) -m pip --quiet --python $(@D)/bin/python install --no-deps
+
+.DEFAULT_GOAL := help
+.PHONY: help demo setup peers lint types format test pytest coverage bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+
+# --- environments -------------------------------------------------------------------
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "mcpwire needs Python 3.11 or newer, this is %d.%d: make PYTHON=... chooses another" % v[:2])'
+	@$(QUIET) $(BUILD)/venv.log $(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.made pyproject.toml .ci/constraints.txt
+	@$(QUIET) $(BUILD)/install.log $(PIP) install -c .ci/constraints.txt -e .
+	@touch $@
+
+# `--group` came with pip 25.1, newer than the pip Python 3.11 brings along.
+$(VENV)/.dev: $(VENV)/.made pyproject.toml .ci/constraints.txt
+	@$(QUIET) $(BUILD)/pip.log $(PIP) install -c .ci/constraints.txt --upgrade pip
+	@$(QUIET) $(BUILD)/dev.log $(PIP) install -c .ci/constraints.txt -e . --group dev
+	@touch $(VENV)/.installed $@
+
+setup: $(VENV)/.dev ## make .venv with mcpwire and the tools of development
+
+$(PEERS)/node/.made: $(VENV)/.dev $(PINS)/package.json $(PINS)/package-lock.json
+	@mkdir -p $(@D)
+	@cp $(PINS)/package.json $(PINS)/package-lock.json $(@D)/
+	@PATH="$(BIN):$$PATH" $(QUIET) $(BUILD)/peers-node.log \
+		npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+$(PEERS)/%/.made: $(PINS)/requirements-%.txt $(VENV)/.dev
+	@$(QUIET) $(BUILD)/peers-$*.log $(PY) -m venv --without-pip $(@D)
+	@$(QUIET) $(BUILD)/peers-$*.log $(PEER_PIP) -r $<
+	@touch $@
+
+peers: ## install the real servers of the tests into .peers
+	@$(MAKE_QUIETLY) -j 3 $(PEERS)/fastmcp/.made $(PEERS)/node/.made \
+		$(PEERS)/python-sdk/.made $(PEERS)/servers/.made
+
+# --- proof --------------------------------------------------------------------------
+
+lint: $(VENV)/.dev ## check style, format and types
+	@$(PY) -m ruff check --quiet .
+	@$(PY) -m ruff format --check --quiet .
+	@$(PY) -m mypy --no-error-summary
+
+format: $(VENV)/.dev ## write the format and the fixes that are safe
+	@$(PY) -m ruff format .
+	@$(PY) -m ruff check --fix .
+
+pytest: $(VENV)/.dev
+	@rm -f .coverage .coverage.*
+	@$(PY) -m pytest -q -n 2 --dist=worksteal --cov --cov-report= \
+		--junitxml=$(BUILD)/junit.xml --durations=10 $(PYTEST_ARGS)
+
+coverage: $(VENV)/.dev
+	@$(PY) -m coverage report --include='$(PURE)' --precision=2 --fail-under=100
+	@$(PY) -m coverage report --precision=2 --fail-under=95
+
+test: ## set up, then lint, types, tests and coverage
+	@mkdir -p $(BUILD) && rm -f $(BUILD)/times $(BUILD)/junit.xml
+	@$(PART) "set-up" $(MAKE_QUIETLY) setup
+	@$(PART) "real servers" $(MAKE_QUIETLY) peers
+	@$(PART) "lint and types" $(MAKE_QUIETLY) lint
+	@$(PART) "tests" $(MAKE_QUIETLY) pytest
+	@$(PART) "coverage" $(MAKE_QUIETLY) coverage
+	@cat $(BUILD)/times
+	@$(PY) tests/ci_skips.py $(BUILD)/junit.xml
+
+bench: $(VENV)/.dev ## run the benchmarks
+	@for script in benchmarks/bench_*.py; do \
+		$(PART) "$$script" $(PY) "$$script" || exit $$?; done
+
+# --- use ----------------------------------------------------------------------------
+
+demo: $(VENV)/.installed ## install and show the main job against the embedded server
+	@$(PY) -m mcpwire demo
+
+clean: ## remove everything that was made
+	@rm -rf $(VENV) $(PEERS) $(BUILD) dist .mypy_cache .ruff_cache .pytest_cache \
+		.hypothesis .coverage .coverage.*
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
