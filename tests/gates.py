@@ -1,0 +1,444 @@
+"""The gates on the shape of the tree: layers, imports, purity, cycles, sizes.
+
+Each gate is a function from modules to findings. `test_tree.py` applies them to the
+package, `test_gates.py` shows on small samples that each of them can fail.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+PACKAGE: Final = "mcpwire"
+
+LAYERS: Final[tuple[tuple[str, ...], ...]] = (
+    ("errors", "versions", "limits"),
+    ("wire",),
+    ("types",),
+    ("protocol", "auth"),
+    ("transports", "sync"),
+    ("client", "sync.client", "server"),
+    ("config", "group", "testing", "tools"),
+    ("bench", "check", "gateway"),
+    ("cli",),
+    ("__main__",),
+)
+"""From the floor up; L0 to L5 of the architecture, then its L6 in storeys."""
+
+PURE_LAYERS: Final = 4
+"""The first so many layers do no I/O and know no clock, chance, log or loop."""
+
+SEPARATE_LAYERS: Final = frozenset({5})
+"""Layers whose units never import each other."""
+
+MAX_FILE_LINES: Final = 600
+MAX_FUNCTION_LINES: Final = 50
+MAX_FOLDER_MODULES: Final = 12
+
+IMPURE: Final[Mapping[str, str]] = {
+    "asyncio": "shells run loops",
+    "concurrent": "shells run threads",
+    "ctypes": "shells talk to the system",
+    "http": "shells do I/O",
+    "logging": "shells report",
+    "multiprocessing": "shells start processes",
+    "os": "shells talk to the system",
+    "pathlib": "shells touch files",
+    "random": "chance is passed in",
+    "secrets": "chance is passed in",
+    "select": "shells do I/O",
+    "selectors": "shells do I/O",
+    "shutil": "shells touch files",
+    "signal": "shells talk to the system",
+    "socket": "shells do I/O",
+    "sqlite3": "shells do I/O",
+    "ssl": "shells do I/O",
+    "subprocess": "shells start processes",
+    "tempfile": "shells touch files",
+    "threading": "shells run threads",
+    "time": "the time is passed in",
+    "uuid": "chance is passed in",
+}
+"""What a pure layer never imports, and why."""
+
+IMPURE_CALLS: Final[Mapping[str, str]] = {
+    "input": "shells do I/O",
+    "now": "the time is passed in",
+    "open": "shells touch files",
+    "print": "shells report",
+    "today": "the time is passed in",
+    "utcnow": "the time is passed in",
+}
+
+RUNTIME: Final = frozenset({"anyio", "attrs", "httptools", "httpx", "orjson"})
+"""The distributions that are always there; `attr` is another name of `attrs`."""
+
+PURE_RUNTIME: Final = frozenset({"attrs", "orjson"})
+
+EXTRAS: Final[Mapping[str, str]] = {"rich": "mcpwire.cli"}
+"""Import name of an optional distribution -> the only place that may use it."""
+
+
+class Finding(NamedTuple):
+    """One breach: the gate, what it is about (a waiver names both), and a sentence."""
+
+    gate: str
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        """Return one line."""
+        return f"[{self.gate}] {self.where}: {self.what}"
+
+
+@dataclass(frozen=True)
+class Module:
+    """One parsed source file."""
+
+    name: str
+    path: str
+    source: str
+    tree: ast.Module
+    is_package: bool
+
+    @classmethod
+    def parse(cls, name: str, source: str, *, path: str = "", is_package: bool = False):
+        """Parse a source text under a dotted name."""
+        path = path or name.replace(".", "/") + ".py"
+        return cls(name, path, source, ast.parse(source), is_package)
+
+
+class Import(NamedTuple):
+    """One imported module, where, and when: "module", "function" or "typing"."""
+
+    target: str
+    line: int
+    when: str
+
+
+def load(root: Path, folder: str) -> list[Module]:
+    """Parse every source file below a folder of the checkout."""
+    modules = []
+    for path in sorted((root / folder).rglob("*.py")):
+        relative = path.relative_to(root)
+        parts = list(relative.with_suffix("").parts)
+        is_package = parts[-1] == "__init__"
+        name = ".".join(parts[:-1] if is_package else parts)
+        source = path.read_text(encoding="utf-8")
+        modules.append(
+            Module.parse(name, source, path=str(relative), is_package=is_package)
+        )
+    return modules
+
+
+# --- imports ---------------------------------------------------------------------
+
+
+def _is_typing_guard(test: ast.expr) -> bool:
+    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")
+    return name == "TYPE_CHECKING"
+
+
+def _statements(node: ast.AST, when: str) -> Iterator[tuple[ast.AST, str]]:
+    for child in ast.iter_child_nodes(node):
+        inner = when
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            inner = "function"
+        yield child, when
+        if isinstance(child, ast.If) and _is_typing_guard(child.test):
+            for part in child.body:
+                yield part, "typing"
+                yield from _statements(part, "typing")
+            for part in child.orelse:
+                yield part, when
+                yield from _statements(part, when)
+            continue
+        yield from _statements(child, inner)
+
+
+def _from_base(module: Module, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = module.name.split(".")
+    keep = len(parts) - node.level + module.is_package
+    base = ".".join(parts[:keep])
+    return f"{base}.{node.module}" if node.module else base
+
+
+def imports_of(module: Module, known: frozenset[str]) -> list[Import]:
+    """Return every import of a module, wherever it stands."""
+    found = []
+    for node, when in _statements(module.tree, "module"):
+        if isinstance(node, ast.Import):
+            found += [Import(alias.name, node.lineno, when) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = _from_base(module, node)
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                # The root has values of its own: those keep their name.
+                target = full if full in known or base == PACKAGE else base
+                found.append(Import(target, node.lineno, when))
+    return found
+
+
+def known_names(modules: Iterable[Module]) -> frozenset[str]:
+    """Return the dotted names of the modules."""
+    return frozenset(module.name for module in modules)
+
+
+# --- layers ----------------------------------------------------------------------
+
+
+def unit_of(name: str) -> tuple[int, str] | None:
+    """Return layer and unit of a module of ours; the root's layer is above all.
+
+    None where the module stands in no layer.
+    """
+    if name == PACKAGE:
+        return len(LAYERS), ""
+    inner = name.removeprefix(f"{PACKAGE}.")
+    best: tuple[int, str] | None = None
+    for level, units in enumerate(LAYERS):
+        for unit in units:
+            matches = inner == unit or inner.startswith(f"{unit}.")
+            if matches and (best is None or len(unit) > len(best[1])):
+                best = level, unit
+    return best
+
+
+def _allowed(importer: tuple[int, str], target: tuple[int, str]) -> bool:
+    level, unit = importer
+    if target[0] != level:
+        return target[0] < level
+    if unit == target[1]:
+        return True
+    # Modules beside each other in the package's own folder; folders stay apart.
+    return level not in SEPARATE_LAYERS and level in {0, 6}
+
+
+def check_layers(modules: list[Module]) -> Iterator[Finding]:
+    """Imports go down, or sideways within the same folder."""
+    known = known_names(modules)
+    for module in modules:
+        place = unit_of(module.name)
+        if place is None:
+            yield Finding("layers", module.name, "stands in no layer")
+            continue
+        for target, line, _ in imports_of(module, known):
+            if target.split(".")[0] != PACKAGE or target == f"{PACKAGE}.__version__":
+                continue
+            aim = unit_of(target)
+            if aim is None and target.removeprefix(f"{PACKAGE}.").count(".") == 0:
+                aim = unit_of(PACKAGE)  # a name of the root, such as mcpwire.Client
+            if aim is None or not _allowed(place, aim):
+                yield Finding(
+                    "layers",
+                    f"{module.name} -> {target}",
+                    f"line {line} imports upwards or across",
+                )
+
+
+def check_purity(modules: list[Module]) -> Iterator[Finding]:
+    """Layers 0 to 3 do no I/O, await nothing and know no clock, chance or log."""
+    known = known_names(modules)
+    for module in modules:
+        place = unit_of(module.name)
+        if place is None or place[0] >= PURE_LAYERS:
+            continue
+        for target, line, _ in imports_of(module, known):
+            if reason := IMPURE.get(target.split(".")[0]):
+                yield Finding(
+                    "purity", module.name, f"line {line} imports {target}: {reason}"
+                )
+        yield from _impure_code(module)
+
+
+def _impure_code(module: Module) -> Iterator[Finding]:
+    for node in ast.walk(module.tree):
+        if isinstance(node, (ast.AsyncFunctionDef, ast.Await)):
+            yield Finding("purity", module.name, f"line {node.lineno} awaits")
+        elif isinstance(node, ast.Call):
+            callee = node.func
+            name = getattr(callee, "id", getattr(callee, "attr", ""))
+            # `open` and `print` are functions, `now` is a method of a class.
+            is_method = isinstance(callee, ast.Attribute)
+            if name in IMPURE_CALLS and is_method == (
+                name in {"now", "today", "utcnow"}
+            ):
+                reason = IMPURE_CALLS[name]
+                yield Finding(
+                    "purity", module.name, f"line {node.lineno} calls {name}: {reason}"
+                )
+
+
+# --- third parties ---------------------------------------------------------------
+
+
+def _distribution(target: str) -> str | None:
+    top = target.split(".")[0]
+    if top in sys.stdlib_module_names or top == PACKAGE:
+        return None
+    return "attrs" if top == "attr" else top
+
+
+def _extra_breach(module: Module, item: Import, place: str) -> str | None:
+    if not f"{module.name}.".startswith(f"{place}."):
+        return f"only {place} may use it"
+    return "an extra is imported on use only" if item.when == "module" else None
+
+
+def _runtime_breach(module: Module, item: Import, distribution: str) -> str | None:
+    if distribution == "orjson" and module.name != f"{PACKAGE}.wire.json":
+        return f"only {PACKAGE}.wire.json may use it"
+    if distribution == "httpx" and item.when == "module":
+        return "it is heavy: import it on use"
+    unit = unit_of(module.name)
+    is_pure = unit is not None and unit[0] < PURE_LAYERS
+    if is_pure and distribution not in PURE_RUNTIME:
+        return "a pure layer has no use for it"
+    return None
+
+
+def _third_party_breach(module: Module, item: Import) -> str | None:
+    distribution = _distribution(item.target)
+    if distribution is None:
+        return None
+    if place := EXTRAS.get(distribution):
+        return _extra_breach(module, item, place)
+    if distribution in RUNTIME:
+        return _runtime_breach(module, item, distribution)
+    return "it is no runtime dependency"
+
+
+def check_third_parties(modules: list[Module]) -> Iterator[Finding]:
+    """Only runtime dependencies, each where it belongs; extras on use only."""
+    known = known_names(modules)
+    for module in modules:
+        for item in imports_of(module, known):
+            if breach := _third_party_breach(module, item):
+                yield Finding(
+                    "third parties",
+                    f"{module.name} -> {item.target.split('.')[0]}",
+                    f"line {item.line}: {breach}",
+                )
+
+
+def check_dynamic_imports(modules: list[Module]) -> Iterator[Finding]:
+    """Imports by computed name, which no gate can read, stand in `__init__` only."""
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if not isinstance(node, ast.Call) or module.is_package:
+                continue
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            if name in {"import_module", "__import__"}:
+                yield Finding(
+                    "dynamic imports", module.name, f"line {node.lineno} calls {name}"
+                )
+
+
+# --- cycles ----------------------------------------------------------------------
+
+
+def check_cycles(modules: list[Module]) -> Iterator[Finding]:
+    """What is imported while modules load forms no circle."""
+    known = known_names(modules)
+    graph = {
+        module.name: sorted(
+            {
+                item.target
+                for item in imports_of(module, known)
+                if item.when == "module" and item.target in known
+            }
+        )
+        for module in modules
+    }
+    done: set[str] = set()
+    for start in graph:
+        trail: list[str] = []
+        if circle := _find_circle(start, graph, trail, done):
+            yield Finding("cycles", " -> ".join(circle), "modules import in a circle")
+
+
+def _find_circle(
+    name: str, graph: Mapping[str, list[str]], trail: list[str], done: set[str]
+) -> list[str] | None:
+    if name in trail:
+        return [*trail[trail.index(name) :], name]
+    if name in done:
+        return None
+    trail.append(name)
+    for target in graph[name]:
+        if circle := _find_circle(target, graph, trail, done):
+            return circle
+    trail.pop()
+    done.add(name)
+    return None
+
+
+# --- sizes -----------------------------------------------------------------------
+
+
+def check_file_sizes(modules: list[Module]) -> Iterator[Finding]:
+    """No file is longer than anyone reads."""
+    for module in modules:
+        lines = module.source.count("\n")
+        if lines > MAX_FILE_LINES:
+            yield Finding("file size", module.path, f"{lines} lines")
+
+
+def _function_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    lines = (node.end_lineno or node.lineno) - node.lineno + 1
+    first = node.body[0]
+    if ast.get_docstring(node, clean=False) is not None:
+        lines -= (first.end_lineno or first.lineno) - first.lineno + 1
+    return lines
+
+
+def check_function_sizes(modules: list[Module]) -> Iterator[Finding]:
+    """No function is longer than a screen, its docstring left out."""
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                lines = _function_lines(node)
+                if lines > MAX_FUNCTION_LINES:
+                    yield Finding(
+                        "function size",
+                        f"{module.name}.{node.name}",
+                        f"{lines} lines without its docstring",
+                    )
+
+
+def check_folder_sizes(modules: list[Module]) -> Iterator[Finding]:
+    """No folder holds more modules than one takes in at a glance."""
+    counts: dict[str, int] = {}
+    for module in modules:
+        folder = module.path.rpartition("/")[0]
+        counts[folder] = counts.get(folder, 0) + (not module.is_package)
+    for folder, count in sorted(counts.items()):
+        if count > MAX_FOLDER_MODULES:
+            yield Finding("folder size", folder, f"{count} modules")
+
+
+def unwaived(
+    findings: Iterable[Finding], waivers: Mapping[tuple[str, str], str]
+) -> list[str]:
+    """Return the findings no waiver names, and the waivers that name no finding."""
+    found = list(findings)
+    keys = {(finding.gate, finding.where) for finding in found}
+    left = [
+        str(finding)
+        for finding in found
+        if (finding.gate, finding.where) not in waivers
+    ]
+    for key, reason in waivers.items():
+        if key not in keys:
+            left.append(f"[waivers] {key}: nothing needs it any more")
+        elif not reason.strip():
+            left.append(f"[waivers] {key}: has no reason")
+    return left

@@ -1,0 +1,236 @@
+"""Each gate on the tree can be seen to fail, on samples of a few lines."""
+
+import gates
+import pytest
+
+FLOOR = gates.Module.parse("mcpwire.errors", "")
+ROOT = gates.Module.parse("mcpwire", "", path="mcpwire/__init__.py", is_package=True)
+OTHERS = [
+    ROOT,
+    FLOOR,
+    *(
+        gates.Module.parse(f"mcpwire.{name}", "")
+        for name in (
+            "versions",
+            "wire.json",
+            "types.tools",
+            "protocol.peer",
+            "auth.flow",
+            "transports.stdio",
+            "transports.base",
+            "sync.stdio",
+            "sync.client",
+            "client",
+            "server.registry",
+            "group",
+            "tools",
+            "gateway.proxy",
+            "cli.main",
+        )
+    ),
+]
+
+
+def run(gate, name, source, **options):
+    module = gates.Module.parse(name, source, **options)
+    others = [other for other in OTHERS if other.name != name]
+    return [(found.gate, found.where) for found in gate([module, *others])]
+
+
+GOES_DOWN = [
+    ("mcpwire.versions", "from mcpwire.errors import MCPError"),
+    ("mcpwire.wire.json", "from mcpwire import errors"),
+    ("mcpwire.transports.stdio", "from mcpwire.transports.base import Channel"),
+    ("mcpwire.transports.stdio", "from .base import Channel"),
+    ("mcpwire.transports.stdio", "from . import base"),
+    ("mcpwire.transports.stdio", "from ..errors import MCPError"),
+    ("mcpwire.sync.client", "import mcpwire.sync.stdio"),
+    ("mcpwire.client", "from mcpwire import __version__"),
+    ("mcpwire.group", "from mcpwire.tools import ToolSet"),
+    ("mcpwire.cli.main", "from mcpwire.gateway.proxy import Gateway"),
+    ("mcpwire.cli.main", "from mcpwire.client import Client"),
+    ("mcpwire.__main__", "from mcpwire.cli.main import main"),
+]
+
+
+@pytest.mark.parametrize(("name", "source"), GOES_DOWN)
+def test_imports_may_go_down_and_sideways_within_a_folder(name, source):
+    assert run(gates.check_layers, name, source) == []
+
+
+GOES_UP = [
+    ("mcpwire.errors", "import mcpwire.wire.json", "mcpwire.wire.json"),
+    (
+        "mcpwire.wire.json",
+        "from mcpwire.types.tools import Tool",
+        "mcpwire.types.tools",
+    ),
+    ("mcpwire.wire.json", "from ..types import tools", "mcpwire.types.tools"),
+    ("mcpwire.protocol.peer", "from mcpwire.auth import flow", "mcpwire.auth.flow"),
+    ("mcpwire.auth.flow", "from mcpwire.client import Client", "mcpwire.client"),
+    ("mcpwire.transports.stdio", "import mcpwire.sync.stdio", "mcpwire.sync.stdio"),
+    ("mcpwire.sync.stdio", "import mcpwire.sync.client", "mcpwire.sync.client"),
+    (
+        "mcpwire.client",
+        "from mcpwire.server import registry",
+        "mcpwire.server.registry",
+    ),
+    ("mcpwire.server.registry", "from mcpwire.client import x", "mcpwire.client"),
+    ("mcpwire.client", "from mcpwire.sync.client import x", "mcpwire.sync.client"),
+    ("mcpwire.client", "from mcpwire import Client", "mcpwire.Client"),
+    ("mcpwire.gateway.proxy", "import mcpwire.cli.main", "mcpwire.cli.main"),
+]
+
+
+@pytest.mark.parametrize(("name", "source", "target"), GOES_UP)
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "{}",
+        "def late():\n    {}",
+        "class A:\n    def late(self):\n        {}",
+        "if TYPE_CHECKING:\n    {}",
+        "try:\n    {}\nexcept ImportError:\n    pass",
+    ],
+    ids=["plain", "in a function", "in a method", "for types only", "in a try"],
+)
+def test_imports_never_go_up_or_across_wherever_they_stand(name, source, target, frame):
+    found = run(gates.check_layers, name, frame.format(source))
+    assert found == [("layers", f"{name} -> {target}")]
+
+
+def test_a_module_outside_every_layer_is_found():
+    found = run(gates.check_layers, "mcpwire.utils", "")
+    assert found == [("layers", "mcpwire.utils")]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import time",
+        "import asyncio.events",
+        "from os import path",
+        "def late():\n    import logging",
+        "if typing.TYPE_CHECKING:\n    import socket",
+        "async def f(): ...",
+        "print(1)",
+        "open('x')",
+        "datetime.now()",
+    ],
+)
+def test_a_pure_layer_stays_pure(source):
+    name = "mcpwire.protocol.peer"
+    assert run(gates.check_purity, name, source) == [("purity", name)]
+    assert run(gates.check_purity, "mcpwire.client", source) == []
+
+
+@pytest.mark.parametrize("source", ["import math", "peer.open()", "now()", "x.print()"])
+def test_names_that_only_look_impure_are_let_through(source):
+    assert run(gates.check_purity, "mcpwire.protocol.peer", source) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "breaches"),
+    [
+        ("mcpwire.wire.json", "import orjson", False),
+        ("mcpwire.wire.jsonrpc", "import orjson", True),
+        ("mcpwire.client", "def f():\n    from orjson import loads", True),
+        ("mcpwire.types.tools", "import attrs", False),
+        ("mcpwire.types.tools", "import attr", False),
+        ("mcpwire.types.tools", "import anyio", True),
+        ("mcpwire.transports.stdio", "import anyio.to_thread", False),
+        ("mcpwire.transports.http", "import httpx", True),
+        ("mcpwire.transports.http", "def f():\n    import httpx", False),
+        ("mcpwire.transports.http", "if TYPE_CHECKING:\n    import httpx", False),
+        ("mcpwire.cli.main", "import rich", True),
+        ("mcpwire.cli.main", "def f():\n    from rich.table import Table", False),
+        ("mcpwire.client", "def f():\n    import rich", True),
+        ("mcpwire.client", "import requests", True),
+        ("mcpwire.client", "def f():\n    import mcp", True),
+        ("mcpwire.client", "import json, collections.abc", False),
+    ],
+)
+def test_third_parties_are_used_where_they_belong(name, source, breaches):
+    found = run(gates.check_third_parties, name, source)
+    assert [gate for gate, _ in found] == ["third parties"] * breaches
+
+
+def test_imports_by_computed_name_stand_in_packages_only():
+    source = "import importlib\nimportlib.import_module(name)"
+    name = "mcpwire.client"
+    assert run(gates.check_dynamic_imports, name, source) == [("dynamic imports", name)]
+    assert run(gates.check_dynamic_imports, "mcpwire", source, is_package=True) == []
+
+
+def test_a_circle_of_imports_is_found_once_with_its_trail():
+    modules = [
+        gates.Module.parse("mcpwire.wire.a", "from mcpwire.wire import b"),
+        gates.Module.parse("mcpwire.wire.b", "import mcpwire.wire.c"),
+        gates.Module.parse("mcpwire.wire.c", "from .a import x"),
+        gates.Module.parse("mcpwire.wire.d", "from .a import x"),
+    ]
+    circle = "mcpwire.wire.a -> mcpwire.wire.b -> mcpwire.wire.c -> mcpwire.wire.a"
+    found = [finding.where for finding in gates.check_cycles(modules)]
+    assert circle in found
+
+
+def test_imports_on_use_and_for_types_make_no_circle():
+    modules = [
+        gates.Module.parse("mcpwire.wire.a", "def f():\n    import mcpwire.wire.b"),
+        gates.Module.parse("mcpwire.wire.b", "if TYPE_CHECKING:\n    from . import c"),
+        gates.Module.parse("mcpwire.wire.c", "import mcpwire.wire.a"),
+    ]
+    assert list(gates.check_cycles(modules)) == []
+
+
+def test_a_long_file_is_found():
+    exact = gates.Module.parse("mcpwire.client", "x = 1\n" * gates.MAX_FILE_LINES)
+    longer = gates.Module.parse("mcpwire.group", "x = 1\n" * 601)
+    found = list(gates.check_file_sizes([exact, longer]))
+    assert found == [("file size", "mcpwire/group.py", "601 lines")]
+
+
+def make_function(lines, docstring=""):
+    return "async def f():\n" + docstring + "    x = 1\n" * (lines - 1)
+
+
+def test_a_long_function_is_found_and_its_docstring_does_not_count():
+    docstring = '    """Say\n\n    a lot.\n    """\n'
+    modules = [
+        gates.Module.parse("mcpwire.client", make_function(50, docstring)),
+        gates.Module.parse("mcpwire.group", make_function(51, docstring)),
+    ]
+    found = [finding[:2] for finding in gates.check_function_sizes(modules)]
+    assert found == [("function size", "mcpwire.group.f")]
+
+
+def test_a_full_folder_is_found_and_its_package_file_does_not_count():
+    names = [f"mcpwire.wire.m{number}" for number in range(12)]
+    package = gates.Module.parse(
+        "mcpwire.wire", "", path="mcpwire/wire/__init__.py", is_package=True
+    )
+    modules = [package, *(gates.Module.parse(name, "") for name in names)]
+    assert list(gates.check_folder_sizes(modules)) == []
+    modules.append(gates.Module.parse("mcpwire.wire.more", ""))
+    assert [f.where for f in gates.check_folder_sizes(modules)] == ["mcpwire/wire"]
+
+
+def test_a_waiver_lets_its_finding_through_and_nothing_else():
+    findings = [
+        gates.Finding("layers", "a -> b", "x"),
+        gates.Finding("purity", "a", "y"),
+    ]
+    left = gates.unwaived(findings, {("layers", "a -> b"): "until the split"})
+    assert left == ["[purity] a: y"]
+
+
+@pytest.mark.parametrize(
+    ("waivers", "message"),
+    [
+        ({("layers", "gone"): "reason"}, "nothing needs it any more"),
+        ({("layers", "a -> b"): " "}, "has no reason"),
+    ],
+)
+def test_a_waiver_that_is_left_over_or_gives_no_reason_fails(waivers, message):
+    left = gates.unwaived([gates.Finding("layers", "a -> b", "x")], waivers)
+    assert any(message in line for line in left)

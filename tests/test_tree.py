@@ -1,0 +1,77 @@
+"""The package keeps the shape that `docs/architecture.md` describes."""
+
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import gates
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+WAIVERS: dict[tuple[str, str], str] = {}
+"""(gate, what it is about) -> why this breach is right."""
+
+PACKAGE_GATES = [
+    gates.check_layers,
+    gates.check_purity,
+    gates.check_third_parties,
+    gates.check_dynamic_imports,
+    gates.check_cycles,
+    gates.check_folder_sizes,
+]
+SIZE_GATES = [gates.check_file_sizes, gates.check_function_sizes]
+FOLDERS = ["mcpwire", "tests", "benchmarks", "conformance", "examples"]
+
+
+@cache
+def package():
+    return gates.load(ROOT, "mcpwire")
+
+
+@cache
+def everything():
+    return [module for folder in FOLDERS for module in gates.load(ROOT, folder)]
+
+
+def test_no_gate_finds_anything_without_a_waiver_and_no_waiver_is_left_over():
+    findings = [found for gate in PACKAGE_GATES for found in gate(package())]
+    findings += [found for gate in SIZE_GATES for found in gate(everything())]
+    assert gates.unwaived(findings, WAIVERS) == []
+
+
+def test_the_gates_see_the_package():
+    names = gates.known_names(package())
+    assert {"mcpwire", "mcpwire.errors", "mcpwire.versions"} <= names
+    edges = {
+        item.target
+        for module in package()
+        for item in gates.imports_of(module, names)
+        if item.target in names
+    }
+    assert "mcpwire.errors" in edges
+
+
+LIST_THIRD_PARTIES = """
+import sys
+import {module}
+print(*sorted(
+    name for name in sys.modules
+    if name in {{"anyio", "attr", "attrs", "httptools", "httpx", "orjson", "rich"}}
+))
+"""
+
+
+@pytest.mark.parametrize("module", ["mcpwire", "mcpwire.cli", "mcpwire.errors"])
+def test_what_starts_the_command_line_imports_no_third_party(module):
+    code = LIST_THIRD_PARTIES.format(module=module)
+    # Isolated, so that nothing but the import itself can load anything.
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    assert done.stdout.split() == []
