@@ -47,6 +47,7 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml .ci/constraints.txt
 	@touch $(VENV)/.installed $@
 
 setup: $(VENV)/.dev ## make .venv with mcpwire and the tools of development
+	@:
 
 $(PEERS)/node/.made: $(VENV)/.dev $(PINS)/package.json $(PINS)/package-lock.json
 	@mkdir -p $(@D)
@@ -61,7 +62,7 @@ $(PEERS)/%/.made: $(PINS)/requirements-%.txt $(VENV)/.dev
 	@touch $@
 
 peers: ## install the real servers of the tests into .peers
-	@$(MAKE_QUIETLY) -j 3 $(PEERS)/fastmcp/.made $(PEERS)/node/.made \
+	@$(MAKE_QUIETLY) -s -j 3 $(PEERS)/fastmcp/.made $(PEERS)/node/.made \
 		$(PEERS)/python-sdk/.made $(PEERS)/servers/.made
 
 # --- proof --------------------------------------------------------------------------
