@@ -281,7 +281,7 @@ def _impure_code(module: Module) -> Iterator[Finding]:
 
 
 def _distribution(target: str) -> str | None:
-    top = target.split(".")[0]
+    top = target.partition(".")[0]
     if top in sys.stdlib_module_names or top == PACKAGE:
         return None
     return "attrs" if top == "attr" else top

@@ -1,0 +1,324 @@
+"""Errors: their text, their attributes, their place in the tree, their copies."""
+
+import copy
+import pickle
+
+import pytest
+
+from mcpwire import errors
+from mcpwire.errors import (
+    AuthError,
+    CallCancelled,
+    ConnectError,
+    ConnectionClosed,
+    GroupError,
+    HTTPError,
+    InvalidMessage,
+    LocalProtocolError,
+    MCPError,
+    MessageTooLarge,
+    NegotiationError,
+    ProtocolError,
+    RemoteProtocolError,
+    RequestTimeout,
+    RPCError,
+    SessionExpired,
+    ToolError,
+    TransportError,
+    rpc_error,
+)
+
+CASES = [
+    (MCPError("no luck"), "no luck", {}),
+    (TransportError("gone"), "gone", {"target": None}),
+    (TransportError("gone", target="npx x"), "gone", {"target": "npx x"}),
+    (
+        ConnectError("cannot start 'nope'", target="nope", errno=2),
+        "cannot start 'nope'",
+        {
+            "target": "nope",
+            "errno": 2,
+            "exit_code": None,
+            "stderr_tail": "",
+            "noise": (),
+        },
+    ),
+    (
+        ConnectError(
+            "exited with code 1 before the handshake",
+            exit_code=1,
+            stderr_tail="Traceback\nImportError: no x\n",
+            noise=["Installing...", "done"],
+        ),
+        (
+            "exited with code 1 before the handshake; 2 line(s) on stdout were no "
+            "protocol messages, first: 'Installing...'; "
+            "last line of stderr: 'ImportError: no x'"
+        ),
+        {
+            "exit_code": 1,
+            "noise": ("Installing...", "done"),
+            "stderr_tail": "Traceback\nImportError: no x\n",
+        },
+    ),
+    (
+        ConnectionClosed("the server was killed", exit_code=-9, sent=False),
+        "the server was killed",
+        {"exit_code": -9, "sent": False, "stderr_tail": "", "target": None},
+    ),
+    (
+        ConnectionClosed("the server exited", stderr_tail=" \nout of memory \n\n"),
+        "the server exited; last line of stderr: 'out of memory'",
+        {"exit_code": None, "sent": True},
+    ),
+    (
+        SessionExpired("the session is gone", target="https://x.example/mcp"),
+        "the session is gone",
+        {"target": "https://x.example/mcp"},
+    ),
+    (
+        HTTPError("503 from a proxy", status=503, headers={"retry-after": "1"}),
+        "503 from a proxy",
+        {"status": 503, "headers": {"retry-after": "1"}, "body": b"", "target": None},
+    ),
+    (
+        HTTPError("502", status=502, body=b"<html>", target="t"),
+        "502",
+        {"status": 502, "headers": {}, "body": b"<html>", "target": "t"},
+    ),
+    (LocalProtocolError("not connected"), "not connected", {}),
+    (RemoteProtocolError("odd answer"), "odd answer", {"hint": None}),
+    (
+        RemoteProtocolError("odd answer", hint="it sent the id as a string"),
+        "odd answer (it sent the id as a string)",
+        {"hint": "it sent the id as a string"},
+    ),
+    (
+        InvalidMessage(
+            "Tool.name", expected="str", got="int", raw=b"x" * 300, hint="a hint"
+        ),
+        "Tool.name: expected str, got int (a hint)",
+        {
+            "path": "Tool.name",
+            "expected": "str",
+            "got": "int",
+            "raw": b"x" * 200,
+            "hint": "a hint",
+        },
+    ),
+    (
+        InvalidMessage("$", expected="an object", got="list"),
+        "$: expected an object, got list",
+        {"raw": b"", "hint": None},
+    ),
+    (
+        MessageTooLarge("a line passed 64 bytes", limit=64),
+        "a line passed 64 bytes",
+        {"limit": 64, "hint": None},
+    ),
+    (
+        RPCError("no such tool", code=-32602, data={"name": "x"}, method="tools/call"),
+        "tools/call: no such tool (JSON-RPC error -32602)",
+        {
+            "code": -32602,
+            "message": "no such tool",
+            "data": {"name": "x"},
+            "method": "tools/call",
+        },
+    ),
+    (
+        RPCError("", code=7),
+        "no message (JSON-RPC error 7)",
+        {"message": "", "data": None, "method": None},
+    ),
+    (
+        errors.MethodNotFound("unknown"),
+        "unknown (JSON-RPC error -32601)",
+        {"code": -32601},
+    ),
+    (
+        RequestTimeout(method="tools/call", timeout=30.0, elapsed=30.0123),
+        "tools/call: no answer within 30 s (after 30 s)",
+        {"method": "tools/call", "timeout": 30.0, "elapsed": 30.0123, "detail": None},
+    ),
+    (
+        RequestTimeout(
+            method="ping", timeout=0.5, elapsed=0.51, detail="2 noise lines"
+        ),
+        "ping: no answer within 0.5 s (after 0.51 s); 2 noise lines",
+        {"detail": "2 noise lines"},
+    ),
+    (
+        CallCancelled("tools/call"),
+        "tools/call: cancelled",
+        {"method": "tools/call", "reason": None},
+    ),
+    (
+        CallCancelled("tools/call", reason="user left"),
+        "tools/call: cancelled: user left",
+        {"reason": "user left"},
+    ),
+    (
+        NegotiationError("no common revision"),
+        "no common revision",
+        {"negotiation": None, "supported": ()},
+    ),
+    (
+        NegotiationError("none", negotiation=["probe"], supported=["2099-01-01"]),
+        "none",
+        {"negotiation": ["probe"], "supported": ("2099-01-01",)},
+    ),
+    (AuthError("401"), "401", {}),
+    (GroupError("unknown server 'x'"), "unknown server 'x'", {}),
+    (ToolError("it failed"), "it failed", {"result": None}),
+    (ToolError("it failed", result={"isError": True}), "it failed", {}),
+]
+
+
+def ids(case):
+    return type(case).__name__ if isinstance(case, MCPError) else ""
+
+
+@pytest.mark.parametrize(("error", "text", "attributes"), CASES, ids=ids)
+def test_each_error_has_its_text_and_its_attributes(error, text, attributes):
+    assert str(error) == text
+    assert {name: getattr(error, name) for name in attributes} == attributes
+
+
+@pytest.mark.parametrize(("error", "text", "attributes"), CASES, ids=ids)
+@pytest.mark.parametrize(
+    "clone",
+    [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))],
+    ids=["copy", "deepcopy", "pickle"],
+)
+def test_each_error_survives_copying_and_pickling(clone, error, text, attributes):
+    again = clone(error)
+    assert type(again) is type(error)
+    assert str(again) == text
+    assert again.args == error.args
+    assert vars(again) == vars(error)
+
+
+def test_a_note_attached_to_an_error_stays_with_its_copies():
+    error = ToolError("it failed")
+    error.add_note("while testing")
+    assert copy.copy(error).__notes__ == ["while testing"]
+
+
+def all_errors(cls=MCPError):
+    yield cls
+    for sub in cls.__subclasses__():
+        yield from all_errors(sub)
+
+
+def test_each_class_that_can_be_raised_is_in_a_table_above():
+    shown = {type(error) for error, _, _ in CASES} | set(CODES.values())
+    named = {getattr(errors, name) for name in errors.__all__} - {rpc_error}
+    assert named - shown == {ProtocolError}
+
+
+def test_the_module_names_all_its_errors():
+    defined = {cls for cls in all_errors() if cls.__module__ == errors.__name__}
+    assert {cls.__name__ for cls in defined} | {"rpc_error"} == set(errors.__all__)
+    assert errors.__all__ == sorted(errors.__all__)
+
+
+TREE = {
+    TransportError: MCPError,
+    ConnectError: TransportError,
+    ConnectionClosed: TransportError,
+    SessionExpired: TransportError,
+    HTTPError: TransportError,
+    LocalProtocolError: ProtocolError,
+    RemoteProtocolError: ProtocolError,
+    InvalidMessage: RemoteProtocolError,
+    MessageTooLarge: RemoteProtocolError,
+    RPCError: MCPError,
+    RequestTimeout: TimeoutError,
+    CallCancelled: MCPError,
+    NegotiationError: MCPError,
+    AuthError: MCPError,
+    GroupError: MCPError,
+    ToolError: MCPError,
+}
+
+
+@pytest.mark.parametrize(("cls", "parent"), TREE.items())
+def test_the_tree_says_whose_fault_it_is(cls, parent):
+    assert issubclass(cls, parent)
+    assert issubclass(cls, MCPError)
+
+
+@pytest.mark.parametrize(
+    "cls", [cls for cls in all_errors() if not issubclass(cls, RPCError)]
+)
+@pytest.mark.rule("RPC-30")
+def test_a_local_failure_never_wears_a_json_rpc_code(cls):
+    assert not hasattr(cls, "code")
+    assert not hasattr(cls, "default_code")
+
+
+def test_a_broken_rule_always_has_somebody_to_blame():
+    with pytest.raises(TypeError, match="say whose fault it is"):
+        ProtocolError("somebody erred")
+
+
+def test_an_error_of_the_peer_needs_a_code():
+    with pytest.raises(TypeError, match="needs a code"):
+        RPCError("no code")
+
+
+CODES = {
+    -32700: errors.ParseError,
+    -32600: errors.InvalidRequest,
+    -32601: errors.MethodNotFound,
+    -32602: errors.InvalidParams,
+    -32603: errors.InternalError,
+    -32002: errors.ResourceNotFound,
+    -32020: errors.HeaderMismatch,
+    -32021: errors.MissingCapability,
+    -32022: errors.UnsupportedVersion,
+    -32042: errors.UrlElicitationRequired,
+}
+
+
+@pytest.mark.parametrize(("code", "cls"), CODES.items())
+@pytest.mark.rule("RPC-28", "RES-07")
+def test_a_code_that_the_protocol_defines_has_its_class(code, cls):
+    error = rpc_error(code, "because", data=[1], method="m")
+    assert type(error) is cls
+    assert (error.code, error.message, error.data, error.method) == (
+        code,
+        "because",
+        [1],
+        "m",
+    )
+    assert cls("because").code == code
+
+
+@pytest.mark.parametrize("code", [0, 1, -1, -31999, 2**40])
+def test_any_other_code_is_a_plain_error_that_keeps_it(code):
+    error = rpc_error(code, "because")
+    assert type(error) is RPCError
+    assert error.code == code
+
+
+@pytest.mark.parametrize(
+    "code", [code for code in range(-32099, -31999) if code not in CODES]
+)
+@pytest.mark.rule("RPC-25")
+def test_no_meaning_is_assumed_for_reserved_codes_without_one(code):
+    assert type(rpc_error(code, "because")) is RPCError
+
+
+def test_each_class_of_a_code_is_in_the_table():
+    assert set(CODES.values()) == set(RPCError.__subclasses__())
+
+
+def test_a_subclass_may_keep_another_code_that_the_peer_sent():
+    assert errors.InvalidParams("x", code=-32000).code == -32000
+
+
+def test_a_timeout_is_caught_as_the_built_in_one():
+    with pytest.raises(TimeoutError):
+        raise RequestTimeout(method="ping", timeout=1, elapsed=1)

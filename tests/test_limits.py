@@ -1,0 +1,126 @@
+"""Limits and recovery: all numbers in two values, none of them nonsense."""
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import attrs
+import pytest
+
+from mcpwire import limits
+from mcpwire.limits import (
+    DEFAULT_LIMITS,
+    DEFAULT_RECOVERY,
+    Limits,
+    Recovery,
+    check_timeout,
+)
+
+MIB = 1024 * 1024
+
+
+def test_the_default_limits_are_those_documented():
+    assert attrs.asdict(DEFAULT_LIMITS) == {
+        "message": 64 * MIB,
+        "head": 64 * 1024,
+        "stderr_tail": 64 * 1024,
+        "oauth_document": MIB,
+        "oauth_timeout": 10.0,
+        "unwritten": 64 * MIB,
+        "pages": 1_000,
+        "notifications": 1_024,
+        "inbound": 16,
+        "input_rounds": 10,
+        "noise_lines": 16,
+        "close_grace": 2.0,
+        "terminate_grace": 2.0,
+    }
+
+
+def test_recovery_is_on_by_default():
+    assert attrs.asdict(DEFAULT_RECOVERY) == {
+        "reinitialize": True,
+        "restart": True,
+        "resume": True,
+        "backoff_initial": 0.5,
+        "backoff_max": 30.0,
+        "attempts": 5,
+    }
+
+
+@pytest.mark.parametrize("cls", [Limits, Recovery])
+def test_both_are_frozen_values_given_by_keyword(cls):
+    assert cls() == cls()
+    assert hash(cls()) == hash(cls())
+    with pytest.raises(TypeError):
+        cls(1)
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        cls().__setattr__(attrs.fields(cls)[0].name, 1)
+
+
+NUMBERS = [
+    (cls, field.name, field.default)
+    for cls in (Limits, Recovery)
+    for field in attrs.fields(cls)
+    if not isinstance(field.default, bool)
+]
+
+
+@pytest.mark.parametrize(("cls", "name", "default"), NUMBERS)
+@pytest.mark.parametrize("value", [0, -1, True, False, "1", None, [], Decimal(1)])
+def test_a_limit_that_makes_no_sense_is_refused_by_name(cls, name, default, value):
+    with pytest.raises(ValueError, match=f"^{name} must be "):
+        cls(**{name: value})
+
+
+@pytest.mark.parametrize(("cls", "name", "default"), NUMBERS)
+def test_a_limit_may_be_any_number_above_zero(cls, name, default):
+    assert getattr(cls(**{name: 1}), name) == 1
+
+
+@pytest.mark.parametrize(("cls", "name", "default"), NUMBERS)
+@pytest.mark.parametrize("value", [0.5, math.inf, math.nan])
+def test_sizes_are_whole_and_times_need_not_be(cls, name, default, value):
+    if isinstance(default, float) and not math.isnan(value):
+        assert getattr(cls(**{name: value}), name) == value
+    else:
+        with pytest.raises(ValueError, match=f"^{name} must be "):
+            cls(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, None),
+        (math.inf, None),
+        (30, 30.0),
+        (0.001, 0.001),
+        (1e300, 1e300),
+        (5e-324, 5e-324),
+    ],
+)
+@pytest.mark.pain("P08")
+def test_a_timeout_is_a_number_of_seconds_or_no_limit(value, seconds):
+    checked = check_timeout(value)
+    assert checked == seconds
+    assert checked is None or type(checked) is float
+
+
+@pytest.mark.parametrize(
+    "value",
+    [0, 0.0, -0.0, -1, -math.inf, math.nan, True, False, "5", b"5", [], Fraction(1)],
+)
+@pytest.mark.parametrize("name", ["timeout", "connect_timeout"])
+def test_any_other_timeout_is_refused_by_its_name(value, name):
+    with pytest.raises(ValueError, match=f"^{name} must be ") as caught:
+        check_timeout(value, name)
+    assert repr(value) in str(caught.value)
+
+
+def test_a_timeout_is_called_so_when_nobody_names_it():
+    with pytest.raises(ValueError, match=r"^timeout must be above zero, got 0$"):
+        check_timeout(0)
+
+
+def test_the_module_exports_what_it_says():
+    assert all(hasattr(limits, name) for name in limits.__all__)

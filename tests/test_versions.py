@@ -1,0 +1,71 @@
+"""Revisions: one ordered registry, asked instead of compared."""
+
+import copy
+import pickle
+
+import attrs
+import pytest
+
+from mcpwire import versions
+from mcpwire.versions import (
+    LATEST,
+    LATEST_SESSION,
+    REVISIONS,
+    Era,
+    find_revision,
+    revisions_of,
+)
+
+NAMES = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
+
+
+def test_all_five_revisions_stand_in_the_order_of_their_age():
+    assert [str(revision) for revision in REVISIONS] == NAMES
+    assert sorted(REVISIONS, key=str) == sorted(REVISIONS) == list(REVISIONS)
+    assert REVISIONS[0] < REVISIONS[1] <= REVISIONS[1]
+
+
+def test_only_the_latest_revision_is_stateless():
+    assert LATEST.name == "2026-07-28"
+    assert LATEST_SESSION.name == "2025-11-25"
+    eras = [revision.era for revision in REVISIONS]
+    assert eras == [Era.SESSION] * 4 + [Era.STATELESS]
+
+
+@pytest.mark.rule("RPC-13")
+def test_only_one_revision_receives_batches():
+    assert [r.name for r in REVISIONS if r.receives_batches] == ["2025-03-26"]
+
+
+@pytest.mark.parametrize(
+    ("era", "names"),
+    [(Era.SESSION, NAMES[3::-1]), (Era.STATELESS, NAMES[4:])],
+)
+def test_the_revisions_of_an_era_come_newest_first(era, names):
+    assert [revision.name for revision in revisions_of(era)] == names
+
+
+@pytest.mark.parametrize("revision", REVISIONS, ids=str)
+def test_a_revision_is_found_by_its_exact_name(revision):
+    assert find_revision(revision.name) is revision
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "2025-11-26", " 2025-11-25", "DRAFT-2026", None, 20251125, b"2025-11-25", []],
+)
+def test_no_other_value_names_a_revision(name):
+    assert find_revision(name) is None
+
+
+@pytest.mark.parametrize("revision", REVISIONS, ids=str)
+def test_a_revision_is_a_value(revision):
+    assert pickle.loads(pickle.dumps(revision)) == revision
+    assert copy.deepcopy(revision) == revision
+    assert hash(copy.copy(revision)) == hash(revision)
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        revision.name = "x"
+
+
+def test_the_module_exports_what_it_says():
+    assert all(hasattr(versions, name) for name in versions.__all__)
