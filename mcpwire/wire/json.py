@@ -1,0 +1,243 @@
+"""JSON text to values and back; the only module that knows orjson.
+
+orjson is quick, and silent where a protocol library must not be: it writes NaN and
+infinity as ``null``. `encode` and `encode_line` write standard JSON or raise, before a
+byte leaves, and say where in the value the offence stands.
+
+What passes: ``dict``, ``list``, ``tuple``, ``str``, ``int``, ``float``, ``bool`` and
+``None``; subclasses of ``dict``, ``list``, ``str`` and ``int``; `Fragment`, whose text
+is trusted to be JSON on one line. An enum member is written as its value and a UUID as
+its text: orjson has no switch for them, the outcome is plain JSON, and looking for them
+would cost a walk through every message. Dataclasses, dates, ``bytes``, sets, named
+tuples and subclasses of ``float`` are refused, and so are keys whose type is not
+exactly ``str``.
+
+What comes in: integers beyond 64 bit become floats, and of members with the same name
+the last one counts. `salvage` is the second opinion on text that orjson refuses.
+"""
+
+from __future__ import annotations
+
+import json as stdlib_json
+import re
+from enum import Enum
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from uuid import UUID
+
+import orjson
+from orjson import Fragment, JSONDecodeError, loads
+
+from mcpwire.errors import LocalProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "Fragment",
+    "JSONDecodeError",
+    "Json",
+    "encode",
+    "encode_line",
+    "loads",
+    "salvage",
+]
+
+Json: TypeAlias = Any
+
+_WRITTEN_BY_TYPE: Final = {type(None), tuple, UUID}
+
+_PLAIN: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+_LINE: Final = _PLAIN | orjson.OPT_APPEND_NEWLINE
+
+_DEPTH_OUT: Final = 254  # dicts and lists within each other; orjson's own bound
+
+_PATH_SPELLED: Final = 16  # levels of a path that an error message spells out
+_SMALLEST_INT: Final = -(2**63)
+_LARGEST_INT: Final = 2**64 - 1
+
+_dumps: Final = orjson.dumps
+
+
+def encode(value: Json) -> bytes:
+    """Return the value as JSON text.
+
+    Raises:
+        LocalProtocolError: Something in the value has no JSON form; names its path.
+    """
+    try:
+        text = _dumps(value, None, _PLAIN)
+    except TypeError as error:
+        raise _refusal(value, str(error)) from error
+    if b"null" in text and _has_non_finite(value):
+        raise _refusal(value, "not finite")
+    return text
+
+
+# The body stands here twice because a message on its way out pays for each call.
+def encode_line(value: Json) -> bytes:
+    """Return the value as JSON text and a newline; the text itself contains none.
+
+    Raises:
+        LocalProtocolError: Something in the value has no JSON form; names its path.
+    """
+    try:
+        text = _dumps(value, None, _LINE)
+    except TypeError as error:
+        raise _refusal(value, str(error)) from error
+    if b"null" in text and _has_non_finite(value):
+        raise _refusal(value, "not finite")
+    return text
+
+
+def _has_non_finite(value: Json) -> bool:
+    """Tell whether a NaN or an infinity hides in a value that orjson wrote."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, float):
+            if not isfinite(item):
+                return True
+        elif isinstance(item, dict):
+            pending.extend(item.values())
+        elif isinstance(item, (list, tuple)):
+            pending.extend(item)
+        elif isinstance(item, Enum):
+            pending.append(item.value)
+    return False
+
+
+def _refusal(value: Json, reason: str) -> LocalProtocolError:
+    path, offence = _find_offence(value) or ("$", reason)
+    return LocalProtocolError(f"cannot send {path}: {offence}")
+
+
+def _find_offence(value: Json) -> tuple[str, str] | None:
+    """Return path and description of the first thing that has no JSON form.
+
+    Walks in orjson's order, so it ends where orjson ended: also in a value that
+    contains itself, or whose parts are shared so often that writing it would not end.
+    """
+    path: list[str] = []
+    levels = [_members([value])]
+    while levels:
+        for name, offence, member in levels[-1]:
+            item = member.value if isinstance(member, Enum) else member
+            path[len(levels) - 1 :] = [name]
+            found = offence or _offence(item, level=len(levels))
+            if found is not None:
+                return _spell(path[1:]), found
+            if isinstance(item, (dict, list, tuple)):
+                levels.append(_members(item))
+                break
+        else:
+            levels.pop()
+    return None
+
+
+def _members(container: Json) -> Iterator[tuple[str, str | None, Any]]:
+    """Yield how each member is spelled, what is wrong with its key, and its value."""
+    if isinstance(container, dict):
+        for key, item in container.items():
+            yield (*_examine_key(key), item)
+    else:
+        for index, item in enumerate(container):
+            yield f"[{index}]", None, item
+
+
+def _examine_key(key: object) -> tuple[str, str | None]:
+    if type(key) is not str:
+        kind = type(key).__name__
+        return f"[{kind}]", f"a key must be str, got {kind}"
+    name = f".{key}" if key.isidentifier() else f"[{key!r}]"
+    offence = _str_offence(key)
+    return name, f"in the key, {offence}" if offence else None
+
+
+def _spell(path: list[str]) -> str:
+    if len(path) > _PATH_SPELLED:
+        path = [*path[:_PATH_SPELLED], "..."]
+    return "$" + "".join(path)
+
+
+def _offence(item: object, *, level: int) -> str | None:
+    """Say what keeps this value itself, not its members, from being JSON."""
+    if level > _DEPTH_OUT and isinstance(item, (dict, list, tuple)):
+        return f"nested deeper than {_DEPTH_OUT} levels"
+    if isinstance(item, str):
+        return _str_offence(item)
+    if isinstance(item, int):
+        fits = _SMALLEST_INT <= item <= _LARGEST_INT
+        return None if fits else f"an integer of {item.bit_length()} bits is too large"
+    if type(item) is float:
+        return None if isfinite(item) else f"{item} has no JSON form"
+    # orjson writes tuples and UUIDs, but not their subclasses.
+    if isinstance(item, (dict, list, Fragment)) or type(item) in _WRITTEN_BY_TYPE:
+        return None
+    return f"a value of type {type(item).__name__} has no JSON form"
+
+
+def _str_offence(text: str) -> str | None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return f"a lone surrogate stands at index {error.start}"
+    return None
+
+
+_DEPTH_SALVAGED: Final = 64
+_DIGITS_SALVAGED: Final = 400  # as many as a float has before its point
+
+# Each alternative is possessive, and an unterminated string reaches to the end: linear.
+_BRACKET_OR_STRING: Final = re.compile(
+    r'"(?:[^"\\]++|\\.?)*+(?:"|\Z)|[\[{]|[\]}]', re.DOTALL
+)
+
+
+def salvage(line: bytes) -> Json | None:
+    """Return what the standard library reads in a line orjson refused, or ``None``.
+
+    It forgives what a broken peer gets wrong inside an otherwise readable message:
+    invalid UTF-8, lone surrogates, NaN and infinity, enormous numbers, and depth (what
+    lies deeper than 64 levels becomes ``None``). Good for finding out whose answer the
+    line was; never to be handed on as a message.
+    """
+    text = line.decode("utf-8-sig", "replace")
+    try:
+        return _parse_leniently(text)
+    except RecursionError:
+        pass
+    except ValueError:
+        return None
+    try:
+        return _parse_leniently(_cut_depth(text))
+    except (RecursionError, ValueError):
+        return None
+
+
+def _parse_leniently(text: str) -> Json:
+    return stdlib_json.loads(text, parse_int=_parse_int, strict=False)
+
+
+def _parse_int(digits: str) -> int | float:
+    # int() of unbounded text takes quadratic time or raises, as Python is set up.
+    return int(digits) if len(digits) <= _DIGITS_SALVAGED else float(digits)
+
+
+def _cut_depth(text: str) -> str:
+    depth = 0
+    kept: list[str] = []
+    start = 0
+    for token in _BRACKET_OR_STRING.finditer(text):
+        mark = token[0]
+        if mark in "[{":
+            depth += 1
+            if depth == _DEPTH_SALVAGED + 1:
+                kept += text[start : token.start()], "null"
+        elif mark in "]}":
+            depth -= 1
+            if depth == _DEPTH_SALVAGED:
+                start = token.end()
+    if depth <= _DEPTH_SALVAGED:
+        kept.append(text[start:])
+    return "".join(kept)

@@ -1,0 +1,228 @@
+"""JSON-RPC 2.0 messages: what each kind is made of, and telling them apart.
+
+A message is classified by which members it has, never by what they hold. Ids are
+compared by type and value: ``7`` and ``"7"`` are two ids.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
+
+import attrs
+
+from mcpwire.errors import InvalidMessage, RPCError, rpc_error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpwire.wire.json import Json
+
+__all__ = [
+    "Failure",
+    "Message",
+    "Notification",
+    "Request",
+    "RequestId",
+    "Success",
+    "failure",
+    "id_twin",
+    "is_request_id",
+    "notification",
+    "parse_message",
+    "request",
+    "success",
+]
+
+RequestId: TypeAlias = int | str
+
+
+def is_request_id(value: object) -> TypeGuard[RequestId]:
+    """Tell whether the value can be a request's id: an integer or a string."""
+    # By exact type: bool is an int to Python, and 1.0 is equal to 1.
+    return type(value) is int or type(value) is str
+
+
+@attrs.frozen
+class Request:
+    """A call that wants an answer."""
+
+    id: RequestId
+    method: str
+    params: dict[str, Any] | None = None
+
+
+@attrs.frozen
+class Notification:
+    """A message that gets no answer."""
+
+    method: str
+    params: dict[str, Any] | None = None
+
+
+@attrs.frozen
+class Success:
+    """An answer that holds a result."""
+
+    id: RequestId
+    result: dict[str, Any]
+
+
+@attrs.frozen
+class Failure:
+    """An answer that holds an error."""
+
+    id: RequestId | None
+    """``None`` where the peer could not read which request it answers."""
+
+    error: RPCError
+
+
+Message: TypeAlias = Request | Notification | Success | Failure
+
+
+def parse_message(value: Json) -> Message:
+    """Return the one message that a decoded JSON value is.
+
+    Members that JSON-RPC does not know are tolerated.
+
+    Raises:
+        InvalidMessage: It is none, or malformed; an array is a matter of the revision
+            and is refused here.
+    """
+    if type(value) is not dict:
+        raise InvalidMessage("message", expected="object", got=_kind(value))
+    if value.get("jsonrpc") != "2.0":
+        raise _invalid(value, "jsonrpc", "'2.0'")
+    if "method" in value:
+        return _parse_call(value)
+    if "result" in value:
+        return _parse_success(value)
+    if "error" in value:
+        return _parse_failure(value)
+    raise InvalidMessage(
+        "message", expected="method, result or error", got="none of them"
+    )
+
+
+def _parse_call(value: dict[str, Any]) -> Request | Notification:
+    # Another parser may see an answer where this one sees a call: neither is right.
+    if "result" in value or "error" in value:
+        raise InvalidMessage(
+            "message", expected="one of method, result and error", got="several of them"
+        )
+    method = value["method"]
+    if type(method) is not str:
+        raise _invalid(value, "method", "str")
+    params = value.get("params")
+    if type(params) is not dict and "params" in value:
+        raise _invalid(value, "params", "object")
+    if "id" not in value:
+        return Notification(method, params)
+    return Request(_parse_id(value), method, params)
+
+
+def _parse_success(value: dict[str, Any]) -> Success:
+    if "error" in value:
+        raise InvalidMessage(
+            "message", expected="one of result and error", got="both of them"
+        )
+    result = value["result"]
+    if type(result) is not dict:
+        raise _invalid(value, "result", "object")
+    return Success(_parse_id(value), result)
+
+
+def _parse_failure(value: dict[str, Any]) -> Failure:
+    error = value["error"]
+    if type(error) is not dict:
+        raise _invalid(value, "error", "object")
+    if type(error.get("code")) is not int:
+        raise _invalid(error, "code", "int", path="message.error.")
+    if type(error.get("message")) is not str:
+        raise _invalid(error, "message", "str", path="message.error.")
+    # 2026-07-28 basic/index, "Error Responses": an id that could not be read is left
+    # out; peers of older revisions, and JSON-RPC itself, write null.
+    reply_to = None if value.get("id") is None else _parse_id(value)
+    return Failure(
+        reply_to, rpc_error(error["code"], error["message"], data=error.get("data"))
+    )
+
+
+def _parse_id(value: dict[str, Any]) -> RequestId:
+    found = value.get("id")
+    if is_request_id(found):
+        return found
+    raise _invalid(value, "id", "int or str")
+
+
+def _invalid(
+    holder: dict[str, Any], member: str, expected: str, *, path: str = "message."
+) -> InvalidMessage:
+    got = _kind(holder[member]) if member in holder else "nothing"
+    return InvalidMessage(path + member, expected=expected, got=got)
+
+
+_KINDS: Final = {
+    dict: "object",
+    list: "array",
+    type(None): "null",
+}
+
+
+def _kind(value: Json) -> str:
+    if isinstance(value, str) and len(value) <= 20:
+        return repr(value)
+    return _KINDS.get(type(value), type(value).__name__)
+
+
+def request(
+    id: RequestId, method: str, params: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return a request as a JSON value."""
+    if params is None:
+        return {"jsonrpc": "2.0", "id": id, "method": method}
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+
+def notification(
+    method: str, params: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return a notification as a JSON value."""
+    if params is None:
+        return {"jsonrpc": "2.0", "method": method}
+    return {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+def success(id: RequestId, result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer that holds a result, as a JSON value."""
+    return {"jsonrpc": "2.0", "id": id, "result": result}
+
+
+def failure(id: RequestId | None, error: RPCError) -> dict[str, Any]:
+    """Return an answer that holds an error, as a JSON value.
+
+    Without an id there is no ``id`` member (2026-07-28 basic/index, "Error Responses").
+    """
+    body = {"code": error.code, "message": error.message}
+    if error.data is not None:
+        body["data"] = error.data
+    if id is None:
+        return {"jsonrpc": "2.0", "error": body}
+    return {"jsonrpc": "2.0", "id": id, "error": body}
+
+
+_CANONICAL_INT: Final = re.compile(r"0|-?[1-9][0-9]{0,19}")
+
+
+def id_twin(id: RequestId) -> RequestId | None:
+    """Return the id that a peer with loose types may send instead, or ``None``.
+
+    ``7`` for ``"7"`` and the reverse; a string that is not the one decimal spelling of
+    its number (``"007"``, ``" 7"``, ``"7.0"``) has no twin.
+    """
+    if type(id) is int:
+        return str(id)
+    if type(id) is str and _CANONICAL_INT.fullmatch(id):
+        return int(id)
+    return None

@@ -1,0 +1,92 @@
+"""Newline framing of a byte stream: one message, one line.
+
+A line ends at byte 0x0A and nowhere else: U+2028, U+2029 and U+0085 are legal inside
+JSON strings, and so is a carriage return between JSON tokens.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["LineDecoder"]
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+
+class LineDecoder:
+    """Cuts a byte stream into lines, each at most `limit` bytes before its newline.
+
+    Each byte is looked at once and copied a bounded number of times, however the stream
+    is cut into chunks. A line may still carry its newline and may be blank: a JSON
+    parser skips white space, and stripping would copy every message once more. A byte
+    order mark at the start of the stream is dropped.
+
+    Attributes:
+        overflow: Whether a line passed the limit. Lines before it have been returned;
+            the decoder returns nothing more.
+    """
+
+    __slots__ = ("_at_start", "_is_between_lines", "_limit", "_partial", "overflow")
+
+    def __init__(self, limit: int) -> None:
+        self.overflow = False
+        self._limit = limit
+        self._partial = bytearray()
+        self._at_start = True
+        self._is_between_lines = False
+
+    def feed(self, data: bytes) -> Sequence[bytes]:
+        """Take the next bytes and return the lines that they complete."""
+        # Nearly every read of a request-response peer is exactly one line.
+        if (
+            self._is_between_lines
+            and 0 <= data.find(b"\n") == len(data) - 1 <= self._limit
+        ):
+            return (data,)
+        if self.overflow:
+            return ()
+        if self._at_start:
+            data = self._skip_mark(data)
+        # No line can be longer than this: mostly it proves that none is over the limit.
+        longest = len(self._partial) + len(data)
+        *lines, tail = data.split(b"\n")
+        if lines and self._partial:
+            self._partial += lines[0]
+            lines[0] = bytes(self._partial)
+            self._partial = bytearray()
+        self._partial += tail
+        if longest > self._limit:
+            lines = self._stop_at_overflow(lines)
+        self._is_between_lines = not (self._partial or self._at_start or self.overflow)
+        return lines
+
+    def finish(self) -> Sequence[bytes]:
+        """Return the last line, at the end of the stream, if it lacks its newline."""
+        line = bytes(self._partial)
+        self._partial = bytearray()
+        return (line,) if line else ()
+
+    def _skip_mark(self, data: bytes) -> bytes:
+        """Return the stream so far without its mark; nothing while that is open."""
+        data = bytes(self._partial) + data
+        self._partial.clear()
+        if len(data) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(data):
+            return data
+        self._at_start = False
+        return data.removeprefix(_BYTE_ORDER_MARK)
+
+    def _stop_at_overflow(self, lines: list[bytes]) -> list[bytes]:
+        for index, line in enumerate(lines):
+            if len(line) > self._limit:
+                return self._stop(lines[:index])
+        if len(self._partial) > self._limit:
+            return self._stop(lines)
+        return lines
+
+    def _stop(self, lines: list[bytes]) -> list[bytes]:
+        self.overflow = True
+        self._partial = bytearray()
+        return lines
