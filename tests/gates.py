@@ -63,18 +63,25 @@ IMPURE: Final[Mapping[str, str]] = {
     "tempfile": "shells touch files",
     "threading": "shells run threads",
     "time": "the time is passed in",
-    "uuid": "chance is passed in",
 }
 """What a pure layer never imports, and why."""
 
-IMPURE_CALLS: Final[Mapping[str, str]] = {
+IMPURE_FUNCTIONS: Final[Mapping[str, str]] = {
     "input": "shells do I/O",
-    "now": "the time is passed in",
     "open": "shells touch files",
     "print": "shells report",
+    "uuid1": "chance is passed in",
+    "uuid4": "chance is passed in",
+}
+
+IMPURE_METHODS: Final[Mapping[str, str]] = {
+    "now": "the time is passed in",
     "today": "the time is passed in",
     "utcnow": "the time is passed in",
+    "uuid1": "chance is passed in",
+    "uuid4": "chance is passed in",
 }
+"""What a pure layer never calls, and why: by name alone, and as `x.name`."""
 
 RUNTIME: Final = frozenset({"anyio", "attrs", "httptools", "httpx", "orjson"})
 """The distributions that are always there; `attr` is another name of `attrs`."""
@@ -264,14 +271,10 @@ def _impure_code(module: Module) -> Iterator[Finding]:
         if isinstance(node, (ast.AsyncFunctionDef, ast.Await)):
             yield Finding("purity", module.name, f"line {node.lineno} awaits")
         elif isinstance(node, ast.Call):
-            callee = node.func
-            name = getattr(callee, "id", getattr(callee, "attr", ""))
-            # `open` and `print` are functions, `now` is a method of a class.
-            is_method = isinstance(callee, ast.Attribute)
-            if name in IMPURE_CALLS and is_method == (
-                name in {"now", "today", "utcnow"}
-            ):
-                reason = IMPURE_CALLS[name]
+            name, table = getattr(node.func, "id", ""), IMPURE_FUNCTIONS
+            if isinstance(node.func, ast.Attribute):
+                name, table = node.func.attr, IMPURE_METHODS
+            if reason := table.get(name):
                 yield Finding(
                     "purity", module.name, f"line {node.lineno} calls {name}: {reason}"
                 )

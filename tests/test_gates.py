@@ -116,6 +116,7 @@ def test_a_module_outside_every_layer_is_found():
         "print(1)",
         "open('x')",
         "datetime.now()",
+        "uuid.uuid4()",
     ],
 )
 def test_a_pure_layer_stays_pure(source):
