@@ -1,0 +1,243 @@
+"""Server-sent events, both ways, exactly as the HTML standard reads them.
+
+The decoder works on bytes. A line ends at LF, CR or CRLF, wherever the chunks are cut;
+an event ends at an empty line and not before, so what the end of the stream cuts off is
+lost on purpose: its data may be incomplete.
+
+::
+
+    bytes ──▶ lines ──▶ field buffers ──empty line──▶ event, if there is a data line
+                         data, event     and reset
+                         id              and kept: it persists
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from mcpwire.errors import LocalProtocolError
+
+__all__ = ["SSEDecoder", "SSEEvent", "encode_comment", "encode_event"]
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_DATA_PREFIX_LENGTH: Final = len(b"data: ")
+_RETRY_MAX_MS: Final = 10**12  # beyond any clock, so that it stays a harmless number
+
+
+@attrs.frozen
+class SSEEvent:
+    """One event of a stream."""
+
+    event: str
+    """Its type; ``message`` where the stream named none."""
+
+    data: bytes
+    """Its data lines, joined by LF; empty in a priming event."""
+
+    id: str
+    """The last event id of the stream as of this event; ``""`` means none."""
+
+    retry: int | None = None
+    """The reconnection time in milliseconds that came with this event."""
+
+
+class SSEDecoder:
+    """Cuts a byte stream into events whose data is at most `limit` bytes each.
+
+    Attributes:
+        overflow: Whether an event, or one endless line, passed the limit. Events before
+            it have been returned; the decoder returns nothing more.
+        last_event_id: The id to resume from: the newest that a complete event or a
+            complete block without data has set; ``""`` means none.
+        retry: The newest reconnection time of the stream, in milliseconds.
+    """
+
+    __slots__ = (
+        "_after_return",
+        "_at_start",
+        "_data",
+        "_event",
+        "_event_retry",
+        "_id",
+        "_limit",
+        "_partial",
+        "_size",
+        "last_event_id",
+        "overflow",
+        "retry",
+    )
+
+    def __init__(self, limit: int) -> None:
+        self.overflow = False
+        self.last_event_id = ""
+        self.retry: int | None = None
+        self._limit = limit
+        self._partial = bytearray()
+        self._at_start = True
+        self._after_return = False
+        self._data: bytes | bytearray | None = None
+        self._event = ""
+        self._id = ""
+        self._event_retry: int | None = None
+
+    def feed(self, data: bytes) -> list[SSEEvent]:
+        """Take the next bytes and return the events that they complete."""
+        events: list[SSEEvent] = []
+        if self.overflow:
+            return events
+        *lines, tail = self._unify_newlines(data).split(b"\n")
+        if lines and self._partial:
+            self._partial += lines[0]
+            lines[0] = bytes(self._partial)
+            self._partial = bytearray()
+        for line in lines:
+            if not line:
+                self._end_event(events)
+            elif not self._take_line(line):
+                self._stop()
+                return events
+        self._partial += tail
+        if self._is_hopeless(self._partial):
+            self._stop()
+        return events
+
+    def _unify_newlines(self, data: bytes) -> bytes:
+        if self._at_start:
+            data = self._skip_mark(data)
+        if self._after_return and data:
+            # The second half of a CRLF whose first half has ended its line already.
+            data = data.removeprefix(b"\n")
+            self._after_return = False
+        if b"\r" in data:
+            self._after_return = data.endswith(b"\r")
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return data
+
+    def _skip_mark(self, data: bytes) -> bytes:
+        """Return the stream so far without its mark; a part of one stays as it is."""
+        data = bytes(self._partial) + data
+        self._partial.clear()
+        if len(data) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(data):
+            return data
+        self._at_start = False
+        return data.removeprefix(_BYTE_ORDER_MARK)
+
+    def _take_line(self, line: bytes) -> bool:
+        """Take one line of an event; tell whether it kept to the limit."""
+        if len(line) > self._limit + _DATA_PREFIX_LENGTH:
+            return False
+        # A comment is a field without a name, and unknown fields are ignored.
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            return self._take_data(value)
+        if name == b"event":
+            self._event = value.decode("utf-8", "replace")
+        elif name == b"id":
+            if b"\0" not in value:
+                self._id = value.decode("utf-8", "replace")
+        elif name == b"retry" and value.isdigit():  # of bytes: ASCII digits only
+            self.retry = self._event_retry = _parse_retry(value)
+        return True
+
+    def _take_data(self, value: bytes) -> bool:
+        if self._data_size() + len(value) > self._limit:
+            return False
+        if self._data is None:
+            self._data = value
+        else:
+            # A list of lines would cost eight bytes for each empty line.
+            if isinstance(self._data, bytes):
+                self._data = bytearray(self._data)
+            self._data += b"\n"
+            self._data += value
+        return True
+
+    def _data_size(self) -> int:
+        """Return how long the data is before one more line is added."""
+        return 0 if self._data is None else len(self._data) + 1
+
+    def _end_event(self, events: list[SSEEvent]) -> None:
+        self.last_event_id = self._id
+        if self._data is not None:
+            events.append(
+                SSEEvent(
+                    self._event or "message",
+                    bytes(self._data),
+                    self._id,
+                    self._event_retry,
+                )
+            )
+        self._data = None
+        self._event = ""
+        self._event_retry = None
+
+    def _is_hopeless(self, partial: bytearray) -> bool:
+        """Tell whether a line will be over the limit, whatever else it will hold."""
+        size = len(partial) - _DATA_PREFIX_LENGTH
+        if partial.startswith(b"data:"):
+            size += self._data_size()
+        return size > self._limit
+
+    def _stop(self) -> None:
+        self.overflow = True
+        self._data = None
+        self._partial = bytearray()
+
+
+def _parse_retry(digits: bytes) -> int:
+    significant = digits.lstrip(b"0")
+    if len(significant) > len(str(_RETRY_MAX_MS)):
+        return _RETRY_MAX_MS
+    return min(int(significant or b"0"), _RETRY_MAX_MS)
+
+
+def encode_event(
+    data: bytes,
+    *,
+    event: str | None = None,
+    id: str | None = None,
+    retry: int | None = None,
+) -> bytes:
+    """Return one event as bytes; without data it is a priming event.
+
+    Raises:
+        LocalProtocolError: A part cannot be said in an event stream: data with a
+            carriage return, a type or id of several lines, an id with NUL, a negative
+            reconnection time.
+    """
+    if b"\r" in data:
+        raise LocalProtocolError("an event's data cannot contain a carriage return")
+    lines = []
+    if event:
+        lines.append(b"event: " + _encode_field("type", event))
+    if id is not None:
+        lines.append(b"id: " + _encode_field("id", id))
+    if retry is not None:
+        if retry < 0:
+            raise LocalProtocolError(f"retry must not be negative, got {retry!r}")
+        lines.append(b"retry: %d" % retry)
+    lines.append(b"data: " + data.replace(b"\n", b"\ndata: "))
+    return b"\n".join(lines) + b"\n\n"
+
+
+def encode_comment(text: str = "") -> bytes:
+    """Return a comment, which keeps a quiet stream alive and yields no event.
+
+    Raises:
+        LocalProtocolError: The text has several lines or is not Unicode.
+    """
+    return b": " + _encode_field("comment", text) + b"\n\n"
+
+
+def _encode_field(what: str, text: str) -> bytes:
+    if any(mark in text for mark in "\r\n\0"):
+        raise LocalProtocolError(f"an event's {what} must be one line, got {text!r}")
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise LocalProtocolError(
+            f"an event's {what} must be Unicode, got {text!r}"
+        ) from error
