@@ -1,0 +1,397 @@
+"""The one table of methods: every fact about a request or notification is in its row.
+
+Client, server, header mirroring, era gating, gateway and command line read it. A
+method whose facts changed between revisions has one row for each span of revisions,
+and the spans of one method never overlap. Types are named, not imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import attrs
+
+from mcpwire.versions import REVISIONS
+
+if TYPE_CHECKING:
+    from mcpwire.versions import Revision
+
+__all__ = [
+    "METHODS",
+    "SKILLS",
+    "TASKS",
+    "Kind",
+    "MethodSpec",
+    "Sender",
+    "available",
+    "capability_declared",
+    "declared_extensions",
+    "find",
+    "is_declared",
+    "methods_of",
+]
+
+Sender: TypeAlias = Literal["client", "server"]
+
+TASKS: Final = "io.modelcontextprotocol/tasks"
+"""The tasks extension of the stateless era; 2025-11-25 has tasks of its own."""
+
+SKILLS: Final = "io.modelcontextprotocol/skills"
+
+
+class Kind(Enum):
+    """What a method is on the wire."""
+
+    REQUEST = "request"
+
+    NOTIFICATION = "notification"
+
+    INPUT = "input"
+    """Asked for inside an input-required result, never as a message of its own."""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class MethodSpec:
+    """The facts about one method in one span of revisions; each row is itself only."""
+
+    name: str
+
+    kind: Kind
+
+    senders: frozenset[Sender]
+
+    since: Revision
+    """The first revision of this span."""
+
+    until: Revision | None = None
+    """The last revision of this span; ``None``: it is still there."""
+
+    params: str | None = None
+    """The type of its params; ``None``: nothing but `_meta`."""
+
+    result: str | None = None
+    """The type of its complete result; ``None`` for a notification."""
+
+    capability: str | None = None
+    """The path of the capability that switches it on, such as ``resources.subscribe``.
+
+    A request needs it from its receiver, a notification from its sender. With an
+    `extension` it is a path in that extension's settings.
+    """
+
+    extension: str | None = None
+    """The extension that defines it; it exists only where both sides named that."""
+
+    list_key: str | None = None
+    """Where one page of its result has its items; ``None``: it has no pages."""
+
+    repeatable: bool = False
+    """Whether sending it twice does no more than sending it once."""
+
+    cancellable: bool = True
+    """Whether the sender may take the request back."""
+
+    long_lived: bool = False
+    """Whether its result comes only when the peer ends it."""
+
+    task_capable: bool = False
+    """Whether its receiver may answer with a task instead of the result."""
+
+    # The columns below are facts of the stateless era; earlier revisions know neither
+    # mirrored headers nor cache hints nor input-required results.
+
+    mirrored: str | None = None
+    """The member of its params that HTTP repeats in the header `Mcp-Name`."""
+
+    cacheable: bool = False
+    """Whether its complete result carries `ttlMs` and `cacheScope`."""
+
+    may_need_input: bool = False
+    """Whether its receiver may answer with an input-required result."""
+
+    listen_filter: str | None = None
+    """The field of a `subscriptions/listen` filter that asks for this notification."""
+
+
+_NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, _JUL_2026, *_ = REVISIONS
+
+_Span: TypeAlias = "tuple[Revision, Revision | None]"
+
+_ALL: Final[_Span] = (_NOV_2024, None)
+_SESSION: Final[_Span] = (_NOV_2024, _NOV_2025)
+_STATELESS: Final[_Span] = (_JUL_2026, None)
+_NOV_2025_ONLY: Final[_Span] = (_NOV_2025, _NOV_2025)
+
+_CLIENT: Final[frozenset[Sender]] = frozenset({"client"})
+_SERVER: Final[frozenset[Sender]] = frozenset({"server"})
+_BOTH: Final = _CLIENT | _SERVER
+
+
+def _request(
+    name: str, stem: str, span: _Span, *claims: str, **facts: Any
+) -> MethodSpec:
+    """Make the row of a request that the client sends, unless `facts` says otherwise.
+
+    The schema derives its type names from a stem, such as ``CallTool``.
+    """
+    row: dict[str, Any] = {
+        "kind": Kind.REQUEST,
+        "senders": _CLIENT,
+        "params": f"{stem}RequestParams",
+        "result": f"{stem}Result",
+        **dict.fromkeys(claims, True),
+        **facts,
+    }
+    return MethodSpec(name=name, since=span[0], until=span[1], **row)
+
+
+def _list(name: str, stem: str, span: _Span, list_key: str, **facts: Any) -> MethodSpec:
+    """Make the row of a request for one page of a list."""
+    facts = {"params": "PaginatedRequestParams", "list_key": list_key, **facts}
+    return _request(name, stem, span, "repeatable", **facts)
+
+
+def _input(name: str, stem: str, capability: str, **facts: Any) -> MethodSpec:
+    """Make the row of what a server asks for inside an input-required result."""
+    facts |= {"kind": Kind.INPUT, "senders": _SERVER, "capability": capability}
+    return _request(name, stem, _STATELESS, **facts)
+
+
+def _notice(
+    name: str, stem: str, span: _Span, senders: frozenset[Sender], **facts: Any
+) -> MethodSpec:
+    """Make the row of a notification; without a stem it has the general params."""
+    return MethodSpec(
+        name=f"notifications/{name}",
+        kind=Kind.NOTIFICATION,
+        senders=senders,
+        since=span[0],
+        until=span[1],
+        params=f"{stem}NotificationParams",
+        **facts,
+    )
+
+
+# One row is one or two lines, so that the table can be read as one.
+# fmt: off
+_LIFECYCLE: Final = (
+    _request("initialize", "Initialize", _SESSION, cancellable=False),
+    _request("server/discover", "Discover", _STATELESS, "cacheable", "repeatable",
+             params="RequestParams"),
+    _request("ping", "", _SESSION, "repeatable", senders=_BOTH, result="EmptyResult"),
+    _notice("initialized", "", _SESSION, _CLIENT),
+    # From 2026-07-28 on the server sends it on stdio only, to end a subscription.
+    _notice("cancelled", "Cancelled", _ALL, _BOTH),
+    _notice("progress", "Progress", _SESSION, _BOTH),
+    _notice("progress", "Progress", _STATELESS, _SERVER),
+)
+
+_TOOLS: Final = (
+    _list("tools/list", "ListTools", _ALL, "tools",
+          capability="tools", cacheable=True),
+    _request("tools/call", "CallTool", _ALL, "may_need_input", "task_capable",
+             capability="tools", mirrored="name"),
+    _notice("tools/list_changed", "", _ALL, _SERVER,
+            capability="tools.listChanged", listen_filter="toolsListChanged"),
+)
+
+_RESOURCES: Final = (
+    _list("resources/list", "ListResources", _ALL, "resources",
+          capability="resources", cacheable=True),
+    _list("resources/templates/list", "ListResourceTemplates", _ALL,
+          "resourceTemplates", capability="resources", cacheable=True),
+    _request("resources/read", "ReadResource", _ALL, "cacheable", "may_need_input",
+             "repeatable", capability="resources", mirrored="uri"),
+    _request("resources/subscribe", "Subscribe", _SESSION, "repeatable",
+             result="EmptyResult", capability="resources.subscribe"),
+    _request("resources/unsubscribe", "Unsubscribe", _SESSION, "repeatable",
+             result="EmptyResult", capability="resources.subscribe"),
+    _notice("resources/list_changed", "", _ALL, _SERVER,
+            capability="resources.listChanged", listen_filter="resourcesListChanged"),
+    _notice("resources/updated", "ResourceUpdated", _ALL, _SERVER,
+            capability="resources.subscribe", listen_filter="resourceSubscriptions"),
+)
+
+_PROMPTS: Final = (
+    _list("prompts/list", "ListPrompts", _ALL, "prompts",
+          capability="prompts", cacheable=True),
+    _request("prompts/get", "GetPrompt", _ALL, "may_need_input", "repeatable",
+             capability="prompts", mirrored="name"),
+    _notice("prompts/list_changed", "", _ALL, _SERVER,
+            capability="prompts.listChanged", listen_filter="promptsListChanged"),
+)
+
+_UTILITIES: Final = (
+    # 2024-11-05 has completion without a capability that announces it.
+    _request("completion/complete", "Complete", (_NOV_2024, _NOV_2024), "repeatable"),
+    _request("completion/complete", "Complete", (_MAR_2025, None), "repeatable",
+             capability="completions"),
+    _request("logging/setLevel", "SetLevel", _SESSION, "repeatable",
+             result="EmptyResult", capability="logging"),
+    _notice("message", "LoggingMessage", _ALL, _SERVER, capability="logging"),
+    _request("subscriptions/listen", "SubscriptionsListen", _STATELESS,
+             "long_lived", "repeatable"),
+    _notice("subscriptions/acknowledged", "SubscriptionsAcknowledged", _STATELESS,
+            _SERVER),
+)
+
+# What a server asks of a client: messages of their own until 2025-11-25, then only
+# inside input-required results (2026-07-28 basic/patterns/mrtr, note at the top).
+_CLIENT_FEATURES: Final = (
+    _request("roots/list", "ListRoots", _SESSION, "repeatable",
+             senders=_SERVER, params="RequestParams", capability="roots"),
+    _input("roots/list", "ListRoots", "roots", params=None, repeatable=True),
+    _notice("roots/list_changed", "", _SESSION, _CLIENT,
+            capability="roots.listChanged"),
+    _request("sampling/createMessage", "CreateMessage", _SESSION, "task_capable",
+             senders=_SERVER, capability="sampling"),
+    _input("sampling/createMessage", "CreateMessage", "sampling"),
+    _request("elicitation/create", "Elicit", (_JUN_2025, _NOV_2025), "task_capable",
+             senders=_SERVER, capability="elicitation"),
+    _input("elicitation/create", "Elicit", "elicitation"),
+    _notice("elicitation/complete", "ElicitationComplete", _NOV_2025_ONLY, _SERVER),
+)
+
+# Either side may hold the experimental tasks of 2025-11-25.
+_CORE_TASKS: Final = (
+    _request("tasks/get", "GetTask", _NOV_2025_ONLY, "repeatable",
+             senders=_BOTH, capability="tasks"),
+    _request("tasks/result", "GetTaskPayload", _NOV_2025_ONLY, "repeatable",
+             senders=_BOTH, capability="tasks"),
+    _list("tasks/list", "ListTasks", _NOV_2025_ONLY, "tasks",
+          senders=_BOTH, capability="tasks.list"),
+    _request("tasks/cancel", "CancelTask", _NOV_2025_ONLY,
+             senders=_BOTH, capability="tasks.cancel"),
+    _notice("tasks/status", "TaskStatus", _NOV_2025_ONLY, _BOTH, capability="tasks"),
+)
+
+# The extension stays off below 2026-07-28 (SEP-2663, "Backward Compatibility").
+_EXTENSION_TASKS: Final = (
+    _request("tasks/get", "GetTask", _STATELESS, "repeatable",
+             extension=TASKS, mirrored="taskId"),
+    _request("tasks/update", "UpdateTask", _STATELESS,
+             extension=TASKS, mirrored="taskId"),
+    _request("tasks/cancel", "CancelTask", _STATELESS, "repeatable",
+             extension=TASKS, mirrored="taskId"),
+    _notice("tasks", "TaskStatus", _STATELESS, _SERVER,
+            extension=TASKS, listen_filter="taskIds"),
+)
+
+_EXTENSION_SKILLS: Final = (
+    _list("skills/list", "ListSkills", _STATELESS, "skills",
+          extension=SKILLS, cacheable=True),
+    _request("skills/get", "GetSkill", _STATELESS, "cacheable", "repeatable",
+             extension=SKILLS),
+    _list("resources/directory/read", "ReadResourceDirectory", _STATELESS, "resources",
+          params="ReadResourceDirectoryRequestParams",
+          extension=SKILLS, capability="directoryRead"),
+)
+# fmt: on
+
+METHODS: Final[tuple[MethodSpec, ...]] = (
+    *_LIFECYCLE,
+    *_TOOLS,
+    *_RESOURCES,
+    *_PROMPTS,
+    *_UTILITIES,
+    *_CLIENT_FEATURES,
+    *_CORE_TASKS,
+    *_EXTENSION_TASKS,
+    *_EXTENSION_SKILLS,
+)
+"""Every method of every revision, one row for each span of revisions."""
+
+
+def _by_name() -> dict[str, tuple[MethodSpec, ...]]:
+    rows: dict[str, tuple[MethodSpec, ...]] = {}
+    for spec in METHODS:
+        rows[spec.name] = (spec, *rows.get(spec.name, ()))
+    return rows
+
+
+# The newest span first.
+_ROWS: Final = _by_name()
+
+
+def find(name: str) -> MethodSpec | None:
+    """Return the newest facts about a method, or ``None`` if no revision has it."""
+    rows = _ROWS.get(name)
+    return rows[0] if rows else None
+
+
+def _exists(spec: MethodSpec, revision: Revision, extensions: AbstractSet[str]) -> bool:
+    return (
+        spec.since <= revision
+        and (spec.until is None or revision <= spec.until)
+        and (spec.extension is None or spec.extension in extensions)
+    )
+
+
+def available(
+    name: str,
+    revision: Revision,
+    sender: Sender,
+    extensions: AbstractSet[str] = frozenset(),
+) -> MethodSpec | None:
+    """Return the row that governs a method there and then, or ``None`` if none does.
+
+    Whether its receiver also switched it on is `is_declared`'s question.
+    """
+    for spec in _ROWS.get(name, ()):
+        if sender in spec.senders and _exists(spec, revision, extensions):
+            return spec
+    return None
+
+
+def methods_of(
+    revision: Revision, sender: Sender, extensions: AbstractSet[str] = frozenset()
+) -> tuple[MethodSpec, ...]:
+    """Return the rows of all that a side may send at a revision."""
+    return tuple(
+        spec
+        for spec in METHODS
+        if sender in spec.senders and _exists(spec, revision, extensions)
+    )
+
+
+def capability_declared(capabilities: Mapping[str, Any] | None, path: str) -> bool:
+    """Tell whether capabilities name a path such as ``resources.subscribe``.
+
+    Presence declares (``{}`` is a declaration); ``false`` and ``null`` do not.
+    """
+    found: Any = capabilities
+    for key in path.split("."):
+        parent = found
+        found = parent.get(key) if isinstance(parent, Mapping) else None
+        # 2025-11-25 client/elicitation, "Capabilities": `{}` means form mode only.
+        if path == "elicitation.form" and parent == {} and key == "form":
+            return True
+        if found is None or found is False:
+            return False
+    return True
+
+
+def declared_extensions(capabilities: Mapping[str, Any] | None) -> frozenset[str]:
+    """Return the ids of the extensions that capabilities name with their settings."""
+    named = (capabilities or {}).get("extensions")
+    if not isinstance(named, Mapping):
+        return frozenset()
+    return frozenset(
+        name for name, settings in named.items() if isinstance(settings, Mapping)
+    )
+
+
+def is_declared(spec: MethodSpec, capabilities: Mapping[str, Any] | None) -> bool:
+    """Tell whether these capabilities switch the method on.
+
+    They are the receiver's for a request, the sender's for a notification.
+    """
+    if spec.extension is not None:
+        if spec.extension not in declared_extensions(capabilities):
+            return False
+        assert capabilities is not None
+        capabilities = capabilities["extensions"][spec.extension]
+    return spec.capability is None or capability_declared(capabilities, spec.capability)

@@ -1,0 +1,475 @@
+"""The method table, against the schema of each revision and against itself."""
+
+import itertools
+import json
+import subprocess
+import sys
+
+import pytest
+
+from mcpwire.protocol.methods import (
+    METHODS,
+    SKILLS,
+    TASKS,
+    Kind,
+    MethodSpec,
+    available,
+    capability_declared,
+    declared_extensions,
+    find,
+    is_declared,
+    methods_of,
+)
+from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS, Era, find_revision
+
+FIRST = REVISIONS[0]
+
+each_revision = pytest.mark.parametrize("revision", REVISIONS, ids=str)
+
+# Names that no schema has because it writes these params in place.
+IN_PLACE = {
+    "CancelTaskRequestParams",
+    "ElicitationCompleteNotificationParams",
+    "GetTaskPayloadRequestParams",
+    "GetTaskRequestParams",
+}
+
+
+@pytest.fixture(scope="module")
+def schema(spec_dir):
+    """Give the definitions of a revision's schema by its name."""
+
+    def definitions(revision):
+        path = spec_dir / str(revision) / "schema.json"
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return document.get("$defs") or document["definitions"]
+
+    return definitions
+
+
+def union_members(definitions, union):
+    """Return the definitions that a union names, itself where it is none."""
+    if union not in definitions:
+        return {}
+    members = definitions[union].get("anyOf")
+    if members is None:
+        return {union: definitions[union]}
+    names = [member["$ref"].rsplit("/", 1)[-1] for member in members]
+    return {name: definitions[name] for name in names}
+
+
+def method_of(definition):
+    return definition["properties"]["method"]["const"]
+
+
+def methods_in(definitions, union):
+    return {method_of(d) for d in union_members(definitions, union).values()}
+
+
+def names_of(revision, sender, kind):
+    return {spec.name for spec in methods_of(revision, sender) if spec.kind is kind}
+
+
+def core_requests(revision):
+    specs = (*methods_of(revision, "client"), *methods_of(revision, "server"))
+    return [spec for spec in specs if spec.kind is Kind.REQUEST]
+
+
+# The schemas, in both directions
+
+
+@pytest.mark.parametrize(
+    ("sender", "kind", "union"),
+    [
+        ("client", Kind.REQUEST, "ClientRequest"),
+        ("server", Kind.REQUEST, "ServerRequest"),
+        ("client", Kind.NOTIFICATION, "ClientNotification"),
+        ("server", Kind.NOTIFICATION, "ServerNotification"),
+        ("server", Kind.INPUT, "InputRequest"),
+    ],
+)
+@each_revision
+def test_the_table_has_exactly_the_methods_of_the_schema(
+    schema, revision, sender, kind, union
+):
+    assert names_of(revision, sender, kind) == methods_in(schema(revision), union)
+
+
+@each_revision
+def test_every_type_of_the_table_is_one_of_the_schema(schema, revision):
+    known = IN_PLACE.union(*(schema(each) for each in REVISIONS))
+    specs = (*methods_of(revision, "client"), *methods_of(revision, "server"))
+    for spec in specs:
+        assert spec.params is None or spec.params in known, spec.name
+        assert spec.result is None or spec.result in schema(revision), spec.name
+
+
+@each_revision
+def test_the_params_type_is_the_one_the_schema_refers_to(schema, revision):
+    for definition in schema(revision).values():
+        properties = definition.get("properties", {})
+        name = properties.get("method", {}).get("const")
+        referred = properties.get("params", {}).get("$ref")
+        if name is None or referred is None:
+            continue
+        spec = available(name, revision, "client") or available(
+            name, revision, "server"
+        )
+        assert spec.params == referred.rsplit("/", 1)[-1], name
+
+
+@each_revision
+def test_a_list_is_what_has_a_next_cursor(schema, revision):
+    for spec in core_requests(revision):
+        result = schema(revision)[spec.result].get("properties", {})
+        assert ("nextCursor" in result) == (spec.list_key is not None), spec.name
+        if spec.list_key is not None:
+            assert result[spec.list_key]["type"] == "array"
+
+
+def test_the_result_type_is_the_one_the_schema_answers_with(schema):
+    definitions = schema(LATEST)
+    for spec in core_requests(LATEST):
+        response = definitions[f"{spec.result}Response"]
+        result = response["properties"]["result"]
+        referred = {ref["$ref"] for ref in result.get("anyOf", [result])}
+        assert f"#/$defs/{spec.result}" in referred
+        assert ("#/$defs/InputRequiredResult" in referred) == spec.may_need_input
+
+
+def test_cacheable_is_what_carries_cache_hints(schema):
+    definitions = schema(LATEST)
+    for spec in core_requests(LATEST):
+        assert ("ttlMs" in definitions[spec.result]["properties"]) == spec.cacheable
+
+
+def test_each_field_of_a_listen_filter_asks_for_one_notification(schema):
+    fields = schema(LATEST)["SubscriptionFilter"]["properties"]
+    rows = [spec for spec in METHODS if spec.listen_filter is not None]
+    asked = [spec.listen_filter for spec in rows if spec.extension is None]
+
+    assert sorted(asked) == sorted(fields)
+    assert all(spec.kind is Kind.NOTIFICATION for spec in rows)
+
+
+@each_revision
+def test_every_capability_path_of_the_table_is_in_the_schema(schema, revision):
+    for sender, other in (("client", "Server"), ("server", "Client")):
+        own = sender.capitalize()
+        for spec in methods_of(revision, sender):
+            side = own if spec.kind is Kind.NOTIFICATION else other
+            node = schema(revision)[f"{side}Capabilities"]
+            for key in (spec.capability or "").split("."):
+                if key and not (key == "listChanged" and not node.get("properties")):
+                    node = node["properties"][key]
+
+
+# What the schema does not tell
+
+
+@pytest.mark.parametrize(
+    ("name", "sender", "capability"),
+    [
+        ("tools/list", "client", "tools"),
+        ("tools/call", "client", "tools"),
+        ("resources/list", "client", "resources"),
+        ("resources/templates/list", "client", "resources"),
+        ("resources/read", "client", "resources"),
+        ("resources/subscribe", "client", "resources.subscribe"),
+        ("resources/unsubscribe", "client", "resources.subscribe"),
+        ("prompts/list", "client", "prompts"),
+        ("prompts/get", "client", "prompts"),
+        ("completion/complete", "client", "completions"),
+        ("logging/setLevel", "client", "logging"),
+        ("roots/list", "server", "roots"),
+        ("sampling/createMessage", "server", "sampling"),
+        ("elicitation/create", "server", "elicitation"),
+        ("tasks/get", "server", "tasks"),
+        ("tasks/result", "client", "tasks"),
+        ("tasks/list", "client", "tasks.list"),
+        ("tasks/cancel", "server", "tasks.cancel"),
+        ("notifications/message", "server", "logging"),
+        ("notifications/tools/list_changed", "server", "tools.listChanged"),
+        ("notifications/prompts/list_changed", "server", "prompts.listChanged"),
+        ("notifications/resources/list_changed", "server", "resources.listChanged"),
+        ("notifications/resources/updated", "server", "resources.subscribe"),
+        ("notifications/roots/list_changed", "client", "roots.listChanged"),
+        ("notifications/tasks/status", "client", "tasks"),
+        ("notifications/cancelled", "client", None),
+        ("notifications/elicitation/complete", "server", None),
+        ("initialize", "client", None),
+        ("ping", "server", None),
+    ],
+)
+def test_each_method_is_gated_by_its_capability(name, sender, capability):
+    assert available(name, LATEST_SESSION, sender).capability == capability
+
+
+def test_completion_has_a_capability_from_its_second_revision_on():
+    gates = [available("completion/complete", r, "client") for r in REVISIONS]
+
+    assert [spec.capability for spec in gates] == [None, *["completions"] * 4]
+
+
+def test_the_name_header_repeats_name_uri_or_task_id_and_nothing_else():
+    mirrored = {
+        spec.name: spec.mirrored
+        for spec in methods_of(LATEST, "client", {TASKS, SKILLS})
+        if spec.mirrored is not None
+    }
+
+    assert mirrored == {
+        "tools/call": "name",
+        "prompts/get": "name",
+        "resources/read": "uri",
+        "tasks/get": "taskId",
+        "tasks/update": "taskId",
+        "tasks/cancel": "taskId",
+    }
+
+
+def test_only_what_does_nothing_may_be_sent_twice():
+    once = {
+        spec.name
+        for spec in METHODS
+        if spec.kind is not Kind.NOTIFICATION and not spec.repeatable
+    }
+
+    assert once == {
+        "initialize",
+        "tools/call",
+        "sampling/createMessage",
+        "elicitation/create",
+        "tasks/cancel",
+        "tasks/update",
+    }
+
+
+def test_only_the_handshake_cannot_be_cancelled():
+    assert [spec.name for spec in METHODS if not spec.cancellable] == ["initialize"]
+
+
+def test_only_a_subscription_stays_open():
+    assert [spec.name for spec in METHODS if spec.long_lived] == [
+        "subscriptions/listen"
+    ]
+
+
+def test_tasks_stand_in_for_a_tool_call_and_in_2025_11_25_for_what_a_server_asks():
+    assert {(spec.name, spec.kind) for spec in METHODS if spec.task_capable} == {
+        ("tools/call", Kind.REQUEST),
+        ("sampling/createMessage", Kind.REQUEST),
+        ("elicitation/create", Kind.REQUEST),
+    }
+
+
+# Extensions
+
+
+def test_extension_methods_exist_only_where_the_extension_is_on():
+    core = set(methods_of(LATEST, "client"))
+
+    tasks = set(methods_of(LATEST, "client", {TASKS})) - core
+    skills = set(methods_of(LATEST, "client", frozenset({SKILLS}))) - core
+
+    assert {spec.name for spec in tasks} == {
+        "tasks/get",
+        "tasks/update",
+        "tasks/cancel",
+    }
+    assert {spec.name for spec in skills} == {
+        "skills/list",
+        "skills/get",
+        "resources/directory/read",
+    }
+    assert available("tasks/get", LATEST, "client") is None
+    assert available("notifications/tasks", LATEST, "server", {TASKS}) is not None
+
+
+@pytest.mark.rule("TX-22")
+@each_revision
+def test_the_tasks_extension_is_unknown_to_session_revisions(revision):
+    spec = available("tasks/update", revision, "client", {TASKS})
+
+    assert (spec is not None) == (revision.era is Era.STATELESS)
+
+
+def test_both_dialects_of_tasks_have_their_own_row():
+    core = available("tasks/get", LATEST_SESSION, "server", {TASKS})
+    extension = available("tasks/get", LATEST, "client", {TASKS})
+
+    assert core.extension is None
+    assert core.mirrored is None
+    assert extension.extension == TASKS
+    assert extension.capability is None
+    assert available("tasks/get", LATEST, "server", {TASKS}) is None
+    assert available("tasks/result", LATEST, "client", {TASKS}) is None
+
+
+# The functions
+
+
+def test_find_gives_the_newest_facts():
+    assert find("elicitation/create").kind is Kind.INPUT
+    assert find("tasks/get").extension == TASKS
+    assert find("initialize").until == LATEST_SESSION
+    assert find("vendor/anything") is None
+
+
+def test_at_the_stateless_era_a_server_sends_no_requests():
+    assert names_of(LATEST, "server", Kind.REQUEST) == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "revision", "sender", "there"),
+    [
+        ("ping", "2025-11-25", "server", True),
+        ("ping", "2026-07-28", "client", False),
+        ("elicitation/create", "2025-03-26", "server", False),
+        ("elicitation/create", "2025-06-18", "server", True),
+        ("elicitation/create", "2025-06-18", "client", False),
+        ("server/discover", "2025-11-25", "client", False),
+        ("notifications/progress", "2025-11-25", "client", True),
+        ("notifications/progress", "2026-07-28", "client", False),
+        ("notifications/progress", "2026-07-28", "server", True),
+        ("tasks/list", "2025-11-25", "server", True),
+        ("tasks/list", "2026-07-28", "client", False),
+        ("tools/shout", "2026-07-28", "client", False),
+    ],
+)
+def test_a_method_is_available_to_its_sender_at_its_revisions(
+    name, revision, sender, there
+):
+    spec = available(name, find_revision(revision), sender)
+
+    assert (spec is not None) == there
+
+
+def test_the_rows_of_one_method_never_overlap():
+    extensions = {TASKS, SKILLS}
+    for revision, sender in itertools.product(REVISIONS, ("client", "server")):
+        names = [spec.name for spec in methods_of(revision, sender, extensions)]
+        assert len(names) == len(set(names))
+        assert all(
+            available(spec.name, revision, sender, extensions) is spec
+            for spec in methods_of(revision, sender, extensions)
+        )
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "path", "declared"),
+    [
+        ({"tools": {}}, "tools", True),
+        ({"tools": {"listChanged": False}}, "tools", True),
+        ({"tools": {"listChanged": False}}, "tools.listChanged", False),
+        ({"resources": {"subscribe": True}}, "resources.subscribe", True),
+        ({"resources": {"subscribe": {}}}, "resources.subscribe", True),
+        ({"resources": {}}, "resources.subscribe", False),
+        ({"resources": True}, "resources", True),
+        ({"resources": True}, "resources.subscribe", False),
+        ({"tools": None}, "tools", False),
+        ({"tools": False}, "tools", False),
+        ({"tools": 0}, "tools", True),
+        ({}, "tools", False),
+        (None, "tools", False),
+        (None, "tools.listChanged", False),
+        ({"tasks": {"requests": {"tools": {}}}}, "tasks.requests.tools", True),
+        ({"tasks": {"requests": {}}}, "tasks.requests.tools.call", False),
+    ],
+)
+def test_a_capability_is_declared_by_being_there(capabilities, path, declared):
+    assert capability_declared(capabilities, path) is declared
+
+
+@pytest.mark.parametrize(
+    ("elicitation", "form", "url"),
+    [
+        ({}, True, False),
+        ({"form": {}}, True, False),
+        ({"url": {}}, False, True),
+        ({"form": {}, "url": {}}, True, True),
+        (None, False, False),
+    ],
+)
+def test_empty_elicitation_means_form_mode_only(elicitation, form, url):
+    capabilities = {"elicitation": elicitation}
+
+    assert capability_declared(capabilities, "elicitation.form") is form
+    assert capability_declared(capabilities, "elicitation.url") is url
+
+
+def test_no_elicitation_is_not_form_mode():
+    assert not capability_declared({}, "elicitation.form")
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "names"),
+    [
+        ({"extensions": {TASKS: {}, SKILLS: {"directoryRead": True}}}, {TASKS, SKILLS}),
+        ({"extensions": {TASKS: None, SKILLS: True}}, set()),
+        ({"extensions": None}, set()),
+        ({"extensions": [TASKS]}, set()),
+        ({}, set()),
+        (None, set()),
+    ],
+)
+def test_an_extension_is_declared_with_its_settings(capabilities, names):
+    assert declared_extensions(capabilities) == names
+
+
+@pytest.mark.parametrize(
+    ("name", "sender", "capabilities", "on"),
+    [
+        ("server/discover", "client", {}, True),
+        ("tools/call", "client", {"tools": {}}, True),
+        ("tools/call", "client", {"prompts": {}}, False),
+        ("tools/call", "client", None, False),
+        ("tasks/get", "client", {"extensions": {TASKS: {}}}, True),
+        ("tasks/get", "client", {"tasks": {}}, False),
+        ("tasks/get", "client", None, False),
+        ("skills/list", "client", {"extensions": {SKILLS: {}}}, True),
+        ("resources/directory/read", "client", {"extensions": {SKILLS: {}}}, False),
+        (
+            "resources/directory/read",
+            "client",
+            {"extensions": {SKILLS: {"directoryRead": True}}},
+            True,
+        ),
+        (
+            "notifications/tools/list_changed",
+            "server",
+            {"tools": {"listChanged": True}},
+            True,
+        ),
+    ],
+)
+def test_a_method_is_switched_on_by_what_is_declared(name, sender, capabilities, on):
+    spec = available(name, LATEST, sender, {TASKS, SKILLS})
+
+    assert is_declared(spec, capabilities) is on
+
+
+def test_a_row_cannot_be_changed():
+    spec = find("tools/call")
+
+    assert isinstance(spec, MethodSpec)
+    with pytest.raises(AttributeError):
+        spec.mirrored = "uri"
+
+
+@pytest.mark.pain("P39")
+def test_the_table_imports_nothing_heavy():
+    program = (
+        "import sys, mcpwire.protocol.methods as m; "
+        "print([name for name in ('orjson', 'asyncio', 'mcpwire.types')"
+        " if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+
+    assert done.stdout.strip() == "[]"
