@@ -32,7 +32,6 @@ def test_only_the_latest_revision_is_stateless():
     assert eras == [Era.SESSION] * 4 + [Era.STATELESS]
 
 
-@pytest.mark.rule("RPC-13")
 def test_only_one_revision_receives_batches():
     assert [r.name for r in REVISIONS if r.receives_batches] == ["2025-03-26"]
 

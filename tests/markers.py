@@ -1,0 +1,133 @@
+"""The ids that tests carry as markers, read from their source without importing it.
+
+A marker names the statement of a list that its test proves: `rule` (the requirement
+manifest in `conformance/`), `fault`, `attack` and `pain` (the catalogues of what goes
+wrong in the field), `case` (groups of conformance cases), `system` (capabilities of
+covered systems; `L-` for a limit removed).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+TESTS = Path(__file__).parent
+
+RANGES: Final[dict[str, dict[str, int]]] = {
+    "fault": {"F": 50},
+    "attack": {"S": 33},
+    "pain": {"P": 40},
+    "case": {"A": 18, "B": 15, "C": 11, "D": 19, "E": 14, "F": 18, "G": 13, "H": 7},
+    "system": {"A": 74, "V": 41, "O": 95, "R": 16, "U": 58}
+    | {"L-A": 17, "L-V": 14, "L-O": 16, "L-R": 14, "L-U": 16},
+}
+"""Marker -> prefix -> the highest number of that list."""
+
+NAMES: Final = frozenset({*RANGES, "rule"})
+
+
+class Marked(NamedTuple):
+    """One id on one test (or on a whole file, where it stands outside any test)."""
+
+    marker: str
+    id: str
+    test: str
+
+
+class Misuse(NamedTuple):
+    """A marker that says nothing, and where it stands."""
+
+    where: str
+    what: str
+
+
+def _marker_name(node: ast.AST) -> str | None:
+    if not isinstance(node, ast.Attribute) or node.attr not in NAMES:
+        return None
+    owner = node.value
+    is_mark = isinstance(owner, ast.Attribute) and owner.attr == "mark"
+    return node.attr if is_mark else None
+
+
+def _tests_with_nodes(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    """Yield each marker expression's owner: `test_x`, `TestY.test_x`, `TestY` or ""."""
+
+    def walk(node: ast.AST, owner: str) -> Iterator[tuple[str, ast.AST]]:
+        for child in ast.iter_child_nodes(node):
+            inner = owner
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                inner = f"{owner}.{child.name}".lstrip(".")
+            yield inner, child
+            yield from walk(child, inner)
+
+    yield from walk(tree, "")
+
+
+def read(source: str, path: str) -> tuple[list[Marked], list[Misuse]]:
+    """Return the ids in one test file, and what is wrong with its markers."""
+    marked: list[Marked] = []
+    misused: list[Misuse] = []
+    called: set[ast.AST] = set()
+    for owner, node in _tests_with_nodes(ast.parse(source)):
+        if isinstance(node, ast.Call) and (marker := _marker_name(node.func)):
+            called.add(node.func)
+            test = f"{path}::{owner}" if owner else path
+            marked += _ids_of(marker, node, test, misused)
+        elif (marker := _marker_name(node)) and node not in called:
+            misused.append(Misuse(path, f"{marker} without an id"))
+    return marked, misused
+
+
+def _ids_of(
+    marker: str, call: ast.Call, test: str, misused: list[Misuse]
+) -> Iterator[Marked]:
+    if not call.args or call.keywords:
+        misused.append(Misuse(test, f"{marker} takes one or more ids"))
+    for argument in call.args:
+        if not isinstance(argument, ast.Constant) or type(argument.value) is not str:
+            misused.append(Misuse(test, f"{marker}: an id is a literal string"))
+        else:
+            yield Marked(marker, argument.value, test)
+
+
+def is_well_formed(marker: str, name: str) -> bool:
+    """Tell whether an id exists on its list (rules: see the manifest)."""
+    found = re.fullmatch(r"((?:L-)?[A-Z])([0-9]+)", name)
+    if found is None:
+        return False
+    prefix, digits = found.groups()
+    highest = RANGES[marker].get(prefix, 0)
+    width = 1 if prefix.startswith("L-") else 2
+    return digits == f"{int(digits):0{width}}" and 1 <= int(digits) <= highest
+
+
+def is_test_file(path: Path) -> bool:
+    """Tell whether pytest collects that file."""
+    return path.name.startswith("test_") or path.name.endswith("_test.py")
+
+
+def read_all(folder: Path = TESTS) -> tuple[list[Marked], list[Misuse]]:
+    """Return the ids in all test files, and what is wrong with their markers."""
+    marked: list[Marked] = []
+    misused: list[Misuse] = []
+    for path in sorted(filter(is_test_file, folder.rglob("*.py"))):
+        source = path.read_text(encoding="utf-8")
+        if "mark." not in source:
+            continue
+        found, wrong = read(source, path.relative_to(folder.parent).as_posix())
+        marked += found
+        misused += wrong
+    return marked, misused
+
+
+def missing(
+    required: Iterable[str], marker: str, marked: Iterable[Marked]
+) -> list[str]:
+    """Return the required ids that no test carries."""
+    shown = {item.id for item in marked if item.marker == marker}
+    return sorted(set(required) - shown)

@@ -1,0 +1,94 @@
+"""Every rule of the protocol has one status, and the status tells the truth."""
+
+import json
+
+import manifest
+import pytest
+
+STATUSES, CEILING = manifest.load(manifest.MANIFEST.read_text(encoding="utf-8"))
+
+
+def test_the_manifest_holds_exactly_the_rules_in_their_order(spec_dir):
+    rules = json.loads((spec_dir / "rules.json").read_bytes())
+    assert manifest.compare_with_rules(STATUSES, [rule["id"] for rule in rules]) == []
+
+
+def test_the_manifest_is_well_formed_without_the_rules_at_hand():
+    assert len(STATUSES) == 564
+    assert manifest.compare_with_rules(STATUSES, STATUSES) == []
+
+
+def test_what_is_covered_has_a_test_and_what_has_a_test_is_covered():
+    assert manifest.compare_with_tests(STATUSES, manifest.tested_rules()) == []
+
+
+def test_open_rules_only_fall():
+    assert manifest.compare_with_ceiling(STATUSES, CEILING) == []
+
+
+@pytest.mark.parametrize(
+    ("statuses", "rules", "complaint"),
+    [
+        ({"A-1": "covered"}, ["A-1", "A-2"], "A-2: has no status"),
+        ({"A-1": "covered", "A-2": "covered"}, ["A-1"], "A-2: is no rule"),
+        ({"A-2": "covered", "A-1": "covered"}, ["A-1", "A-2"], "order"),
+        ({"A-1": "done"}, ["A-1"], "A-1: 'done' is no status"),
+        ({"A-1": "open"}, ["A-1"], "'open' is no status"),
+        ({"A-1": "open #0"}, ["A-1"], "'open #0' is no status"),
+        ({"A-1": "waived: no"}, ["A-1"], "'waived: no' is no status"),
+        ({"A-1": "not ours"}, ["A-1"], "'not ours' is no status"),
+    ],
+)
+def test_a_manifest_that_does_not_fit_the_rules_is_told_so(statuses, rules, complaint):
+    found = manifest.compare_with_rules(statuses, rules)
+    assert len(found) == 1
+    assert complaint in found[0]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "tested", "complaint"),
+    [
+        ({"A-1": "covered"}, {}, "A-1: covered, but no test carries it"),
+        ({"A-1": "open #3"}, {"A-1": ["t"]}, "A-1: 'open #3', but t carries it"),
+        (
+            {"A-1": "waived: too dear for us"},
+            {"A-1": ["t"]},
+            "A-1: 'waived: too dear for us', but t carries it",
+        ),
+        ({}, {"A-1": ["t"]}, "A-1: no such rule, but t carries it"),
+    ],
+)
+def test_status_and_tests_are_compared_both_ways(statuses, tested, complaint):
+    assert manifest.compare_with_tests(statuses, tested) == [complaint]
+
+
+@pytest.mark.parametrize(("ceiling", "fits"), [(0, False), (1, True), (2, False)])
+def test_the_ceiling_hangs_exactly_at_the_open_ones(ceiling, fits):
+    statuses = {"A-1": "open #3", "A-2": "covered"}
+    assert (manifest.compare_with_ceiling(statuses, ceiling) == []) is fits
+
+
+TEXT = """[ceiling]
+open = 2
+
+[rules]
+A-1 = "open #2"
+A-11 = "open #2"
+"""
+
+
+def test_rewriting_covers_what_is_tested_and_lowers_the_ceiling():
+    expected = TEXT.replace('A-1 = "open #2"', 'A-1 = "covered"')
+    expected = expected.replace("open = 2", "open = 1")
+    assert manifest.rewrite(TEXT, ["A-1"]) == expected
+
+
+def test_rewriting_never_raises_the_ceiling():
+    low = TEXT.replace("open = 2", "open = 1")
+    assert manifest.rewrite(low, []) == low
+
+
+def test_the_summary_counts_each_status_of_each_group():
+    lines = manifest.summarize({"A-B-1": "covered", "A-B-2": "open #3"}).splitlines()
+    assert lines[1].split() == ["A-B", "1", "1", "0", "0"]
+    assert lines[-1].split() == ["all", "1", "1", "0", "0"]
