@@ -1,0 +1,87 @@
+"""The command line that every question of this folder shares."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness import machine, report
+from harness.figures import Budget, summarise
+from harness.rounds import FOLDER, Plan, Variant, run_rounds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def positive(text: str) -> int:
+    """Return a number of at least one."""
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+def widths(text: str) -> tuple[int, ...]:
+    """Return the numbers of a list with commas, which may be empty."""
+    return tuple(positive(part) for part in text.split(",") if part)
+
+
+def parse(name: str, arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog=f"bench_{name}.py")
+    local = FOLDER / "results" / "local" / f"{name}.json"
+    add = parser.add_argument
+    add("--rounds", type=positive, default=7, help="interleaved rounds (7)")
+    add("--slices", type=positive, default=20, help="slices in a round (20)")
+    add("--calls", type=positive, default=500, help="calls in a slice (500)")
+    add("--widths", type=widths, default=(1, 8, 32, 64), help="1,8,32,64; '' for none")
+    add("--only", action="append", default=[], metavar="TEXT", help="names with TEXT")
+    add("--output", type=Path, default=local, help="result file (results/local/)")
+    add("--check", action="store_true", help="exit 1 when a budget is not kept")
+    return parser.parse_args(arguments)
+
+
+def chosen(variants: Sequence[Variant], only: Sequence[str]) -> list[Variant]:
+    """Return the variants named by `only`, and the baselines that they need."""
+    if not only:
+        return list(variants)
+    names = {v.name for v in variants if any(text in v.name for text in only)}
+    names |= {v.baseline for v in variants if v.name in names}
+    return [v for v in variants if v.name in names]
+
+
+def run(
+    name: str,
+    variants: Sequence[Variant],
+    budgets: Sequence[Budget] = (),
+    *,
+    notes: dict[str, str] | None = None,
+    arguments: Sequence[str] | None = None,
+) -> int:
+    """Measure, print, save; return the exit code."""
+    options = parse(name, arguments)
+    plan = Plan(options.rounds, options.slices, options.calls, options.widths)
+    variants = chosen(variants, options.only)
+    if not variants:
+        sys.exit(f"no variant is named like {options.only!r}")
+    described = machine.describe() | (notes or {})
+    rounds = run_rounds(variants, plan, lambda text: print(text, file=sys.stderr))
+    result = {
+        "format": report.FORMAT,
+        "benchmark": name,
+        "machine": described,
+        "plan": asdict(plan),
+        "baselines": {variant.name: variant.baseline for variant in variants},
+        "summary": summarise(rounds),
+        "rounds": rounds,
+    }
+    report.save(options.output, result)
+    print(report.render(result))
+    lines = report.budget_lines(budgets, result["summary"])
+    if lines:
+        print("\nBudgets")
+        print("\n".join(text for _, text in lines))
+    return int(options.check and not all(holds for holds, _ in lines))

@@ -1,0 +1,86 @@
+"""The machine described for a result file: what explains a figure, and no names."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import re
+import shutil
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("mcpwire", "attrs", "orjson")
+
+
+def cpu_model() -> str:
+    """Return the processor's own name."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.processor() or platform.machine()
+    found = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", text, re.MULTILINE)
+    return found[1].strip() if found else platform.machine()
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of what runs on the measured path."""
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def commit() -> str:
+    """Return the commit that was measured, marked when the package had changes."""
+    here = Path(__file__).parent
+    git = ["git", "-C", str(here)]
+    told = subprocess.run(
+        [*git, "rev-parse", "--short", "HEAD"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if told.returncode:
+        return "unknown"
+    package = str(here.parent.parent / "mcpwire")
+    changed = subprocess.run(
+        [*git, "status", "--porcelain", "--", package],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return told.stdout.strip() + ("+changes" if changed.stdout.strip() else "")
+
+
+def event_loop() -> str:
+    """Return which event loop and selector asyncio uses here."""
+    loop = asyncio.new_event_loop()
+    try:
+        selector = getattr(loop, "_selector", None)
+        return f"{type(loop).__name__}({type(selector).__name__})"
+    finally:
+        loop.close()
+
+
+def describe() -> dict[str, Any]:
+    """Return everything worth knowing about the machine."""
+    kernel = re.match(r"[\d.]+", platform.release())
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": commit(),
+        "cpu": cpu_model(),
+        "cores": os.cpu_count(),
+        "load_before": round(os.getloadavg()[0], 2),
+        "system": f"{platform.system()} {kernel[0].rstrip('.') if kernel else ''}",
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "event_loop": event_loop(),
+        "packages": package_versions(),
+        "pinned": shutil.which("taskset") is not None,
+    }

@@ -1,0 +1,78 @@
+"""What is measured of one variant, inside the child interpreter that runs it alone.
+
+One slice is a few hundred calls; the parent asks for slices of all variants in turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from time import perf_counter_ns, process_time_ns
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Call = Callable[[], Awaitable[Any]]
+Figures = dict[str, float]
+
+# A slice starts on caches that the other variants have filled.
+WARM_UP_CALLS = 50
+PERCENTILES = {"p50_us": 0.5, "p99_us": 0.99, "p999_us": 0.999}
+
+
+async def one_at_a_time(call: Call, calls: int) -> Figures:
+    """Return the CPU time per call of one slice, in microseconds."""
+    for _ in range(WARM_UP_CALLS):
+        await call()
+    cpu = process_time_ns()
+    for _ in range(calls):
+        await call()
+    cpu = process_time_ns() - cpu
+    return {"cpu_us": cpu / calls / 1e3}
+
+
+async def laps(call: Call, calls: int) -> list[int]:
+    """Return how long each call of one slice took, in nanoseconds.
+
+    Apart from `one_at_a_time`, so that no clock is read while CPU time is counted.
+    """
+    for _ in range(WARM_UP_CALLS):
+        await call()
+    taken = [0] * calls
+    for lap in range(calls):
+        start = perf_counter_ns()
+        await call()
+        taken[lap] = perf_counter_ns() - start
+    return taken
+
+
+def percentiles(taken: Sequence[int]) -> Figures:
+    """Return the nearest-rank percentiles of laps, in microseconds."""
+    ordered = sorted(taken)
+    return {
+        name: ordered[max(0, math.ceil(share * len(ordered)) - 1)] / 1e3
+        for name, share in PERCENTILES.items()
+    }
+
+
+async def in_flight(call: Call, calls: int, width: int) -> Figures:
+    """Keep `width` calls outstanding; return calls per second and CPU time per call."""
+
+    async def work(turns: Iterator[int]) -> None:
+        for _ in turns:
+            await call()
+
+    async def everything(count: int) -> None:
+        turns = iter(range(count))
+        await asyncio.gather(*(work(turns) for _ in range(width)))
+
+    await everything(WARM_UP_CALLS)
+    wall, cpu = perf_counter_ns(), process_time_ns()
+    await everything(calls)
+    wall, cpu = perf_counter_ns() - wall, process_time_ns() - cpu
+    return {
+        f"calls_per_s@{width}": calls / wall * 1e9,
+        f"cpu_us@{width}": cpu / calls / 1e3,
+    }

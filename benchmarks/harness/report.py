@@ -1,0 +1,151 @@
+"""Result files and the tables printed from them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from harness.figures import Budget, Figure, Summary
+
+FORMAT = 1
+
+TITLES = {
+    "cpu_us": "CPU/call",
+    "p50_us": "p50",
+    "p99_us": "p99",
+    "p999_us": "p99.9",
+    "calls_per_s": "calls/s",
+}
+
+
+def title(figure: str) -> str:
+    """Return a column's heading: ``calls_per_s@32`` reads ``calls/s, 32 in flight``."""
+    name, _, width = figure.partition("@")
+    return f"{TITLES[name]}, {width} in flight" if width else TITLES[name]
+
+
+def table(rows: Iterable[Sequence[str]]) -> str:
+    """Lay rows out as a Markdown table that also reads well on a terminal."""
+    cells = [list(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in cells]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines)
+
+
+def ratio_cell(figure: Figure) -> str:
+    """Return ``median (min-max)`` of the ratios."""
+    ratio = figure["ratio"]
+    return f"{ratio['median']:.2f} ({ratio['min']:.2f}-{ratio['max']:.2f})"
+
+
+def value_cell(figure: Figure) -> str:
+    """Return the median as measured."""
+    value = figure["value"]["median"]
+    return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
+
+
+def tables(summary: Summary, cell: Callable[[Figure], str]) -> str:
+    """Return one table of the calls one at a time and two of the calls in flight."""
+    names = list(next(iter(summary.values())))
+    groups = [
+        [name for name in names if "@" not in name],
+        [name for name in names if name.startswith("calls_per_s@")],
+        [name for name in names if name.startswith("cpu_us@")],
+    ]
+    return "\n\n".join(
+        table(
+            [
+                ["variant", *map(title, group)],
+                *(
+                    [name, *(cell(of[g]) for g in group)]
+                    for name, of in summary.items()
+                ),
+            ]
+        )
+        for group in groups
+        if group
+    )
+
+
+def budget_lines(budgets: Sequence[Budget], summary: Summary) -> list[tuple[bool, str]]:
+    """Return each budget that applies: whether it holds, and a sentence."""
+    lines = []
+    for budget in budgets:
+        figure = summary.get(budget.variant, {}).get(budget.figure)
+        if figure is None:
+            continue
+        ratio = figure["ratio"]["median"]
+        holds = budget.holds(ratio)
+        verdict = "ok  " if holds else "OVER"
+        sign = ">=" if budget.at_least else "<="
+        what = f"{budget.variant}, {title(budget.figure)}"
+        text = f"{verdict} {what}: {ratio:.2f} x, budget {sign} {budget.limit:.2f} x"
+        lines.append((holds, text))
+    return lines
+
+
+def setting(result: dict[str, Any]) -> str:
+    """Return where and how the figures were taken, in two lines."""
+    machine, plan = result["machine"], result["plan"]
+    facts = [
+        machine["cpu"],
+        f"{machine['cores']} cores",
+        machine["system"],
+        machine["python"],
+        machine["event_loop"],
+        *(f"{name} {version}" for name, version in machine["packages"].items()),
+        f"commit {machine['commit']}",
+        f"load {machine['load_before']} at the start",
+    ]
+    where = "pinned to one core" if machine["pinned"] else "unpinned (no taskset)"
+    return (
+        f"{', '.join(facts)}\n"
+        f"{plan['rounds']} rounds of {plan['slices']} x {plan['calls']} calls; "
+        f"one call at a time {where}, calls in flight unpinned"
+    )
+
+
+def render(result: dict[str, Any]) -> str:
+    """Return everything that is printed of one result."""
+    baselines, summary = result["baselines"], result["summary"]
+    compared = {name: of for name, of in summary.items() if baselines[name] != name}
+    parts = [
+        setting(result),
+        *(
+            [
+                "Ratios to the floor: median of the rounds (lowest-highest)",
+                tables(compared, ratio_cell),
+            ]
+            if compared
+            else []
+        ),
+        "As measured: medians (microseconds; calls per second)",
+        tables(summary, value_cell),
+    ]
+    return "\n\n".join(parts)
+
+
+def save(path: Path, result: dict[str, Any]) -> None:
+    """Write a result file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read a result file.
+
+    Raises:
+        ValueError: It is none, or of another format.
+    """
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        result = None
+    if not isinstance(result, dict) or result.get("format") != FORMAT:
+        raise ValueError(f"{path.name} is no result file of format {FORMAT}")
+    return result

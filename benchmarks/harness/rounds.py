@@ -1,0 +1,171 @@
+"""Interleaved rounds: each round starts every variant anew and takes slices in turn.
+
+The machine's speed wanders while others use it, by far more than what is to be seen.
+So all variants of a round are open at once, each in an interpreter of its own, and do
+a few hundred calls in turn; a ratio is taken between slices that lie side by side.
+Fresh interpreters each round average over what a process is stuck with (its heap's
+place, its hash seed).
+
+One call at a time is measured with client and child pinned to one core, where
+`taskset` exists: they never run at the same moment, and a shared core spares the
+migrations that make such figures jump. Calls in flight are measured unpinned.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+FOLDER = Path(__file__).resolve().parent.parent
+CLOSE_TIMEOUT_S = 30
+
+Slices = dict[str, dict[str, list[float]]]
+"""The values of each slice, by figure, by variant."""
+
+Round = dict[str, dict[str, dict[str, float]]]
+"""`value` and `ratio` of one round, by figure, by variant."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to do the same work."""
+
+    name: str
+    target: str
+    """``module:function``, importable from the folder of the benchmarks."""
+    argument: str
+    baseline: str
+    """The name of the variant that it is divided by; its own for a baseline."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured."""
+
+    rounds: int
+    slices: int
+    """Slices of each variant in one round."""
+    calls: int
+    """Calls in one slice."""
+    widths: tuple[int, ...]
+
+
+def pinning() -> list[str]:
+    """Return the command prefix that keeps a process and its children on one core."""
+    return ["taskset", "-c", "0"] if shutil.which("taskset") else []
+
+
+class Child:
+    """A variant held open in an interpreter of its own."""
+
+    def __init__(self, variant: Variant, process: subprocess.Popen[str]) -> None:
+        self.variant = variant
+        self.process = process
+
+    def read(self) -> dict[str, float]:
+        """Return the answer to the oldest request."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"{self.variant.name}: the measuring process failed (see above)")
+        figures: dict[str, float] = json.loads(line)
+        return figures
+
+    def ask(self, **request: Any) -> dict[str, float]:
+        """Have one slice measured and return its figures."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return self.read()
+
+
+@contextmanager
+def opened(variant: Variant, prefix: Sequence[str]) -> Iterator[Child]:
+    """Start a variant and wait until it is connected."""
+    command = [*prefix, sys.executable, "-m", "harness.child"]
+    process = subprocess.Popen(
+        [*command, variant.target, variant.argument],
+        cwd=FOLDER,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        child = Child(variant, process)
+        child.read()
+        yield child
+        process.communicate(timeout=CLOSE_TIMEOUT_S)
+    finally:
+        process.kill()
+        process.communicate()
+    if process.returncode:
+        sys.exit(f"{variant.name}: the measuring process failed at its end (see above)")
+
+
+def take_slices(
+    variants: Sequence[Variant], plan: Plan, *, widths: Sequence[int], slices: Slices
+) -> None:
+    """Open all variants and add their slices; without widths, of one call at a time."""
+    prefix = [] if widths else pinning()
+    requests = [{"calls": plan.calls, "width": width} for width in widths]
+    with ExitStack() as stack:
+        children = [stack.enter_context(opened(v, prefix)) for v in variants]
+        for _ in range(plan.slices):
+            # Whoever went first goes last the next time.
+            children.append(children.pop(0))
+            for request in requests or [{"calls": plan.calls}]:
+                for child in children:
+                    add(slices[child.variant.name], child.ask(**request))
+        if not widths:
+            for child in children:
+                add(slices[child.variant.name], child.ask())
+
+
+def add(values: dict[str, list[float]], figures: dict[str, float]) -> None:
+    """Append the figures of one slice."""
+    for name, value in figures.items():
+        values.setdefault(name, []).append(value)
+
+
+def reckon(variants: Sequence[Variant], slices: Slices) -> Round:
+    """Return each figure's median over a round, and that of the slices' ratios."""
+    return {
+        variant.name: {
+            name: {
+                "value": median(mine),
+                "ratio": median(
+                    a / b
+                    for a, b in zip(mine, slices[variant.baseline][name], strict=True)
+                ),
+            }
+            for name, mine in slices[variant.name].items()
+        }
+        for variant in variants
+    }
+
+
+def run_rounds(
+    variants: Sequence[Variant], plan: Plan, tell: Callable[[str], None]
+) -> list[Round]:
+    """Run all rounds."""
+    rounds: list[Round] = []
+    for number in range(plan.rounds):
+        tell(f"round {number + 1} of {plan.rounds}")
+        slices: Slices = {variant.name: {} for variant in variants}
+        take_slices(variants, plan, widths=(), slices=slices)
+        if plan.widths:
+            take_slices(variants, plan, widths=plan.widths, slices=slices)
+        rounds.append(reckon(variants, slices))
+    return rounds

@@ -1,0 +1,114 @@
+"""The benchmarks' arithmetic: percentiles, ratios, budgets and verdicts."""
+
+import asyncio
+import importlib
+import json
+import platform
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def benchmark_module(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module
+
+
+def test_percentiles_are_nearest_rank(benchmark_module):
+    measure = benchmark_module("harness.measure")
+    laps = [n * 1000 for n in range(1000, 0, -1)]
+    assert measure.percentiles(laps) == {"p50_us": 500, "p99_us": 990, "p999_us": 999}
+    assert measure.percentiles([7000]) == {"p50_us": 7, "p99_us": 7, "p999_us": 7}
+
+
+def test_every_slice_makes_exactly_its_calls_with_its_width_in_flight(benchmark_module):
+    measure = benchmark_module("harness.measure")
+    calls = running = most = 0
+
+    async def call():
+        nonlocal calls, running, most
+        calls += 1
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+
+    figures = asyncio.run(measure.in_flight(call, 200, 8))
+    assert (calls, most) == (200 + measure.WARM_UP_CALLS, 8)
+    assert set(figures) == {"calls_per_s@8", "cpu_us@8"}
+    assert len(asyncio.run(measure.laps(call, 30))) == 30
+    assert set(asyncio.run(measure.one_at_a_time(call, 30))) == {"cpu_us"}
+    assert calls == 230 + 3 * measure.WARM_UP_CALLS + 30
+
+
+def test_a_ratio_is_taken_slice_by_slice_and_not_from_medians(benchmark_module):
+    rounds = benchmark_module("harness.rounds")
+    floor = rounds.Variant("floor", "m:f", "", "floor")
+    mine = rounds.Variant("mine", "m:g", "", "floor")
+    slices = {"floor": {"cpu_us": [10, 20, 40]}, "mine": {"cpu_us": [12, 30, 44]}}
+    reckoned = rounds.reckon([floor, mine], slices)
+    assert reckoned["floor"]["cpu_us"] == {"value": 20, "ratio": 1}
+    assert reckoned["mine"]["cpu_us"] == {"value": 30, "ratio": 12 / 10}
+
+
+def test_a_summary_is_the_median_and_the_spread_of_the_rounds(benchmark_module):
+    figures = benchmark_module("harness.figures")
+    rounds = [{"mine": {"cpu_us": {"value": v, "ratio": v / 10}}} for v in (9, 30, 11)]
+    assert figures.summarise(rounds)["mine"]["cpu_us"] == {
+        "value": {"median": 11, "min": 9, "max": 30},
+        "ratio": {"median": 1.1, "min": 0.9, "max": 3},
+    }
+
+
+@pytest.mark.parametrize(
+    ("limit", "at_least", "ratio", "holds"),
+    [
+        (1.3, False, 1.3, True),
+        (1.3, False, 1.31, False),
+        (1.0, True, 1.0, True),
+        (1.0, True, 0.99, False),
+    ],
+)
+def test_a_budget_holds_up_to_its_line(benchmark_module, limit, at_least, ratio, holds):
+    figures = benchmark_module("harness.figures")
+    budget = figures.Budget("mine", "cpu_us", limit, at_least)
+    assert budget.holds(ratio) is holds
+
+
+@pytest.mark.parametrize(
+    ("figure", "before", "after", "expected"),
+    [
+        ("cpu_us", (1.0, 1.2), (1.2, 1.4), ""),
+        ("cpu_us", (1.0, 1.2), (1.3, 1.4), "WORSE"),
+        ("cpu_us", (1.3, 1.4), (1.0, 1.2), "better"),
+        ("calls_per_s@32", (1.0, 1.2), (1.3, 1.4), "better"),
+        ("calls_per_s@32", (1.3, 1.4), (1.0, 1.2), "WORSE"),
+    ],
+)
+def test_a_change_counts_only_beyond_the_scatter(
+    benchmark_module, figure, before, after, expected
+):
+    compare = benchmark_module("compare")
+
+    def spread(low, high):
+        return {"median": (low + high) / 2, "min": low, "max": high}
+
+    assert compare.verdict(figure, spread(*before), spread(*after)) == expected
+
+
+def test_the_machine_is_described_without_its_name_or_a_path(benchmark_module):
+    described = json.dumps(benchmark_module("harness.machine").describe())
+    assert str(Path.home()) not in described
+    assert str(FOLDER.parent) not in described
+    assert platform.node() not in json.loads(described).values()
+
+
+def test_a_file_that_is_no_result_is_refused_by_name(benchmark_module, tmp_path):
+    report = benchmark_module("harness.report")
+    for text in ("", "[]", '{"format": 0}'):
+        (tmp_path / "x.json").write_text(text)
+        with pytest.raises(ValueError, match=r"^x\.json is no result file of format 1"):
+            report.load(tmp_path / "x.json")
