@@ -1,4 +1,4 @@
-"""Fixtures for every test: the specification's files, the loop, the leak check."""
+"""Fixtures for every test: the specification's files, the loop, leaks, the wire."""
 
 from __future__ import annotations
 
@@ -15,6 +15,16 @@ ROOT = TESTS.parent
 sys.path.insert(0, str(TESTS))
 
 import leaks  # noqa: E402 - found through the line above
+import wirecheck  # noqa: E402 - as above
+
+
+def pytest_configure(config):
+    """Name the marker that belongs to the wire check."""
+    config.addinivalue_line(
+        "markers",
+        "unchecked_wire(reason): our side sends something illegal here on purpose, "
+        "or the check would be measured too",
+    )
 
 
 def find_spec_dir() -> Path | None:
@@ -57,6 +67,30 @@ def leak_check(request):
     left = watch.settle()
     if left:
         pytest.fail("the test left open: " + "; ".join(left), pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def wire_check(request, monkeypatch):
+    """Fail the test in which our code sends what its revision's schema refuses.
+
+    Without the specification's files nothing is checked here; the tests of the check
+    itself need them, so CI cannot pass without.
+    """
+    spec = find_spec_dir()
+    unchecked = request.node.get_closest_marker("unchecked_wire")
+    if unchecked is not None and not unchecked.args:
+        pytest.fail("unchecked_wire takes a reason", pytrace=False)
+    if spec is None or unchecked or not leaks.acts_on(request.path, TESTS):
+        yield None
+        return
+    check = wirecheck.WireCheck(wirecheck.load(spec))
+    wirecheck.install(monkeypatch, check)
+    yield check
+    if check.violations:
+        pytest.fail(
+            "our code sent what the schema refuses:\n" + "\n".join(check.violations),
+            pytrace=False,
+        )
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

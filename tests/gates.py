@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PACKAGE: Final = "mcpwire"
 
 LAYERS: Final[tuple[tuple[str, ...], ...]] = (
-    ("errors", "versions", "limits"),
+    ("_version", "errors", "limits", "versions"),
     ("wire",),
     ("types",),
     ("protocol", "auth"),

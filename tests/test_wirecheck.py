@@ -1,0 +1,267 @@
+"""The wire check sees what our code must not send, and lets the rest pass."""
+
+import json
+
+import pytest
+import wirecheck
+
+from mcpwire.transports._duplex import Duplex
+from mcpwire.transports.memory import memory_pair
+from mcpwire.versions import REVISIONS, find_revision
+
+MODERN = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+}
+HELLO = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+
+
+class FakeDuplex:
+    """What the check knows of a connection."""
+
+    def __init__(self, role="client", revision=None):
+        self.role = role
+        self.revision = find_revision(revision)
+
+
+@pytest.fixture
+def check(spec_dir):
+    return wirecheck.WireCheck(wirecheck.load(spec_dir))
+
+
+def line(value):
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+
+
+def request(method, params=None, id=1):
+    message = {"jsonrpc": "2.0", "id": id, "method": method}
+    return line(message if params is None else {**message, "params": params})
+
+
+def notification(method, params=None):
+    message = {"jsonrpc": "2.0", "method": method}
+    return line(message if params is None else {**message, "params": params})
+
+
+GOOD = [
+    ("client", None, request("server/discover", {"_meta": MODERN})),
+    ("client", None, request("initialize", HELLO)),
+    (
+        "client",
+        None,
+        request("initialize", {**HELLO, "protocolVersion": "2024-11-05"}),
+    ),
+    ("client", "2025-11-25", request("ping")),
+    ("client", "2025-11-25", request("tools/call", {"name": "x"})),
+    (
+        "client",
+        "2026-07-28",
+        request("tools/call", {"name": "x", "arguments": {}, "_meta": MODERN}),
+    ),
+    ("client", "2026-07-28", request("tasks/get", {"taskId": "t", "_meta": MODERN})),
+    ("client", "2025-06-18", request("vendor/method", {"anything": [1]})),
+    ("client", "2025-11-25", notification("notifications/initialized")),
+    ("client", "2025-11-25", notification("notifications/cancelled", {"requestId": 1})),
+    ("server", "2025-11-25", request("roots/list")),
+    (
+        "server",
+        None,
+        notification(
+            "notifications/progress", {"progressToken": 1, "progress": 1, "total": 2}
+        ),
+    ),
+    ("server", None, line({"jsonrpc": "2.0", "error": {"code": -1, "message": "x"}})),
+    ("client", "2025-11-25", request("ping") + request("ping", id=2)),
+    ("server", "2025-03-26", line([])),
+]
+
+
+@pytest.mark.parametrize(("role", "revision", "data"), GOOD)
+def test_what_the_schema_allows_passes(check, role, revision, data):
+    check.sent(FakeDuplex(role, revision), data)
+    assert check.violations == []
+
+
+BAD = [
+    ("client", None, b'{"jsonrpc":"2.0","id":1,"method":"ping"}', "newline"),
+    ("client", None, b'{"jsonrpc"\n', "is no JSON"),
+    ("client", "2025-11-25", b'{"a":"\xff"}\n', "is no JSON in UTF-8"),
+    ("client", "2025-11-25", b"\n", "is no JSON"),
+    ("client", "2025-11-25", line("ping"), "is no object"),
+    ("client", "2025-11-25", line([]), "batch"),
+    ("client", "2025-11-25", request("tools/call", {}), '"name" is a required'),
+    ("client", "2025-11-25", request("tools/call", {"name": 3}), "$.params.name: 3"),
+    ("client", "2025-11-25", request("ping", id=None), "$.id: null"),
+    ("client", "2025-11-25", request("ping", id=1.5), "$.id: 1.5"),
+    ("client", "2025-11-25", request("ping") + request("ping"), "id 1 is used again"),
+    ("client", "2025-11-25", request("vendor/x", [1]), "$.params: [1]"),
+    ("client", "2025-11-25", line({"id": 1, "method": "ping"}), '"jsonrpc" is a'),
+    ("client", "2025-11-25", request("roots/list"), "a client may not send"),
+    ("client", "2025-11-25", request("server/discover", {}), "a client may not send"),
+    ("client", "2026-07-28", request("ping"), "a client may not send ping"),
+    ("client", "2026-07-28", request("tools/list", {}), '"_meta" is a required'),
+    ("client", "2026-07-28", request("tools/list"), '"params" is a required'),
+    ("server", None, request("roots/list"), "a server may not send"),
+    ("client", None, request("initialize", {**HELLO, "capabilities": None}), "null"),
+    ("server", "2025-11-25", line({"jsonrpc": "2.0", "id": 1, "result": {}}), "owed"),
+    (
+        "server",
+        "2025-06-18",
+        line({"jsonrpc": "2.0", "error": {"code": -1, "message": "x"}}),
+        '"id" is a required',
+    ),
+    (
+        "server",
+        None,
+        line({"jsonrpc": "2.0", "id": 1, "error": {"code": "-1", "message": "x"}}),
+        "$.error.code",
+    ),
+]
+
+
+@pytest.mark.parametrize(("role", "revision", "data", "complaint"), BAD)
+def test_what_the_schema_refuses_is_found(check, role, revision, data, complaint):
+    check.sent(FakeDuplex(role, revision), data)
+    assert any(complaint in found for found in check.violations), check.violations
+    assert all(
+        found.startswith(f"{role} at {revision or 'no revision'}: ")
+        for found in check.violations
+    )
+
+
+def answer(result, id=1):
+    return line({"jsonrpc": "2.0", "id": id, "result": result})
+
+
+TOOLS = {"tools": [{"name": "x", "inputSchema": {"type": "object"}}]}
+HINTS = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+ANSWERS = [
+    ("2025-11-25", "ping", {}, {}, None),
+    ("2025-11-25", "tools/list", {}, TOOLS, None),
+    ("2025-11-25", "tools/list", {}, {}, '"tools" is a required'),
+    ("2025-11-25", "vendor/x", {}, {"a": 1}, None),
+    ("2025-11-25", "tools/list", {}, [], "[]"),
+    (None, "tools/list", {"_meta": MODERN}, {**TOOLS, **HINTS}, None),
+    (None, "tools/list", {"_meta": MODERN}, TOOLS, '"resultType" is a required'),
+    (
+        None,
+        "initialize",
+        HELLO,
+        {
+            "protocolVersion": "2024-11-05",
+            "capabilities": {},
+            "serverInfo": {"name": "s", "version": "1"},
+        },
+        None,
+    ),
+    (
+        None,
+        "initialize",
+        HELLO,
+        {"protocolVersion": "2024-11-05"},
+        '"serverInfo" is a required',
+    ),
+]
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_a_result_is_checked_against_its_requests_definition(check, case):
+    revision, method, params, result, complaint = case
+    server = FakeDuplex("server", revision)
+    check.asked(server, 1, method, params)
+    check.sent(server, answer(result))
+    if complaint is None:
+        assert check.violations == []
+    else:
+        assert any(complaint in found for found in check.violations), check.violations
+
+
+def test_no_second_answer_and_none_to_a_request_that_was_withdrawn(check):
+    server = FakeDuplex("server", "2025-11-25")
+    check.asked(server, 1, "ping", None)
+    check.asked(server, "1", "ping", None)
+    check.withdrawn(server, "1")
+    check.sent(server, answer({}))
+    assert check.violations == []
+    check.sent(server, answer({}))
+    check.sent(server, answer({}, id="1"))
+    assert ["not owed" in found for found in check.violations] == [True, True]
+
+
+def test_connections_are_told_apart(check):
+    for _ in range(2):
+        check.sent(FakeDuplex("client", "2025-11-25"), request("ping"))
+    assert check.violations == []
+    assert check.checked == 2
+
+
+class Silent:
+    """An `Inbound` that answers pings and keeps the rest to itself."""
+
+    def __init__(self):
+        self.heard = []
+
+    def notification(self, method, params, call):
+        self.heard.append(method)
+
+    def request(self, id, method, params, reply, call):
+        reply({} if method == "ping" else {"tools": 3})
+
+    def cancelled(self, id):
+        self.heard.append(id)
+
+    def lost(self, error):
+        self.heard.append(error)
+
+
+@pytest.fixture
+async def pair(anyio_backend):
+    near, far = memory_pair(Silent(), Silent())
+    near.revision = far.revision = REVISIONS[3]
+    yield near
+    await near.aclose()
+    await far.aclose()
+
+
+@pytest.mark.anyio
+async def test_both_ends_of_a_real_connection_are_watched(spec_dir, wire_check, pair):
+    await pair.call("ping", None, deadline=None)
+    assert wire_check.checked == 2
+    assert wire_check.violations == []
+
+
+@pytest.mark.anyio
+async def test_a_bad_message_on_a_real_connection_is_caught_on_both_ends(
+    spec_dir, wire_check, pair
+):
+    await pair.call("tools/list", {"cursor": 7}, deadline=None)
+    found, wire_check.violations = wire_check.violations, []
+    assert len(found) == 2
+    assert found[0].startswith("client at 2025-11-25: $.params.cursor: 7 is not of")
+    assert found[1].startswith("server at 2025-11-25: $.result.tools: 3 is not of")
+
+
+@pytest.mark.anyio
+@pytest.mark.unchecked_wire("shows that the marker switches the check off")
+async def test_a_test_may_say_why_it_is_not_checked(wire_check, pair):
+    assert wire_check is None
+    await pair.call("tools/list", {"cursor": 7}, deadline=None)
+
+
+def all_duplexes(cls=Duplex):
+    yield cls
+    for sub in cls.__subclasses__():
+        yield from all_duplexes(sub)
+
+
+def test_no_transport_goes_round_the_check():
+    import mcpwire.transports.stdio  # noqa: F401 - so that its class is defined
+
+    watched = {"_send", "requested", "withdrawn"}
+    for cls in all_duplexes():
+        assert cls is Duplex or not watched & vars(cls).keys(), cls

@@ -1,0 +1,274 @@
+"""Every message our code puts on a wire fits its revision's schema.
+
+All bytes of a `Duplex` pass its `_send`; `install` wraps it, so that each message is
+looked at the moment it leaves: is it one line of UTF-8 JSON, may this side send that
+method in that revision, does it fit the schema's definition, is the id fresh, is the
+answer owed. What is wrong is collected, and the fixture in `conftest.py` fails the
+test that sent it. Bytes that a test writes by itself do not pass `_send`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+import jsonschema_rs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    import pytest
+
+    from mcpwire.transports._duplex import Duplex
+
+REVISIONS: Final = (
+    "2024-11-05",
+    "2025-03-26",
+    "2025-06-18",
+    "2025-11-25",
+    "2026-07-28",
+)
+LATEST: Final = REVISIONS[-1]
+LATEST_SESSION: Final = REVISIONS[-2]
+BATCHING: Final = "2025-03-26"
+
+VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+
+EXTENSION_METHODS: Final = frozenset(
+    {"tasks/get", "tasks/update", "tasks/cancel", "notifications/tasks"}
+)
+"""Methods of extensions that bear, or bore, a name some revision's core knows."""
+
+EXCERPT: Final = 300
+
+
+class Schema:
+    """The definitions of one revision, compiled as they are asked for."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._key = "$defs" if "$defs" in document else "definitions"
+        self.definitions: dict[str, Any] = document[self._key]
+        is_new = self._key == "$defs"
+        self._compile = (
+            jsonschema_rs.Draft202012Validator
+            if is_new
+            else jsonschema_rs.Draft7Validator
+        )
+        self.answer = "JSONRPCResultResponse" if is_new else "JSONRPCResponse"
+        self.error = "JSONRPCErrorResponse" if is_new else "JSONRPCError"
+        self.sendable = {
+            "client": self._union("ClientRequest") | self._union("ClientNotification"),
+            "server": self._union("ServerRequest") | self._union("ServerNotification"),
+        }
+        """Role -> method -> the definition of its message."""
+
+    def _union(self, name: str) -> dict[str, str]:
+        found = {}
+        definition = self.definitions.get(name, {})
+        for part in definition.get("anyOf", [{"$ref": f"/{name}"}]):
+            member = part["$ref"].rpartition("/")[2]
+            properties = self.definitions.get(member, {}).get("properties", {})
+            if "method" in properties:
+                found[properties["method"]["const"]] = member
+        return found
+
+    def result_of(self, method: str) -> str | None:
+        """Return the definition of a method's result; None where it is unknown."""
+        for table in self.sendable.values():
+            request = table.get(method)
+            if request is not None:
+                stem = request.removesuffix("Request")
+                for name in (f"{stem}ResultResponse", f"{stem}Result"):
+                    if name in self.definitions:
+                        return name
+                return "EmptyResult"
+        return None
+
+    @functools.cache  # noqa: B019 - lives as long as the session, like the schema
+    def validator(self, name: str) -> Any:
+        """Compile one definition."""
+        return self._compile(
+            {"$ref": f"#/{self._key}/{name}", self._key: self.definitions}
+        )
+
+    def errors(self, name: str, value: object, base: str = "$") -> Iterator[str]:
+        """Say what in a value does not fit a definition, and where."""
+        for error in self.validator(name).iter_errors(value):
+            path = base + "".join(
+                f"[{part}]" if isinstance(part, int) else f".{part}"
+                for part in error.instance_path
+            )
+            yield f"{path}: {error.message[:EXCERPT]} ({name})"
+
+
+@functools.cache
+def load(spec_dir: Path) -> dict[str, Schema]:
+    """Read the schemas of all revisions."""
+    return {
+        name: Schema(json.loads((spec_dir / name / "schema.json").read_bytes()))
+        for name in REVISIONS
+    }
+
+
+class _Line:
+    """What is known of one connection: its ids and the requests it owes answers."""
+
+    def __init__(self) -> None:
+        self.used: set[Any] = set()
+        self.owed: dict[Any, tuple[str, str | None]] = {}
+
+
+class WireCheck:
+    """Looks at messages as they leave and remembers what is wrong with them."""
+
+    def __init__(self, schemas: Mapping[str, Schema]) -> None:
+        self._schemas = schemas
+        self._lines: WeakKeyDictionary[object, _Line] = WeakKeyDictionary()
+        self.violations: list[str] = []
+        self.checked = 0
+
+    # What the connection does...
+
+    def sent(self, duplex: Duplex, data: bytes) -> None:
+        """Look at what a connection has sent."""
+        revision = duplex.revision and duplex.revision.name
+        line = self._lines.setdefault(duplex, _Line())
+        try:
+            wrong = list(self._look_at_bytes(line, duplex.role, revision, data))
+        except Exception as error:  # noqa: BLE001 - must not disturb who sends
+            wrong = [f"the check itself failed: {error!r}"]
+        excerpt = data[:EXCERPT].decode("utf-8", "replace").rstrip("\n")
+        self.violations += [
+            f"{duplex.role} at {revision or 'no revision'}: {what}: {excerpt}"
+            for what in wrong
+        ]
+
+    def asked(self, duplex: object, id: Any, method: str, params: Any) -> None:
+        """Remember a request the peer waits for."""
+        meta = (params or {}).get("_meta")
+        version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
+        owed = self._lines.setdefault(duplex, _Line()).owed
+        owed[type(id), id] = method, version if version in self._schemas else None
+
+    def withdrawn(self, duplex: object, id: Any) -> None:
+        """Forget a request the peer gave up: no answer is owed, none may leave."""
+        self._lines.setdefault(duplex, _Line()).owed.pop((type(id), id), None)
+
+    # What is looked at...
+
+    def _look_at_bytes(
+        self, line: _Line, role: str, revision: str | None, data: bytes
+    ) -> Iterator[str]:
+        if not data.endswith(b"\n"):
+            yield "does not end with a newline"
+        for text in data.removesuffix(b"\n").split(b"\n"):
+            try:
+                message = json.loads(text.decode("utf-8"))
+            except ValueError as error:
+                yield f"is no JSON in UTF-8 on one line ({error})"
+                continue
+            batch = message if isinstance(message, list) else [message]
+            if isinstance(message, list) and revision != BATCHING:
+                yield "is a batch, which this revision does not have"
+            for item in batch:
+                self.checked += 1
+                yield from self._look_at(line, role, revision, item)
+
+    def _look_at(
+        self, line: _Line, role: str, revision: str | None, message: Any
+    ) -> Iterator[str]:
+        if not isinstance(message, dict):
+            yield f"is no object: {message!r}"
+        elif "method" in message:
+            yield from self._look_at_method(line, role, revision, message)
+        else:
+            yield from self._look_at_answer(line, revision, message)
+
+    def _look_at_method(
+        self, line: _Line, role: str, revision: str | None, message: dict[str, Any]
+    ) -> Iterator[str]:
+        method = message["method"]
+        name = revision or self._unagreed(role, message)
+        schema = self._schemas[name]
+        if "id" in message:
+            key = type(message["id"]), message["id"]
+            if key in line.used:
+                yield f"id {message['id']!r} is used again"
+            line.used.add(key)
+        definition = schema.sendable[role].get(method)
+        if definition is None:
+            if method not in EXTENSION_METHODS and self._is_known(method):
+                yield f"a {role} may not send {method} in {name}"
+            definition = "JSONRPCRequest" if "id" in message else "JSONRPCNotification"
+        yield from schema.errors(definition, message)
+
+    def _unagreed(self, role: str, message: dict[str, Any]) -> str:
+        """Return the revision of a message sent before one was agreed."""
+        params = message.get("params") or {}
+        meta = params.get("_meta") or {}
+        named = params.get("protocolVersion") or meta.get(VERSION_KEY)
+        if named in self._schemas:
+            return named
+        is_modern = role == "server" or message["method"] == "server/discover"
+        return LATEST if is_modern else LATEST_SESSION
+
+    def _is_known(self, method: object) -> bool:
+        return any(
+            method in table
+            for schema in self._schemas.values()
+            for table in schema.sendable.values()
+        )
+
+    def _look_at_answer(
+        self, line: _Line, revision: str | None, message: dict[str, Any]
+    ) -> Iterator[str]:
+        id = message.get("id")
+        owed = line.owed.pop((type(id), id), None)
+        method, version = owed or (None, None)
+        if "error" in message:
+            schema = self._schemas[version or revision or LATEST]
+            yield from schema.errors(schema.error, message)
+            return
+        result = message.get("result")
+        if method == "initialize" and isinstance(result, dict):
+            version = result.get("protocolVersion")
+        name = version if version in self._schemas else revision or LATEST
+        schema = self._schemas[name]
+        yield from schema.errors(schema.answer, message)
+        if owed is None:
+            yield f"answers id {id!r}, which is not owed"
+            return
+        definition = schema.result_of(method or "")
+        if definition is not None and definition.endswith("Response"):
+            yield from schema.errors(definition, message)
+        elif definition is not None:
+            yield from schema.errors(definition, result, "$.result")
+
+
+def install(monkeypatch: pytest.MonkeyPatch, check: WireCheck) -> None:
+    """Let every duplex connection show what it sends."""
+    from mcpwire.transports._duplex import Duplex
+
+    send, requested, withdrawn = Duplex._send, Duplex.requested, Duplex.withdrawn
+
+    @functools.wraps(send)
+    def checked_send(self, data):
+        send(self, data)
+        check.sent(self, data)
+
+    @functools.wraps(requested)
+    def noted_request(self, id, method, params):
+        check.asked(self, id, method, params)
+        requested(self, id, method, params)
+
+    @functools.wraps(withdrawn)
+    def noted_withdrawal(self, id):
+        check.withdrawn(self, id)
+        withdrawn(self, id)
+
+    monkeypatch.setattr(Duplex, "_send", checked_send)
+    monkeypatch.setattr(Duplex, "requested", noted_request)
+    monkeypatch.setattr(Duplex, "withdrawn", noted_withdrawal)
