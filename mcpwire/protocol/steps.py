@@ -45,7 +45,8 @@ class Ask:
 
     method: str
 
-    params: dict[str, Any]
+    params: dict[str, Any] | None
+    """``None``: the question has none."""
 
 
 @attrs.frozen
