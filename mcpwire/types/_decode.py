@@ -1,0 +1,280 @@
+"""Compile the straight-line decoders of the wire types.
+
+A decoder knows no path: whatever is wrong raises `Refused`, and `_explain` walks the
+value again to find out where. Nested types are called through stubs that compile them
+when a value first needs them and then get out of the way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from mcpwire.types._source import Stubs, Writer
+from mcpwire.types._spec import (
+    ANY,
+    Array,
+    Closed,
+    Either,
+    FieldSpec,
+    Kind,
+    Leaf,
+    Map,
+    Nested,
+    Picked,
+    Tagged,
+    TypeSpec,
+    spec_of,
+)
+from mcpwire.types.forgive import ANY_TYPE, forgives
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcpwire.types._base import Json, JsonObject, WireType
+
+    Decoder: TypeAlias = Callable[[Json], Any]
+    Resolve: TypeAlias = Callable[[type[WireType]], Decoder]
+
+__all__ = ["Refused", "compile_decoder"]
+
+
+class Refused(Exception):
+    """The value does not fit; a signal between decoders that no caller sees."""
+
+
+class _Tags(dict[str, Any]):
+    """The decoders of a union by tag, compiled when a tag is first met."""
+
+    def __init__(self, union: Tagged, nested: Resolve) -> None:
+        super().__init__()
+        self._union = union
+        self._nested = nested
+
+    def __missing__(self, tag: str) -> Decoder:
+        """Compile and keep a member's decoder; unknown tags are not remembered."""
+        cls = self._union.members.get(tag)
+        if cls is not None:
+            decoder = self[tag] = self._nested(cls)
+            return decoder
+        if self._union.fallback is None:
+            raise Refused
+        return self._nested(self._union.fallback)
+
+
+def _integral(value: Json) -> int:
+    """Return the integer that a float stands for."""
+    if type(value) is float and value.is_integer():
+        return int(value)
+    raise Refused
+
+
+def _leftover(members: JsonObject, known: frozenset[str]) -> JsonObject | None:
+    """Return the members that the type does not know."""
+    return {name: members[name] for name in members if name not in known} or None
+
+
+def compile_decoder(
+    cls: type[WireType],
+    nested: Resolve,
+    explain: Callable[[type[WireType], Json], Exception] | None = None,
+) -> Decoder:
+    """Write the decoder of a type.
+
+    With `explain` the decoder is the outermost one: it translates the signal into the
+    exception that `explain` makes.
+    """
+    spec = spec_of(cls)
+    writer = Writer(
+        {
+            "Refused": Refused,
+            "cls": cls,
+            "explain": explain,
+            "integral": _integral,
+            "known": spec.known,
+            "leftover": _leftover,
+            "new": object.__new__,
+        }
+    )
+    writer.line("def decode(d):")
+    writer.depth = 1
+    if explain is not None:
+        writer.line("try:")
+        writer.depth = 2
+    _DecoderBody(spec, writer, nested).write()
+    if explain is not None:
+        writer.depth = 1
+        writer.block("except Refused:", ["raise explain(cls, d) from None"])
+    return writer.build("decode", f"decoder of {cls.__name__}")  # type: ignore[no-any-return]  # exec's namespace is untyped
+
+
+class _DecoderBody:
+    """Writes the body of one decoder."""
+
+    def __init__(
+        self,
+        spec: TypeSpec,
+        writer: Writer,
+        nested: Resolve,
+    ) -> None:
+        self.spec = spec
+        self.writer = writer
+        self.nested = nested
+        self.functions: dict[type[WireType], str] = {}
+
+    def write(self) -> None:
+        spec, line = self.spec, self.writer.line
+        self.refuse_unless("type(d) is dict")
+        line("get = d.get")
+        for name, value in spec.constants.items():
+            self.refuse_unless(f"get({name!r}) == {value!r}")
+        line("o = new(cls)")
+        if spec.keeps_raw:
+            line("o.raw = d")
+        demanded = [field for field in spec.fields if not field.accepts_missing]
+        others = [field for field in spec.fields if field.accepts_missing]
+        for field in demanded:
+            self.demand(field)
+        present = len(spec.constants) + len(demanded)
+        if others and demanded:
+            self.return_early(present, others)
+        if spec.keeps_extra:
+            line(f"n = len(d) - {present}")
+        for field in others:
+            self.accept(field)
+        if spec.keeps_extra:
+            line("o.extra = leftover(d, known) if n else None")
+        line("return o")
+
+    def refuse_unless(self, condition: str) -> None:
+        self.writer.block(f"if not ({condition}):", ["raise Refused"])
+
+    def demand(self, field: FieldSpec) -> None:
+        """Write a field without which the object is refused."""
+        value = self.writer.fresh("v")
+        self.writer.line(f"{value} = get({field.wire!r}, UNSET)")
+        if field.kind == ANY:
+            self.refuse_unless(f"{value} is not UNSET")
+        elif field.nullable:
+            self.writer.line(f"if {value} is not None:")
+            self.check_inside(field.kind, value)
+        else:
+            self.check(field.kind, value)
+        self.writer.line(f"o.{field.attribute} = {value}")
+
+    def return_early(self, present: int, others: list[FieldSpec]) -> None:
+        """Write the short way out for objects with nothing but the demanded fields."""
+        body = [
+            f"o.{field.attribute} = {self.writer.default(field.default)}"
+            for field in others
+        ]
+        if self.spec.keeps_extra:
+            body.append("o.extra = None")
+        self.writer.block(f"if len(d) == {present}:", [*body, "return o"])
+
+    def accept(self, field: FieldSpec) -> None:
+        """Write a field that may be absent."""
+        line, value = self.writer.line, self.writer.fresh("v")
+        absent = "None" if field.accepts_null else "UNSET"
+        line(f"{value} = get({field.wire!r}{'' if absent == 'None' else ', UNSET'})")
+        line(f"if {value} is not {absent}:")
+        self.writer.depth += 1
+        if self.spec.keeps_extra:
+            line("n -= 1")
+        else:
+            line("pass")
+        self.check(field.kind, value)
+        self.writer.depth -= 1
+        default = self.writer.default(field.default)
+        if default != absent:
+            self.writer.block("else:", [f"{value} = {default}"])
+        line(f"o.{field.attribute} = {value}")
+
+    def check_inside(self, kind: Kind, value: str) -> None:
+        self.writer.depth += 1
+        self.check(kind, value)
+        self.writer.depth -= 1
+
+    def check(self, kind: Kind, value: str) -> None:
+        """Write the statements that check a value and turn it into its wire type."""
+        line = self.writer.line
+        match kind:
+            case Leaf():
+                self.check_leaf(kind, value)
+            case Closed(values):
+                self.refuse_unless(f"{value} in {values!r}")
+            case Array(item):
+                self.refuse_unless(f"type({value}) is list")
+                self.check_items(item, value)
+            case Map(item):
+                self.refuse_unless(f"type({value}) is dict")
+                self.check_members(item, value)
+            case Nested(cls):
+                line(f"{value} = {self.function(cls)}({value})")
+            case Either(one, many):
+                line(f"if type({value}) is list:")
+                self.writer.depth += 1
+                self.check_items(many.item, value)
+                self.writer.depth -= 1
+                line("else:")
+                self.check_inside(one, value)
+            case Tagged():
+                self.check_tagged(kind, value)
+            case Picked():
+                self.check_picked(kind, value)
+
+    def check_leaf(self, leaf: Leaf, value: str) -> None:
+        if leaf.types == (int,):
+            forgiven = forgives(ANY_TYPE, "", "integral float", optional=False)
+            action = f"{value} = integral({value})" if forgiven else "raise Refused"
+            self.writer.block(f"if type({value}) is not int:", [action])
+        elif leaf.types:
+            self.refuse_unless(
+                " or ".join(f"type({value}) is {kind.__name__}" for kind in leaf.types)
+            )
+        else:
+            self.writer.line("pass")
+
+    def check_items(self, item: Kind, value: str) -> None:
+        if isinstance(item, Nested):
+            call = self.function(item.cls)
+            self.writer.line(f"{value} = [{call}(x) for x in {value}]")
+            return
+        each, out = self.writer.fresh("x"), self.writer.fresh("out")
+        self.writer.line(f"{out} = []")
+        self.writer.line(f"for {each} in {value}:")
+        self.check_inside(item, each)
+        self.writer.line(f"    {out}.append({each})")
+        self.writer.line(f"{value} = {out}")
+
+    def check_members(self, item: Kind, value: str) -> None:
+        key, each = self.writer.fresh("k"), self.writer.fresh("x")
+        out = self.writer.fresh("out")
+        self.writer.line(f"{out} = {{}}")
+        self.writer.line(f"for {key}, {each} in {value}.items():")
+        self.check_inside(item, each)
+        self.writer.line(f"    {out}[{key}] = {each}")
+        self.writer.line(f"{value} = {out}")
+
+    def check_tagged(self, union: Tagged, value: str) -> None:
+        tag, table = (
+            self.writer.fresh("t"),
+            self.writer.bind("T", _Tags(union, self.nested)),
+        )
+        self.refuse_unless(f"type({value}) is dict")
+        self.writer.line(f"{tag} = {value}.get({union.key!r})")
+        self.refuse_unless(f"type({tag}) is str")
+        self.writer.line(f"{value} = {table}[{tag}]({value})")
+
+    def check_picked(self, union: Picked, value: str) -> None:
+        choose = self.writer.bind("choose", union.pick.choose)
+        table, cls = self.writer.bind("T", Stubs(self.nested)), self.writer.fresh("c")
+        self.refuse_unless(f"type({value}) is dict")
+        self.writer.line(f"{cls} = {choose}({value})")
+        self.refuse_unless(f"{cls} is not None")
+        self.writer.line(f"{value} = {table}[{cls}]({value})")
+
+    def function(self, cls: type[WireType]) -> str:
+        """Return the name of a nested type's decoder, which is a stub until called."""
+        if cls not in self.functions:
+            self.functions[cls] = self.writer.stub("D", cls, self.nested)
+        return self.functions[cls]

@@ -1,0 +1,71 @@
+"""One readable line for a wire type, with long data elided."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.types._base import UNSET, WireType, factory_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["one_line"]
+
+LONGEST_STRING: Final = 60
+MOST_ITEMS: Final = 4
+DEEPEST: Final = 4
+
+
+def one_line(value: WireType) -> str:
+    """Return a type's name with the fields that are not at their default."""
+    return _shown(value, 0)
+
+
+def _shown(value: Any, depth: int) -> str:
+    match value:
+        case str():
+            return _string(value)
+        case WireType():
+            parts = [f"{name}={_shown(v, depth + 1)}" for name, v in _fields_set(value)]
+            return _enclosed(f"{type(value).__name__}(", parts, 0, ")", depth)
+        case dict():
+            items = itertools.islice(value.items(), MOST_ITEMS)
+            parts = [f"{_shown(k, depth)}: {_shown(v, depth + 1)}" for k, v in items]
+            return _enclosed("{", parts, len(value), "}", depth)
+        case list():
+            parts = [_shown(item, depth + 1) for item in value[:MOST_ITEMS]]
+            return _enclosed("[", parts, len(value), "]", depth)
+    return repr(value)
+
+
+def _string(text: str) -> str:
+    if len(text) <= LONGEST_STRING:
+        return repr(text)
+    return f"{text[:LONGEST_STRING]!r}… ({len(text)} characters)"
+
+
+def _enclosed(
+    start: str, parts: Iterable[str], length: int, end: str, depth: int
+) -> str:
+    if depth > DEEPEST:
+        return f"{start}…{end}"
+    inside = list(parts)
+    if length > len(inside):
+        inside.append(f"… ({length} in all)")
+    return start + ", ".join(inside) + end
+
+
+def _fields_set(value: WireType) -> Iterable[tuple[str, Any]]:
+    """Yield what differs from the default; `raw` says again what the rest says."""
+    for field in attrs.fields(type(value)):
+        inside = getattr(value, field.name)
+        if field.eq and inside is not UNSET and not _is_default(field, inside):
+            yield field.name, inside
+
+
+def _is_default(field: attrs.Attribute[Any], value: Any) -> bool:
+    factory = factory_of(field.default)
+    return bool(value == (factory() if factory else field.default))

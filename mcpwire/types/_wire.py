@@ -1,0 +1,108 @@
+"""Decode and encode wire types with code that is compiled on first use.
+
+::
+
+    decode(cls, value) ── compiled decoder ──> instance
+                               │ Refused
+                               └── _explain (slow, knows the path) ──> InvalidMessage
+
+Each type has up to two decoders: the outermost one explains what is wrong, and the
+nested one only says that something is. `_spec` reads what both do from the classes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from mcpwire.types._decode import compile_decoder
+from mcpwire.types._encode import compile_encoder
+from mcpwire.types._source import Stubs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcpwire.types._base import Json, JsonObject, WireType
+    from mcpwire.versions import Revision
+
+__all__ = ["decode", "decoder", "encode", "encoder"]
+
+T = TypeVar("T", bound="WireType")
+
+
+def _explain_decoding(cls: type[WireType], value: Json) -> Exception:
+    from mcpwire.types._explain import explain_decoding
+
+    return explain_decoding(cls, value)
+
+
+def _explain_encoding(value: Any, symptom: Exception) -> Exception:
+    from mcpwire.types._explain import explain_encoding
+
+    return explain_encoding(value, symptom)
+
+
+_nested_decoders: Final = Stubs(lambda cls: compile_decoder(cls, _nested_decoder))
+_decoders: Final = Stubs(
+    lambda cls: compile_decoder(cls, _nested_decoder, _explain_decoding)
+)
+_nested_encoders: Final = Stubs(
+    lambda key: compile_encoder(key[0], _nested_encoder(key[1]), key[1])
+)
+_encoders: Final = Stubs(
+    lambda key: compile_encoder(
+        key[0], _nested_encoder(key[1]), key[1], _explain_encoding
+    )
+)
+
+
+def _nested_decoder(cls: type[WireType]) -> Callable[[Json], Any]:
+    return _nested_decoders[cls]  # type: ignore[no-any-return]  # the table is shared by all types
+
+
+def _nested_encoder(
+    revision: str | None,
+) -> Callable[[type[WireType]], Callable[[Any], JsonObject]]:
+    return lambda cls: _nested_encoders[cls, revision]
+
+
+def decoder(cls: type[T]) -> Callable[[Json], T]:
+    """Return the function that decodes a type, compiled once; call it on JSON values.
+
+    The function raises `InvalidMessage`, as `decode` does.
+    """
+    return _decoders[cls]  # type: ignore[no-any-return]  # the table is shared by all types
+
+
+def decode(cls: type[T], value: Json) -> T:
+    """Make a wire type from a decoded JSON value.
+
+    Open objects, leaves and `raw` are shared with the value, not copied.
+
+    Raises:
+        InvalidMessage: The value breaks the type's specification; `path` says where.
+    """
+    return _decoders[cls](value)  # type: ignore[no-any-return]  # the table is shared by all types
+
+
+def encoder(
+    cls: type[T], revision: Revision | None = None
+) -> Callable[[T], JsonObject]:
+    """Return the function that encodes a type, compiled once.
+
+    With a revision it leaves out the fields that the revision does not have.
+    """
+    name = None if revision is None else revision.name
+    return _encoders[cls, name]  # type: ignore[no-any-return]  # the table is shared by all types
+
+
+def encode(value: WireType, revision: Revision | None = None) -> JsonObject:
+    """Make the JSON object of a wire type; absent fields are left out, never null.
+
+    Open objects and leaves are shared with the value, not copied.
+
+    Raises:
+        LocalProtocolError: A field holds something that is not the wire type it asks
+            for. Leaves are not checked here but when the message is written.
+    """
+    name = None if revision is None else revision.name
+    return _encoders[type(value), name](value)  # type: ignore[no-any-return]  # the table is shared by all types

@@ -1,0 +1,239 @@
+"""What results and messages are made of: content blocks and resource contents."""
+
+from __future__ import annotations
+
+import binascii
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+
+import attrs
+
+from mcpwire.types._base import Pick, WireType
+
+if TYPE_CHECKING:
+    from mcpwire.types._base import JsonObject
+    from mcpwire.types._fields import Extra, MetaOfTypes, Title
+    from mcpwire.types._spec import Spec
+
+__all__ = [
+    "Annotations",
+    "AudioContent",
+    "BlobResourceContents",
+    "ContentBlock",
+    "EmbeddedResource",
+    "Icon",
+    "ImageContent",
+    "ResourceContents",
+    "ResourceLink",
+    "Role",
+    "TextContent",
+    "TextResourceContents",
+    "Theme",
+    "UnknownContent",
+]
+
+Role: TypeAlias = Literal["user", "assistant"]
+"""Who says a message."""
+
+Theme: TypeAlias = Literal["light", "dark"]
+"""The background that an icon is drawn for."""
+
+_Bytes: TypeAlias = bytes  # the properties below are called `bytes`
+
+
+def _from_base64(text: str, path: str) -> bytes:
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except ValueError as exc:
+        from mcpwire.errors import InvalidMessage
+
+        raise InvalidMessage(path, expected="Base64", got=str(exc)) from exc
+
+
+@attrs.define(repr=False, eq=False)
+class Annotations(WireType):
+    """Hints on how to use or show an object."""
+
+    audience: list[Role | str] | None = None
+    """For whom it is meant; unknown names survive, as this is a hint."""
+
+    priority: float | None = None
+    """From 0 (optional) to 1 (required)."""
+
+    last_modified: Annotated[str | None, Spec("2025-06-18")] = None
+    """When it was last changed, in ISO 8601."""
+
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class Icon(WireType):
+    """A picture for user interfaces; untrusted, as all that a peer names."""
+
+    src: str
+    """An `https:` or `data:` URI."""
+
+    mime_type: str | None = None
+    sizes: list[str] | None = None
+    """Such as ``48x48``, or ``any`` for one that scales."""
+
+    theme: Theme | str | None = None
+    """The background that it is drawn for."""
+
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class TextContent(WireType):
+    """Text."""
+
+    type: ClassVar[Literal["text"]] = "text"
+    text: str
+    annotations: Annotations | None = None
+    meta: MetaOfTypes = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class ImageContent(WireType):
+    """An image."""
+
+    type: ClassVar[Literal["image"]] = "image"
+    data: str
+    """The image in Base64."""
+
+    mime_type: str
+    annotations: Annotations | None = None
+    meta: MetaOfTypes = None
+    extra: Extra = None
+
+    @property
+    def bytes(self) -> _Bytes:
+        """The image itself.
+
+        Raises:
+            InvalidMessage: `data` is not Base64.
+        """
+        return _from_base64(self.data, "ImageContent.data")
+
+
+@attrs.define(repr=False, eq=False)
+class AudioContent(WireType):
+    """Sound."""
+
+    type: ClassVar[Literal["audio"]] = "audio"
+    data: str
+    """The sound in Base64."""
+
+    mime_type: str
+    annotations: Annotations | None = None
+    meta: MetaOfTypes = None
+    extra: Extra = None
+
+    @property
+    def bytes(self) -> _Bytes:
+        """The sound itself.
+
+        Raises:
+            InvalidMessage: `data` is not Base64.
+        """
+        return _from_base64(self.data, "AudioContent.data")
+
+
+@attrs.define(repr=False, eq=False)
+class ResourceLink(WireType):
+    """A resource that the client may read; `resources/list` need not show it."""
+
+    type: ClassVar[Literal["resource_link"]] = "resource_link"
+    uri: str
+    name: str
+    title: Title = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+    """In bytes, before any encoding."""
+
+    annotations: Annotations | None = None
+    icons: Annotated[list[Icon] | None, Spec("2025-11-25")] = None
+    meta: MetaOfTypes = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class TextResourceContents(WireType):
+    """A resource, or a part of one, that is text."""
+
+    uri: str
+    text: str
+    mime_type: str | None = None
+    meta: MetaOfTypes = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class BlobResourceContents(WireType):
+    """A resource, or a part of one, that is binary."""
+
+    uri: str
+    blob: str
+    """The bytes in Base64."""
+
+    mime_type: str | None = None
+    meta: MetaOfTypes = None
+    extra: Extra = None
+
+    @property
+    def bytes(self) -> _Bytes:
+        """The bytes themselves.
+
+        Raises:
+            InvalidMessage: `blob` is not Base64.
+        """
+        return _from_base64(self.blob, "BlobResourceContents.blob")
+
+
+def pick_contents(
+    members: JsonObject,
+) -> type[TextResourceContents | BlobResourceContents] | None:
+    """Tell text from binary contents by the member that carries them."""
+    if members.get("text") is not None:
+        return TextResourceContents
+    if members.get("blob") is not None:
+        return BlobResourceContents
+    return None
+
+
+ResourceContents: TypeAlias = Annotated[
+    TextResourceContents | BlobResourceContents,
+    Pick(pick_contents, "text or blob"),
+]
+"""What reading a resource gives."""
+
+
+@attrs.define(repr=False, eq=False)
+class EmbeddedResource(WireType):
+    """The contents of a resource, as part of a result or message."""
+
+    type: ClassVar[Literal["resource"]] = "resource"
+    resource: ResourceContents
+    annotations: Annotations | None = None
+    meta: MetaOfTypes = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class UnknownContent(WireType):
+    """A content block of a type that this version does not know; nothing is lost."""
+
+    type: str
+    raw: JsonObject
+
+
+ContentBlock: TypeAlias = (
+    TextContent
+    | ImageContent
+    | AudioContent
+    | ResourceLink
+    | EmbeddedResource
+    | UnknownContent
+)
+"""One part of a tool's result or of a message."""

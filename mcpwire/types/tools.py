@@ -1,0 +1,181 @@
+"""Tools: what a server can do for a model, and what came of a call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeAlias, TypeVar
+
+import attrs
+
+from mcpwire.types._base import UNSET, WireType
+
+if TYPE_CHECKING:
+    from mcpwire.types._base import Json, JsonObject
+    from mcpwire.types._fields import (
+        CacheScope,
+        Extra,
+        Meta,
+        MetaOfTypes,
+        Raw,
+        RequestMeta,
+        ResultType,
+        Title,
+        TtlMs,
+    )
+    from mcpwire.types._spec import Spec
+    from mcpwire.types.content import ContentBlock, Icon
+
+__all__ = [
+    "CallToolRequestParams",
+    "CallToolResult",
+    "ListToolsResult",
+    "TaskSupport",
+    "Tool",
+    "ToolAnnotations",
+    "ToolExecution",
+]
+
+T = TypeVar("T")
+
+TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
+"""Whether calls of a tool may be tasks."""
+
+
+@attrs.define(repr=False, eq=False)
+class ToolAnnotations(WireType):
+    """Hints on what a tool does; not to be relied on unless the server is trusted."""
+
+    title: str | None = None
+    read_only_hint: bool | None = None
+    """Whether it changes nothing; absent means it may."""
+
+    destructive_hint: bool | None = None
+    """Whether what it changes may be lost; absent means so."""
+
+    idempotent_hint: bool | None = None
+    """Whether calling it again changes nothing more; absent means it may."""
+
+    open_world_hint: bool | None = None
+    """Whether it reaches beyond a closed domain; absent means so."""
+
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class ToolExecution(WireType):
+    """How a tool may be run (2025-11-25 only)."""
+
+    task_support: TaskSupport | str | None = None
+    """Whether calls may, must or must not be tasks; absent means not."""
+
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class Tool(WireType):
+    """A tool that a server offers."""
+
+    name: str
+    input_schema: JsonObject
+    """The JSON Schema of the arguments, with every keyword as it came."""
+
+    title: Title = None
+    description: str | None = None
+    annotations: Annotated[ToolAnnotations | None, Spec("2025-03-26")] = None
+    output_schema: Annotated[JsonObject | None, Spec("2025-06-18")] = None
+    """The JSON Schema of `CallToolResult.structured_content`."""
+
+    icons: Annotated[list[Icon] | None, Spec("2025-11-25")] = None
+    execution: Annotated[
+        ToolExecution | None, Spec("2025-11-25", until="2025-11-25")
+    ] = None
+    meta: MetaOfTypes = None
+    extra: Extra = None
+
+    @property
+    def display_name(self) -> str:
+        """The name to show to people."""
+        # 2026-07-28 schema, Tool: title, then annotations.title, then name.
+        hint = self.annotations.title if self.annotations else None
+        return self.title or hint or self.name
+
+
+@attrs.define(repr=False, eq=False)
+class ListToolsResult(WireType):
+    """One page of a server's tools."""
+
+    tools: list[Tool]
+    next_cursor: str | None = None
+    """Where the next page starts; any string, even an empty one, means there is one."""
+
+    ttl_ms: TtlMs = None
+    cache_scope: CacheScope = None
+    result_type: ResultType = "complete"
+    meta: Meta = None
+    extra: Extra = None
+    raw: Raw = attrs.field(default=None, eq=False)
+
+
+@attrs.define(repr=False, eq=False)
+class CallToolRequestParams(WireType):
+    """What a client sends to call a tool."""
+
+    name: str
+    arguments: JsonObject | None = None
+    input_responses: Annotated[JsonObject | None, Spec("2026-07-28")] = None
+    request_state: Annotated[str | None, Spec("2026-07-28")] = None
+    task: Annotated[JsonObject | None, Spec("2025-11-25", until="2025-11-25")] = None
+    meta: RequestMeta = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class CallToolResult(WireType):
+    """What came of calling a tool."""
+
+    content: Annotated[list[ContentBlock], Spec(required=True)] = attrs.field(
+        factory=list
+    )
+    structured_content: Annotated[Json, Spec("2025-06-18")] = UNSET
+    """The result as data; `UNSET` when there is none, as ``None`` is a value."""
+
+    is_error: bool = False
+    result_type: ResultType = "complete"
+    meta: Meta = None
+    extra: Extra = None
+    raw: Raw = attrs.field(default=None, eq=False)
+
+    @property
+    def text(self) -> str:
+        """All text blocks, joined by newlines."""
+        from mcpwire.types.content import TextContent
+
+        return "\n".join(
+            block.text for block in self.content if type(block) is TextContent
+        )
+
+    def as_(self, kind: type[T]) -> T:
+        """Make the caller's own type from the structured content.
+
+        The type may be a dataclass, an attrs class, a TypedDict, a pydantic model, a
+        msgspec struct, or anything that these are built of.
+
+        Raises:
+            ToolError: The tool reported failure.
+            InvalidMessage: There is no structured content, or it does not fit.
+            TypeError: The type is none that can be made from JSON.
+        """
+        from mcpwire.types._convert import convert_result
+
+        return convert_result(self.raise_for_error(), kind)
+
+    def raise_for_error(self) -> Self:
+        """Return the result itself.
+
+        Raises:
+            ToolError: The tool reported failure; the error carries the result.
+        """
+        if self.is_error:
+            from mcpwire.errors import ToolError
+
+            raise ToolError(self.text or "the tool gave no reason", result=self)
+        return self
