@@ -110,7 +110,7 @@ def decode_value(value: str, *, header: str = "header") -> str:
     """
     value = value.strip(" \t")
     if not is_field_value(value):
-        raise InvalidMessage(header, expected="visible ASCII", got=repr(value))
+        raise InvalidMessage(header, expected="visible ASCII", got=repr(value[:80]))
     match = _ENCODED.fullmatch(value)
     if match is None:
         return value
@@ -118,7 +118,7 @@ def decode_value(value: str, *, header: str = "header") -> str:
         return binascii.a2b_base64(match[1], strict_mode=True).decode()
     except (binascii.Error, UnicodeDecodeError) as error:
         raise InvalidMessage(
-            header, expected="Base64 of UTF-8 text", got=repr(value)
+            header, expected="Base64 of UTF-8 text", got=repr(value[:80])
         ) from error
 
 
@@ -145,9 +145,9 @@ _MAP_KEYWORDS: Final = frozenset(
 )
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class _Place:
-    """Where a subschema stands; linked, so that a hostile schema costs linear memory."""
+    """Where a subschema stands; linked, so a hostile schema costs linear memory."""
 
     parent: _Place | None
     keyword: str
@@ -206,13 +206,17 @@ def _read_annotation(schema: dict[str, Any], place: _Place) -> ParamHeader:
         raise _invalid(place, "RFC 9110 token", name)
     if not place.is_on_chain or place.parent is None:
         raise _invalid(place, "no annotation outside a chain of properties", name)
-    kinds = schema.get("type")
-    listed = kinds if isinstance(kinds, list) else [kinds]
-    given = {kind for kind in listed if isinstance(kind, str)} - {"null"}
-    if not given or not given <= _MIRRORED_TYPES:
-        raise _invalid(place, "type string, integer or boolean", kinds)
+    kind = schema.get("type")
+    if not _is_mirrored_type(kind):
+        raise _invalid(place, "type string, integer or boolean", kind)
     path = tuple(step.name for step in place.trace() if step.name is not None)
     return ParamHeader(PARAM_PREFIX + name, path)
+
+
+def _is_mirrored_type(kind: Json) -> bool:
+    kinds = [each for each in kind if each != "null"] if type(kind) is list else [kind]
+    names = [each for each in kinds if isinstance(each, str)]
+    return kinds == names != [] and _MIRRORED_TYPES.issuperset(names)
 
 
 def _invalid(place: _Place, expected: str, got: Json) -> InvalidMessage:

@@ -1,0 +1,378 @@
+"""URL rules: one strict reading of http(s) URLs, and what kind of address a host is.
+
+Two programs that read one URL differently are how requests end up where they must not
+go. So nothing is repaired here: a URL is spelled in ASCII as RFC 3986 has it, or it is
+refused. Only the host is rewritten, to the one spelling that everybody reads alike
+(``0x7f.1`` is ``127.0.0.1``), and that spelling is also the one to connect to.
+
+Nothing here asks DNS: a name is ``name``, and what it resolves to is classified by
+whoever resolves it. No message, ``str`` or ``repr`` shows userinfo, query or fragment.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_network
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "AddressClass",
+    "Url",
+    "address_class",
+    "is_loopback",
+    "mask_url",
+    "parse_url",
+    "resolve_url",
+    "same_origin",
+]
+
+AddressClass: TypeAlias = Literal[
+    "public",
+    "loopback",
+    "private",
+    "link-local",
+    "cgnat",
+    "multicast",
+    "unspecified",
+    "reserved",
+    "name",
+    "invalid",
+]
+"""What kind of host; ``name`` is one for DNS, ``invalid`` is none at all."""
+
+_DEFAULT_PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
+_HIDDEN: Final = "***"
+_SHOWN_MAX: Final = 200
+
+# RFC 3986: what is not in its alphabet, and percent signs that encode nothing.
+_FOREIGN: Final = re.compile(r"[^!#-;=?-Z\[\]_a-z~]|%(?![0-9A-Fa-f]{2})")
+_URL: Final = re.compile(
+    r"([A-Za-z][A-Za-z0-9+.\-]*)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?"
+)
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
+_HOST_AND_PORT: Final = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?")
+_NAME_MAX: Final = 254  # 253, and a dot behind them
+_NAME: Final = re.compile(
+    rf"(?=.{{1,{_NAME_MAX}}}\Z)(?:[a-z0-9_](?:[a-z0-9_-]{{0,61}}[a-z0-9_])?\.)*"
+    r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.?"
+)
+# A URL whose userinfo, if any, stands where it belongs; what follows it in one group.
+_READABLE: Final = re.compile(
+    r"([A-Za-z][A-Za-z0-9+.\-]*://)([^/?#@]*@)?"
+    r"((?:\[[0-9A-Fa-f:.]*\]|[A-Za-z0-9_.\-]*)(?::[0-9]*)?(?:[/?#].*)?)",
+    re.DOTALL,
+)
+_QUERY_OR_FRAGMENT: Final = re.compile(r"([?#]).*", re.DOTALL)
+_NUMBER: Final = re.compile(r"0x[0-9a-f]*|[0-9]+")
+_OCTAL: Final = re.compile(r"[0-7]+")
+
+
+@attrs.frozen(repr=False)
+class Url:
+    """An http or https URL in parts; shows no secrets as text."""
+
+    scheme: str
+    """``http`` or ``https``."""
+
+    userinfo: str | None
+    """What stands before the ``@``, undecoded."""
+
+    host: str
+    """In lower case and in its one spelling; IPv6 without brackets."""
+
+    port: int
+    """The port to connect to, also where the URL names none."""
+
+    path: str
+    """As given; at least ``/``."""
+
+    query: str | None
+    """Without its question mark."""
+
+    fragment: str | None
+    """Without its number sign."""
+
+    @property
+    def authority(self) -> str:
+        """Host and port as a Host header has them."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return (
+            host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+        )
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port."""
+        return f"{self.scheme}://{self.authority}"
+
+    @property
+    def target(self) -> str:
+        """Path and query as a request line has them."""
+        return self.path if self.query is None else f"{self.path}?{self.query}"
+
+    @property
+    def unmasked(self) -> str:
+        """The whole URL with its secrets, to be used and not to be shown."""
+        user = "" if self.userinfo is None else f"{self.userinfo}@"
+        fragment = "" if self.fragment is None else f"#{self.fragment}"
+        return f"{self.scheme}://{user}{self.authority}{self.target}{fragment}"
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether nobody between can read along: https, or this machine itself."""
+        return self.scheme == "https" or is_loopback(self.host)
+
+    def __str__(self) -> str:
+        """Return the URL without its secrets."""
+        return mask_url(self.unmasked)
+
+    def __repr__(self) -> str:
+        return f"Url({str(self)!r})"
+
+
+def parse_url(text: str, *, allow_userinfo: bool = False) -> Url:
+    """Return the parts of an absolute http or https URL.
+
+    Raises:
+        ValueError: It is none, or one that not everybody reads alike; says why without
+            showing its secrets.
+    """
+    foreign = _FOREIGN.search(text)
+    if foreign is not None:
+        index = foreign.start()
+        raise _refused(text, f"the character at index {index} must be percent-encoded")
+    match = _URL.fullmatch(text)
+    if match is None:
+        raise _refused(text, "it must be absolute, such as 'https://host/path'")
+    scheme, authority, path, query, fragment = match.groups()
+    scheme = scheme.lower()
+    if scheme not in _DEFAULT_PORTS:
+        raise _refused(text, f"its scheme must be http or https, not {scheme[:40]!r}")
+    userinfo, at_sign, host_and_port = authority.rpartition("@")
+    if "@" in userinfo or (at_sign and not allow_userinfo):
+        raise _refused(text, "it must not hold a user name or password")
+    host, port = _parse_host_and_port(text, host_and_port, _DEFAULT_PORTS[scheme])
+    return Url(
+        scheme, userinfo if at_sign else None, host, port, path or "/", query, fragment
+    )
+
+
+def _parse_host_and_port(text: str, given: str, default_port: int) -> tuple[str, int]:
+    match = _HOST_AND_PORT.fullmatch(given)
+    if match is None:
+        raise _refused(text, "its host or port is malformed")
+    host, digits = match.groups()
+    port = int(digits) if digits else default_port
+    if not 0 < port < 2**16:
+        raise _refused(text, f"its port must be 1 to 65535, not {port}")
+    spelling = _spell_host(host)
+    if spelling is None:
+        raise _refused(text, "its host is neither a name nor an address")
+    return spelling, port
+
+
+def _refused(text: str, reason: str) -> ValueError:
+    return ValueError(f"cannot use URL '{mask_url(text)}': {reason}")
+
+
+def _spell_host(host: str) -> str | None:
+    """Return the one spelling of a URL's host, or ``None``."""
+    if host.startswith("["):
+        # A zone names an interface of this machine: no peer can know one.
+        address = None if "%" in host else _parse_ipv6(host[1:-1])
+        return None if address is None else str(address)
+    name = host.lower()
+    if _ends_in_number(name):
+        number = _parse_ipv4(name)
+        return None if number is None else str(number)
+    return name if _NAME.fullmatch(name) else None
+
+
+def resolve_url(base: Url, reference: str) -> Url:
+    """Return where a reference leads from a URL, as for a Location header.
+
+    Raises:
+        ValueError: It leads to no URL that `parse_url` accepts.
+    """
+    if _SCHEME.match(reference):
+        return parse_url(reference)
+    if reference.startswith("//"):
+        return parse_url(f"{base.scheme}:{reference}")
+    # urljoin drops tabs and newlines, and backslashes are slashes to some: judge first.
+    if _FOREIGN.search(reference):
+        raise _refused(reference, "it holds characters that must be percent-encoded")
+    from urllib.parse import urljoin
+
+    return parse_url(urljoin(base.origin + base.target, reference))
+
+
+def same_origin(a: Url, b: Url) -> bool:
+    """Tell whether scheme, host and port are the same."""
+    return (a.scheme, a.host, a.port) == (b.scheme, b.host, b.port)
+
+
+def mask_url(text: str) -> str:
+    """Return a text that may be a URL without its secrets and in printable ASCII.
+
+    Never raises. In a text that is no URL, all before its last ``@`` is hidden.
+    """
+    match = _READABLE.fullmatch(text)
+    if match is None:
+        start = ""
+        _, userinfo, rest = text.rpartition("@")
+    else:
+        start, userinfo, rest = match.groups()
+    shown = start + (f"{_HIDDEN}@" if userinfo else "")
+    shown += _QUERY_OR_FRAGMENT.sub(rf"\1{_HIDDEN}", rest)
+    if len(shown) > _SHOWN_MAX:
+        shown = shown[:_SHOWN_MAX] + "..."
+    return shown.encode("unicode_escape").decode("ascii")
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether the host is this machine, in whatever spelling."""
+    return address_class(host) == "loopback"
+
+
+def address_class(host: str) -> AddressClass:
+    """Return what kind of host this is, whatever its spelling.
+
+    Reads what connecting would read: decimal, octal, hexadecimal and shortened IPv4,
+    brackets, zones, a trailing dot, IPv4 inside IPv6. Never raises.
+    """
+    name = host.lower()
+    if ":" in name:
+        ipv6 = _parse_ipv6(name.removeprefix("[").removesuffix("]"))
+        return "invalid" if ipv6 is None else _classify_ipv6(int(ipv6))
+    # Lower-casing turns one letter outside ASCII, the Kelvin sign, into one inside.
+    if not host.isascii():
+        return "invalid"
+    if _ends_in_number(name):
+        ipv4 = _parse_ipv4(name)
+        return "invalid" if ipv4 is None else _classify_ipv4(int(ipv4))
+    if not _NAME.fullmatch(name):
+        return "invalid"
+    # RFC 6761, 6.3: localhost and all names below it are this machine.
+    bare = "." + name.removesuffix(".")
+    return "loopback" if bare.endswith(".localhost") else "name"
+
+
+def _ends_in_number(name: str) -> bool:
+    """Tell whether URL readers take the name for an IPv4 address, right or wrong."""
+    last = name.removesuffix(".").rpartition(".")[2]
+    return _NUMBER.fullmatch(last) is not None
+
+
+def _parse_ipv4(name: str) -> IPv4Address | None:
+    """Read an IPv4 address as inet_aton does: one to four numbers in any base."""
+    parts = name.removesuffix(".").split(".")
+    if len(name) > _NAME_MAX or len(parts) > 4:
+        return None
+    numbers = [number for number in map(_parse_number, parts) if number is not None]
+    *leading, last = numbers or [-1]
+    fits = all(number < 256 for number in leading) and last < 256 ** (5 - len(parts))
+    if len(numbers) < len(parts) or not fits:
+        return None
+    # The last number fills all the bytes that are left.
+    for position, number in enumerate(leading):
+        last += number << 8 * (3 - position)
+    return IPv4Address(last)
+
+
+def _parse_number(digits: str) -> int | None:
+    if not _NUMBER.fullmatch(digits):
+        return None
+    if digits.startswith("0x"):
+        return int(digits[2:] or "0", 16)
+    if not digits.startswith("0"):
+        return int(digits)
+    return int(digits, 8) if _OCTAL.fullmatch(digits) else None
+
+
+def _parse_ipv6(text: str) -> IPv6Address | None:
+    try:
+        return IPv6Address(text)
+    except AddressValueError:
+        return None
+
+
+def _classify_ipv4(address: int) -> AddressClass:
+    for network, mask, kind in _IPV4:
+        if address & mask == network:
+            return kind
+    return "public"
+
+
+def _classify_ipv6(address: int) -> AddressClass:
+    for network, mask, kind in _IPV6:
+        if address & mask == network:
+            return kind
+    for network, mask, shift in _IPV4_IN_IPV6:
+        if address & mask == network:
+            return _classify_ipv4(address >> shift & 0xFFFF_FFFF)
+    # IANA has given out nothing else for use between networks.
+    return "public" if address >> 125 == 0b001 else "reserved"
+
+
+_Entry = TypeVar("_Entry")
+_Table: TypeAlias = list[tuple[int, int, _Entry]]  # network, mask, what it means
+
+
+def _compile(table: dict[str, _Entry]) -> _Table[_Entry]:
+    return [
+        (int(network.network_address), int(network.netmask), entry)
+        for network, entry in ((ip_network(text), table[text]) for text in table)
+    ]
+
+
+# The IANA special-purpose registries; Python's own tables differ between versions.
+_IPV4: Final[_Table[AddressClass]] = _compile(
+    {
+        "0.0.0.0/8": "unspecified",  # connecting to 0.0.0.0 reaches this machine
+        "10.0.0.0/8": "private",
+        "100.64.0.0/10": "cgnat",
+        "127.0.0.0/8": "loopback",
+        "168.63.129.16/32": "reserved",  # inside Azure, the host of the machine
+        "169.254.0.0/16": "link-local",  # metadata of most clouds
+        "172.16.0.0/12": "private",
+        "192.0.0.0/24": "reserved",
+        "192.0.2.0/24": "reserved",
+        "192.88.99.0/24": "reserved",
+        "192.168.0.0/16": "private",
+        "198.18.0.0/15": "reserved",
+        "198.51.100.0/24": "reserved",
+        "203.0.113.0/24": "reserved",
+        "224.0.0.0/4": "multicast",
+        "240.0.0.0/4": "reserved",
+    }
+)
+_IPV6: Final[_Table[AddressClass]] = _compile(
+    {
+        "::/128": "unspecified",
+        "::1/128": "loopback",
+        "64:ff9b:1::/48": "private",
+        "100::/64": "reserved",
+        "2001::/23": "reserved",  # Teredo is in here
+        "2001:db8::/32": "reserved",
+        "3fff::/20": "reserved",
+        "fc00::/7": "private",
+        "fe80::/10": "link-local",
+        "fec0::/10": "private",
+        "ff00::/8": "multicast",
+    }
+)
+# How far the IPv4 address stands from the right.
+_IPV4_IN_IPV6: Final[_Table[AddressClass]] = _compile(
+    {
+        "::/96": 0,
+        "::ffff:0:0/96": 0,
+        "::ffff:0:0:0/96": 0,
+        "64:ff9b::/96": 0,
+        "2002::/16": 80,
+    }
+)
