@@ -320,10 +320,10 @@ def _classify_ipv6(address: int) -> AddressClass:
 
 
 _Entry = TypeVar("_Entry")
-_Table: TypeAlias = list[tuple[int, int, _Entry]]  # network, mask, what it means
 
 
-def _compile(table: dict[str, _Entry]) -> _Table[_Entry]:
+def _compile(table: dict[str, _Entry]) -> list[tuple[int, int, _Entry]]:
+    # Each row: the network, its mask, and what it means.
     return [
         (int(network.network_address), int(network.netmask), entry)
         for network, entry in ((ip_network(text), table[text]) for text in table)
@@ -331,7 +331,7 @@ def _compile(table: dict[str, _Entry]) -> _Table[_Entry]:
 
 
 # The IANA special-purpose registries; Python's own tables differ between versions.
-_IPV4: Final[_Table[AddressClass]] = _compile(
+_IPV4: Final[list[tuple[int, int, AddressClass]]] = _compile(
     {
         "0.0.0.0/8": "unspecified",  # connecting to 0.0.0.0 reaches this machine
         "10.0.0.0/8": "private",
@@ -351,7 +351,7 @@ _IPV4: Final[_Table[AddressClass]] = _compile(
         "240.0.0.0/4": "reserved",
     }
 )
-_IPV6: Final[_Table[AddressClass]] = _compile(
+_IPV6: Final[list[tuple[int, int, AddressClass]]] = _compile(
     {
         "::/128": "unspecified",
         "::1/128": "loopback",
@@ -367,7 +367,7 @@ _IPV6: Final[_Table[AddressClass]] = _compile(
     }
 )
 # How far the IPv4 address stands from the right.
-_IPV4_IN_IPV6: Final[_Table[AddressClass]] = _compile(
+_IPV4_IN_IPV6: Final[list[tuple[int, int, int]]] = _compile(
     {
         "::/96": 0,
         "::ffff:0:0/96": 0,
