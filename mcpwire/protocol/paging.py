@@ -62,7 +62,8 @@ class PageWalk:
         *,
         limit: int = DEFAULT_LIMITS.pages,
     ) -> None:
-        self.params = self._base = dict(params)
+        self._base = dict(params)
+        self.params = dict(params)
         self._method = method
         self._limit = limit
         self._pages = 0

@@ -115,6 +115,21 @@ def test_the_other_params_are_sent_with_every_page():
     assert params == {"uri": "skill://a", "_meta": {"x": 1}}
 
 
+def test_what_the_shell_adds_to_one_page_is_not_in_the_next():
+    script = [page(nextCursor="1"), page(nextCursor="2"), page()]
+    left = list(script)
+    asked = []
+
+    def stamping(step):
+        asked.append(dict(step.params))
+        step.params["_meta"] = {"stamp": len(asked)}
+        return left.pop(0)
+
+    drive(pages("tools/list", {}), stamping)
+
+    assert asked == [{}, {"cursor": "1"}, {"cursor": "2"}]
+
+
 def test_a_walk_can_begin_at_a_cursor():
     answer = scripted(page("b", nextCursor="2"), page("c"))
 
