@@ -43,6 +43,9 @@ class Revision:
     receives_batches: bool = attrs.field(default=False, kw_only=True, order=False)
     """Whether JSON-RPC batches must be received (2025-03-26 only)."""
 
+    errors_without_id: bool = attrs.field(default=False, kw_only=True, order=False)
+    """Whether an error answer may leave out an id it could not read."""
+
     def __str__(self) -> str:
         """Return the name on the wire."""
         return self.name
@@ -52,8 +55,8 @@ REVISIONS: Final[tuple[Revision, ...]] = (
     Revision("2024-11-05", Era.SESSION),
     Revision("2025-03-26", Era.SESSION, receives_batches=True),
     Revision("2025-06-18", Era.SESSION),
-    Revision("2025-11-25", Era.SESSION),
-    Revision("2026-07-28", Era.STATELESS),
+    Revision("2025-11-25", Era.SESSION, errors_without_id=True),
+    Revision("2026-07-28", Era.STATELESS, errors_without_id=True),
 )
 """All revisions, oldest first."""
 

@@ -1,0 +1,440 @@
+"""How a client finds the revision: one table of moves over what the peer answers.
+
+2026-07-28 basic/versioning and basic/transports/stdio, "Backward Compatibility". The
+probe is `server/discover`, for a legacy server may run `tools/call` without asking::
+
+    PROBING ── modern answer ─────────────────────────► agreed, stateless
+       │  └─── any other error, or the child exits ───► INITIALIZING
+       └ silence ► BOTH ── modern answer, however late ► agreed, stateless
+                    │ └─── InitializeResult ──────────► agreed, session
+                    └ -32022 to `initialize` ─────────► PROBING, without fallback
+    INITIALIZING ── InitializeResult ─────────────────► agreed, session
+
+Silence decides nothing: a server that starts slowly locks its era at the first
+`server/discover` it reads, so `initialize` is sent beside the open probe and the first
+conclusive answer wins.
+
+`negotiate` is a generator: it yields `Send`, `Receive`, `Notify` or `Reopen`, and is
+sent what came of it. It knows no clock; each outcome brings the time it was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from mcpwire.errors import (
+    InvalidMessage,
+    MCPError,
+    NegotiationError,
+    RPCError,
+    TransportError,
+)
+from mcpwire.protocol.negotiation import Agreement, Negotiation
+from mcpwire.versions import (
+    Era,
+    Revision,
+    find_revision,
+    revisions_of,
+)
+
+__all__ = [
+    "MODES",
+    "Answer",
+    "Identity",
+    "Notify",
+    "Receive",
+    "Reopen",
+    "Send",
+    "Silence",
+    "negotiate",
+    "parse_mode",
+    "request_meta",
+]
+
+META: Final = "io.modelcontextprotocol/"
+DISCOVER: Final = "server/discover"
+INITIALIZE: Final = "initialize"
+
+MODES: Final = ("auto", "session", "stateless")
+"""`mode=` takes one of these, or the name of the one revision to speak."""
+
+MODERN_ERRORS: Final = frozenset({-32020, -32021, -32022})
+"""Codes that only revisions from 2026-07-28 on define, so they prove the era."""
+
+UNSUPPORTED_VERSION: Final = -32022
+
+
+@attrs.frozen
+class Identity:
+    """Who we are and what we can do."""
+
+    info: Mapping[str, Any]
+    """Our `Implementation` object."""
+
+    capabilities: Mapping[str, Any]
+    """Our `ClientCapabilities` object."""
+
+
+# Steps...
+
+
+@attrs.frozen
+class Send:
+    """Send a request and go on; its answer comes by `Receive`."""
+
+    method: str
+    params: dict[str, Any]
+
+
+@attrs.frozen
+class Receive:
+    """Wait for the next answer, or for silence of so many seconds."""
+
+    patience: float | None
+    """``None``: until the answer comes or the whole handshake runs out of time."""
+
+
+@attrs.frozen
+class Notify:
+    """Send a notification; the revision is agreed by then."""
+
+    method: str
+    revision: Revision
+
+
+@attrs.frozen
+class Reopen:
+    """Open a new connection to the same target in place of the one that ended."""
+
+    reason: str
+
+
+# Outcomes of `Receive`...
+
+
+@attrs.frozen
+class Answer:
+    """A request got its result or its error (a `TransportError`: none will come)."""
+
+    method: str
+    outcome: dict[str, Any] | MCPError
+    at: float
+    """Seconds since the handshake began."""
+
+
+@attrs.frozen
+class Silence:
+    """Nothing came within the patience."""
+
+    at: float
+
+
+Step: TypeAlias = Send | Receive | Notify | Reopen
+Negotiating: TypeAlias = Generator[Step, Any, Agreement]
+
+
+def parse_mode(mode: str) -> tuple[Revision, ...]:
+    """Return the revisions a mode allows, newest first.
+
+    Raises:
+        ValueError: It is no mode and names no revision.
+    """
+    if mode == "auto":
+        return revisions_of(Era.STATELESS) + revisions_of(Era.SESSION)
+    if mode in MODES:
+        return revisions_of(Era(mode))
+    revision = find_revision(mode)
+    if revision is None:
+        raise ValueError(
+            f"mode must be one of {', '.join(MODES)} or a revision, got {mode!r}"
+        )
+    return (revision,)
+
+
+def request_meta(revision: Revision, identity: Identity) -> dict[str, Any]:
+    """Return the `_meta` that every request of a stateless revision carries.
+
+    2026-07-28 basic, "_meta": version and capabilities on every request, clientInfo
+    where nothing speaks against it.
+    """
+    return {
+        META + "protocolVersion": revision.name,
+        META + "clientCapabilities": dict(identity.capabilities),
+        META + "clientInfo": dict(identity.info),
+    }
+
+
+def negotiate(
+    identity: Identity,
+    allowed: tuple[Revision, ...],
+    *,
+    probe_timeout: float,
+) -> Negotiating:
+    """Agree on a revision with a server on a duplex transport.
+
+    Raises:
+        NegotiationError: There is no common revision, or the server refused.
+        TransportError: The connection ended, and a new one did not help.
+    """
+    return (yield from _Negotiator(identity, allowed, probe_timeout).run())
+
+
+class _Negotiator:
+    """The state of one handshake."""
+
+    def __init__(
+        self, identity: Identity, allowed: tuple[Revision, ...], probe_timeout: float
+    ) -> None:
+        self.identity = identity
+        self.modern = [r for r in allowed if r.era is Era.STATELESS]
+        self.legacy = [r for r in allowed if r.era is Era.SESSION]
+        self.probe_timeout = probe_timeout
+        self.record = Negotiation()
+        self.open: set[str] = set()
+        self.may_fall_back = bool(self.legacy)
+        self.may_reopen = bool(self.modern and self.legacy)
+        self.retried: set[str] = set()
+        self.refusal: MCPError | None = None
+        self.now = 0.0
+
+    def run(self) -> Negotiating:
+        if self.modern:
+            yield self.probe(self.modern[0])
+        else:
+            yield self.initialize(self.legacy[0])
+        while True:
+            outcome = yield Receive(self.patience())
+            self.now = outcome.at
+            if type(outcome) is Silence:
+                self.note("silence", "initialize is sent beside the open probe")
+                yield self.initialize(self.legacy[0])
+                continue
+            assert type(outcome) is Answer
+            self.open.discard(outcome.method)
+            agreement = yield from self.take(outcome)
+            if agreement is not None:
+                return agreement
+            if not self.open:
+                raise self.failure()
+
+    def patience(self) -> float | None:
+        """Only an unanswered probe with nothing beside it ends in silence."""
+        return (
+            self.probe_timeout
+            if self.may_fall_back and self.open == {DISCOVER}
+            else None
+        )
+
+    def note(self, event: str, detail: str = "") -> None:
+        self.record.note(self.now, event, detail)
+
+    def probe(self, revision: Revision) -> Send:
+        self.note(f"sent {DISCOVER}", f"as {revision}")
+        self.open.add(DISCOVER)
+        return Send(DISCOVER, {"_meta": request_meta(revision, self.identity)})
+
+    def initialize(self, revision: Revision) -> Send:
+        # Only a legacy revision is ever proposed: there is no handshake form of a
+        # modern one (2025-11-25 basic/lifecycle, "Version Negotiation").
+        self.note(f"sent {INITIALIZE}", f"proposing {revision}")
+        self.open.add(INITIALIZE)
+        self.may_fall_back = False
+        return Send(
+            INITIALIZE,
+            {
+                "protocolVersion": revision.name,
+                "capabilities": dict(self.identity.capabilities),
+                "clientInfo": dict(self.identity.info),
+            },
+        )
+
+    # One answer...
+
+    def take(self, answer: Answer) -> Generator[Step, Any, Agreement | None]:
+        outcome = answer.outcome
+        if isinstance(outcome, TransportError):
+            yield from self.take_end(outcome)
+            return None
+        if isinstance(outcome, MCPError):
+            self.note(f"{answer.method} failed", str(outcome))
+            if isinstance(outcome, RPCError) and outcome.code in MODERN_ERRORS:
+                yield from self.take_modern_error(answer.method, outcome)
+            else:
+                yield from self.take_refusal(answer.method, outcome)
+            return None
+        try:
+            if answer.method == DISCOVER:
+                return (yield from self.take_discovery(outcome))
+            return (yield from self.take_initialized(outcome))
+        except InvalidMessage as error:
+            self.note(f"{answer.method} answered against the rules", str(error))
+            yield from self.take_refusal(answer.method, error)
+            return None
+
+    def take_end(self, error: TransportError) -> Generator[Step, Any, None]:
+        """The connection ended: some legacy servers crash on what they do not know."""
+        self.note("the connection ended", str(error))
+        self.open.clear()
+        if not self.may_reopen:
+            raise error
+        self.may_reopen = False
+        yield Reopen("the connection ended during the probe")
+        yield self.initialize(self.legacy[0])
+
+    def take_refusal(self, method: str, error: MCPError) -> Generator[Step, Any, None]:
+        """An error that proves no era: the probe gives way, a handshake has failed."""
+        self.refusal = error if method == INITIALIZE else self.refusal or error
+        if method == DISCOVER:
+            if self.may_fall_back:
+                yield self.initialize(self.legacy[0])
+            return
+        # 2025-11-25 basic/lifecycle, "Error Handling", shows a version error whose
+        # data names what is supported: one of those is proposed, once.
+        for revision in self.named(error):
+            if revision.era is Era.SESSION and INITIALIZE not in self.retried:
+                self.retried.add(INITIALIZE)
+                yield self.initialize(revision)
+                return
+
+    def take_modern_error(
+        self, method: str, error: RPCError
+    ) -> Generator[Step, Any, None]:
+        """A code that only modern servers know: never the handshake again."""
+        self.refusal = error
+        self.may_reopen = False
+        if method == INITIALIZE and DISCOVER in self.open:
+            self.note("the server is modern", "waiting for its answer to the probe")
+            return
+        self.may_fall_back = False
+        named = self.named(error)
+        for revision in named:
+            if revision in self.modern and DISCOVER not in self.retried:
+                self.retried.add(DISCOVER)
+                yield self.probe(revision)
+                return
+        if method == DISCOVER:
+            # A server may name legacy revisions too; those are spoken the only way
+            # there is.
+            for revision in named:
+                if revision in self.legacy and INITIALIZE not in self.retried:
+                    self.retried.add(INITIALIZE)
+                    yield self.initialize(revision)
+                    return
+
+    def named(self, error: MCPError) -> list[Revision]:
+        """Return the revisions we allow that an error's data names, newest first."""
+        names = _supported(error)
+        return [r for r in (*self.modern, *self.legacy) if r.name in names]
+
+    def take_discovery(
+        self, result: dict[str, Any]
+    ) -> Generator[Step, Any, Agreement | None]:
+        names = _strings(result, "supportedVersions")
+        self.note(f"{DISCOVER} answered", f"supports {', '.join(names) or 'nothing'}")
+        for revision in self.modern:
+            if revision.name in names:
+                return self.agree(revision, result, "the server answered the probe")
+        self.may_fall_back = False
+        for revision in self.legacy:
+            if revision.name in names:
+                yield self.initialize(revision)
+                return None
+        raise self.disagreement(names)
+
+    def take_initialized(
+        self, result: dict[str, Any]
+    ) -> Generator[Step, Any, Agreement]:
+        name = result.get("protocolVersion")
+        if type(name) is not str:
+            raise InvalidMessage(
+                "InitializeResult.protocolVersion",
+                expected="str",
+                got=repr(name) if "protocolVersion" in result else "nothing",
+            )
+        self.note(f"{INITIALIZE} answered", f"speaks {name}")
+        revision = find_revision(name)
+        # 2025-11-25 InitializeResult.protocolVersion: a client that cannot speak the
+        # version it is answered MUST disconnect.
+        if revision is None or revision not in self.legacy:
+            raise self.disagreement((name,))
+        agreement = self.agree(revision, result, "the server answered initialize")
+        yield Notify("notifications/initialized", revision)
+        return agreement
+
+    # The verdict...
+
+    def agree(
+        self, revision: Revision, result: dict[str, Any], reason: str
+    ) -> Agreement:
+        capabilities = result.get("capabilities")
+        if capabilities is None:
+            capabilities = {}  # forgiven: absent and null mean that it offers nothing
+        if type(capabilities) is not dict:
+            raise InvalidMessage(
+                "capabilities", expected="object", got=repr(capabilities)
+            )
+        if revision.era is Era.STATELESS:
+            meta = result.get("_meta")
+            info = meta.get(META + "serverInfo") if type(meta) is dict else None
+        else:
+            info = result.get("serverInfo")
+        instructions = result.get("instructions")
+        self.record.revision = revision
+        self.record.reason = reason
+        self.note("agreed", str(revision))
+        return Agreement(
+            revision=revision,
+            server_info=info if type(info) is dict else None,
+            capabilities=capabilities,
+            instructions=instructions if type(instructions) is str else None,
+            raw=result,
+            negotiation=self.record,
+        )
+
+    def disagreement(self, names: tuple[str, ...]) -> NegotiationError:
+        ours = ", ".join(r.name for r in (*self.modern, *self.legacy))
+        theirs = ", ".join(names) or "none"
+        self.record.reason = "no common revision"
+        return NegotiationError(
+            f"no common revision: we allow {ours}; the server speaks {theirs}",
+            negotiation=self.record,
+            supported=names,
+        )
+
+    def failure(self) -> MCPError:
+        error = self.refusal
+        assert error is not None
+        names = _supported(error)
+        if names and not self.named(error):
+            return self.disagreement(names)
+        self.record.reason = "the server refused"
+        failure = NegotiationError(
+            f"the server refused the handshake: {error}",
+            negotiation=self.record,
+            supported=names,
+        )
+        failure.__cause__ = error
+        return failure
+
+
+def _strings(result: dict[str, Any], key: str) -> tuple[str, ...]:
+    value = result.get(key)
+    if type(value) is not list or not all(type(item) is str for item in value):
+        raise InvalidMessage(
+            f"DiscoverResult.{key}",
+            expected="array of str",
+            got=repr(value) if key in result else "nothing",
+        )
+    return tuple(value)
+
+
+def _supported(error: MCPError) -> tuple[str, ...]:
+    """Return the revisions an error's data says the server supports."""
+    data = error.data if isinstance(error, RPCError) else None
+    names = data.get("supported") if type(data) is dict else None
+    if type(names) is not list:
+        return ()
+    return tuple(name for name in names if type(name) is str)

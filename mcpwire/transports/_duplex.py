@@ -1,0 +1,484 @@
+"""Calls over a duplex byte stream on asyncio: a `Peer`, a future per call, one timer.
+
+What stdio, memory and the legacy HTTP+SSE transport share. A subclass brings the bytes
+(`_write`, and `receive` / `finish` as they come in); everything else stands here.
+
+A quiet channel writes at once. With calls outstanding, writes gather until the end of
+the loop's turn, so that thirty calls of one turn are one system call. One timer serves
+all deadlines: it is armed for the earliest and looks at all when it fires.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import get_running_loop
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.errors import (
+    CallCancelled,
+    ConnectionClosed,
+    InternalError,
+    LocalProtocolError,
+    MCPError,
+    RequestTimeout,
+    RPCError,
+    TransportError,
+)
+from mcpwire.limits import DEFAULT_LIMITS, Limits
+from mcpwire.protocol.peer import Peer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.protocol.peer import PeerStats
+    from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
+    from mcpwire.versions import Revision
+    from mcpwire.wire.jsonrpc import RequestId
+
+__all__ = ["Duplex"]
+
+
+class _Pending:
+    """A call of ours that waits for its answer."""
+
+    __slots__ = (
+        "deadline",
+        "end",
+        "future",
+        "handle",
+        "method",
+        "on_notification",
+    )
+
+    def __init__(
+        self,
+        method: str,
+        future: asyncio.Future[dict[str, Any]],
+        deadline: Deadline | None,
+        on_notification: NotifyFn | None,
+        handle: CallHandle | None,
+    ) -> None:
+        self.method = method
+        self.future = future
+        self.deadline = deadline
+        self.on_notification = on_notification
+        self.handle = handle
+        self.end = 0
+
+
+class Duplex:
+    """A `Channel` over a byte stream; subclasses bring the bytes.
+
+    Attributes:
+        target: What the connection is to, for error messages.
+    """
+
+    def __init__(
+        self,
+        inbound: Inbound,
+        *,
+        role: str = "client",
+        limits: Limits = DEFAULT_LIMITS,
+        target: str | None = None,
+    ) -> None:
+        self._loop = get_running_loop()
+        self._inbound = inbound
+        self._limits = limits
+        self._peer: Peer[_Pending] = Peer(self, role=role, limits=limits)
+        self._gathered: list[bytes] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = inf
+        self._asking: set[RequestId] = set()
+        self._paused_at: float | None = None
+        self._queued = 0
+        self._written = 0
+        self._dead: TransportError | None = None
+        self._closed_by_us = False
+        self.target = target
+        self.reset_on_progress = False
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        state = "closed" if self._dead is not None else "open"
+        calls = len(self._peer.outstanding)
+        return f"<{type(self).__name__} {self.target or ''} {state}, {calls} calls>"
+
+    @property
+    def role(self) -> str:
+        """``"client"`` or ``"server"``."""
+        return self._peer.role
+
+    @property
+    def revision(self) -> Revision | None:
+        """The agreed revision; ``None`` until the handshake has decided."""
+        return self._peer.revision
+
+    @revision.setter
+    def revision(self, revision: Revision | None) -> None:
+        self._peer.revision = revision
+
+    @property
+    def stats(self) -> PeerStats:
+        """What came in beside plain answers."""
+        return self._peer.stats
+
+    @property
+    def lost(self) -> TransportError | None:
+        """Why the connection is gone; ``None`` while it is not."""
+        return self._dead
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes that the operating system has taken."""
+        return self._written
+
+    @property
+    def requests_sent(self) -> int:
+        """Requests that were begun."""
+        return self._peer.requests_sent
+
+    # Our calls...
+
+    async def call(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        *,
+        deadline: Deadline | None,
+        handle: CallHandle | None = None,
+        on_notification: NotifyFn | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Perform a request; see `Channel.call`."""
+        loop = self._loop
+        if self._dead is not None or headers or get_running_loop() is not loop:
+            raise self._refusal(headers)
+        future: asyncio.Future[dict[str, Any]] = loop.create_future()
+        pending = _Pending(method, future, deadline, on_notification, handle)
+        peer = self._peer
+        id, line = peer.open(
+            method, params, pending, progress=on_notification is not None
+        )
+        if handle is not None:
+            handle.request_id = id
+        pending.end = self._queued + len(line)
+        try:
+            self._send(line)
+        except TransportError:
+            peer.forget(id)
+            raise
+        if deadline is not None:
+            if self._paused_at is not None:
+                deadline.pause(loop.time())
+            if deadline.at < self._timer_at:
+                self._arm(deadline.at)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._give_up(id, "the caller cancelled")
+            raise
+
+    async def notify(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Send a notification; see `Channel.notify`."""
+        self.notify_nowait(method, params, headers=headers)
+
+    def notify_nowait(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Send a notification without suspending.
+
+        Raises:
+            TransportError: The connection is gone, or the peer does not read.
+            LocalProtocolError: The notification may not be sent; nothing was.
+        """
+        if self._dead is not None or headers or get_running_loop() is not self._loop:
+            raise self._refusal(headers)
+        self._send(self._peer.notify(method, params))
+
+    def cancel(self, handle: CallHandle, reason: str = "cancelled") -> None:
+        """End the call with that handle: it raises `CallCancelled`, the peer is told.
+
+        A call that has ended, or has not begun, is left alone.
+        """
+        id = handle.request_id
+        pending = self._peer.outstanding.get(id) if type(id) is int else None
+        if pending is not None and type(id) is int:
+            self._give_up(id, reason)
+            if not pending.future.done():
+                pending.future.set_exception(
+                    CallCancelled(pending.method, reason=reason)
+                )
+
+    def _refusal(self, headers: Mapping[str, str] | None) -> MCPError:
+        """Say why a call cannot even begin."""
+        if get_running_loop() is not self._loop:
+            return LocalProtocolError(
+                "this connection belongs to another event loop; "
+                "use it where it was opened"
+            )
+        if headers:
+            return LocalProtocolError(
+                "headers can be sent over HTTP only; this connection is "
+                f"{self.target or 'no HTTP connection'}"
+            )
+        return self._closed_error(sent=False)
+
+    def _give_up(self, id: int, reason: str) -> None:
+        """Stop waiting for an answer and tell the peer, as far as it can be told."""
+        line = self._peer.cancel(id, reason)
+        if line is not None and self._dead is None:
+            try:
+                self._send(line)
+            except TransportError:
+                return  # the peer does not read: it cannot be told
+
+    # Deadlines...
+
+    def _arm(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = self._loop.call_at(at, self._look_at_deadlines)
+
+    def _look_at_deadlines(self) -> None:
+        self._timer = None
+        self._timer_at = earliest = inf
+        now = self._loop.time()
+        for id, pending in list(self._peer.outstanding.items()):
+            deadline = pending.deadline
+            if deadline is None:
+                continue
+            if deadline.expired(now):
+                self._time_out(id, pending, deadline, now)
+            else:
+                earliest = min(earliest, deadline.at)
+        if earliest is not inf and self._paused_at is None:
+            self._arm(earliest)
+
+    def _time_out(
+        self, id: int, pending: _Pending, deadline: Deadline, now: float
+    ) -> None:
+        self._give_up(id, "timeout")
+        if not pending.future.done():
+            timeout = deadline.timeout
+            assert timeout is not None
+            pending.future.set_exception(
+                RequestTimeout(
+                    method=pending.method,
+                    timeout=timeout,
+                    elapsed=deadline.elapsed(now),
+                    detail=self._silence_detail(),
+                )
+            )
+
+    def _silence_detail(self) -> str | None:
+        """Say what else is known of a peer that does not answer."""
+        stats = self._peer.stats
+        if stats.noise_lines:
+            return (
+                f"{stats.noise} line(s) it wrote were no protocol messages, "
+                f"first: {stats.noise_lines[0]!r}"
+            )
+        return None
+
+    def _begin_asking(self, id: RequestId) -> None:
+        """Stop the clock: a handler of ours is busy for the peer.
+
+        On a duplex stream nothing links the peer's request to the call it belongs to,
+        so every call's deadline pauses.
+        """
+        self._asking.add(id)
+        if self._paused_at is None:
+            self._paused_at = now = self._loop.time()
+            for pending in self._peer.outstanding.values():
+                if pending.deadline is not None:
+                    pending.deadline.pause(now)
+
+    def _end_asking(self, id: RequestId) -> None:
+        self._asking.discard(id)
+        if self._paused_at is None or self._asking:
+            return
+        self._paused_at = None
+        now = self._loop.time()
+        earliest = inf
+        for pending in self._peer.outstanding.values():
+            if pending.deadline is not None:
+                pending.deadline.resume(now)
+                earliest = min(earliest, pending.deadline.at)
+        if earliest < self._timer_at:
+            self._arm(earliest)
+
+    def _resume(self, call: _Pending) -> None:
+        # One deadline may span several requests of a call: it must not stay paused.
+        if call.deadline is not None:
+            call.deadline.resume(self._loop.time())
+
+    # What the peer tells (`protocol.peer.Owner`)...
+
+    def answered(self, call: _Pending, result: dict[str, Any]) -> None:
+        """Wake the caller with the result."""
+        if self._paused_at is not None:
+            self._resume(call)
+        if not call.future.done():
+            call.future.set_result(result)
+
+    def failed(self, call: _Pending, error: MCPError) -> None:
+        """Wake the caller with the error."""
+        if self._paused_at is not None:
+            self._resume(call)
+        if not call.future.done():
+            call.future.set_exception(error)
+
+    def notified(
+        self, method: str, params: dict[str, Any] | None, call: _Pending | None
+    ) -> None:
+        """Hand a notification to its call, or to whoever hears the rest."""
+        if call is not None:
+            if self.reset_on_progress and call.deadline is not None:
+                call.deadline.extend(self._loop.time())
+            if call.on_notification is not None:
+                call.on_notification(method, params)
+                return
+        handle = call.handle if call is not None else None
+        self._inbound.notification(method, params, handle)
+
+    def requested(
+        self, id: RequestId, method: str, params: dict[str, Any] | None
+    ) -> None:
+        """Hand a request of the peer's on, with the function that answers it."""
+
+        def reply(answer: dict[str, Any] | RPCError) -> None:
+            self._reply(id, answer)
+
+        self._inbound.request(id, method, params, reply, None)
+        if self._peer.is_in_flight(id) and self._peer.role == "client":
+            self._begin_asking(id)
+
+    def withdrawn(self, id: RequestId) -> None:
+        """Tell that the peer gave up a request."""
+        self._end_asking(id)
+        self._inbound.cancelled(id)
+
+    def transmit(self, data: bytes) -> None:
+        """Write what the peer has to say by itself."""
+        if self._dead is None:
+            try:
+                self._send(data)
+            except TransportError as error:
+                self._lose(error)
+
+    def _reply(self, id: RequestId, answer: dict[str, Any] | RPCError) -> None:
+        """Send an answer; one that is no JSON becomes an internal error."""
+        try:
+            if isinstance(answer, RPCError):
+                line = self._peer.refuse(id, answer)
+            else:
+                line = self._peer.answer(id, answer)
+        except LocalProtocolError as error:
+            line = self._peer.refuse(
+                id, InternalError(f"the answer could not be encoded: {error}")
+            )
+        self._end_asking(id)
+        if line is not None:
+            self.transmit(line)
+
+    # Bytes...
+
+    def _send(self, data: bytes) -> None:
+        """Queue complete lines; the one place all our messages pass.
+
+        Raises:
+            TransportError: Too much is waiting for the peer to read.
+        """
+        unwritten = self._queued - self._written
+        size = len(data)
+        if unwritten and unwritten + size > self._limits.unwritten:
+            raise TransportError(
+                f"the peer does not read: {unwritten} bytes are unwritten "
+                f"(Limits.unwritten is {self._limits.unwritten})",
+                target=self.target,
+            )
+        self._queued += size
+        if self._gathered:
+            self._gathered.append(data)
+        elif len(self._peer.outstanding) > 1:
+            self._gathered.append(data)
+            self._loop.call_soon(self._flush)
+        else:
+            self._write(data)
+
+    def _flush(self) -> None:
+        gathered = self._gathered
+        if not gathered or self._dead is not None:
+            return
+        data = gathered[0] if len(gathered) == 1 else b"".join(gathered)
+        gathered.clear()
+        self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        """Pass bytes on, adding to `_written` what was taken; must not raise."""
+        raise NotImplementedError
+
+    def receive(self, data: bytes) -> None:
+        """Take in bytes that came; a subclass calls this."""
+        try:
+            self._peer.receive(data)
+        except MCPError as error:
+            self._lose(self._closed_error(cause=error), error)
+
+    # The end...
+
+    def _closed_error(
+        self, *, sent: bool = True, cause: BaseException | None = None
+    ) -> ConnectionClosed:
+        """Build the error for one call; subclasses add what they know."""
+        why = "closed by this side" if self._closed_by_us else "the peer closed it"
+        if cause is not None:
+            why = str(cause)
+        elif self._dead is not None and not self._closed_by_us:
+            why = str(self._dead.args[0])
+            return ConnectionClosed(why, target=self.target, sent=sent)
+        where = f" to {self.target}" if self.target else ""
+        return ConnectionClosed(
+            f"the connection{where} is closed: {why}", target=self.target, sent=sent
+        )
+
+    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
+        """End every call; each gets an error of its own, none waits on."""
+        if self._dead is not None:
+            return
+        error.__cause__ = cause
+        calls = self._peer.end()
+        self._dead = error
+        written = self._written
+        self._gathered.clear()
+        self._asking.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for call in calls:
+            if not call.future.done():
+                # A line needs all its bytes but the newline to be understood.
+                own = self._closed_error(sent=written >= call.end - 1)
+                own.__cause__ = cause
+                call.future.set_exception(own)
+        if not self._closed_by_us:
+            self._inbound.lost(error)
+
+    async def aclose(self) -> None:
+        """Close the channel; calls still open fail with `ConnectionClosed`."""
+        self._closed_by_us = True
+        self._flush()
+        self._lose(self._closed_error())

@@ -1,0 +1,111 @@
+"""What every transport is to the client above it: a `Channel`, told of by `Inbound`.
+
+A channel is one connection (stdio), or one session or origin (HTTP). Once lost it is
+never revived; its owner opens another.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcpwire.errors import RPCError, TransportError
+    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.versions import Revision
+    from mcpwire.wire.jsonrpc import RequestId
+
+    NotifyFn = Callable[[str, dict[str, Any] | None], None]
+    """Takes a call's own notifications: method and params. Must not block or raise."""
+
+    ReplyFn = Callable[[dict[str, Any] | RPCError], None]
+    """Takes the answer to a request of the peer's; after the first it does nothing."""
+
+__all__ = ["CallHandle", "Channel", "Inbound"]
+
+
+class CallHandle:
+    """Follows one call from outside it.
+
+    Attributes:
+        request_id: The id on the wire, set before the first byte leaves. It changes
+            when a call takes more than one request (input-required rounds, re-issue).
+    """
+
+    __slots__ = ("request_id",)
+
+    def __init__(self) -> None:
+        self.request_id: RequestId | None = None
+
+
+class Channel(Protocol):
+    """One connection that performs calls."""
+
+    revision: Revision | None
+    """The agreed revision; ``None`` until the handshake has decided."""
+
+    async def call(
+        self,
+        method: str,
+        params: dict[str, Any] | None,
+        *,
+        deadline: Deadline | None,
+        handle: CallHandle | None = None,
+        on_notification: NotifyFn | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Perform a request and return the raw result object.
+
+        With `on_notification` the request asks for progress. Cancelling the task tells
+        the peer and returns at once.
+
+        Raises:
+            RPCError: The peer answered with an error.
+            RequestTimeout: The deadline passed; the peer was told.
+            TransportError: The connection is gone, or went while the call ran.
+            RemoteProtocolError: The answer breaks the rules.
+            LocalProtocolError: The request may not be sent; nothing was.
+        """
+
+    async def notify(
+        self,
+        method: str,
+        params: dict[str, Any] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Send a notification.
+
+        Raises:
+            TransportError: The connection is gone.
+            LocalProtocolError: The notification may not be sent; nothing was.
+        """
+
+    async def aclose(self) -> None:
+        """Close the connection and everything it holds; bounded in time."""
+
+
+class Inbound(Protocol):
+    """Who hears of what the peer starts. Nothing here awaits or raises."""
+
+    def notification(
+        self, method: str, params: dict[str, Any] | None, call: CallHandle | None
+    ) -> None:
+        """A notification came; `call` where it belongs to one."""
+
+    def request(
+        self,
+        id: RequestId,
+        method: str,
+        params: dict[str, Any] | None,
+        reply: ReplyFn,
+        call: CallHandle | None,
+    ) -> None:
+        """A request came; `reply` takes its answer, now or later."""
+
+    def cancelled(self, id: RequestId) -> None:
+        """The peer gave up that request; its answer will not be sent."""
+
+    def lost(self, error: TransportError) -> None:
+        """The connection is gone without our closing it."""

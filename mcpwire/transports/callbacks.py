@@ -1,0 +1,125 @@
+"""Calls users' callbacks for what comes in, in order, never blocking a reader.
+
+A plain function is called at once. What an async one returns is awaited by one task,
+behind which further items queue; the task ends with the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+__all__ = ["Delivery", "ProgressSink"]
+
+logger = logging.getLogger("mcpwire")
+
+
+class Delivery:
+    """One callback and the items that wait for it.
+
+    Attributes:
+        dropped: Items forgotten because the callback was too slow.
+    """
+
+    def __init__(self, callback: Callable[..., Any], *, limit: int) -> None:
+        self._callback = callback
+        self._limit = limit
+        self._waiting: deque[tuple[Any, ...]] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self.dropped = 0
+
+    def put(self, *item: Any) -> None:
+        """Hand one item to the callback, or queue it behind those before it."""
+        if self._task is None:
+            pending = self._call(item)
+            if pending is not None:
+                loop = asyncio.get_running_loop()
+                self._task = loop.create_task(self._drain(pending))
+        elif len(self._waiting) < self._limit:
+            self._waiting.append(item)
+        else:
+            self.dropped += 1
+
+    def _call(self, item: tuple[Any, ...]) -> Awaitable[Any] | None:
+        try:
+            outcome = self._callback(*item)
+        except Exception:
+            logger.exception("callback %r raised", self._callback)
+            return None
+        return outcome if inspect.isawaitable(outcome) else None
+
+    async def _drain(self, pending: Awaitable[Any] | None) -> None:
+        try:
+            while True:
+                if pending is not None:
+                    try:
+                        await pending
+                    except Exception:
+                        logger.exception("callback %r raised", self._callback)
+                if not self._waiting:
+                    return
+                pending = self._call(self._waiting.popleft())
+        finally:
+            self._task = None
+
+    async def settle(self) -> None:
+        """Wait until every item so far was taken; safe to cancel."""
+        while self._task is not None:
+            await asyncio.wait([self._task])
+
+    def close(self) -> asyncio.Task[None] | None:
+        """Forget what waits and cancel a callback that runs; return its task."""
+        self._waiting.clear()
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()
+            return self._task
+        return None
+
+
+class ProgressSink:
+    """The way from notifications to ``on_progress(progress, total, message)``."""
+
+    def __init__(
+        self,
+        on_progress: Callable[[float, float | None, str | None], Any],
+        *,
+        limit: int,
+    ) -> None:
+        self._delivery = Delivery(on_progress, limit=limit)
+
+    def take(self, _: str, params: dict[str, Any] | None) -> None:
+        """Take a notification; one that carries no number is passed over."""
+        fields = params or {}
+        progress = _number(fields.get("progress"))
+        if progress is not None:
+            message = fields.get("message")
+            self._delivery.put(
+                progress,
+                _number(fields.get("total")),
+                message if type(message) is str else None,
+            )
+
+    async def settle(self, seconds: float | None) -> None:
+        """Wait until the callback is through with what came before the answer.
+
+        It has as long as the call had left: the answer is here, and a callback that
+        hangs must not withhold it.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._delivery.settle()
+
+    def close(self) -> None:
+        """Forget what still waits."""
+        self._delivery.close()
+
+
+def _number(value: Any) -> float | None:
+    return value if type(value) in {int, float} else None

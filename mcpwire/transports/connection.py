@@ -1,0 +1,371 @@
+"""Owns a client's connection: opens it, agrees on a revision, closes it, reopens it.
+
+No task group and no cancel scope spans user code. `connect` is one inner task that any
+number of callers await, cancelled when the last of them is; `aclose` is one inner task
+that survives its callers. Both work from any task, in any order, twice::
+
+    idle ──connect──► opening ──agreed──► open ──aclose──► closing ──► idle
+      ▲                  └─failed / cancelled─┐   └─lost─┐
+      └──────────────────────────────────────◄┴─────────◄┘   connect() works again
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.errors import (
+    ConnectionClosed,
+    InvalidMessage,
+    LocalProtocolError,
+    MCPError,
+    MethodNotFound,
+    RequestTimeout,
+    TransportError,
+)
+from mcpwire.protocol import lifecycle
+from mcpwire.protocol.methods import Kind, available, is_declared, methods_of
+from mcpwire.protocol.notifications import typed_notification
+from mcpwire.transports.callbacks import Delivery
+from mcpwire.transports.handshake import Handshake, connect_error
+from mcpwire.transports.inbound_tasks import InboundTasks
+from mcpwire.transports.stats import ClientStats
+from mcpwire.versions import Era
+from mcpwire.wire.json import Fragment, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcpwire.limits import Limits
+    from mcpwire.protocol.negotiation import Agreement, Negotiation
+    from mcpwire.protocol.notifications import Notification
+    from mcpwire.transports.base import CallHandle, ReplyFn
+    from mcpwire.transports.memory import MemoryChannel
+    from mcpwire.transports.stdio.channel import StdioChannel
+    from mcpwire.transports.targets import Opener
+    from mcpwire.versions import Revision
+    from mcpwire.wire.jsonrpc import RequestId
+
+    OpenChannel = StdioChannel | MemoryChannel
+
+__all__ = ["Connection"]
+
+logger = logging.getLogger("mcpwire")
+
+HANDLER_END_S: Final = 2.0
+"""How long our own handlers may take to end once they are cancelled."""
+
+
+class Connection:
+    """A client's one connection, over and over.
+
+    Attributes:
+        channel: Performs calls; ``None`` unless connected.
+        agreement: What the last handshake agreed on; ``None`` before the first.
+        negotiation: The record of the last handshake, also of one that failed.
+        stamp: The `_meta` of every request, ready to send; ``None`` in a session.
+        stamp_fields: The same as a dict, to be merged.
+        refused: Methods whose capability the server did not declare.
+    """
+
+    def __init__(
+        self,
+        opener: Opener,
+        identity: lifecycle.Identity,
+        *,
+        allowed: tuple[Revision, ...],
+        connect_timeout: float | None,
+        probe_timeout: float,
+        limits: Limits,
+        reset_on_progress: bool = False,
+        on_notification: Callable[[Notification], Any] | None = None,
+    ) -> None:
+        self._opener = opener
+        self._identity = identity
+        self._allowed = allowed
+        self._connect_timeout = connect_timeout
+        self._probe_timeout = probe_timeout
+        self._limits = limits
+        self._reset_on_progress = reset_on_progress
+        self._closed_stats = ClientStats()
+        self._notifications = (
+            Delivery(on_notification, limit=limits.notifications)
+            if on_notification is not None
+            else None
+        )
+        self._tasks = InboundTasks(limit=limits.inbound, backlog=limits.notifications)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._waiters = 0
+        self._current: OpenChannel | None = None
+        self.channel: OpenChannel | None = None
+        self.agreement: Agreement | None = None
+        self.negotiation: Negotiation | None = None
+        self.stamp: Any = None
+        self.stamp_fields: dict[str, Any] | None = None
+        self.refused: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        """Return target, state and revision as one readable line."""
+        if self._closing is not None:
+            state = "closing"
+        elif self._opening is not None:
+            state = "connecting"
+        elif self.channel is None:
+            state = "not connected"
+        elif self.channel.lost is not None:
+            state = f"lost: {self.channel.lost.args[0]}"
+        else:
+            assert self.agreement is not None
+            state = f"connected, {self.agreement.revision}"
+        return f"{self._opener.target!r} {state}"
+
+    @property
+    def stats(self) -> ClientStats:
+        """What all connections have counted so far."""
+        stats = attrs.evolve(self._closed_stats)
+        if self._current is not None:
+            stats.add(self._current)
+        if self._notifications is not None:
+            stats.dropped_notifications = self._notifications.dropped
+        return stats
+
+    def time(self) -> float:
+        """Return the loop's time, in seconds; deadlines are made from it."""
+        loop = self._loop
+        return loop.time() if loop is not None else asyncio.get_running_loop().time()
+
+    def not_connected(self) -> MCPError:
+        """Build the error for a call without a connection."""
+        return LocalProtocolError(
+            f"not connected to {self._opener.target}: "
+            "use `async with client:` or `await client.connect()` first"
+        )
+
+    def not_declared(self, method: str) -> MCPError:
+        """Build the error for a request whose capability the server lacks."""
+        assert self.agreement is not None
+        spec = available(method, self.agreement.revision, "client")
+        capability = spec.capability if spec is not None else None
+        return LocalProtocolError(
+            f"the server did not declare {capability!r}, which {method} needs; "
+            "`client.request` sends it all the same"
+        )
+
+    # Ownership...
+
+    async def connect(self) -> None:
+        """Open the connection, or wait for whoever is opening it.
+
+        Raises:
+            ConnectError: The server could not be reached or ended before it agreed.
+            RequestTimeout: It did not agree in time.
+            NegotiationError: There is no common revision.
+            ConnectionClosed: It was closed while it was being opened.
+        """
+        loop = self._check_loop()
+        while self._closing is not None:
+            await asyncio.shield(self._closing)
+        if self.channel is not None and self.channel.lost is None:
+            return
+        if self._opening is None:
+            self._loop = loop
+            self._opening = loop.create_task(self._open(), name="mcpwire-connect")
+            self._opening.add_done_callback(self._opened)
+        await self._share(self._opening)
+
+    async def _share(self, opening: asyncio.Task[None]) -> None:
+        self._waiters += 1
+        try:
+            await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if opening.cancelled() and task is not None and not task.cancelling():
+                raise ConnectionClosed("closed while connecting", sent=False) from None
+            if self._waiters == 1 and not opening.done():
+                opening.cancel()
+                await asyncio.wait([opening])
+            raise
+        finally:
+            self._waiters -= 1
+
+    def _opened(self, task: asyncio.Task[None]) -> None:
+        self._opening = None
+        if not task.cancelled():
+            task.exception()  # seen, even where every caller was cancelled
+
+    async def aclose(self) -> None:
+        """Close the connection; afterwards `connect` works again.
+
+        Cancelling it leaves the closing under way; call it again to wait for its end.
+        It may be called from a handler of this connection.
+        """
+        loop = self._check_loop()
+        if self._closing is None:
+            if self._current is None and self._opening is None:
+                return
+            tasks = self._tasks.close()
+            if self._notifications is not None:
+                drain = self._notifications.close()
+                tasks += [drain] if drain is not None else []
+            self._closing = loop.create_task(self._close(tasks), name="mcpwire-close")
+            self._closing.add_done_callback(self._closed)
+        await asyncio.shield(self._closing)
+
+    def _closed(self, task: asyncio.Task[None]) -> None:
+        self._closing = None
+        if not task.cancelled():
+            task.exception()
+
+    async def _close(self, tasks: list[asyncio.Task[None]]) -> None:
+        opening = self._opening
+        if opening is not None:
+            opening.cancel()
+            await asyncio.wait([opening])
+        channel, self._current, self.channel = self._current, None, None
+        if channel is not None:
+            await channel.aclose()
+            self._closed_stats.add(channel)
+        if tasks:
+            await asyncio.wait(tasks, timeout=HANDLER_END_S)
+        self._loop = None
+
+    def abandon(self) -> bool:
+        """Let go at once, from anywhere; return whether there was something to let go.
+
+        For finalisers: it kills what it must and waits for nothing.
+        """
+        channel, self._current, self.channel = self._current, None, None
+        if channel is None:
+            return False
+        channel.abandon()
+        return True
+
+    def _check_loop(self) -> asyncio.AbstractEventLoop:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise LocalProtocolError(
+                "mcpwire.Client needs a running asyncio loop; "
+                "under another library use mcpwire.sync"
+            ) from None
+        if self._loop is not None and self._loop is not loop:
+            if not self._loop.is_closed():
+                raise LocalProtocolError(
+                    "this client belongs to another event loop; use it where it was "
+                    "connected, or close it there first"
+                )
+            # The loop ended under it: what is left can only be let go.
+            self.abandon()
+            self._loop = self._opening = self._closing = None
+        return loop
+
+    # Opening...
+
+    async def _open(self) -> None:
+        loop = asyncio.get_running_loop()
+        old, self._current, self.channel = self._current, None, None
+        if old is not None:
+            await old.aclose()
+            self._closed_stats.add(old)
+        started = loop.time()
+        handshake = Handshake(self._opener, self, started)
+        steps = lifecycle.negotiate(
+            self._identity, self._allowed, probe_timeout=self._probe_timeout
+        )
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                agreement = await handshake.drive(steps)
+        except TimeoutError as error:
+            await handshake.discard()
+            if isinstance(error, MCPError) or self._connect_timeout is None:
+                raise
+            raise self._silence(handshake, loop.time() - started) from None
+        except TransportError as error:
+            await handshake.discard()
+            raise connect_error(error, handshake.channel) from error
+        except BaseException:
+            await handshake.discard()
+            raise
+        channel = handshake.channel
+        assert channel is not None
+        self._current = channel
+        channel.reset_on_progress = self._reset_on_progress
+        self._settle(agreement)
+        self.channel = channel
+
+    def _silence(self, handshake: Handshake, elapsed: float) -> RequestTimeout:
+        assert self._connect_timeout is not None
+        channel = handshake.channel
+        detail = None
+        if channel is not None:
+            error = connect_error(None, channel)
+            detail = str(error) if error.noise or error.stderr_tail.strip() else None
+        return RequestTimeout(
+            method=handshake.last_method,
+            timeout=self._connect_timeout,
+            elapsed=elapsed,
+            detail=detail,
+        )
+
+    def _settle(self, agreement: Agreement) -> None:
+        """Compose once what each call would otherwise ask."""
+        self.agreement = agreement
+        self.negotiation = agreement.negotiation
+        revision = agreement.revision
+        if revision.era is Era.STATELESS:
+            self.stamp_fields = lifecycle.request_meta(revision, self._identity)
+            self.stamp = Fragment(encode(self.stamp_fields))
+        else:
+            self.stamp = self.stamp_fields = None
+        self.refused = frozenset(
+            spec.name
+            for spec in methods_of(revision, "client")
+            if spec.kind is Kind.REQUEST
+            and not is_declared(spec, agreement.capabilities)
+        )
+
+    # What the server starts (`Inbound`)...
+
+    def notification(
+        self, method: str, params: dict[str, Any] | None, call: CallHandle | None
+    ) -> None:
+        """Hand a notification to the user's callback."""
+        if self._notifications is None:
+            return
+        try:
+            notification = typed_notification(method, params)
+        except InvalidMessage as error:
+            channel = self._current
+            if channel is not None:
+                channel.stats.invalid += 1
+            logger.warning("dropped a notification: %s", error)
+            return
+        self._notifications.put(notification)
+
+    def request(
+        self,
+        id: RequestId,
+        method: str,
+        params: dict[str, Any] | None,
+        reply: ReplyFn,
+        call: CallHandle | None,
+    ) -> None:
+        """Answer what the server asks."""
+        # 2025-11-25 basic/utilities/ping: the receiver MUST respond promptly.
+        if method == "ping":
+            reply({})
+        else:
+            reply(MethodNotFound(f"this client does not answer {method!r}"))
+
+    def cancelled(self, id: RequestId) -> None:
+        """Stop a handler whose answer is no longer wanted."""
+        self._tasks.cancel(id)
+
+    def lost(self, error: TransportError) -> None:
+        """The connection is gone; calls say so, and `connect` opens another."""
+        logger.debug("connection lost: %s", error)

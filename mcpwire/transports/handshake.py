@@ -1,0 +1,124 @@
+"""Drives the negotiation over an asyncio channel.
+
+The rules stand in `mcpwire.protocol.lifecycle`; here requests are sent beside each
+other, silence is measured, and a connection that ends is opened again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.errors import ConnectError, MCPError, TransportError
+from mcpwire.protocol import lifecycle
+
+if TYPE_CHECKING:
+    from mcpwire.protocol.negotiation import Agreement
+    from mcpwire.transports.base import Inbound
+    from mcpwire.transports.targets import OpenChannel, Opener
+
+__all__ = ["Handshake", "connect_error"]
+
+
+class Handshake:
+    """Drives the negotiation's generator: sends, waits, and opens again if it must."""
+
+    def __init__(self, opener: Opener, inbound: Inbound, started: float) -> None:
+        self._opener = opener
+        self._inbound = inbound
+        self._loop = asyncio.get_running_loop()
+        self._started = started
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._answers: asyncio.Queue[lifecycle.Answer] = asyncio.Queue()
+        self.channel: OpenChannel | None = None
+        self.last_method = "initialize"
+
+    async def drive(self, steps: lifecycle.Negotiating) -> Agreement:
+        """Open the first connection and carry the negotiation to its end."""
+        self.channel = self._opener.open(self._inbound)
+        try:
+            step = next(steps)
+            while True:
+                step = steps.send(await self._perform(step))
+        except StopIteration as done:
+            agreement: Agreement = done.value
+        self._forget_calls()
+        self.channel.revision = agreement.revision
+        return agreement
+
+    async def _perform(self, step: lifecycle.Step) -> Any:
+        channel = self.channel
+        assert channel is not None
+        if type(step) is lifecycle.Send:
+            self.last_method = step.method
+            task = self._loop.create_task(
+                self._ask(channel, step.method, step.params, self._answers)
+            )
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        elif type(step) is lifecycle.Receive:
+            return await self._receive(step.patience)
+        elif type(step) is lifecycle.Notify:
+            self._forget_calls()
+            channel.revision = step.revision
+            channel.notify_nowait(step.method)
+        else:
+            assert type(step) is lifecycle.Reopen
+            self._forget_calls()
+            self._answers = asyncio.Queue()
+            await channel.aclose()
+            self.channel = self._opener.open(self._inbound)
+        return None
+
+    async def _ask(
+        self,
+        channel: OpenChannel,
+        method: str,
+        params: dict[str, Any],
+        answers: asyncio.Queue[lifecycle.Answer],
+    ) -> None:
+        outcome: dict[str, Any] | MCPError
+        try:
+            outcome = await channel.call(method, params, deadline=None)
+        except MCPError as error:
+            outcome = error
+        at = self._loop.time() - self._started
+        answers.put_nowait(lifecycle.Answer(method, outcome, at))
+
+    async def _receive(
+        self, patience: float | None
+    ) -> lifecycle.Answer | lifecycle.Silence:
+        try:
+            async with asyncio.timeout(patience):
+                return await self._answers.get()
+        except TimeoutError:
+            return lifecycle.Silence(self._loop.time() - self._started)
+
+    def _forget_calls(self) -> None:
+        # Before the revision is set, so that a call given up tells the server nothing.
+        for task in self._tasks:
+            task.cancel()
+
+    async def discard(self) -> None:
+        """Close what was opened; bounded, and safe to cancel."""
+        self._forget_calls()
+        if self.channel is not None:
+            await asyncio.shield(self._loop.create_task(self.channel.aclose()))
+
+
+def connect_error(
+    error: TransportError | None, channel: OpenChannel | None
+) -> ConnectError:
+    """Say that no connection came about, with all that the channel knows."""
+    if isinstance(error, ConnectError):
+        return error
+    target = channel.target if channel is not None else None
+    why = str(error.args[0]) if error is not None else "no answer to the handshake"
+    where = f"{target}: " if target else ""
+    return ConnectError(
+        f"{where}{why} before the handshake was done" if error else f"{where}{why}",
+        target=target,
+        exit_code=getattr(channel, "exit_code", None),
+        stderr_tail=getattr(channel, "stderr_tail", ""),
+        noise=channel.stats.noise_lines if channel is not None else (),
+    )

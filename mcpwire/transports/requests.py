@@ -1,0 +1,229 @@
+"""Makes a client's requests: options, deadlines, `_meta`, pages and input rounds.
+
+The asyncio driver of the protocol's generators stands here, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.errors import MCPError, MissingCapability
+from mcpwire.limits import check_timeout
+from mcpwire.protocol.deadline import Deadline
+from mcpwire.protocol.steps import Ask, Call, Sleep
+from mcpwire.types import UNSET
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+
+    from mcpwire.limits import Limits
+    from mcpwire.protocol.steps import Step, Steps
+    from mcpwire.transports.connection import Connection
+    from mcpwire.types import Unset
+
+    ProgressFn = Callable[[float, float | None, str | None], Any]
+
+__all__ = ["Requests"]
+
+
+class Requests:
+    """The requests of one client over its connection.
+
+    Args:
+        connection: What performs them.
+        timeout: The default limit, in seconds; ``None``: no limit.
+        max_timeout: What no progress extends a call beyond, in seconds.
+        limits: For pages, rounds and queues.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        timeout: float | None,
+        max_timeout: float | None,
+        limits: Limits,
+    ) -> None:
+        self._connection = connection
+        self._timeout = timeout
+        self._max_timeout = max_timeout
+        self._limits = limits
+
+    def deadline(self, timeout: float | Unset | None) -> Deadline | None:
+        """Start the clock of one public call.
+
+        Raises:
+            ValueError: The timeout is zero, negative or NaN.
+        """
+        seconds = self._timeout if timeout is UNSET else check_timeout(timeout)
+        if seconds is None and self._max_timeout is None:
+            return None
+        now = self._connection.time()
+        return Deadline(now, seconds, maximum=self._max_timeout)
+
+    def begin(  # noqa: PLR0917 - the hot path passes no keywords
+        self,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        meta: Mapping[str, Any] | None = None,
+        on_progress: ProgressFn | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
+        """Prepare one request and return what performs it.
+
+        A plain function, so that an ordinary call costs one coroutine and not two.
+        `params` is the caller's own dict and may be changed.
+        """
+        connection = self._connection
+        channel = connection.channel
+        if channel is None:
+            raise connection.not_connected()
+        if meta is not None or on_progress is not None:
+            fields = {**(connection.stamp_fields or {}), **(meta or {})}
+            if fields:
+                params = {**(params or {}), "_meta": fields}
+        elif connection.stamp is not None:
+            params = params if params is not None else {}
+            params["_meta"] = connection.stamp
+        if on_progress is None:
+            return channel.call(method, params, deadline=deadline, headers=headers)
+        return self._begin_with_progress(method, params, deadline, on_progress, headers)
+
+    async def _begin_with_progress(
+        self,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        on_progress: ProgressFn,
+        headers: Mapping[str, str] | None,
+    ) -> dict[str, Any]:
+        from mcpwire.transports.callbacks import ProgressSink
+
+        channel = self._connection.channel
+        if channel is None:
+            raise self._connection.not_connected()
+        sink = ProgressSink(on_progress, limit=self._limits.notifications)
+        try:
+            result = await channel.call(
+                method,
+                params,
+                deadline=deadline,
+                on_notification=sink.take,
+                headers=headers,
+            )
+            left = deadline.remaining(self._connection.time()) if deadline else None
+            await sink.settle(left)
+        finally:
+            sink.close()
+        return result
+
+    async def request(
+        self, method: str, params: dict[str, Any] | None, options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Perform a request to its complete result, whatever rounds it takes.
+
+        Raises:
+            LocalProtocolError: The server did not declare the capability it needs.
+        """
+        deadline = self.deadline(options.get("timeout", UNSET))
+        return await self._complete(Call(method, params or {}), deadline, options)
+
+    async def _complete(
+        self, call: Call, deadline: Deadline | None, options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        if call.method in self._connection.refused:
+            raise self._connection.not_declared(call.method)
+        raw = await self._perform(call, deadline, options)
+        if raw.get("resultType", "complete") != "complete":
+            raw = await self.finish(call.method, call.params, raw, deadline, options)
+        result: dict[str, Any] = raw
+        return result
+
+    async def finish(
+        self,
+        method: str,
+        params: dict[str, Any],
+        raw: dict[str, Any],
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Carry a result that is not complete through its input rounds."""
+        from mcpwire.protocol.input_loop import input_rounds
+
+        agreement = self._connection.agreement
+        assert agreement is not None
+        steps = input_rounds(
+            method,
+            {key: value for key, value in params.items() if key != "_meta"},
+            raw,
+            revision=agreement.revision,
+            limit=self._limits.input_rounds,
+        )
+        result: dict[str, Any] = await self._drive(steps, deadline, options)
+        return result
+
+    async def pages(
+        self, method: str, options: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Fetch all pages of a list within one deadline; return their raw results."""
+        from mcpwire.protocol.paging import pages
+
+        if method in self._connection.refused:
+            raise self._connection.not_declared(method)
+        deadline = self.deadline(options.get("timeout", UNSET))
+        steps = pages(method, {}, limit=self._limits.pages)
+        found: list[dict[str, Any]] = await self._drive(steps, deadline, options)
+        return found
+
+    async def walk(
+        self, method: str, options: Mapping[str, Any]
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Fetch page after page as they are asked for, each within its own deadline."""
+        from mcpwire.protocol.paging import PageWalk
+
+        walk = PageWalk(method, {}, limit=self._limits.pages)
+        while walk.params is not None:
+            page = await self.request(method, dict(walk.params), options)
+            walk.receive(page)
+            yield page
+
+    # The driver...
+
+    async def _drive(
+        self, steps: Steps[Any], deadline: Deadline | None, options: Mapping[str, Any]
+    ) -> Any:
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    outcome = await self._perform(step, deadline, options)
+                except MCPError as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(outcome)
+        except StopIteration as done:
+            return done.value
+
+    async def _perform(
+        self, step: Step, deadline: Deadline | None, options: Mapping[str, Any]
+    ) -> Any:
+        if type(step) is Call:
+            return await self.begin(
+                step.method,
+                dict(step.params),
+                deadline,
+                options.get("meta"),
+                options.get("on_progress"),
+                options.get("headers"),
+            )
+        if type(step) is Sleep:
+            await asyncio.sleep(step.seconds)
+            return None
+        assert type(step) is Ask
+        # 2026-07-28 basic/patterns/mrtr: a server MUST NOT ask for what the client did
+        # not declare, and there is no way to answer it with an error.
+        raise MissingCapability(
+            f"the server asks for {step.method!r}, which this client did not declare"
+        )

@@ -1,0 +1,1 @@
+"""MCP over the stdin and stdout of a process, ours or a child's."""

@@ -1,0 +1,142 @@
+"""A duplex channel over two file descriptors: its own small reads and writes.
+
+asyncio's transports ask for 256 KiB per read, which costs three memory system calls per
+answer wherever the heap lies badly; 64 KiB is what a pipe holds. Both ends are
+non-blocking, reading goes on whatever happens to writing, and nothing is a task.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import TransportError
+from mcpwire.transports._duplex import Duplex
+
+if TYPE_CHECKING:
+    from mcpwire.transports.base import Inbound
+
+__all__ = ["PipeDuplex"]
+
+READ_BYTES: Final = 65_536
+"""What a pipe holds on Linux, so more per read would not be filled."""
+
+WRITE_BYTES: Final = 1_048_576
+"""The most one write is given; a longer message is passed on slice by slice."""
+
+LAST_WORDS_S: Final = 0.1
+"""How long a peer that no longer reads may still take to end its own output."""
+
+
+class PipeDuplex(Duplex):
+    """A duplex channel that reads one descriptor and writes another.
+
+    It owns both: closing the channel closes them.
+    """
+
+    def __init__(
+        self, inbound: Inbound, read_fd: int, write_fd: int, **options: Any
+    ) -> None:
+        super().__init__(inbound, **options)
+        self._read_fd = read_fd
+        self._write_fd = write_fd
+        self._unwritten: deque[memoryview] = deque()
+        self._write_failed = False
+        os.set_blocking(read_fd, False)
+        os.set_blocking(write_fd, False)
+        self._loop.add_reader(read_fd, self._readable)
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._read_fd, READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._stream_ended(f"reading failed: {error.strerror}", error)
+            return
+        if data:
+            self.receive(data)
+        else:
+            self._stream_ended("the peer closed its output")
+
+    def _write(self, data: bytes) -> None:
+        if self._unwritten:
+            self._unwritten.append(memoryview(data))
+            return
+        if self._write_failed:
+            return
+        try:
+            count = os.write(self._write_fd, data)
+        except (BlockingIOError, InterruptedError):
+            count = 0
+        except OSError as error:
+            self._write_broke(error)
+            return
+        self._written += count
+        if count != len(data):
+            self._unwritten.append(memoryview(data)[count:])
+            self._loop.add_writer(self._write_fd, self._writable)
+
+    def _writable(self) -> None:
+        unwritten = self._unwritten
+        try:
+            while unwritten:
+                data = unwritten[0]
+                count = os.write(self._write_fd, data[:WRITE_BYTES])
+                self._written += count
+                if count == len(data):
+                    unwritten.popleft()
+                else:
+                    unwritten[0] = data[count:]
+                    if count < WRITE_BYTES:
+                        return
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._write_broke(error)
+            return
+        self._writing_done()
+
+    def _writing_done(self) -> None:
+        """Everything queued has been taken by the operating system."""
+        self._loop.remove_writer(self._write_fd)
+
+    def _write_broke(self, error: OSError) -> None:
+        """Stop writing; what the peer wrote before it went may still be read."""
+        self._write_failed = True
+        if self._unwritten:
+            self._unwritten.clear()
+            self._loop.remove_writer(self._write_fd)
+        self._loop.call_later(
+            LAST_WORDS_S,
+            self._stream_ended,
+            f"the peer closed its input: {error.strerror}",
+            error,
+        )
+
+    def _stream_ended(self, why: str, cause: BaseException | None = None) -> None:
+        """Nothing more will come; a subclass may know why."""
+        self._stop_reading()
+        self._lose(TransportError(why, target=self.target), cause)
+
+    def _stop_reading(self) -> None:
+        if self._read_fd >= 0:
+            self._loop.remove_reader(self._read_fd)
+            os.close(self._read_fd)
+            self._read_fd = -1
+
+    def _stop_writing(self) -> None:
+        if self._write_fd >= 0:
+            if self._unwritten:
+                self._loop.remove_writer(self._write_fd)
+                self._unwritten.clear()
+            os.close(self._write_fd)
+            self._write_fd = -1
+            self._write_failed = True
+
+    async def aclose(self) -> None:
+        """Write what the peer takes at once, then close both descriptors."""
+        await super().aclose()
+        self._stop_writing()
+        self._stop_reading()

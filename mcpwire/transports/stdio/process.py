@@ -1,0 +1,315 @@
+"""A child process in a group of its own: spawned, watched, and surely gone at the end.
+
+::
+
+    spawn ──► running ──► exited ──► group swept ──► reaped
+                 │ stop()    ▲
+                 └─ stdin closed, wait, TERM the group, wait, KILL the group
+
+The group is signalled, not the child: `npx` and `uvx` wrap the real server. Exit is
+seen through a pidfd where the kernel has them, else by one thread that serves all
+children.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import weakref
+from typing import TYPE_CHECKING, Final
+
+from mcpwire.errors import ConnectError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["ChildProcess", "StderrTail", "describe_exit"]
+
+READ_BYTES: Final = 65_536
+
+SWEEP_INTERVAL_S: Final = 0.01
+"""Between looks at a group whose leader is gone: grandchildren send us no signal."""
+
+KILLED_S: Final = 1.0
+"""How long the kernel may take to end what got SIGKILL."""
+
+
+def describe_exit(code: int | None) -> str:
+    """Say how a child ended: ``exited with code 3``, ``was killed by SIGKILL``."""
+    if code is None:
+        return "ended"
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"was killed by {name}"
+
+
+class StderrTail:
+    """Keeps the end of a stream, within a number of bytes, in linear time."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._kept = bytearray()
+        self.total = 0
+
+    def feed(self, data: bytes) -> None:
+        """Take in bytes, forgetting the oldest over the limit."""
+        self.total += len(data)
+        self._kept += data
+        # Cut in half-limit strides, so that each byte is moved at most once or twice.
+        if len(self._kept) > 2 * self._limit:
+            del self._kept[: -self._limit]
+
+    @property
+    def text(self) -> str:
+        """What is kept, as text; bytes that are no UTF-8 are replaced."""
+        return bytes(self._kept[-self._limit :]).decode("utf-8", "replace")
+
+
+class ChildProcess:
+    """A running child whose stdin and stdout are plain descriptors.
+
+    Attributes:
+        pid: The child's process id, which is also its group's.
+        stdin: Our writing end, or -1 once it was given away or closed.
+        stdout: Our reading end, or -1 once it was given away.
+        stderr: The end of what it wrote to stderr.
+        exit_code: How it ended (negative: by that signal); ``None`` while it runs.
+        exited: Set once it has ended.
+    """
+
+    def __init__(  # noqa: PLR0917 - the one caller is `spawn`
+        self,
+        popen: subprocess.Popen[bytes],
+        stdin: int,
+        stdout: int,
+        stderr: int,
+        tail: StderrTail,
+        on_stderr: Callable[[bytes], None] | None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._popen = popen
+        self._stderr_fd = stderr
+        self._on_stderr = on_stderr
+        self._on_exit: Callable[[], None] | None = None
+        self.pid = popen.pid
+        self.stdin = stdin
+        self.stdout = stdout
+        self.stderr = tail
+        self.exit_code: int | None = None
+        self.exited = asyncio.Event()
+        self._forgotten = weakref.finalize(self, _kill_forgotten, popen, os.getpid())
+        if stderr >= 0:
+            os.set_blocking(stderr, False)
+            self._loop.add_reader(stderr, self._drain_stderr)
+        self._unwatch = _watch_exit(self._loop, popen, self._has_exited)
+
+    def on_exit(self, callback: Callable[[], None]) -> None:
+        """Call this when the child has ended, at once if it has already."""
+        self._on_exit = callback
+        if self.exited.is_set():
+            callback()
+
+    def drain_stderr(self) -> None:
+        """Take in what stderr holds now, so that an error can quote it."""
+        while self._stderr_fd >= 0 and self._drain_stderr():
+            pass
+
+    def _drain_stderr(self) -> bool:
+        try:
+            data = os.read(self._stderr_fd, READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            self._close_stderr()
+            return False
+        self.stderr.feed(data)
+        if self._on_stderr is not None:
+            self._on_stderr(data)
+        return True
+
+    def _close_stderr(self) -> None:
+        if self._stderr_fd >= 0:
+            self._loop.remove_reader(self._stderr_fd)
+            os.close(self._stderr_fd)
+            self._stderr_fd = -1
+
+    def _has_exited(self) -> None:
+        if self.exited.is_set():
+            return
+        self.exit_code = self._popen.poll()
+        self.drain_stderr()
+        self.exited.set()
+        if self._on_exit is not None:
+            self._on_exit()
+
+    async def stop(self, *, close_grace: float, terminate_grace: float) -> None:
+        """End the child and its group; bounded by the two graces and a second each.
+
+        Its stdin must have been closed. Safe to call when it has ended already. When
+        cancelled, the group is killed before the cancellation goes on.
+        """
+        try:
+            await self._wait_exit(close_grace)
+            if self._signal_group(signal.SIGTERM):
+                await self._wait_group(terminate_grace)
+                if self._signal_group(signal.SIGKILL):
+                    await self._wait_group(KILLED_S)
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """Kill the whole group now and let go of everything; never blocks for long."""
+        if not self._forgotten.alive:
+            return
+        if self._signal_group(signal.SIGKILL) and not self.exited.is_set():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._popen.wait(KILLED_S)
+            self._has_exited()
+        self._forgotten.detach()
+        self._unwatch()
+        self._close_stderr()
+        for fd in (self.stdin, self.stdout):
+            if fd >= 0:
+                os.close(fd)
+        self.stdin = self.stdout = -1
+
+    async def _wait_exit(self, timeout: float) -> bool:
+        if not self.exited.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self.exited.wait()
+        return self.exited.is_set()
+
+    async def _wait_group(self, timeout: float) -> None:
+        """Wait until nobody of the group is left, the child itself included."""
+        deadline = self._loop.time() + timeout
+        if not await self._wait_exit(timeout):
+            return
+        while self._signal_group(0) and self._loop.time() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(SWEEP_INTERVAL_S)  # there is no event to wait for
+
+    def _signal_group(self, number: int) -> bool:
+        """Signal whoever is left of the group; return whether anybody is."""
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            return self._signal_child(number)
+        except PermissionError:
+            # macOS answers so for a group of zombies; elsewhere a member changed its
+            # user, and then it is not ours to end.
+            return False
+        return True
+
+    def _signal_child(self, number: int) -> bool:
+        """Signal a child that has left its group; return whether it is there."""
+        if self.exited.is_set():
+            return False
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(self.pid, number)
+        return True
+
+
+def spawn(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str | None,
+    tail_limit: int,
+    *,
+    inherit_stderr: bool = False,
+    on_stderr: Callable[[bytes], None] | None = None,
+) -> ChildProcess:
+    """Start a command, exactly these arguments, no shell, in a group of its own.
+
+    Raises:
+        ConnectError: It could not be started; names the command and the reason.
+    """
+    fds: list[int] = []
+    try:
+        child_in, stdin = _pipe(fds)
+        stdout, child_out = _pipe(fds)
+        stderr, child_err = (-1, -1) if inherit_stderr else _pipe(fds)
+        popen = subprocess.Popen(  # noqa: S603 - argv is the user's own command
+            list(argv),
+            stdin=child_in,
+            stdout=child_out,
+            stderr=None if inherit_stderr else child_err,
+            env=dict(env),
+            cwd=cwd,
+            process_group=0,
+        )
+    except (OSError, ValueError) as error:
+        for fd in fds:
+            os.close(fd)
+        raise _spawn_error(argv, cwd, error) from error
+    for fd in (child_in, child_out, child_err):
+        if fd >= 0:
+            os.close(fd)
+    return ChildProcess(popen, stdin, stdout, stderr, StderrTail(tail_limit), on_stderr)
+
+
+def _pipe(opened: list[int]) -> tuple[int, int]:
+    ends = os.pipe()
+    opened.extend(ends)
+    return ends
+
+
+def _spawn_error(
+    argv: Sequence[str], cwd: str | None, error: OSError | ValueError
+) -> ConnectError:
+    if isinstance(error, ValueError):
+        return ConnectError(f"cannot start {argv[0]!r}: {error}", target=argv[0])
+    reason = error.strerror or str(error)
+    if cwd is not None and not os.path.isdir(cwd):  # noqa: PTH112 - no Path needed
+        reason = f"the working directory {cwd!r} does not exist"
+    elif isinstance(error, FileNotFoundError):
+        reason = "command not found"
+    return ConnectError(
+        f"cannot start {argv[0]!r}: {reason}", target=argv[0], errno=error.errno
+    )
+
+
+def _kill_forgotten(popen: subprocess.Popen[bytes], owner_pid: int) -> None:
+    """Kill the group of a child nobody stopped; after a fork it is not ours."""
+    if os.getpid() != owner_pid:
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(popen.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        popen.wait(KILLED_S)
+
+
+def _watch_exit(
+    loop: asyncio.AbstractEventLoop,
+    popen: subprocess.Popen[bytes],
+    callback: Callable[[], None],
+) -> Callable[[], None]:
+    """Call back on the loop once the child has ended; return what stops watching."""
+    try:
+        pidfd = os.pidfd_open(popen.pid)
+    except (AttributeError, OSError):
+        from mcpwire.transports.stdio.reaper import watch
+
+        return watch(loop, popen, callback)
+
+    def ended() -> None:
+        stop()
+        callback()
+
+    def stop() -> None:
+        nonlocal pidfd
+        if pidfd >= 0:
+            loop.remove_reader(pidfd)
+            os.close(pidfd)
+            pidfd = -1
+
+    loop.add_reader(pidfd, ended)
+    return stop
