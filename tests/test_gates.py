@@ -2,14 +2,15 @@
 
 import gates
 import pytest
+from sources import Module
 
-FLOOR = gates.Module.parse("mcpwire.errors", "")
-ROOT = gates.Module.parse("mcpwire", "", path="mcpwire/__init__.py", is_package=True)
+FLOOR = Module.parse("mcpwire.errors", "")
+ROOT = Module.parse("mcpwire", "", path="mcpwire/__init__.py", is_package=True)
 OTHERS = [
     ROOT,
     FLOOR,
     *(
-        gates.Module.parse(f"mcpwire.{name}", "")
+        Module.parse(f"mcpwire.{name}", "")
         for name in (
             "versions",
             "wire.json",
@@ -32,7 +33,7 @@ OTHERS = [
 
 
 def run(gate, name, source, **options):
-    module = gates.Module.parse(name, source, **options)
+    module = Module.parse(name, source, **options)
     others = [other for other in OTHERS if other.name != name]
     return [(found.gate, found.where) for found in gate([module, *others])]
 
@@ -163,12 +164,31 @@ def test_imports_by_computed_name_stand_in_packages_only():
     assert run(gates.check_dynamic_imports, "mcpwire", source, is_package=True) == []
 
 
+@pytest.mark.parametrize(
+    ("source", "breaches"),
+    [
+        ("from mcpwire.errors import _rebuild", True),
+        ("def f():\n    from .errors import _rebuild", True),
+        ("from mcpwire import __version__", False),
+        ("from mcpwire.errors import MCPError", False),
+        ("from mcpwire.wire import json", False),
+        ("from mcpwire import _private_module", False),
+        ("from collections import _x", False),
+    ],
+)
+def test_a_private_name_stays_in_its_module(source, breaches):
+    private = Module.parse("mcpwire._private_module", "")
+    module = Module.parse("mcpwire.client", source)
+    found = list(gates.check_private_names([module, private, *OTHERS]))
+    assert len(found) == breaches
+
+
 def test_a_circle_of_imports_is_found_once_with_its_trail():
     modules = [
-        gates.Module.parse("mcpwire.wire.a", "from mcpwire.wire import b"),
-        gates.Module.parse("mcpwire.wire.b", "import mcpwire.wire.c"),
-        gates.Module.parse("mcpwire.wire.c", "from .a import x"),
-        gates.Module.parse("mcpwire.wire.d", "from .a import x"),
+        Module.parse("mcpwire.wire.a", "from mcpwire.wire import b"),
+        Module.parse("mcpwire.wire.b", "import mcpwire.wire.c"),
+        Module.parse("mcpwire.wire.c", "from .a import x"),
+        Module.parse("mcpwire.wire.d", "from .a import x"),
     ]
     circle = "mcpwire.wire.a -> mcpwire.wire.b -> mcpwire.wire.c -> mcpwire.wire.a"
     found = [finding.where for finding in gates.check_cycles(modules)]
@@ -177,16 +197,16 @@ def test_a_circle_of_imports_is_found_once_with_its_trail():
 
 def test_imports_on_use_and_for_types_make_no_circle():
     modules = [
-        gates.Module.parse("mcpwire.wire.a", "def f():\n    import mcpwire.wire.b"),
-        gates.Module.parse("mcpwire.wire.b", "if TYPE_CHECKING:\n    from . import c"),
-        gates.Module.parse("mcpwire.wire.c", "import mcpwire.wire.a"),
+        Module.parse("mcpwire.wire.a", "def f():\n    import mcpwire.wire.b"),
+        Module.parse("mcpwire.wire.b", "if TYPE_CHECKING:\n    from . import c"),
+        Module.parse("mcpwire.wire.c", "import mcpwire.wire.a"),
     ]
     assert list(gates.check_cycles(modules)) == []
 
 
 def test_a_long_file_is_found():
-    exact = gates.Module.parse("mcpwire.client", "x = 1\n" * gates.MAX_FILE_LINES)
-    longer = gates.Module.parse("mcpwire.group", "x = 1\n" * 601)
+    exact = Module.parse("mcpwire.client", "x = 1\n" * gates.MAX_FILE_LINES)
+    longer = Module.parse("mcpwire.group", "x = 1\n" * 601)
     found = list(gates.check_file_sizes([exact, longer]))
     assert found == [("file size", "mcpwire/group.py", "601 lines")]
 
@@ -198,8 +218,8 @@ def make_function(lines, docstring=""):
 def test_a_long_function_is_found_and_its_docstring_does_not_count():
     docstring = '    """Say\n\n    a lot.\n    """\n'
     modules = [
-        gates.Module.parse("mcpwire.client", make_function(50, docstring)),
-        gates.Module.parse("mcpwire.group", make_function(51, docstring)),
+        Module.parse("mcpwire.client", make_function(50, docstring)),
+        Module.parse("mcpwire.group", make_function(51, docstring)),
     ]
     found = [finding[:2] for finding in gates.check_function_sizes(modules)]
     assert found == [("function size", "mcpwire.group.f")]
@@ -207,12 +227,12 @@ def test_a_long_function_is_found_and_its_docstring_does_not_count():
 
 def test_a_full_folder_is_found_and_its_package_file_does_not_count():
     names = [f"mcpwire.wire.m{number}" for number in range(12)]
-    package = gates.Module.parse(
+    package = Module.parse(
         "mcpwire.wire", "", path="mcpwire/wire/__init__.py", is_package=True
     )
-    modules = [package, *(gates.Module.parse(name, "") for name in names)]
+    modules = [package, *(Module.parse(name, "") for name in names)]
     assert list(gates.check_folder_sizes(modules)) == []
-    modules.append(gates.Module.parse("mcpwire.wire.more", ""))
+    modules.append(Module.parse("mcpwire.wire.more", ""))
     assert [f.where for f in gates.check_folder_sizes(modules)] == ["mcpwire/wire"]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import gates
 import pytest
+from sources import imports_of, known_names, load
 
 ROOT = Path(__file__).parent.parent
 
@@ -18,6 +19,7 @@ PACKAGE_GATES = [
     gates.check_purity,
     gates.check_third_parties,
     gates.check_dynamic_imports,
+    gates.check_private_names,
     gates.check_cycles,
     gates.check_folder_sizes,
 ]
@@ -27,12 +29,12 @@ FOLDERS = ["mcpwire", "tests", "benchmarks", "conformance", "examples"]
 
 @cache
 def package():
-    return gates.load(ROOT, "mcpwire")
+    return load(ROOT, "mcpwire")
 
 
 @cache
 def everything():
-    return [module for folder in FOLDERS for module in gates.load(ROOT, folder)]
+    return [module for folder in FOLDERS for module in load(ROOT, folder)]
 
 
 def test_no_gate_finds_anything_without_a_waiver_and_no_waiver_is_left_over():
@@ -42,12 +44,12 @@ def test_no_gate_finds_anything_without_a_waiver_and_no_waiver_is_left_over():
 
 
 def test_the_gates_see_the_package():
-    names = gates.known_names(package())
+    names = known_names(package())
     assert {"mcpwire", "mcpwire.errors", "mcpwire.versions"} <= names
     edges = {
         item.target
         for module in package()
-        for item in gates.imports_of(module, names)
+        for item in imports_of(module, names)
         if item.target in names
     }
     assert "mcpwire.errors" in edges

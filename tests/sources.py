@@ -1,0 +1,106 @@
+"""Parsed source files and what they import, read without running anything."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+PACKAGE: Final = "mcpwire"
+
+
+@dataclass(frozen=True)
+class Module:
+    """One parsed source file."""
+
+    name: str
+    path: str
+    source: str
+    tree: ast.Module
+    is_package: bool
+
+    @classmethod
+    def parse(cls, name: str, source: str, *, path: str = "", is_package: bool = False):
+        """Parse a source text under a dotted name."""
+        path = path or name.replace(".", "/") + ".py"
+        return cls(name, path, source, ast.parse(source), is_package)
+
+
+class Import(NamedTuple):
+    """One imported module, where, and when: "module", "function" or "typing"."""
+
+    target: str
+    line: int
+    when: str
+
+
+def load(root: Path, folder: str) -> list[Module]:
+    """Parse every source file below a folder of the checkout."""
+    modules = []
+    for path in sorted((root / folder).rglob("*.py")):
+        relative = path.relative_to(root)
+        parts = list(relative.with_suffix("").parts)
+        is_package = parts[-1] == "__init__"
+        name = ".".join(parts[:-1] if is_package else parts)
+        source = path.read_text(encoding="utf-8")
+        modules.append(
+            Module.parse(name, source, path=str(relative), is_package=is_package)
+        )
+    return modules
+
+
+def _is_typing_guard(test: ast.expr) -> bool:
+    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")
+    return name == "TYPE_CHECKING"
+
+
+def _statements(node: ast.AST, when: str) -> Iterator[tuple[ast.AST, str]]:
+    for child in ast.iter_child_nodes(node):
+        inner = when
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            inner = "function"
+        yield child, when
+        if isinstance(child, ast.If) and _is_typing_guard(child.test):
+            for part in child.body:
+                yield part, "typing"
+                yield from _statements(part, "typing")
+            for part in child.orelse:
+                yield part, when
+                yield from _statements(part, when)
+            continue
+        yield from _statements(child, inner)
+
+
+def base_of(module: Module, node: ast.ImportFrom) -> str:
+    """Return what a `from ... import` imports from, dots resolved."""
+    if not node.level:
+        return node.module or ""
+    parts = module.name.split(".")
+    keep = len(parts) - node.level + module.is_package
+    base = ".".join(parts[:keep])
+    return f"{base}.{node.module}" if node.module else base
+
+
+def imports_of(module: Module, known: frozenset[str]) -> list[Import]:
+    """Return every import of a module, wherever it stands."""
+    found = []
+    for node, when in _statements(module.tree, "module"):
+        if isinstance(node, ast.Import):
+            found += [Import(alias.name, node.lineno, when) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = base_of(module, node)
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                # The root has values of its own: those keep their name.
+                target = full if full in known or base == PACKAGE else base
+                found.append(Import(target, node.lineno, when))
+    return found
+
+
+def known_names(modules: Iterable[Module]) -> frozenset[str]:
+    """Return the dotted names of the modules."""
+    return frozenset(module.name for module in modules)
