@@ -24,7 +24,7 @@ PIP := $(PY) -m pip --quiet
 PEER_PIP = $(PY) -m pip --quiet --python $(@D)/bin/python install --no-deps
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup peers lint types format test pytest coverage bench clean
+.PHONY: help demo setup peers lint types format test pytest coverage fresh bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -94,6 +94,9 @@ test: ## set up, then lint, types, tests and coverage
 	@$(PART) "coverage" $(MAKE_QUIETLY) coverage
 	@cat $(BUILD)/times
 	@$(PY) tests/ci_skips.py $(BUILD)/junit.xml
+
+fresh: $(VENV)/.dev $(PEERS)/node/.made ## install the wheel as a stranger does, and use it
+	@$(PY) tests/fresh.py
 
 bench: $(VENV)/.dev ## run the benchmarks
 	@for script in benchmarks/bench_*.py; do \

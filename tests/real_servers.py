@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass, field
+import os
+import sys
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 TESTS = Path(__file__).parent
@@ -22,11 +24,12 @@ class RealServer:
     name: str
     argv: tuple[str, ...]
     env: dict[str, str] = field(default_factory=dict)
+    cwd: str | None = None
 
     def after(self, seconds: float) -> RealServer:
         """Return a server that sleeps first and then becomes this one."""
         sleep = ("/bin/sh", "-c", 'sleep "$0"; exec "$@"', str(seconds))
-        return RealServer(self.name, (*sleep, *self.argv), self.env)
+        return replace(self, argv=(*sleep, *self.argv))
 
     def missing(self) -> str | None:
         """Return the file that is not installed, if one is not."""
@@ -62,6 +65,17 @@ def real_server(name: str, folder: Path) -> RealServer:
     if name == "memory":
         env = {"MEMORY_FILE_PATH": str(folder / "memory.jsonl")}
     return RealServer(name, argv, env)
+
+
+def by_npx() -> RealServer:
+    """Return the everything server as people start it: npx, npm, a shell, node.
+
+    In that folder npx finds the package installed; offline, it asks nobody for it.
+    """
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {"PATH": path, "npm_config_offline": "true"}
+    argv = ("npx", "-y", "@modelcontextprotocol/server-everything")
+    return RealServer("everything", argv, env, cwd=str(PEERS / "node"))
 
 
 def _foreign(name: str, environment: str) -> tuple[str, ...]:

@@ -1,0 +1,108 @@
+"""Install mcpwire as a stranger does, from a wheel into a new environment; use it.
+
+Nothing of the checkout is on the path there: what the wheel forgot is missing. Run by
+`make fresh` and by `make test`; needs `make peers` for the server.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+WORK = ROOT / ".build/fresh"
+SERVER_FOLDER = ROOT / ".peers/node"
+SERVER = "npx -y @modelcontextprotocol/server-everything"
+NODE_BIN = Path(sys.executable).parent
+RUNTIME = {"anyio", "attrs", "httptools", "httpx", "orjson"}
+PATIENCE = 120.0
+
+
+def run(*words: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
+    """Run a command and return what it printed; its output is shown if it fails."""
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    if done.returncode:
+        command = " ".join(map(str, words))
+        sys.exit(f"exit code {done.returncode}: {command}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def build() -> Path:
+    """Build the wheel and check what is in it."""
+    shutil.rmtree(WORK, ignore_errors=True)
+    WORK.mkdir(parents=True)
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", WORK, ".")
+    (wheel,) = WORK.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (metadata,) = [name for name in names if name.endswith(".dist-info/METADATA")]
+        text = archive.read(metadata).decode()
+    strangers = [name for name in names if not name.startswith("mcpwire")]
+    expect(not strangers, f"the wheel holds {strangers}")
+    expect("mcpwire/py.typed" in names, "the wheel lacks mcpwire/py.typed")
+    needs = re.findall(r"^Requires-Dist: ([\w-]+)(?!.*extra ==)", text, re.MULTILINE)
+    expect(set(needs) == RUNTIME, f"the wheel needs {sorted(needs)}")
+    return wheel
+
+
+def install(wheel: Path) -> Path:
+    """Return the folder of programs of a new environment with nothing but the wheel."""
+    environment = WORK / "venv"
+    run(sys.executable, "-m", "venv", "--without-pip", environment)
+    python = environment / "bin/python"
+    constraints = ROOT / ".ci/constraints.txt"
+    pip = (sys.executable, "-m", "pip", "--python", python)
+    run(*pip, "install", "-q", "-c", constraints, wheel)
+    run(*pip, "check")
+    return environment / "bin"
+
+
+def readme_example() -> str:
+    """Return the first Python block of the README, as a program."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    expect(bool(blocks), "README.md has no Python block")
+    return blocks[0]
+
+
+def expect(holds: bool, message: str) -> None:  # noqa: FBT001 - an assertion of a script
+    if not holds:
+        sys.exit(message)
+
+
+def main() -> None:
+    programs = install(build())
+    # npx finds the server installed in its working folder and asks no registry for it.
+    env = {
+        "PATH": f"{programs}:{NODE_BIN}:{os.environ['PATH']}",
+        "HOME": str(WORK),
+        "npm_config_offline": "true",
+    }
+    listed = run(programs / "mcpwire", "ls", SERVER, cwd=SERVER_FOLDER, env=env)
+    expect("echo(message: str)" in listed, f"`mcpwire ls` printed\n{listed}")
+    call = (programs / "mcpwire", "call", SERVER, "get-sum", "a=2", "b=3")
+    answered = run(*call, cwd=SERVER_FOLDER, env=env)
+    expect("The sum of 2 and 3 is 5." in answered, f"`call` printed\n{answered}")
+    program = WORK / "example.py"
+    program.write_text(readme_example(), encoding="utf-8")
+    printed = run(programs / "python", program, cwd=SERVER_FOLDER, env=env)
+    expect(bool(printed.strip()), "the README's example printed nothing")
+    sys.stdout.write(printed)
+
+
+if __name__ == "__main__":
+    main()
