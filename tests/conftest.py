@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-ROOT = TESTS.parent
 
 # Test folders are not packages, so shared helpers are top-level modules.
 sys.path.insert(0, str(TESTS))
 
 import leaks  # noqa: E402 - found through the line above
+import spec_files  # noqa: E402 - as above
 import wirecheck  # noqa: E402 - as above
 
 
@@ -27,13 +27,6 @@ def pytest_configure(config):
     )
 
 
-def find_spec_dir() -> Path | None:
-    """Return the folder with the specification's schemas, where there is one."""
-    named = os.environ.get("MCPWIRE_SPEC")
-    candidates = [Path(named)] if named else [ROOT.parent / "shared" / "spec"]
-    return next((path for path in candidates if path.is_dir()), None)
-
-
 @pytest.fixture(scope="session")
 def spec_dir() -> Path:
     """Give the folder with `<revision>/schema.json` and `rules.json`.
@@ -41,13 +34,7 @@ def spec_dir() -> Path:
     Set MCPWIRE_SPEC to it; else it is looked for beside the checkout. Without it the
     tests that need it skip, except under CI, where they fail.
     """
-    found = find_spec_dir()
-    if found is not None:
-        return found
-    reason = "no specification files: set MCPWIRE_SPEC to their folder"
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
+    return spec_files.demand(os.environ)
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +63,7 @@ def wire_check(request, monkeypatch):
     Without the specification's files nothing is checked here; the tests of the check
     itself need them, so CI cannot pass without.
     """
-    spec = find_spec_dir()
+    spec = spec_files.find(os.environ)
     unchecked = request.node.get_closest_marker("unchecked_wire")
     if unchecked is not None and not unchecked.args:
         pytest.fail("unchecked_wire takes a reason", pytrace=False)

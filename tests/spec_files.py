@@ -1,0 +1,34 @@
+"""Where the specification's machine-readable files are, which we do not commit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = Path(__file__).parent.parent
+
+
+def find(environment: Mapping[str, str], root: Path = ROOT) -> Path | None:
+    """Return the folder that MCPWIRE_SPEC names, else the one beside the checkout.
+
+    A folder that is named and missing is not replaced by another.
+    """
+    named = environment.get("MCPWIRE_SPEC")
+    folder = Path(named) if named else root.parent / "shared" / "spec"
+    return folder if folder.is_dir() else None
+
+
+def demand(environment: Mapping[str, str], root: Path = ROOT) -> Path:
+    """Return that folder; without it skip the test, and under CI fail it."""
+    found = find(environment, root)
+    if found is not None:
+        return found
+    reason = "no specification files: set MCPWIRE_SPEC to their folder"
+    if environment.get("CI"):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
