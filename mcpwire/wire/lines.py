@@ -20,32 +20,30 @@ class LineDecoder:
     """Cuts a byte stream into lines, each at most `limit` bytes before its newline.
 
     Each byte is looked at once and copied a bounded number of times, however the stream
-    is cut into chunks. A line may still carry its newline and may be blank: a JSON
-    parser skips white space, and stripping would copy every message once more. A byte
-    order mark at the start of the stream is dropped.
+    is cut into chunks. A line comes without its newline and may be blank; a carriage
+    return before the newline is left on, as JSON counts it as white space. A byte order
+    mark at the start of the stream is dropped.
 
     Attributes:
         overflow: Whether a line passed the limit. Lines before it have been returned;
             the decoder returns nothing more.
     """
 
-    __slots__ = ("_at_start", "_is_between_lines", "_limit", "_partial", "overflow")
+    __slots__ = ("_at_start", "_limit", "_limit_at_once", "_partial", "overflow")
 
     def __init__(self, limit: int) -> None:
         self.overflow = False
         self._limit = limit
         self._partial = bytearray()
         self._at_start = True
-        self._is_between_lines = False
+        self._limit_at_once = -1  # for a chunk that is one line, in the state we are in
 
     def feed(self, data: bytes) -> Sequence[bytes]:
         """Take the next bytes and return the lines that they complete."""
         # Nearly every read of a request-response peer is exactly one line.
-        if (
-            self._is_between_lines
-            and 0 <= data.find(b"\n") == len(data) - 1 <= self._limit
-        ):
-            return (data,)
+        line, newline, rest = data.partition(b"\n")
+        if newline and not rest and len(line) <= self._limit_at_once:
+            return (line,)
         if self.overflow:
             return ()
         if self._at_start:
@@ -60,7 +58,8 @@ class LineDecoder:
         self._partial += tail
         if longest > self._limit:
             lines = self._stop_at_overflow(lines)
-        self._is_between_lines = not (self._partial or self._at_start or self.overflow)
+        is_waiting = self._partial or self._at_start or self.overflow
+        self._limit_at_once = -1 if is_waiting else self._limit
         return lines
 
     def finish(self) -> Sequence[bytes]:
