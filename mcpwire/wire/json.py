@@ -189,6 +189,9 @@ def _str_offence(text: str) -> str | None:
 
 _DEPTH_SALVAGED: Final = 64
 _TOKENS_SALVAGED: Final = 100_000  # steps in Python, so that the walk ends soon
+_SLOWLY_SALVAGED: Final = (
+    8 * 1024 * 1024
+)  # beyond, a broken line would stall its reader
 
 # int() takes quadratic time over its digits, or raises, as Python is set up.
 _LONG_NUMBER: Final = re.compile(r"(?<![0-9])[0-9]{401,}+")
@@ -204,19 +207,26 @@ def salvage(line: bytes) -> Json | None:
     """Return what the standard library reads in a line orjson refused, or ``None``.
 
     It forgives what a broken peer gets wrong inside an otherwise readable message:
-    invalid UTF-8, lone surrogates, NaN and infinity, enormous numbers, and depth (what
-    lies deeper than 64 levels becomes ``None``). Good for finding out whose answer the
-    line was; never to be handed on as a message. Never raises, and takes linear time.
+    invalid UTF-8 and, in lines up to 8 MiB, lone surrogates, NaN and infinity, enormous
+    numbers, and depth (what lies deeper than 64 levels becomes ``None``). Good for
+    finding out whose answer the line was; never to be handed on as a message. Never
+    raises, and takes linear time.
     """
-    text = _LONG_NUMBER.sub(_INFINITY, line.decode("utf-8-sig", "replace"))
+    text = line.decode("utf-8-sig", "replace")
+    try:
+        return loads(text)
+    except JSONDecodeError:
+        if len(text) > _SLOWLY_SALVAGED:
+            return None
+    text = _LONG_NUMBER.sub(_INFINITY, text)
     try:
         return stdlib_json.loads(text, strict=False)
     except RecursionError:
-        pass
+        text = _cut_depth(text)
     except ValueError:
         return None
     try:
-        return stdlib_json.loads(_cut_depth(text), strict=False)
+        return stdlib_json.loads(text, strict=False)
     except (RecursionError, ValueError):
         return None
 
