@@ -124,8 +124,9 @@ class _EncoderBody:
             condition = f"{value} is not {default!r}"
         else:
             # A default that is a value is written, unless the peer left it out.
-            raw = "o.raw is None or "
-            condition = f"{value} != {default!r} or {raw}{field.wire!r} in o.raw"
+            assert self.spec.keeps_raw, f"{field.attribute}: only results know that"
+            raw = f"o.raw is None or {field.wire!r} in o.raw"
+            condition = f"{value} != {default!r} or {raw}"
         expression = self.expression(field.kind, value)
         self.writer.block(f"if {condition}:", [f"d[{field.wire!r}] = {expression}"])
 

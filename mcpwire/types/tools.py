@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     )
     from mcpwire.types._spec import Spec
     from mcpwire.types.content import ContentBlock, Icon
+    from mcpwire.types.input import InputResponses
+    from mcpwire.types.tasks import TaskMetadata
 
 __all__ = [
     "CallToolRequestParams",
@@ -121,9 +123,9 @@ class CallToolRequestParams(WireType):
 
     name: str
     arguments: JsonObject | None = None
-    input_responses: Annotated[JsonObject | None, Spec("2026-07-28")] = None
+    input_responses: Annotated[InputResponses | None, Spec("2026-07-28")] = None
     request_state: Annotated[str | None, Spec("2026-07-28")] = None
-    task: Annotated[JsonObject | None, Spec("2025-11-25", until="2025-11-25")] = None
+    task: Annotated[TaskMetadata | None, Spec("2025-11-25", until="2025-11-25")] = None
     meta: RequestMeta = None
     extra: Extra = None
 

@@ -1,0 +1,310 @@
+"""Elicitation: a server asks the client's user, in a form or at a URL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, TypeAlias
+
+import attrs
+
+from mcpwire.types._base import Pick, WireType
+
+if TYPE_CHECKING:
+    from mcpwire.types._base import JsonObject
+    from mcpwire.types._fields import Extra, Meta, Raw
+    from mcpwire.types._spec import Spec
+    from mcpwire.types.tasks import TaskMetadata
+
+__all__ = [
+    "BooleanSchema",
+    "ElicitAction",
+    "ElicitRequestFormParams",
+    "ElicitRequestParams",
+    "ElicitRequestURLParams",
+    "ElicitResult",
+    "ElicitationCompleteNotificationParams",
+    "EnumItems",
+    "EnumOption",
+    "LegacyTitledEnumSchema",
+    "NumberSchema",
+    "PrimitiveSchemaDefinition",
+    "RequestedSchema",
+    "StringFormat",
+    "StringSchema",
+    "TitledEnumItems",
+    "TitledMultiSelectEnumSchema",
+    "TitledSingleSelectEnumSchema",
+    "UnknownSchema",
+    "UntitledMultiSelectEnumSchema",
+    "UntitledSingleSelectEnumSchema",
+]
+
+ElicitAction: TypeAlias = Literal["accept", "decline", "cancel"]
+"""What the user did."""
+
+StringFormat: TypeAlias = Literal["date", "date-time", "email", "uri"]
+"""What a text stands for."""
+
+
+# --- the fields of a form
+
+
+@attrs.define(repr=False, eq=False)
+class StringSchema(WireType):
+    """A field for text."""
+
+    type: ClassVar[Literal["string"]] = "string"
+    title: str | None = None
+    description: str | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    format: StringFormat | str | None = None
+    default: Annotated[str | None, Spec("2025-11-25")] = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class NumberSchema(WireType):
+    """A field for a number."""
+
+    type: Literal["number", "integer"]
+    title: str | None = None
+    description: str | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    default: Annotated[float | None, Spec("2025-11-25")] = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class BooleanSchema(WireType):
+    """A field for yes or no."""
+
+    type: ClassVar[Literal["boolean"]] = "boolean"
+    title: str | None = None
+    description: str | None = None
+    default: bool | None = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class EnumOption(WireType):
+    """A choice with a title (since 2025-11-25)."""
+
+    const: str
+    title: str
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class UntitledSingleSelectEnumSchema(WireType):
+    """A field for one of several values."""
+
+    type: ClassVar[Literal["string"]] = "string"
+    enum: list[str]
+    title: str | None = None
+    description: str | None = None
+    default: Annotated[str | None, Spec("2025-11-25")] = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class TitledSingleSelectEnumSchema(WireType):
+    """A field for one of several choices with titles (since 2025-11-25)."""
+
+    type: ClassVar[Literal["string"]] = "string"
+    one_of: list[EnumOption]
+    title: str | None = None
+    description: str | None = None
+    default: str | None = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class LegacyTitledEnumSchema(WireType):
+    """A field for one of several values whose titles stand in a second list."""
+
+    type: ClassVar[Literal["string"]] = "string"
+    enum: list[str]
+    enum_names: list[str] | None = None
+    title: str | None = None
+    description: str | None = None
+    default: Annotated[str | None, Spec("2025-11-25")] = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class EnumItems(WireType):
+    """The values that may be chosen together."""
+
+    type: ClassVar[Literal["string"]] = "string"
+    enum: list[str]
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class TitledEnumItems(WireType):
+    """The choices with titles that may be chosen together."""
+
+    any_of: list[EnumOption]
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class UntitledMultiSelectEnumSchema(WireType):
+    """A field for any of several values (since 2025-11-25)."""
+
+    type: ClassVar[Literal["array"]] = "array"
+    items: EnumItems
+    title: str | None = None
+    description: str | None = None
+    min_items: int | None = None
+    max_items: int | None = None
+    default: list[str] | None = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class TitledMultiSelectEnumSchema(WireType):
+    """A field for any of several choices with titles (since 2025-11-25)."""
+
+    type: ClassVar[Literal["array"]] = "array"
+    items: TitledEnumItems
+    title: str | None = None
+    description: str | None = None
+    min_items: int | None = None
+    max_items: int | None = None
+    default: list[str] | None = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class UnknownSchema(WireType):
+    """A field of a kind that no revision knows; who cannot show it can decline."""
+
+    raw: JsonObject
+
+
+def pick_schema(members: JsonObject) -> type[PrimitiveSchemaDefinition]:
+    """Tell the fields of a form apart, which share their `type`."""
+    kind, items = members.get("type"), members.get("items")
+    if kind == "string":
+        return next((cls for key, cls in _BY_KEY if key in members), StringSchema)
+    if kind == "array" and isinstance(items, dict):
+        return next((cls for key, cls in _BY_ITEMS if key in items), UnknownSchema)
+    return _BY_TYPE.get(kind, UnknownSchema) if isinstance(kind, str) else UnknownSchema
+
+
+_BY_TYPE: Final[dict[str, type[PrimitiveSchemaDefinition]]] = {
+    "number": NumberSchema,
+    "integer": NumberSchema,
+    "boolean": BooleanSchema,
+}
+_BY_KEY: Final[tuple[tuple[str, type[PrimitiveSchemaDefinition]], ...]] = (
+    ("oneOf", TitledSingleSelectEnumSchema),
+    ("enumNames", LegacyTitledEnumSchema),
+    ("enum", UntitledSingleSelectEnumSchema),
+)
+_BY_ITEMS: Final[tuple[tuple[str, type[PrimitiveSchemaDefinition]], ...]] = (
+    ("anyOf", TitledMultiSelectEnumSchema),
+    ("enum", UntitledMultiSelectEnumSchema),
+)
+
+PrimitiveSchemaDefinition: TypeAlias = Annotated[
+    StringSchema
+    | NumberSchema
+    | BooleanSchema
+    | UntitledSingleSelectEnumSchema
+    | TitledSingleSelectEnumSchema
+    | UntitledMultiSelectEnumSchema
+    | TitledMultiSelectEnumSchema
+    | LegacyTitledEnumSchema
+    | UnknownSchema,
+    Pick(pick_schema, "a field of a form"),
+]
+"""One field of a form."""
+
+
+@attrs.define(repr=False, eq=False)
+class RequestedSchema(WireType):
+    """The form: a flat object of simple fields."""
+
+    type: ClassVar[Literal["object"]] = "object"
+    properties: dict[str, PrimitiveSchemaDefinition]
+    required: list[str] | None = None
+    dialect: Annotated[str | None, Spec("2025-11-25", wire="$schema")] = None
+    extra: Extra = None
+
+
+# --- the request and its answer
+
+
+@attrs.define(repr=False, eq=False)
+class ElicitRequestFormParams(WireType):
+    """What a server sends to have a form filled in."""
+
+    message: str
+    """What the user is told."""
+
+    requested_schema: RequestedSchema
+    mode: Annotated[Literal["form"] | None, Spec("2025-11-25")] = None
+    task: Annotated[TaskMetadata | None, Spec("2025-11-25", until="2025-11-25")] = None
+    meta: Annotated[Meta, Spec(until="2025-11-25")] = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class ElicitRequestURLParams(WireType):
+    """What a server sends to have the user visit a URL (since 2025-11-25)."""
+
+    mode: ClassVar[Literal["url"]] = "url"
+    message: str
+    """What the user is told."""
+
+    url: str
+    elicitation_id: Annotated[
+        str | None,
+        Spec("2025-11-25", until="2025-11-25", required=("2025-11-25",)),
+    ] = None
+    task: Annotated[TaskMetadata | None, Spec("2025-11-25", until="2025-11-25")] = None
+    meta: Annotated[Meta, Spec(until="2025-11-25")] = None
+    extra: Extra = None
+
+
+def pick_mode(
+    members: JsonObject,
+) -> type[ElicitRequestFormParams | ElicitRequestURLParams] | None:
+    """Tell the modes apart; a request that names none is a form."""
+    # 2025-11-25 client/elicitation, "Elicitation Requests": no mode means form.
+    mode = members.get("mode")
+    if mode is None or mode == "form":
+        return ElicitRequestFormParams
+    return ElicitRequestURLParams if mode == "url" else None
+
+
+ElicitRequestParams: TypeAlias = Annotated[
+    ElicitRequestFormParams | ElicitRequestURLParams,
+    Pick(pick_mode, "mode 'form' or 'url'"),
+]
+"""What a server sends to ask the user."""
+
+
+@attrs.define(repr=False, eq=False)
+class ElicitResult(WireType):
+    """What the user did, and with a form what they filled in."""
+
+    action: ElicitAction
+    content: dict[str, str | float | bool | list[str]] | None = None
+    """The fields of the form; only when it was accepted."""
+
+    meta: Annotated[Meta, Spec(until="2025-11-25")] = None
+    extra: Extra = None
+    raw: Raw = attrs.field(default=None, eq=False)
+
+
+@attrs.define(repr=False, eq=False)
+class ElicitationCompleteNotificationParams(WireType):
+    """What a server sends when the user is done at a URL (2025-11-25 only)."""
+
+    elicitation_id: str
+    meta: Meta = None
+    extra: Extra = None

@@ -1,0 +1,155 @@
+"""Input that a server needs of the client: roots, and requests inside results.
+
+Since 2026-07-28 a server does not send requests; it answers with an
+`InputRequiredResult` that holds them, and the client asks again with the responses.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+
+import attrs
+
+from mcpwire.types._base import Pick, WireType
+from mcpwire.types.elicitation import ElicitResult
+from mcpwire.types.sampling import CreateMessageResult
+
+if TYPE_CHECKING:
+    from mcpwire.types._base import JsonObject
+    from mcpwire.types._fields import Extra, Meta, MetaOfTypes, Raw, ResultType
+    from mcpwire.types._spec import Spec
+    from mcpwire.types.elicitation import ElicitRequestParams
+    from mcpwire.types.sampling import CreateMessageRequestParams
+
+__all__ = [
+    "CreateMessageRequest",
+    "ElicitRequest",
+    "InputRequest",
+    "InputRequests",
+    "InputRequiredResult",
+    "InputResponse",
+    "InputResponses",
+    "ListRootsRequest",
+    "ListRootsRequestParams",
+    "ListRootsResult",
+    "Root",
+    "UnknownInputRequest",
+    "UnknownInputResponse",
+]
+
+
+@attrs.define(repr=False, eq=False)
+class Root(WireType):
+    """A folder or file that the client lets servers work in."""
+
+    uri: str
+    """A `file://` URI."""
+
+    name: str | None = None
+    meta: MetaOfTypes = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class ListRootsRequestParams(WireType):
+    """What a server sends to learn the client's roots: nothing of its own."""
+
+    meta: Meta = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class ListRootsResult(WireType):
+    """The client's roots."""
+
+    roots: list[Root]
+    meta: Annotated[Meta, Spec(until="2025-11-25")] = None
+    extra: Extra = None
+    raw: Raw = attrs.field(default=None, eq=False)
+
+
+@attrs.define(repr=False, eq=False)
+class CreateMessageRequest(WireType):
+    """A server's wish for an answer of the client's model."""
+
+    method: ClassVar[Literal["sampling/createMessage"]] = "sampling/createMessage"
+    params: CreateMessageRequestParams
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class ListRootsRequest(WireType):
+    """A server's wish to know the client's roots."""
+
+    method: ClassVar[Literal["roots/list"]] = "roots/list"
+    params: ListRootsRequestParams | None = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class ElicitRequest(WireType):
+    """A server's wish to ask the client's user."""
+
+    method: ClassVar[Literal["elicitation/create"]] = "elicitation/create"
+    params: ElicitRequestParams
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class UnknownInputRequest(WireType):
+    """A server's wish that this version does not know."""
+
+    method: str
+    raw: JsonObject
+
+
+InputRequest: TypeAlias = (
+    CreateMessageRequest | ListRootsRequest | ElicitRequest | UnknownInputRequest
+)
+"""What a server needs to go on."""
+
+InputRequests: TypeAlias = dict[str, InputRequest]
+"""What a server needs to go on, each under a key of its own."""
+
+
+@attrs.define(repr=False, eq=False)
+class UnknownInputResponse(WireType):
+    """A response of a kind that this version does not know."""
+
+    raw: JsonObject
+
+
+def pick_response(members: JsonObject) -> type[InputResponse]:
+    """Tell responses apart, which do not say what they respond to."""
+    match members:
+        case {"action": _}:
+            return ElicitResult
+        case {"roots": _}:
+            return ListRootsResult
+        case {"model": _} | {"role": _}:
+            return CreateMessageResult
+    return UnknownInputResponse
+
+
+InputResponse: TypeAlias = Annotated[
+    CreateMessageResult | ListRootsResult | ElicitResult | UnknownInputResponse,
+    Pick(pick_response, "a response to an input request"),
+]
+"""What a client gives to a server that needed it."""
+
+InputResponses: TypeAlias = dict[str, InputResponse]
+"""What a client gives, under the keys of the requests."""
+
+
+@attrs.define(repr=False, eq=False)
+class InputRequiredResult(WireType):
+    """A server's answer that it needs more (2026-07-28)."""
+
+    input_requests: InputRequests | None = None
+    request_state: str | None = None
+    """Handed back as it came; its meaning is the server's."""
+
+    result_type: ResultType = "input_required"
+    meta: Meta = None
+    extra: Extra = None
+    raw: Raw = attrs.field(default=None, eq=False)

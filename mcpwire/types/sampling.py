@@ -1,0 +1,181 @@
+"""Sampling: a server asks for an answer of the client's model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+
+import attrs
+
+from mcpwire.types._base import UNSET, WireType
+from mcpwire.types.content import (
+    AudioContent,
+    ImageContent,
+    TextContent,
+    UnknownContent,
+)
+
+if TYPE_CHECKING:
+    from mcpwire.types._base import Json, JsonObject
+    from mcpwire.types._fields import Extra, Meta, Raw
+    from mcpwire.types._spec import Spec
+    from mcpwire.types.content import ContentBlock, Role
+    from mcpwire.types.tasks import TaskMetadata
+    from mcpwire.types.tools import Tool
+
+__all__ = [
+    "CreateMessageRequestParams",
+    "CreateMessageResult",
+    "IncludeContext",
+    "ModelHint",
+    "ModelPreferences",
+    "SamplingContent",
+    "SamplingMessage",
+    "ToolChoice",
+    "ToolChoiceMode",
+    "ToolResultContent",
+    "ToolUseContent",
+]
+
+IncludeContext: TypeAlias = Literal["none", "thisServer", "allServers"]
+"""How much context of MCP servers the client should add."""
+
+ToolChoiceMode: TypeAlias = Literal["auto", "required", "none"]
+"""Whether the model may, must or must not use tools."""
+
+
+@attrs.define(repr=False, eq=False)
+class ToolUseContent(WireType):
+    """A model's wish to call a tool (since 2025-11-25)."""
+
+    type: ClassVar[Literal["tool_use"]] = "tool_use"
+    id: str
+    """What the result refers to."""
+
+    name: str
+    input: JsonObject
+    meta: Meta = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class ToolResultContent(WireType):
+    """What came of a model's tool call (since 2025-11-25)."""
+
+    type: ClassVar[Literal["tool_result"]] = "tool_result"
+    tool_use_id: str
+    content: Annotated[list[ContentBlock], Spec(required=True)] = attrs.field(
+        factory=list
+    )
+    structured_content: Json = UNSET
+    """The result as data; `UNSET` when there is none, as ``None`` is a value."""
+
+    is_error: bool | None = None
+    meta: Meta = None
+    extra: Extra = None
+
+
+SamplingContent: TypeAlias = (
+    TextContent
+    | ImageContent
+    | AudioContent
+    | ToolUseContent
+    | ToolResultContent
+    | UnknownContent
+)
+"""One part of a message in sampling."""
+
+
+@attrs.define(repr=False, eq=False)
+class SamplingMessage(WireType):
+    """One message to or from a model."""
+
+    role: Role
+    content: SamplingContent | list[SamplingContent]
+    """One block, or since 2025-11-25 several."""
+
+    meta: Annotated[Meta, Spec("2025-11-25")] = None
+    extra: Extra = None
+
+    @property
+    def blocks(self) -> list[SamplingContent]:
+        """The content as a list, however it came."""
+        return self.content if isinstance(self.content, list) else [self.content]
+
+
+@attrs.define(repr=False, eq=False)
+class ModelHint(WireType):
+    """A wish for a model: part of its name, or of its family's."""
+
+    name: str | None = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class ModelPreferences(WireType):
+    """What a server wants of a model; priorities are from 0 to 1."""
+
+    hints: list[ModelHint] | None = None
+    """In order; the first that matches counts."""
+
+    cost_priority: float | None = None
+    speed_priority: float | None = None
+    intelligence_priority: float | None = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class ToolChoice(WireType):
+    """How a model may use tools."""
+
+    mode: ToolChoiceMode | str | None = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class CreateMessageRequestParams(WireType):
+    """What a server sends to have a model answer."""
+
+    messages: list[SamplingMessage]
+    max_tokens: int
+    system_prompt: str | None = None
+    model_preferences: ModelPreferences | None = None
+    include_context: IncludeContext | str | None = None
+    temperature: float | None = None
+    stop_sequences: list[str] | None = None
+    metadata: JsonObject | None = None
+    """Passed to the model's provider."""
+
+    tools: Annotated[list[Tool] | None, Spec("2025-11-25")] = None
+    tool_choice: Annotated[ToolChoice | None, Spec("2025-11-25")] = None
+    task: Annotated[TaskMetadata | None, Spec("2025-11-25", until="2025-11-25")] = None
+    meta: Annotated[Meta, Spec(until="2025-11-25")] = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class CreateMessageResult(WireType):
+    """What the model answered."""
+
+    role: Role
+    content: SamplingContent | list[SamplingContent]
+    """One block, or since 2025-11-25 several."""
+
+    model: str
+    stop_reason: str | None = None
+    """Such as ``endTurn``, ``stopSequence``, ``maxTokens`` or ``toolUse``."""
+
+    meta: Meta = None
+    extra: Extra = None
+    raw: Raw = attrs.field(default=None, eq=False)
+
+    @property
+    def blocks(self) -> list[SamplingContent]:
+        """The content as a list, however it came."""
+        return self.content if isinstance(self.content, list) else [self.content]
+
+    @property
+    def text(self) -> str:
+        """All text blocks, joined by newlines."""
+        return "\n".join(
+            block.text for block in self.blocks if isinstance(block, TextContent)
+        )
