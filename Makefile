@@ -49,14 +49,14 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml .ci/constraints.txt
 setup: $(VENV)/.dev ## make .venv with mcpwire and the tools of development
 	@:
 
-$(PEERS)/node/.made: $(VENV)/.dev $(PINS)/package.json $(PINS)/package-lock.json
+$(PEERS)/node/.made: $(PINS)/package.json $(PINS)/package-lock.json | $(VENV)/.dev
 	@mkdir -p $(@D)
 	@cp $(PINS)/package.json $(PINS)/package-lock.json $(@D)/
 	@PATH="$(BIN):$$PATH" $(QUIET) $(BUILD)/peers-node.log \
 		npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund
 	@touch $@
 
-$(PEERS)/%/.made: $(PINS)/requirements-%.txt $(VENV)/.dev
+$(PEERS)/%/.made: $(PINS)/requirements-%.txt | $(VENV)/.dev
 	@$(QUIET) $(BUILD)/peers-$*.log $(PY) -m venv --without-pip $(@D)
 	@$(QUIET) $(BUILD)/peers-$*.log $(PEER_PIP) -r $<
 	@touch $@
@@ -68,9 +68,11 @@ peers: ## install the real servers of the tests into .peers
 # --- proof --------------------------------------------------------------------------
 
 lint: $(VENV)/.dev ## check style, format and types
-	@$(PY) -m ruff check --quiet .
-	@$(PY) -m ruff format --check --quiet .
-	@$(PY) -m mypy --no-error-summary
+	@code=0; \
+	$(PY) -m ruff check --quiet . || code=1; \
+	$(PY) -m ruff format --check . >$(BUILD)/format.log || { cat $(BUILD)/format.log; code=1; }; \
+	$(PY) -m mypy --no-error-summary || code=1; \
+	exit $$code
 
 format: $(VENV)/.dev ## write the format and the fixes that are safe
 	@$(PY) -m ruff format .
