@@ -1,0 +1,327 @@
+"""What a line means that is not simply the result of a call of ours.
+
+The reading half of a `Peer`: it tells messages apart, finds the call or the request
+that one belongs to, and says what it means through the `Owner` protocol. It is given
+whole lines and never sees how they were cut from the stream.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import attrs
+
+from mcpwire.errors import InvalidMessage, InvalidRequest, ParseError
+from mcpwire.protocol.owner import Call, Owner, PeerStats
+from mcpwire.versions import Era
+from mcpwire.wire import jsonrpc
+from mcpwire.wire.json import Json, encode_line, salvage
+
+if TYPE_CHECKING:
+    from mcpwire.errors import MCPError, RPCError
+    from mcpwire.limits import Limits
+    from mcpwire.versions import Revision
+    from mcpwire.wire.jsonrpc import RequestId
+
+__all__ = ["C", "Receiver"]
+
+NOISE_EXCERPT_BYTES: Final = 200
+
+SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
+
+ANSWER_KEYS: Final = frozenset({"result", "error"})
+
+
+C = TypeVar("C", bound=Call)
+
+
+@attrs.define
+class _Batch:
+    """A received batch: its answers leave together (2025-03-26 basic, Batching)."""
+
+    waiting: int
+    answers: list[dict[str, Any]] = attrs.field(factory=list)
+
+
+class Receiver(Generic[C]):
+    """The state of one connection, and what is done with a line that came in."""
+
+    __slots__ = (
+        "_inbound",
+        "_late",
+        "_limits",
+        "_owner",
+        "outstanding",
+        "revision",
+        "role",
+        "stats",
+    )
+
+    def __init__(self, owner: Owner[C], *, role: str, limits: Limits) -> None:
+        self._owner = owner
+        self._limits = limits
+        self._late: dict[int, None] = {}
+        self._inbound: dict[RequestId, _Batch | None] = {}
+        self.outstanding: dict[int, C] = {}
+        self.role = role
+        self.revision: Revision | None = None
+        self.stats = PeerStats()
+
+    def _receive_unreadable(self, line: bytes) -> None:
+        """Give a line that is no JSON its second chance: does it end a call?"""
+        if not line.strip():
+            self.stats.messages -= 1
+            return
+        message = salvage(line)
+        if type(message) is dict and "method" not in message:
+            id = message.get("id")
+            if jsonrpc.is_request_id(id) and id in self.outstanding:
+                self._fail(
+                    id,
+                    InvalidMessage(
+                        "message",
+                        expected="JSON in UTF-8",
+                        got="bytes that are not",
+                        raw=line,
+                    ),
+                )
+                return
+        self._count_noise(line)
+        if self.role == "server":
+            self._refuse_unnamed(ParseError("the line is no JSON in UTF-8"))
+
+    def _receive_message(self, message: Json, line: bytes) -> None:
+        if type(message) is list:
+            self._receive_batch(message, line)
+        elif type(message) is dict:
+            self._receive_object(message, line, None)
+        else:
+            self._count_noise(line)
+            if self.role == "server":
+                self._refuse_unnamed(InvalidRequest("a message must be an object"))
+
+    def _receive_batch(self, messages: list[Json], line: bytes) -> None:
+        if self.revision is None or not self.revision.receives_batches:
+            self._count_noise(line)
+            if self.role == "server":
+                self._refuse_unnamed(
+                    InvalidRequest("batches belong to revision 2025-03-26 only")
+                )
+            return
+        if not messages:
+            self.stats.invalid += 1
+            self._refuse_unnamed(InvalidRequest("a batch must not be empty"))
+            return
+        # The batch waits for itself too, so that it cannot settle while it is read.
+        batch = _Batch(1)
+        for message in messages:
+            if type(message) is dict:
+                self._receive_object(message, line, batch)
+            else:
+                self.stats.invalid += 1
+        answers = self._settle(batch)
+        if answers is not None:
+            self._owner.transmit(answers)
+
+    def _receive_object(
+        self, value: dict[str, Any], line: bytes, batch: _Batch | None
+    ) -> None:
+        try:
+            message = jsonrpc.parse_message(value)
+        except InvalidMessage as error:
+            self._receive_invalid(value, line, error, batch)
+            return
+        if type(message) is jsonrpc.Notification:
+            self._receive_notification(message.method, message.params)
+        elif type(message) is jsonrpc.Request:
+            self._receive_request(message, batch)
+        elif type(message) is jsonrpc.Success:
+            self._receive_success(message, line)
+        else:
+            assert type(message) is jsonrpc.Failure
+            self._receive_failure(message, line)
+
+    def _receive_invalid(
+        self,
+        value: dict[str, Any],
+        line: bytes,
+        error: InvalidMessage,
+        batch: _Batch | None,
+    ) -> None:
+        """Let a malformed message end what it names: our call, or the peer's."""
+        self.stats.invalid += 1
+        error.raw = line[: len(error.raw) or 200]
+        id = value.get("id")
+        if "method" in value:
+            if "id" not in value:
+                return
+            refusal = InvalidRequest(str(error))
+            if not jsonrpc.is_request_id(id):
+                if self.role == "server":
+                    self._refuse_unnamed(refusal)
+            elif id not in self._inbound and not self._is_server_silent():
+                self._accept(id, batch)
+                self._transmit(self._reply(id, jsonrpc.failure(id, refusal)))
+        elif jsonrpc.is_request_id(id) and id in self.outstanding:
+            self._fail(id, error)
+        elif not self._diagnose_id(id, line) and not ANSWER_KEYS & value.keys():
+            self.stats.invalid -= 1
+            self._count_noise(line)
+
+    def _receive_success(self, message: jsonrpc.Success, line: bytes) -> None:
+        call = self._take(message.id)
+        if call is not None:
+            self._owner.answered(call, message.result)
+        else:
+            self._receive_stray(message.id, line)
+
+    def _receive_failure(self, message: jsonrpc.Failure, line: bytes) -> None:
+        id, error = message.id, message.error
+        if id is None:
+            # 2025-11-25 JSONRPCErrorResponse: the id is missing when the peer could
+            # not read it. With one call open there is no doubt whose it was.
+            if len(self.outstanding) == 1:
+                id = next(iter(self.outstanding))
+            else:
+                self.stats.unknown += 1
+                return
+        call = self._take(id)
+        if call is None:
+            self._receive_stray(id, line)
+            return
+        error.method = call.method
+        self._owner.failed(call, error)
+
+    def _take(self, id: RequestId) -> C | None:
+        # Ids of ours are integers; a string never finds one.
+        return self.outstanding.pop(id, None) if type(id) is int else None
+
+    def _receive_stray(self, id: RequestId, line: bytes) -> None:
+        if type(id) is int and id in self._late:
+            del self._late[id]
+            self.stats.late += 1
+        elif not self._diagnose_id(id, line):
+            self.stats.unknown += 1
+
+    def _diagnose_id(self, id: Any, line: bytes) -> bool:
+        """Fail the call whose id came back with another type."""
+        twin: RequestId | None = None
+        if type(id) is str:
+            twin = jsonrpc.id_twin(id)
+        elif type(id) is float and id.is_integer():
+            twin = int(id)
+        if type(twin) is not int or twin not in self.outstanding:
+            return False
+        self._fail(
+            twin,
+            InvalidMessage(
+                "response.id",
+                expected=f"the integer {twin}",
+                got=f"{id!r}",
+                raw=line,
+                hint="the peer changed the type of the request's id",
+            ),
+        )
+        return True
+
+    def _fail(self, id: RequestId, error: MCPError) -> None:
+        call = self._take(id)
+        assert call is not None
+        self._owner.failed(call, error)
+
+    def _receive_request(self, message: jsonrpc.Request, batch: _Batch | None) -> None:
+        id = message.id
+        # A second request with an id still in flight would get the first one's answer
+        # twice (2025-11-25 basic, Requests: ids MUST NOT be used again). At 2026-07-28
+        # a client answers nothing, so a server's request is only counted.
+        if id in self._inbound or self._is_server_silent():
+            self.stats.invalid += 1
+            return
+        self._accept(id, batch)
+        if batch is not None and message.method == "initialize":
+            error = InvalidRequest("initialize must not be part of a batch")
+            self._transmit(self._reply(id, jsonrpc.failure(id, error)))
+            return
+        self._owner.requested(id, message.method, message.params)
+
+    def _is_server_silent(self) -> bool:
+        return (
+            self.role == "client"
+            and self.revision is not None
+            and self.revision.era is Era.STATELESS
+        )
+
+    def _accept(self, id: RequestId, batch: _Batch | None) -> None:
+        self._inbound[id] = batch
+        if batch is not None:
+            batch.waiting += 1
+
+    def _receive_notification(self, method: str, params: dict[str, Any] | None) -> None:
+        call: C | None = None
+        if params is not None:
+            if method == "notifications/cancelled":
+                self._receive_cancelled(params)
+                return
+            if method == "notifications/progress":
+                call = self._look_up(params.get("progressToken"))
+            else:
+                meta = params.get("_meta")
+                if type(meta) is dict:
+                    call = self._look_up(meta.get(SUBSCRIPTION_ID))
+        self._owner.notified(method, params, call)
+
+    def _look_up(self, id: Any) -> C | None:
+        return self.outstanding.get(id) if type(id) is int else None
+
+    def _receive_cancelled(self, params: dict[str, Any]) -> None:
+        """Drop a request of the peer's; what names nothing known is ignored."""
+        id = params.get("requestId")
+        if not jsonrpc.is_request_id(id):
+            return
+        if id in self._inbound:
+            batch = self._inbound.pop(id)
+            self._owner.withdrawn(id)
+            if batch is not None:
+                self._transmit(self._settle(batch))
+            return
+        # 2026-07-28 basic/patterns/cancellation: a server ends a subscription on stdio
+        # by cancelling it, with or without a result before.
+        call = self._look_up(id)
+        if call is not None and call.method == "subscriptions/listen":
+            self._take(id)
+            self._owner.answered(call, {"resultType": "complete"})
+
+    def _count_noise(self, line: bytes) -> None:
+        stats = self.stats
+        stats.noise += 1
+        if len(stats.noise_lines) < self._limits.noise_lines:
+            excerpt = line.strip()[:NOISE_EXCERPT_BYTES]
+            stats.noise_lines.append(excerpt.decode("utf-8", "replace"))
+
+    def _refuse_unnamed(self, error: RPCError) -> None:
+        """Answer what has no readable id, where the revision has a form for that."""
+        if self.revision is None or self.revision.errors_without_id:
+            self._owner.transmit(encode_line(jsonrpc.failure(None, error)))
+
+    def _transmit(self, data: bytes | None) -> None:
+        if data is not None:
+            self._owner.transmit(data)
+
+    # Our answers...
+
+    def _reply(self, id: RequestId, message: dict[str, Any]) -> bytes | None:
+        if id not in self._inbound:
+            return None
+        batch = self._inbound[id]
+        line = encode_line(message)
+        del self._inbound[id]
+        if batch is None:
+            return line
+        batch.answers.append(message)
+        return self._settle(batch)
+
+    def _settle(self, batch: _Batch) -> bytes | None:
+        batch.waiting -= 1
+        if batch.waiting or not batch.answers:
+            return None
+        return encode_line(batch.answers)
