@@ -68,7 +68,7 @@ peers: ## install the real servers of the tests into .peers
 # --- proof --------------------------------------------------------------------------
 
 lint: $(VENV)/.dev ## check style, format and types
-	@code=0; \
+	@mkdir -p $(BUILD); code=0; \
 	$(PY) -m ruff check --quiet . || code=1; \
 	$(PY) -m ruff format --check . >$(BUILD)/format.log || { cat $(BUILD)/format.log; code=1; }; \
 	$(PY) -m mypy --no-error-summary || code=1; \
@@ -81,7 +81,7 @@ format: $(VENV)/.dev ## write the format and the fixes that are safe
 pytest: $(VENV)/.dev
 	@rm -f .coverage .coverage.*
 	@$(PY) -m pytest -q -n 2 --dist=worksteal --cov --cov-report= \
-		--junitxml=$(BUILD)/junit.xml --durations=10 $(PYTEST_ARGS)
+		--junitxml=$(BUILD)/junit.xml --durations=10 --tb=short $(PYTEST_ARGS)
 
 coverage: $(VENV)/.dev
 	@$(PY) -m coverage report --include='$(PURE)' --precision=2 --fail-under=100

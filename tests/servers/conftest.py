@@ -1,12 +1,25 @@
-"""Fixtures: real servers by name, and a repository for the one that reads git."""
+"""Fixtures: real servers by name, connections to them, and a git repository."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
+import uuid
+from pathlib import Path
 
+import anyio
 import pytest
 from real_servers import RealServer, real_server
+
+import mcpwire
+
+# Each wait of these tests ends: what takes longer than this has failed.
+PATIENCE = 40.0
+GONE_S = 5.0
+VARIABLE = "MCPWIRE_TEST_PROCESS"
+PROCESSES = Path("/proc")
+HAS_PROCESSES = PROCESSES.is_dir()  # elsewhere than on Linux nothing is looked for
 
 
 @pytest.fixture
@@ -27,6 +40,58 @@ def real(tmp_path):
         return server
 
     return find
+
+
+class Connect:
+    """Connects a client to a real server; called, it is a context manager.
+
+    Closing must leave no process: not the child, and nothing that it started.
+    """
+
+    def __init__(self):
+        self.token = uuid.uuid4().hex
+
+    @contextlib.asynccontextmanager
+    async def __call__(self, server: RealServer, **options):
+        target = mcpwire.Stdio(
+            server.argv[0],
+            server.argv[1:],
+            env={**server.env, VARIABLE: self.token},
+            cwd=server.cwd,
+        )
+        client = mcpwire.Client(target, **options)
+        with anyio.fail_after(PATIENCE):
+            async with client:
+                assert self.processes() or not HAS_PROCESSES
+                yield client
+            await self.gone()
+
+    def processes(self) -> dict[int, str]:
+        """Return the running processes that carry our token, by id."""
+        marker = f"{VARIABLE}={self.token}".encode()
+        found = {}
+        for entry in PROCESSES.glob("[0-9]*"):
+            try:
+                if marker in (entry / "environ").read_bytes().split(b"\0"):
+                    found[int(entry.name)] = (entry / "cmdline").read_text()
+            except OSError:  # gone meanwhile, or somebody else's
+                continue
+        return found
+
+    async def gone(self) -> None:
+        """Return once no process carries the token.
+
+        The child itself is waited for by `aclose`; what it started may take a moment.
+        """
+        with anyio.move_on_after(GONE_S):
+            while self.processes():  # noqa: ASYNC110 - no event tells of them
+                await anyio.sleep(0.01)
+        assert self.processes() == {}
+
+
+@pytest.fixture
+def connect():
+    return Connect()
 
 
 @pytest.fixture

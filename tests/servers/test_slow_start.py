@@ -1,0 +1,87 @@
+"""Servers that start more slowly than the probe is patient.
+
+Both requests lie in the server's pipe when it wakes. The Python frameworks let the
+first decide and refuse the other for good, so silence must not have decided.
+"""
+
+from __future__ import annotations
+
+import pytest
+from real_servers import PYTHON, TYPESCRIPT, by_npx
+
+pytestmark = [pytest.mark.anyio, pytest.mark.servers]
+
+ASLEEP = 1.5
+PROBE = 0.3
+CALLS = {
+    "everything": ("echo", {"message": "awake"}, "Echo: awake"),
+    "memory": ("read_graph", {}, "entities"),
+    "time": ("get_current_time", {"timezone": "UTC"}, "+00:00"),
+    "sdk": ("echo", {"message": "awake"}, "awake"),
+    "fastmcp": ("echo", {"message": "awake"}, "awake"),
+}
+
+
+async def use(client, name):
+    assert await client.list_tools()
+    if name in CALLS:
+        tool, arguments, expected = CALLS[name]
+        assert expected in (await client.call_tool(tool, arguments)).text
+
+
+def sent(client):
+    events = [step.event for step in client.negotiation.steps]
+    return [event for event in events if event.startswith("sent ")]
+
+
+@pytest.mark.pain("P26")
+@pytest.mark.rule("VER-12")
+@pytest.mark.parametrize("name", PYTHON)
+async def test_a_late_discover_result_means_the_stateless_era(real, connect, name):
+    late = real(name).after(ASLEEP)
+    async with connect(late, probe_timeout=PROBE) as client:
+        assert client.protocol_version == "2026-07-28"
+        assert sent(client) == ["sent server/discover", "sent initialize"]
+        await use(client, name)
+
+
+@pytest.mark.pain("P26")
+@pytest.mark.rule("VER-14", "LIFE-07")
+@pytest.mark.parametrize("name", TYPESCRIPT)
+async def test_a_late_initialize_result_means_a_session(real, connect, name):
+    late = real(name).after(ASLEEP)
+    async with connect(late, probe_timeout=PROBE) as client:
+        assert client.protocol_version == "2025-11-25"
+        assert sent(client)[:2] == ["sent server/discover", "sent initialize"]
+        await use(client, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [("everything", "2025-06-18"), ("sdk", "session"), ("fastmcp", "session")],
+)
+async def test_who_asks_for_a_session_gets_it_however_late(real, connect, name, mode):
+    late = real(name).after(ASLEEP)
+    async with connect(late, probe_timeout=PROBE, mode=mode) as client:
+        assert client.protocol_version == {"session": "2025-11-25"}.get(mode, mode)
+        assert sent(client) == ["sent initialize"]
+        await use(client, name)
+
+
+@pytest.mark.parametrize("name", ["sdk", "fastmcp"])
+async def test_who_asks_for_the_stateless_era_gets_it_however_late(real, connect, name):
+    late = real(name).after(ASLEEP)
+    async with connect(late, probe_timeout=PROBE, mode="stateless") as client:
+        assert client.protocol_version == "2026-07-28"
+        assert sent(client) == ["sent server/discover"]
+        await use(client, name)
+
+
+@pytest.mark.pain("P06")
+async def test_npx_starts_the_server_and_closing_leaves_none_of_its_processes(
+    real, connect
+):
+    real("everything")
+    async with connect(by_npx(), probe_timeout=PROBE) as client:
+        assert client.protocol_version == "2025-11-25"
+        await use(client, "everything")
