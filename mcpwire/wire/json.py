@@ -124,7 +124,9 @@ def _find_offence(value: Json) -> tuple[str, str] | None:
     levels = [_members([value])]
     while levels:
         for name, offence, member in levels[-1]:
-            item = member.value if isinstance(member, Enum) else member
+            item = member
+            while isinstance(item, Enum):
+                item = item.value
             path[len(levels) - 1 :] = [name]
             found = offence or _offence(item, level=len(levels))
             if found is not None:
@@ -151,7 +153,7 @@ def _examine_key(key: object) -> tuple[str, str | None]:
     if type(key) is not str:
         kind = type(key).__name__
         return f"[{kind}]", f"a key must be str, got {kind}"
-    name = f".{key}" if key.isidentifier() else f"[{key!r}]"
+    name = f".{key[:40]}" if key.isidentifier() else f"[{key[:40]!r}]"
     offence = _str_offence(key)
     return name, f"in the key, {offence}" if offence else None
 

@@ -28,7 +28,7 @@ _RESERVED_BARE: Final = frozenset({"progressToken", *TRACE_KEYS})
 
 
 def is_meta_key(key: str) -> bool:
-    """Tell whether a key is spelled as `_meta` asks: an optional prefix, then a name."""
+    """Tell whether a key is spelled as `_meta` asks: perhaps a prefix, then a name."""
     return _KEY.fullmatch(key) is not None
 
 
@@ -51,11 +51,11 @@ _TRACESTATE_MEMBER: Final = re.compile(
 )
 _TRACESTATE_MEMBERS_MAX: Final = 32
 
-_TOKEN: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_NAME: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _BAGGAGE_VALUE: Final = r"[!#-+\--:<-\[\]-~]*"
 _BAGGAGE_MEMBER: Final = re.compile(
-    rf"{_TOKEN}[ \t]*=[ \t]*{_BAGGAGE_VALUE}"
-    rf"(?:[ \t]*;[ \t]*{_TOKEN}(?:[ \t]*=[ \t]*{_BAGGAGE_VALUE})?)*"
+    rf"{_NAME}[ \t]*=[ \t]*{_BAGGAGE_VALUE}"
+    rf"(?:[ \t]*;[ \t]*{_NAME}(?:[ \t]*=[ \t]*{_BAGGAGE_VALUE})?)*"
 )
 
 

@@ -1,0 +1,385 @@
+"""JSON: what is written, what is refused with its path, what is read, what is saved."""
+
+import contextlib
+import dataclasses
+import datetime as dt
+import enum
+import json as stdlib_json
+import math
+import uuid
+from collections import OrderedDict, defaultdict, namedtuple
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.wire.json import (
+    Fragment,
+    JSONDecodeError,
+    _find_offence,
+    encode,
+    encode_line,
+    loads,
+    salvage,
+)
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT
+)
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner), max_leaves=15
+)
+ANYTHING = st.recursive(
+    LEAVES
+    | st.text()
+    | st.integers()
+    | st.floats()
+    | st.binary()
+    | st.builds(object)
+    | st.complex_numbers(),
+    lambda inner: (
+        st.lists(inner)
+        | st.tuples(inner)
+        | st.dictionaries(LEAVES | st.text(), inner)
+        | st.sets(LEAVES)
+    ),
+    max_leaves=15,
+)
+
+
+class Text(str):
+    __slots__ = ()
+
+
+class Number(int):
+    pass
+
+
+class Real(float):
+    pass
+
+
+class Shade(enum.Enum):
+    DARK = "dark"
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLACK = Shade.DARK
+    PATH = [1, {"k": math.inf}]  # noqa: RUF012 - an enum member, not a class attribute
+
+
+Point = namedtuple("Point", "x y")  # noqa: PYI024 - the kind users have
+
+
+@dataclasses.dataclass
+class Record:
+    a: int = 1
+
+
+def nested(depth, wrap=lambda inner: [inner]):
+    value = 1
+    for _ in range(depth):
+        value = wrap(value)
+    return value
+
+
+def within_itself():
+    value = []
+    value.append({"again": value})
+    return value
+
+
+@settings(max_examples=50, deadline=None)
+@given(VALUES)
+def test_what_is_written_is_one_line_and_reads_back_equal_everywhere(value):
+    line = encode_line(value)
+    assert loads(line) == value
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    assert encode(value) + b"\n" == line
+    assert stdlib_json.loads(line) == value
+    assert salvage(line) == value
+
+
+@pytest.mark.rule("RPC-02")
+def test_text_is_written_as_utf_8_without_escapes():
+    assert encode("ü\u2028😀") == b'"\xc3\xbc\xe2\x80\xa8\xf0\x9f\x98\x80"'
+
+
+@pytest.mark.rule("TR-STDIO-01")
+@pytest.mark.pain("P14")
+def test_newlines_in_text_are_escaped():
+    assert encode_line({"a": "x\ny\r\n"}) == b'{"a":"x\\ny\\r\\n"}\n'
+
+
+WRITTEN = {
+    "tuple": ((1, (2,)), b"[1,[2]]"),
+    "subclass of str": (Text("a"), b'"a"'),
+    "subclass of int": (Number(7), b"7"),
+    "subclasses of dict": (OrderedDict(a=defaultdict(int, b=1)), b'{"a":{"b":1}}'),
+    "enum": ({"c": [Colour.RED, Colour.BLACK]}, b'{"c":["red","dark"]}'),
+    "uuid": (uuid.UUID(int=1), b'"00000000-0000-0000-0000-000000000001"'),
+    "fragment": ({"a": Fragment(b'{"b":null}')}, b'{"a":{"b":null}}'),
+    "null": ({"a": [None]}, b'{"a":[null]}'),
+    "null as text": ("null", b'"null"'),
+    "null beside everything": (
+        {"a": None, "b": [1.5, (True,)], "c": Colour.RED, "d": uuid.UUID(int=0)},
+        b'{"a":null,"b":[1.5,[true]],"c":"red","d":"%s"}'
+        % str(uuid.UUID(int=0)).encode(),
+    ),
+    "largest integers": (
+        [2**64 - 1, -(2**63)],
+        b"[18446744073709551615,%d]" % -(2**63),
+    ),
+    "254 levels": (nested(254), b"[" * 254 + b"1" + b"]" * 254),
+}
+
+
+@pytest.mark.parametrize(("value", "text"), WRITTEN.values(), ids=WRITTEN)
+def test_plain_values_and_their_kin_are_written(value, text):
+    assert encode(value) == text
+    assert encode_line(value) == text + b"\n"
+
+
+ARGUMENT = "$.params.arguments.x"
+IN_A_CALL = {
+    "NaN": (math.nan, f"{ARGUMENT}: nan has no JSON form"),
+    "infinity": (math.inf, f"{ARGUMENT}: inf has no JSON form"),
+    "minus infinity": ([-math.inf], f"{ARGUMENT}[0]: -inf has no JSON form"),
+    "NaN beside null": ([None, [math.nan]], f"{ARGUMENT}[1][0]: nan has no JSON form"),
+    "NaN in a tuple": ((0.5, math.nan), f"{ARGUMENT}[1]: nan has no JSON form"),
+    "infinity in an enum": (Colour.PATH, f"{ARGUMENT}[1].k: inf has no JSON form"),
+    "lone surrogate": ("ok\udc00", f"{ARGUMENT}: a lone surrogate stands at index 2"),
+    "lone surrogate in a key": (
+        {"\ud800": 1},
+        f"{ARGUMENT}['\\ud800']: in the key, a lone surrogate stands at index 0",
+    ),
+    "key of another type": (
+        {"a": {1: 2}},
+        f"{ARGUMENT}.a[int]: a key must be str, got int",
+    ),
+    "key that is null": (
+        {None: 1},
+        f"{ARGUMENT}[NoneType]: a key must be str, got None",
+    ),
+    "key of a subclass": ({Text("a"): 1}, f"{ARGUMENT}[Text]: a key must be str, got"),
+    "key with spaces": ({"a b": {1}}, f"{ARGUMENT}['a b']: a value of type set has no"),
+    "integer beyond 64 bit": (2**64, f"{ARGUMENT}: an integer of 65 bits is too large"),
+    "negative one": (-(2**63) - 1, f"{ARGUMENT}: an integer of 64 bits is too large"),
+    "one that str() refuses": (1 << 99_999, f"{ARGUMENT}: an integer of 100000 bits"),
+    "bytes": (b"x", f"{ARGUMENT}: a value of type bytes has no JSON form"),
+    "set": ({"a": [0, {1}]}, f"{ARGUMENT}.a[1]: a value of type set has no JSON form"),
+    "dataclass": (Record(), f"{ARGUMENT}: a value of type Record has no JSON form"),
+    "date": (
+        dt.date(2026, 1, 1),
+        f"{ARGUMENT}: a value of type date has no JSON",
+    ),
+    "named tuple": (Point(1, 2), f"{ARGUMENT}: a value of type Point has no JSON form"),
+    "subclass of float": (
+        Real(1),
+        f"{ARGUMENT}: a value of type Real has no JSON form",
+    ),
+    "type": (int, f"{ARGUMENT}: a value of type type has no JSON form"),
+    "deep lists": (nested(252), f"{ARGUMENT}{'[0]' * 13}...: nested deeper than 254"),
+    "deep dicts": (
+        nested(300, lambda inner: {"a": inner}),
+        f"{ARGUMENT}{'.a' * 13}...: nested deeper than 254 levels",
+    ),
+    "within itself": (
+        within_itself(),
+        f"{ARGUMENT}{'[0].again' * 6}[0]...: nested deeper than 254 levels",
+    ),
+    "a key of great length": (
+        {"k" * 10_000: {1}},
+        f"{ARGUMENT}.{'k' * 40}: a value of type set has no JSON form",
+    ),
+}
+
+
+@pytest.mark.pain("P17")
+@pytest.mark.attack("S14")
+@pytest.mark.parametrize("write", [encode, encode_line])
+@pytest.mark.parametrize(("value", "message"), IN_A_CALL.values(), ids=IN_A_CALL)
+def test_what_has_no_json_form_is_refused_with_its_path(value, message, write):
+    """Trap 8, and design D9: an error with the path, before a byte is written."""
+    call = {"id": None, "params": {"name": "t", "arguments": {"a": [], "x": value}}}
+    with pytest.raises(LocalProtocolError) as caught:
+        write(call)
+    assert str(caught.value).startswith(f"cannot send {message}")
+
+
+@pytest.mark.parametrize("write", [encode, encode_line])
+def test_an_offence_that_we_cannot_find_is_told_in_the_encoders_words(
+    write, monkeypatch
+):
+    monkeypatch.setattr("mcpwire.wire.json._find_offence", lambda _value: None)
+    with pytest.raises(
+        LocalProtocolError, match=r"cannot send \$: .*serializable: set"
+    ):
+        write({1})
+    with pytest.raises(LocalProtocolError, match=r"cannot send \$: not finite"):
+        write(math.nan)
+
+
+def test_parts_shared_without_end_are_refused_at_once():
+    """Written out, this value would have 2**300 parts."""
+    with pytest.raises(LocalProtocolError, match="nested deeper"):
+        encode(nested(300, lambda inner: [inner, inner]))
+
+
+@settings(max_examples=50, deadline=None)
+@given(ANYTHING)
+def test_what_is_refused_is_what_the_search_for_its_place_finds(value):
+    if _find_offence(value) is None:
+        encode_line(value)
+    else:
+        with pytest.raises(LocalProtocolError, match="cannot send"):
+            encode_line(value)
+
+
+# What comes in.
+
+
+@pytest.mark.fault("F12")
+def test_white_space_around_a_message_is_no_matter():
+    assert loads(b' \t{"a":1}\r\n') == {"a": 1}
+
+
+@pytest.mark.attack("S18")
+def test_of_members_with_the_same_name_the_last_one_counts():
+    assert loads(b'{"a":1,"a":2}') == {"a": 2}
+
+
+def test_incoming_integers_beyond_64_bit_become_floats():
+    """Trap 8: documented, not forbidden."""
+    assert type(loads(b"18446744073709551616")) is float
+    assert loads(b"18446744073709551615") == 2**64 - 1
+    assert type(loads(b"-9223372036854775809")) is float
+
+
+REFUSED = {
+    "nothing": b"",
+    "noise": b"Server started on port 3000",
+    "two texts": b"{} {}",
+    "NUL": b"\0{}",
+    "mark": b"\xef\xbb\xbf{}",
+    "invalid UTF-8": b'"\xff"',
+    "lone surrogate": b'"\\ud800"',
+    "NaN": b"NaN",
+    "infinite number": b"1e400",
+    "leading zero": b"01",
+    "control character": b'"\x01"',
+    "1,025 levels": b"[" * 1025 + b"]" * 1025,
+    "100,000 levels": b"[" * 100_000,
+}
+
+
+@pytest.mark.fault("F13")
+@pytest.mark.attack("S14")
+@pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
+def test_what_is_no_json_is_refused_with_one_error(text):
+    """Trap 9 included: the depth is bounded."""
+    with pytest.raises(JSONDecodeError):
+        loads(text)
+
+
+def test_the_depth_that_is_read():
+    assert loads(b"[" * 1024 + b"]" * 1024) is not None
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.binary() | st.text())
+def test_any_text_is_read_or_refused(text):
+    with contextlib.suppress(JSONDecodeError):
+        loads(text)
+
+
+SAVED = {
+    "invalid UTF-8": b'{"id":7,"result":"\xff\xfe"}',
+    "lone surrogate": b'{"id":7,"result":"\\ud800"}',
+    "raw control character": b'{"id":7,"result":"\x00\x01"}',
+    "NaN": b'{"id":7,"result":[NaN,-Infinity]}',
+    "infinite number": b'{"id":7,"result":1e999}',
+    "enormous integer": b'{"id":7,"result":-' + b"9" * 10_000 + b"}",
+    "enormous fraction": b'{"id":7,"result":[' + b"0." + b"3" * 10_000 + b",NaN]}",
+    "a mark in front": b'\xef\xbb\xbf{"id":7}',
+    "deep": b'{"id":7,"result":' + b"[" * 5000 + b"]" * 5000 + b"}",
+    "deep and mixed": b'{"a":' * 40
+    + b'[{"k]":["\\"[",'
+    + b'{"x":[' * 3000
+    + b"1"
+    + b"]}" * 3000
+    + b"]}]"
+    + b"}" * 40,
+}
+
+
+@pytest.mark.pain("P17")
+@pytest.mark.fault("F13")
+@pytest.mark.attack("S14")
+@pytest.mark.parametrize("line", SAVED.values(), ids=SAVED)
+def test_a_broken_line_still_tells_whose_answer_it_was(line):
+    if line.startswith(b'{"a"'):
+        line = b'{"id":7,"result":' + line + b"}"
+    with pytest.raises(JSONDecodeError):
+        loads(line)
+    assert salvage(line)["id"] == 7
+
+
+@pytest.mark.attack("S14")
+def test_what_stands_beside_and_behind_the_depth_is_kept():
+    deep = b'[{"x":' * 2000 + b"1" + b"}]" * 2000
+    line = b'{"before":[[1]],"deep":' + deep + b',"behind":{"d":[2]},"id":7}'
+    value = salvage(line)
+    deepest = value.pop("deep")
+    assert value == {"before": [[1]], "behind": {"d": [2]}, "id": 7}
+    depth = 0
+    while deepest is not None:
+        depth += 1
+        deepest = deepest[0] if type(deepest) is list else deepest["x"]
+    assert depth == 63
+
+
+LOST = {
+    "nothing": b"",
+    "noise": b"npm WARN deprecated",
+    "cut off": b'{"id":7,"result":',
+    "depth without end": b'{"id":7,"result":' + b"[" * 100_000,
+    "depth in disorder": b"]" * 5000 + b"[" * 5000,
+    "depth with a string without end": b'{"id":7,"result":' + b"[" * 5000 + b'"\\"\\',
+    "an enormous id": b'{"id":' + b"9" * 1000 + b".5e1}",
+    "too many steps": b'{"id":7,"result":' + b'[{"":' * 60_000 + b"1" + b"}]" * 60_000,
+}
+
+
+@pytest.mark.attack("S14", "S17")
+@pytest.mark.parametrize("line", LOST.values(), ids=LOST)
+def test_a_line_beyond_help_gives_nothing(line):
+    assert salvage(line) is None
+
+
+def test_a_broken_line_of_many_mebibytes_gets_the_quick_opinion_only():
+    padding = b" " * (9 * 1024 * 1024)
+    assert salvage(b'{"id":7,"result":"\xff"}' + padding) == {
+        "id": 7,
+        "result": "\ufffd",
+    }
+    assert salvage(b'{"id":7,"result":NaN}' + padding) is None
+
+
+def test_an_enormous_id_is_not_taken_for_a_small_one():
+    assert salvage(b'{"id":' + b"9" * 500 + b"}") == {"id": math.inf}
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.binary())
+@example(b"\xef\xbb\xbf")
+def test_salvage_never_raises(line):
+    salvage(line)
