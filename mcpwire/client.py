@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 from mcpwire._version import __version__
 from mcpwire.errors import LocalProtocolError
@@ -48,11 +48,14 @@ if TYPE_CHECKING:
         ServerCapabilities,
         Tool,
         Unset,
+        WireType,
     )
 
     ProgressFn = Callable[[float, float | None, str | None], Any]
 
 __all__ = ["CallOptions", "Client"]
+
+P = TypeVar("P", bound="WireType")
 
 _decode_tool_result: Final = decoder(CallToolResult)
 
@@ -298,10 +301,7 @@ class Client:
         """Return one page of the tools and the cursor of the next."""
         from mcpwire.types import ListToolsResult
 
-        page: ListToolsResult = await self._page(
-            "tools/list", ListToolsResult, cursor, options
-        )
-        return page
+        return await self._page("tools/list", ListToolsResult, cursor, options)
 
     def iter_tools(self, **options: Unpack[CallOptions]) -> AsyncIterator[Tool]:
         """Iterate over all tools, fetching pages as they are needed."""
@@ -545,8 +545,8 @@ class Client:
         return [item for page in pages for item in getattr(decode(cls, page), key)]
 
     async def _page(
-        self, method: str, cls: type[Any], cursor: str | None, options: CallOptions
-    ) -> Any:
+        self, method: str, cls: type[P], cursor: str | None, options: CallOptions
+    ) -> P:
         params = {} if cursor is None else {"cursor": cursor}
         return decode(cls, await self._requests.request(method, params, options))
 

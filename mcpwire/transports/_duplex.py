@@ -482,3 +482,11 @@ class Duplex:
         self._closed_by_us = True
         self._flush()
         self._lose(self._closed_error())
+
+    def abandon(self) -> None:
+        """Let go of the connection now, from anywhere: a finaliser cannot wait."""
+        self._closed_by_us = True
+        if self._dead is None:
+            self._dead = TransportError("abandoned", target=self.target)
+        if self._timer is not None:
+            self._timer.cancel()

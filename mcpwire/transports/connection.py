@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire.errors import (
+    ConnectError,
     ConnectionClosed,
     InvalidMessage,
     LocalProtocolError,
@@ -242,7 +243,11 @@ class Connection:
         channel, self._current, self.channel = self._current, None, None
         if channel is None:
             return False
-        channel.abandon()
+        loop = self._loop
+        if loop is not None and loop.is_running() and not _runs_here(loop):
+            loop.call_soon_threadsafe(channel.abandon)
+        else:
+            channel.abandon()
         return True
 
     def _check_loop(self) -> asyncio.AbstractEventLoop:
@@ -285,9 +290,13 @@ class Connection:
             if isinstance(error, MCPError) or self._connect_timeout is None:
                 raise
             raise self._silence(handshake, loop.time() - started) from None
-        except TransportError as error:
+        except ConnectError:
             await handshake.discard()
-            raise connect_error(error, handshake.channel) from error
+            raise
+        except TransportError as error:
+            failure = connect_error(error, handshake.channel)
+            await handshake.discard()
+            raise failure from error
         except BaseException:
             await handshake.discard()
             raise
@@ -369,3 +378,10 @@ class Connection:
     def lost(self, error: TransportError) -> None:
         """The connection is gone; calls say so, and `connect` opens another."""
         logger.debug("connection lost: %s", error)
+
+
+def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False

@@ -110,8 +110,6 @@ def connect_error(
     error: TransportError | None, channel: OpenChannel | None
 ) -> ConnectError:
     """Say that no connection came about, with all that the channel knows."""
-    if isinstance(error, ConnectError):
-        return error
     target = channel.target if channel is not None else None
     why = str(error.args[0]) if error is not None else "no answer to the handshake"
     where = f"{target}: " if target else ""

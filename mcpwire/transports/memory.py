@@ -46,8 +46,8 @@ class MemoryChannel(Duplex):
             self._loop.call_soon(other._hang_up)  # noqa: SLF001 - the other half of us
 
     def abandon(self) -> None:
-        """Let go without waiting; there is nothing outside the process to end."""
-        self._closed_by_us = True
+        """Let go without waiting; the other end is not told."""
+        super().abandon()
         self._other = None
 
 

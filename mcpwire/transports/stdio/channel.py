@@ -132,7 +132,8 @@ class StdioChannel(PipeDuplex):
 
     def abandon(self) -> None:
         """Kill the child's group now, from anywhere, without a loop to wait on."""
-        self._closed_by_us = True
-        if self._stopping is not None:
+        self._child.on_exit(None)
+        if self._stopping is not None and not self._loop.is_closed():
             self._stopping.cancel()
         self._child.kill()
+        super().abandon()

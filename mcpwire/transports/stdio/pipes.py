@@ -15,9 +15,11 @@ from mcpwire.errors import TransportError
 from mcpwire.transports._duplex import Duplex
 
 if TYPE_CHECKING:
+    import asyncio
+
     from mcpwire.transports.base import Inbound
 
-__all__ = ["PipeDuplex"]
+__all__ = ["LAST_WORDS_S", "PipeDuplex", "forget_descriptor"]
 
 READ_BYTES: Final = 65_536
 """What a pipe holds on Linux, so more per read would not be filled."""
@@ -27,6 +29,13 @@ WRITE_BYTES: Final = 1_048_576
 
 LAST_WORDS_S: Final = 0.1
 """How long a peer that no longer reads may still take to end its own output."""
+
+
+def forget_descriptor(loop: asyncio.AbstractEventLoop, fd: int) -> None:
+    """Stop watching a descriptor, also when the loop is gone already."""
+    if not loop.is_closed():
+        loop.remove_reader(fd)
+        loop.remove_writer(fd)
 
 
 class PipeDuplex(Duplex):
@@ -122,18 +131,23 @@ class PipeDuplex(Duplex):
 
     def _stop_reading(self) -> None:
         if self._read_fd >= 0:
-            self._loop.remove_reader(self._read_fd)
+            forget_descriptor(self._loop, self._read_fd)
             os.close(self._read_fd)
             self._read_fd = -1
 
     def _stop_writing(self) -> None:
         if self._write_fd >= 0:
-            if self._unwritten:
-                self._loop.remove_writer(self._write_fd)
-                self._unwritten.clear()
+            self._unwritten.clear()
+            forget_descriptor(self._loop, self._write_fd)
             os.close(self._write_fd)
             self._write_fd = -1
             self._write_failed = True
+
+    def abandon(self) -> None:
+        """Close both descriptors now, from anywhere, without a loop to wait on."""
+        super().abandon()
+        self._stop_writing()
+        self._stop_reading()
 
     async def aclose(self) -> None:
         """Write what the peer takes at once, then close both descriptors."""

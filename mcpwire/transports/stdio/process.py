@@ -22,16 +22,17 @@ import weakref
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.errors import ConnectError
+from mcpwire.transports.stdio.pipes import forget_descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["ChildProcess", "StderrTail", "describe_exit"]
+__all__ = ["ChildProcess", "StderrTail", "describe_exit", "spawn"]
 
 READ_BYTES: Final = 65_536
 
 SWEEP_INTERVAL_S: Final = 0.01
-"""Between looks at a group whose leader is gone: grandchildren send us no signal."""
+"""The first pause between looks at a group whose leader is gone."""
 
 KILLED_S: Final = 1.0
 """How long the kernel may take to end what got SIGKILL."""
@@ -110,10 +111,10 @@ class ChildProcess:
             self._loop.add_reader(stderr, self._drain_stderr)
         self._unwatch = _watch_exit(self._loop, popen, self._has_exited)
 
-    def on_exit(self, callback: Callable[[], None]) -> None:
-        """Call this when the child has ended, at once if it has already."""
+    def on_exit(self, callback: Callable[[], None] | None) -> None:
+        """Call this, and nothing else, when the child has ended; at once if it has."""
         self._on_exit = callback
-        if self.exited.is_set():
+        if callback is not None and self.exited.is_set():
             callback()
 
     def drain_stderr(self) -> None:
@@ -138,7 +139,7 @@ class ChildProcess:
 
     def _close_stderr(self) -> None:
         if self._stderr_fd >= 0:
-            self._loop.remove_reader(self._stderr_fd)
+            forget_descriptor(self._loop, self._stderr_fd)
             os.close(self._stderr_fd)
             self._stderr_fd = -1
 
@@ -147,7 +148,9 @@ class ChildProcess:
             return
         self.exit_code = self._popen.poll()
         self.drain_stderr()
-        self.exited.set()
+        # Whoever waits on a loop that is closed cannot be woken.
+        with contextlib.suppress(RuntimeError):
+            self.exited.set()
         if self._on_exit is not None:
             self._on_exit()
 
@@ -194,8 +197,11 @@ class ChildProcess:
         deadline = self._loop.time() + timeout
         if not await self._wait_exit(timeout):
             return
-        while self._signal_group(0) and self._loop.time() < deadline:  # noqa: ASYNC110
-            await asyncio.sleep(SWEEP_INTERVAL_S)  # there is no event to wait for
+        interval = SWEEP_INTERVAL_S
+        # There is no event to wait for: grandchildren are not ours.
+        while _group_runs(self.pid) and self._loop.time() < deadline:
+            await asyncio.sleep(interval)
+            interval = min(2 * interval, 10 * SWEEP_INTERVAL_S)
 
     def _signal_group(self, number: int) -> bool:
         """Signal whoever is left of the group; return whether anybody is."""
@@ -277,6 +283,34 @@ def _spawn_error(
     )
 
 
+def _group_runs(group: int) -> bool:
+    """Tell whether a process of that group still runs; zombies do not."""
+    with contextlib.suppress(ChildProcessError):
+        # Where this process is its container's init, orphans have become its children.
+        while os.waitid(os.P_PGID, group, os.WEXITED | os.WNOHANG) is not None:
+            pass
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    # Signal 0 also reaches zombies, and an init that never reaps keeps them for ever.
+    try:
+        names = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+    except OSError:
+        return True
+    return any(_runs_in_group(name, group) for name in names)
+
+
+def _runs_in_group(pid: str, group: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            # The name, in parentheses, may hold anything; state, parent, group follow.
+            state, _, owner = file.read().rpartition(b")")[2].split()[:3]
+    except (OSError, ValueError):
+        return False  # gone meanwhile
+    return int(owner) == group and state not in {b"Z", b"X"}
+
+
 def _kill_forgotten(popen: subprocess.Popen[bytes], owner_pid: int) -> None:
     """Kill the group of a child nobody stopped; after a fork it is not ours."""
     if os.getpid() != owner_pid:
@@ -307,7 +341,7 @@ def _watch_exit(
     def stop() -> None:
         nonlocal pidfd
         if pidfd >= 0:
-            loop.remove_reader(pidfd)
+            forget_descriptor(loop, pidfd)
             os.close(pidfd)
             pidfd = -1
 

@@ -1,0 +1,431 @@
+"""What can go wrong on a stdio connection that is in use."""
+
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+from scripted import ECHO_LOOP, scripted
+
+import mcpwire
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 20.0
+PROMPT_S = 0.25
+"""Within what a call must fail once its answer can no longer come."""
+
+
+def echo(**options):
+    return scripted("handshake()\n" + ECHO_LOOP, **options)
+
+
+@pytest.mark.fault("F04")
+@pytest.mark.pain("P02", "P03")
+async def test_all_calls_in_flight_fail_at_once_when_the_child_is_killed():
+    target = scripted(
+        "handshake()\nprint('last words', file=sys.stderr, flush=True)\n"
+        "for _ in range(100): recv()\n"
+        "send({'jsonrpc': '2.0', 'method': 'notifications/message',"
+        " 'params': {'level': 'info', 'data': 'all here'}})\n"
+        "while True: time.sleep(60)"
+    )
+    all_here = asyncio.Event()
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(target, on_notification=lambda _: all_here.set()) as client,
+    ):
+        calls = [asyncio.create_task(client.call_tool("slow")) for _ in range(100)]
+        await all_here.wait()
+        pid = client._connection.channel.pid
+        started = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        elapsed = time.monotonic() - started
+        assert all(type(o) is mcpwire.ConnectionClosed for o in outcomes)
+        assert len({id(o) for o in outcomes}) == 100
+        assert {o.exit_code for o in outcomes} == {-signal.SIGKILL}
+        assert {o.stderr_tail for o in outcomes} == {"last words\n"}
+        assert {o.sent for o in outcomes} == {True}
+        assert "SIGKILL" in str(outcomes[0])
+        assert "last words" in str(outcomes[0])
+        # The promise itself, not a figure of speed: a call that can never be answered
+        # ends within this time of the event.
+        assert elapsed < PROMPT_S
+        with pytest.raises(mcpwire.ConnectionClosed) as caught:
+            await client.call_tool("again")
+        assert caught.value.sent is False
+
+
+@pytest.mark.fault("F04")
+@pytest.mark.parametrize("end", ["sys.exit(0)", "sys.exit(7)", "os.close(1)"])
+async def test_a_call_fails_when_the_child_ends_instead_of_answering(end):
+    target = scripted(f"handshake()\nrecv()\n{end}\ntime.sleep(60)")
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        with pytest.raises(mcpwire.ConnectionClosed) as caught:
+            await client.call_tool("x")
+        expected = {"sys.exit(0)": 0, "sys.exit(7)": 7, "os.close(1)": None}
+        assert caught.value.exit_code == expected[end]
+        assert str(caught.value)
+
+
+@pytest.mark.fault("F05")
+async def test_a_child_that_closes_its_output_is_reaped():
+    target = scripted("handshake()\nos.close(1)\ntime.sleep(60)")
+    client = mcpwire.Client(target, limits=mcpwire.Limits(close_grace=0.1))
+    async with asyncio.timeout(BOUND_S):
+        await client.connect()
+        pid = client._connection.channel.pid
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await client.call_tool("x")
+        await client.aclose()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.fault("F06")
+async def test_a_child_that_closes_its_input_ends_the_connection():
+    target = scripted(
+        "handshake()\nos.close(0)\nsend({'jsonrpc': '2.0', 'method':"
+        " 'notifications/message', 'params': {'level': 'info', 'data': 1}})\n"
+        "time.sleep(60)"
+    )
+    closed = asyncio.Event()
+    client = mcpwire.Client(
+        target,
+        on_notification=lambda _: closed.set(),
+        limits=mcpwire.Limits(close_grace=0.1),
+    )
+    async with asyncio.timeout(BOUND_S), client:
+        await closed.wait()
+        with pytest.raises(mcpwire.ConnectionClosed) as caught:
+            await client.call_tool("x")
+        assert caught.value.sent is False
+
+
+@pytest.mark.fault("F07")
+async def test_a_child_that_does_not_read_blocks_neither_other_tasks_nor_closing():
+    target = scripted("handshake()\ntime.sleep(60)")
+    limits = mcpwire.Limits(close_grace=0.1, terminate_grace=0.5)
+    async with asyncio.timeout(BOUND_S):
+        client = mcpwire.Client(target, limits=limits)
+        await client.connect()
+        big = asyncio.create_task(
+            client.call_tool("x", {"data": "a" * 2**20}, timeout=0.3)
+        )
+        turns = 0
+        while not big.done():
+            await asyncio.sleep(0.01)  # lets the loop turn while the pipe is full
+            turns += 1
+        with pytest.raises(mcpwire.RequestTimeout):
+            await big
+        assert turns > 5
+        await client.aclose()
+
+
+@pytest.mark.fault("F07")
+async def test_what_waits_for_a_child_that_does_not_read_is_bounded():
+    target = scripted("handshake()\ntime.sleep(60)")
+    limits = mcpwire.Limits(unwritten=2**20, close_grace=0.1)
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(target, limits=limits) as client,
+    ):
+        first = asyncio.create_task(client.call_tool("x", {"data": "a" * 2**20}))
+        await asyncio.sleep(0)
+        with pytest.raises(mcpwire.TransportError, match="does not read"):
+            await client.call_tool("x", {"data": "a" * 2**19}, timeout=None)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+
+
+@pytest.mark.fault("F08")
+@pytest.mark.pain("P07")
+async def test_a_child_that_floods_its_output_can_be_closed():
+    target = scripted(
+        "handshake()\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        'line = b\'{"jsonrpc":"2.0","method":"notifications/x"}\\n\' * 1000\n'
+        "while True: raw(line)"
+    )
+    limits = mcpwire.Limits(close_grace=0.2, terminate_grace=0.2)
+    async with asyncio.timeout(BOUND_S):
+        client = mcpwire.Client(target, limits=limits)
+        await client.connect()
+        await client.aclose()
+
+
+@pytest.mark.fault("F09")
+@pytest.mark.pain("P06", "P07")
+async def test_a_grandchild_that_ignores_everything_is_gone_after_closing(tmp_path):
+    pid_file = tmp_path / "pid"
+    target = scripted(
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "if os.fork() == 0:\n"
+        f"    open({str(pid_file)!r}, 'w').write(str(os.getpid()))\n"
+        "    while True: time.sleep(60)\n"
+        "handshake()\n"
+        "while True: recv()"  # the wrapper itself ends with its input
+    )
+    limits = mcpwire.Limits(close_grace=0.3, terminate_grace=0.3)
+    async with asyncio.timeout(BOUND_S):
+        client = mcpwire.Client(target, limits=limits)
+        await client.connect()
+        pid = client._connection.channel.pid
+        await client.aclose()
+    grandchild = int(pid_file.read_text())
+    for gone in (pid, grandchild):
+        assert not is_running(gone), gone
+
+
+def is_running(pid):
+    """Tell whether a process still runs; a zombie of a foreign parent does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 - may vanish meanwhile
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.fault("F09")
+async def test_the_end_is_seen_though_a_grandchild_holds_the_pipe():
+    target = scripted(
+        "handshake()\nrecv()\nif os.fork() == 0:\n    time.sleep(60)\nos._exit(5)"
+    )
+    limits = mcpwire.Limits(close_grace=0.2, terminate_grace=0.2)
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(target, limits=limits) as client,
+    ):
+        with pytest.raises(mcpwire.ConnectionClosed) as caught:
+            await client.call_tool("x")
+        assert caught.value.exit_code == 5
+
+
+@pytest.mark.fault("F10", "F11")
+async def test_answers_in_pieces_and_in_heaps_are_whole():
+    target = scripted(
+        "handshake()\n"
+        "a, b = recv(), recv()\n"
+        "lines = b''.join((json.dumps({'jsonrpc': '2.0', 'id': m['id'], 'result':"
+        " {'content': [{'type': 'text', 'text': m['params']['name']}]}}) + '\\n')"
+        ".encode() for m in (b, a))\n"
+        "for i in range(len(lines)): os.write(1, lines[i:i + 1])\n"
+        "c, d = recv(), recv()\n"
+        "raw(b''.join((json.dumps({'jsonrpc': '2.0', 'id': m['id'], 'result':"
+        " {'content': [{'type': 'text', 'text': m['params']['name']}]}}) + '\\n')"
+        ".encode() for m in (c, d)))\n"
+        "recv()"
+    )
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        for names in (("a", "b"), ("c", "d")):
+            results = await asyncio.gather(*map(client.call_tool, names))
+            assert [result.text for result in results] == list(names)
+
+
+@pytest.mark.fault("F12")
+@pytest.mark.pain("P15")
+@pytest.mark.rule("TR-STDIO-02")
+async def test_noise_between_messages_is_counted_kept_and_passed_over():
+    target = scripted(
+        "handshake()\nm = recv()\n"
+        "raw(b'hello\\n\\n[1]\\n\"x\"\\nnull\\n{}\\n42\\n'); text(m, 'ok'); recv()"
+    )
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        assert (await client.call_tool("x")).text == "ok"
+        stats = client.stats
+        assert stats.noise_lines == 6
+        assert stats.noise == ("hello", "[1]", '"x"', "null", "{}", "42")
+
+
+@pytest.mark.fault("F13")
+@pytest.mark.pain("P17")
+async def test_one_bad_byte_costs_one_line_and_a_bom_costs_nothing():
+    target = scripted(
+        "raw(b'\\xef\\xbb\\xbf'); handshake()\n"
+        "m = recv(); raw(b'\\xff\\xfe junk\\n')\n"
+        'raw(b\'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":'
+        '"text","text":"\\xff"}]}}\\n\' % m[\'id\'])\n'
+        "m = recv(); text(m, 'fine'); recv()"
+    )
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        with pytest.raises(mcpwire.InvalidMessage) as caught:
+            await client.call_tool("x")
+        assert b"\xff" in caught.value.raw
+        assert (await client.call_tool("y")).text == "fine"
+        assert client.stats.noise_lines == 1
+
+
+@pytest.mark.fault("F14")
+@pytest.mark.pain("P18")
+@pytest.mark.parametrize("id", ["str(m['id'])", "float(m['id'])"])
+async def test_an_answer_whose_id_changed_type_fails_its_call_with_the_diagnosis(id):
+    target = scripted(
+        "handshake()\nm = recv()\n"
+        f"send({{'jsonrpc': '2.0', 'id': {id}, 'result': {{}}}})\nrecv()"
+    )
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        with pytest.raises(mcpwire.InvalidMessage) as caught:
+            await client.call_tool("x", timeout=None)
+        assert "changed the type" in str(caught.value)
+        assert caught.value.path == "response.id"
+
+
+@pytest.mark.pain("P13")
+async def test_32_mib_arrive_whole_in_one_line():
+    target = scripted("handshake()\nm = recv(); text(m, 'a' * 2**25); recv()")
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        result = await client.call_tool("x")
+        assert len(result.text) == 2**25
+
+
+@pytest.mark.pain("P13")
+async def test_a_line_over_the_limit_ends_the_connection_after_what_came_before():
+    target = scripted(
+        "handshake()\na, b = recv(), recv()\ntext(a, 'small')\n"
+        "text(b, 'a' * 200_000); recv()"
+    )
+    limits = mcpwire.Limits(message=100_000)
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(target, limits=limits) as client,
+    ):
+        small, large = await asyncio.gather(
+            client.call_tool("a"), client.call_tool("b"), return_exceptions=True
+        )
+        assert small.text == "small"
+        assert type(large) is mcpwire.ConnectionClosed
+        assert type(large.__cause__) is mcpwire.MessageTooLarge
+        assert "100000 bytes" in str(large)
+
+
+@pytest.mark.pain("P14")
+@pytest.mark.rule("TR-STDIO-01")
+async def test_separators_inside_strings_are_untouched_both_ways():
+    text = "\u2028 \u2029 \x85 \x0b \x0c \x1c \x1d \x1e \r \n \U0001f600"
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(echo()) as client:
+        assert (await client.call_tool("x", {"text": text})).text == text
+
+
+@pytest.mark.pain("P16")
+async def test_10_mib_of_stderr_before_the_first_answer_do_not_block():
+    target = scripted(
+        "for _ in range(160): os.write(2, b'e' * 65536)\n"
+        "print('the end', file=sys.stderr, flush=True)\nhandshake()\n" + ECHO_LOOP
+    )
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        assert (await client.call_tool("x", {"text": "hi"})).text == "hi"
+        channel = client._connection.channel
+        tail = channel.stderr_tail
+        assert len(tail) == mcpwire.Limits().stderr_tail
+        assert tail.endswith("the end\n")
+
+
+async def test_stderr_goes_where_it_is_told(capfd):
+    heard = []
+    target = scripted(
+        "print('to you', file=sys.stderr, flush=True)\nhandshake()\nrecv()",
+        stderr=heard.append,
+    )
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target):
+        pass
+    assert b"".join(heard) == b"to you\n"
+    target = scripted(
+        "print('to all', file=sys.stderr, flush=True)\nhandshake()\nrecv()",
+        stderr="inherit",
+    )
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target):
+        pass
+    assert capfd.readouterr().err == "to all\n"
+    with pytest.raises(ValueError, match="stderr"):
+        mcpwire.Stdio("x", stderr="elsewhere")
+
+
+@pytest.mark.fault("F15")
+@pytest.mark.pain("P09")
+@pytest.mark.rule("CAN-02", "CAN-07", "CAN-12", "TR-STDIO-10", "LIFE-14", "CAN-10")
+async def test_a_call_that_times_out_tells_the_server_and_drops_the_late_answer():
+    target = scripted(
+        "handshake()\nm = recv(); c = recv()\ntext(m, 'too late')\n"
+        "m = recv(); text(m, json.dumps(c)); recv()"
+    )
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            await client.call_tool("x", timeout=0.1)
+        assert caught.value.method == "tools/call"
+        assert caught.value.timeout == 0.1
+        import json
+
+        cancelled = json.loads((await client.call_tool("y")).text)
+        assert cancelled["method"] == "notifications/cancelled"
+        # The handshake took the ids 1 and 2.
+        assert cancelled["params"]["requestId"] == 3
+        assert client.stats.late_answers == 1
+
+
+@pytest.mark.pain("P09")
+@pytest.mark.rule("CAN-01")
+async def test_cancelling_the_task_returns_at_once_and_tells_the_server_once():
+    target = scripted(
+        "handshake()\nm = recv(); c = recv(); n = recv()\n"
+        "text(n, json.dumps([m, c, n])); recv()"
+    )
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        call = asyncio.create_task(client.call_tool("x"))
+        await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        import json
+
+        request, cancelled, _ = json.loads((await client.call_tool("y")).text)
+        assert cancelled["method"] == "notifications/cancelled"
+        assert cancelled["params"]["requestId"] == request["id"]
+
+
+@pytest.mark.fault("F17")
+async def test_a_notification_callback_that_raises_harms_nothing(caplog):
+    def callback(notification):
+        raise RuntimeError("mine")
+
+    target = scripted(
+        "handshake()\nm = recv()\nsend({'jsonrpc': '2.0', 'method':"
+        " 'notifications/tools/list_changed'}); text(m, 'ok'); recv()"
+    )
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(target, on_notification=callback) as client,
+    ):
+        assert (await client.call_tool("x")).text == "ok"
+    assert "raised" in caplog.text
+
+
+@pytest.mark.rule("PING-01")
+async def test_the_servers_ping_is_answered_and_other_requests_are_refused():
+    target = scripted(
+        "handshake()\nm = recv()\n"
+        "send({'jsonrpc': '2.0', 'id': 'p', 'method': 'ping'}); a = recv()\n"
+        "send({'jsonrpc': '2.0', 'id': 9, 'method': 'roots/list'}); b = recv()\n"
+        "text(m, json.dumps([a, b])); recv()"
+    )
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        import json
+
+        pong, refusal = json.loads((await client.call_tool("x")).text)
+    assert pong == {"jsonrpc": "2.0", "id": "p", "result": {}}
+    assert refusal["id"] == 9
+    assert refusal["error"]["code"] == -32601
+
+
+@pytest.mark.rule("RPC-21", "TR-STDIO-08")
+async def test_at_2026_07_28_the_client_answers_no_request_of_the_servers():
+    target = scripted(
+        "discover()\nm = recv()\n"
+        "send({'jsonrpc': '2.0', 'id': 9, 'method': 'ping'}); text(m, 'ok')\n"
+        "n = recv(); text(n, n['method']); recv()"
+    )
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        assert (await client.call_tool("x")).text == "ok"
+        assert (await client.call_tool("y")).text == "tools/call"
+        assert client.stats.invalid_messages == 1

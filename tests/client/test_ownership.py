@@ -1,0 +1,297 @@
+"""A client may be connected, used and closed from anywhere, in any order, again."""
+
+import asyncio
+import gc
+import os
+import threading
+
+import pytest
+from scripted import ECHO_LOOP, scripted
+
+import mcpwire
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 20.0
+
+
+def echo():
+    return scripted("handshake()\n" + ECHO_LOOP)
+
+
+def silent():
+    """A server that reads and never answers, so that connecting never ends."""
+    return scripted("while True: recv()")
+
+
+def forget(holder):
+    holder.clear()
+    gc.collect()
+
+
+async def assert_works(client):
+    assert (await client.call_tool("x", {"text": "hi"})).text == "hi"
+
+
+@pytest.mark.pain("P01")
+async def test_one_task_connects_another_uses_and_a_third_closes():
+    client = mcpwire.Client(echo())
+    async with asyncio.timeout(BOUND_S):
+        await asyncio.create_task(client.connect())
+        await asyncio.create_task(assert_works(client))
+        await asyncio.create_task(client.aclose())
+        await client.aclose()
+    assert not client.is_connected
+
+
+@pytest.mark.pain("P01")
+async def test_two_clients_close_in_the_order_they_were_opened():
+    first, second = mcpwire.Client(echo()), mcpwire.Client(echo())
+    async with asyncio.timeout(BOUND_S):
+        await first.connect()
+        await second.connect()
+        await first.aclose()
+        await assert_works(second)
+        await second.aclose()
+
+
+@pytest.mark.pain("P01")
+async def test_an_async_generator_left_open_closes_from_where_it_is_finalised():
+    async def session():
+        async with mcpwire.Client(echo()) as client:
+            yield client
+
+    async with asyncio.timeout(BOUND_S):
+        generator = session()
+        await assert_works(await anext(generator))
+        await asyncio.create_task(generator.aclose())
+
+
+@pytest.mark.pain("P04")
+@pytest.mark.fault("F41")
+async def test_the_same_client_connects_again_after_closing_and_after_the_child_died():
+    client = mcpwire.Client(echo())
+    async with asyncio.timeout(BOUND_S):
+        await client.connect()
+        await client.aclose()
+        await client.connect()
+        await assert_works(client)
+        os.kill(client._connection.channel.pid, 9)
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await client.call_tool("x")
+        await client.connect()
+        await assert_works(client)
+        assert client.stats.connections == 3
+        await client.aclose()
+
+
+@pytest.mark.fault("F41")
+async def test_many_callers_share_one_connecting_and_one_closing():
+    client = mcpwire.Client(echo())
+    async with asyncio.timeout(BOUND_S):
+        await asyncio.gather(*(client.connect() for _ in range(5)))
+        assert client.stats.connections == 1
+        await assert_works(client)
+        await asyncio.gather(*(client.aclose() for _ in range(5)))
+
+
+@pytest.mark.fault("F42")
+@pytest.mark.pain("P10")
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 20])
+async def test_a_cancelled_connect_leaves_nothing(turns):
+    client = mcpwire.Client(silent())
+    async with asyncio.timeout(BOUND_S):
+        task = asyncio.create_task(client.connect())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not client.is_connected
+        assert client._connection._opening is None
+
+
+@pytest.mark.fault("F42")
+async def test_cancelling_one_of_two_connecting_callers_does_not_harm_the_other():
+    client = mcpwire.Client(echo())
+    async with asyncio.timeout(BOUND_S):
+        first = asyncio.create_task(client.connect())
+        second = asyncio.create_task(client.connect())
+        await asyncio.sleep(0)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        await second
+        await assert_works(client)
+        await client.aclose()
+
+
+@pytest.mark.fault("F41")
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 20])
+async def test_closing_during_connect_ends_it_with_a_typed_error(turns):
+    client = mcpwire.Client(silent())
+    async with asyncio.timeout(BOUND_S):
+        task = asyncio.create_task(client.connect())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await client.aclose()
+        if turns == 0:  # nothing had begun that could be closed
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        else:
+            with pytest.raises(mcpwire.ConnectionClosed, match="while connecting"):
+                await task
+
+
+@pytest.mark.fault("F42")
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_cancelled_close_goes_on_and_can_be_waited_for(turns):
+    client = mcpwire.Client(echo())
+    async with asyncio.timeout(BOUND_S):
+        await client.connect()
+        pid = client._connection.channel.pid
+        task = asyncio.create_task(client.aclose())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await client.aclose()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.fault("F41")
+async def test_closing_during_calls_fails_each_of_them():
+    client = mcpwire.Client(scripted("handshake()\nwhile True: recv()"))
+    async with asyncio.timeout(BOUND_S):
+        await client.connect()
+        calls = [asyncio.create_task(client.call_tool("x")) for _ in range(10)]
+        await asyncio.sleep(0)
+        await client.aclose()
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {mcpwire.ConnectionClosed}
+    assert "closed by this side" in str(outcomes[0])
+
+
+async def test_closing_from_a_notification_callback_works():
+    target = scripted(
+        "handshake()\nrecv()\nsend({'jsonrpc': '2.0', 'method':"
+        " 'notifications/tools/list_changed'})\nwhile True: recv()"
+    )
+    closed = asyncio.Event()
+
+    async def close(_):
+        await client.aclose()
+        closed.set()
+
+    client = mcpwire.Client(target, on_notification=close)
+    async with asyncio.timeout(BOUND_S):
+        await client.connect()
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await client.call_tool("x")
+        await closed.wait()
+
+
+async def test_calls_before_connecting_and_after_closing_are_refused():
+    client = mcpwire.Client(echo())
+    with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
+        await client.call_tool("x")
+    with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
+        await client.notify("x")
+    await client.aclose()
+    async with asyncio.timeout(BOUND_S):
+        await client.connect()
+        await client.aclose()
+    with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
+        await client.ping()
+
+
+@pytest.mark.pain("P11")
+async def test_another_loop_is_refused_at_once():
+    client = mcpwire.Client(echo())
+    errors = []
+
+    async def misuse():
+        for use in (client.connect, client.aclose, lambda: client.call_tool("x")):
+            try:
+                await use()
+            except mcpwire.MCPError as error:
+                errors.append(error)
+
+    async with asyncio.timeout(BOUND_S):
+        await client.connect()
+        thread = threading.Thread(target=lambda: asyncio.run(misuse()))
+        thread.start()
+        await asyncio.to_thread(thread.join)
+        await assert_works(client)
+        await client.aclose()
+    assert [type(error) for error in errors] == [mcpwire.LocalProtocolError] * 3
+    assert all("another event loop" in str(error) for error in errors)
+
+
+@pytest.mark.pain("P11")
+def test_a_client_moves_to_a_new_loop_once_the_old_one_is_gone():
+    client = mcpwire.Client(echo())
+    asyncio.run(client.connect())  # left open on purpose
+
+    async def again():
+        async with asyncio.timeout(BOUND_S), client:
+            await assert_works(client)
+
+    asyncio.run(again())
+
+
+def test_without_a_running_loop_the_error_names_the_blocking_client():
+    async def connect():
+        await mcpwire.Client(echo()).connect()
+
+    coroutine = connect()
+    with pytest.raises(mcpwire.LocalProtocolError, match=r"mcpwire\.sync"):
+        coroutine.send(None)
+
+
+@pytest.mark.fault("F41")
+async def test_a_forgotten_client_kills_its_child_with_a_warning():
+    client = mcpwire.Client(echo())
+    async with asyncio.timeout(BOUND_S):
+        await client.connect()
+        pid = client._connection.channel.pid
+        holder = [client]
+        del client
+        with pytest.warns(ResourceWarning, match="unclosed"):
+            forget(holder)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_client_forgotten_with_its_loop_kills_its_child_with_a_warning():
+    client = mcpwire.Client(echo())
+    asyncio.run(client.connect())
+    pid = client._connection.channel.pid
+    holder = [client]
+    del client
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        forget(holder)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_a_repr_is_one_line_that_says_target_state_and_revision():
+    client = mcpwire.Client(echo())
+    assert repr(client).endswith("not connected>")
+    async with asyncio.timeout(BOUND_S):
+        task = asyncio.create_task(client.connect())
+        await asyncio.sleep(0)
+        assert repr(client).endswith("connecting>")
+        await task
+        assert repr(client).endswith("connected, 2025-11-25>")
+        assert "\n" not in repr(client)
+        os.kill(client._connection.channel.pid, 9)
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await client.call_tool("x")
+        assert "lost: the server was killed by SIGKILL" in repr(client)
+        task = asyncio.create_task(client.aclose())
+        await asyncio.sleep(0)
+        assert repr(client).endswith("closing>")
+        await task

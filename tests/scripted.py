@@ -1,0 +1,53 @@
+"""Children that do what a test wants: a few lines of Python as an MCP server."""
+
+from __future__ import annotations
+
+import sys
+
+from mcpwire import Stdio
+
+PRELUDE = r"""
+import json, os, signal, sys, time
+def send(message):
+    raw((json.dumps(message) + "\n").encode())
+def raw(data):
+    while data:
+        data = data[os.write(1, data):]
+def recv():
+    line = sys.stdin.buffer.readline()
+    if not line:
+        sys.exit(0)
+    return json.loads(line)
+def answer(request, result):
+    send({"jsonrpc": "2.0", "id": request["id"], "result": result})
+def text(request, text):
+    answer(request, {"content": [{"type": "text", "text": text}]})
+def handshake(version="2025-11-25", capabilities={"tools": {}}):
+    while True:
+        m = recv()
+        if m["method"] == "server/discover":
+            send({"jsonrpc": "2.0", "id": m["id"],
+                  "error": {"code": -32601, "message": "Method not found"}})
+        elif m["method"] == "initialize":
+            answer(m, {"protocolVersion": version, "capabilities": capabilities,
+                       "serverInfo": {"name": "scripted", "version": "1"}})
+        elif m["method"] == "notifications/initialized":
+            return
+def discover(capabilities={"tools": {}}):
+    m = recv()
+    assert m["method"] == "server/discover", m
+    answer(m, {"resultType": "complete", "supportedVersions": ["2026-07-28"],
+               "capabilities": capabilities, "ttlMs": 0, "cacheScope": "private"})
+"""
+
+ECHO_LOOP = r"""
+while True:
+    m = recv()
+    if "id" in m:
+        text(m, str(m.get("params", {}).get("arguments", {}).get("text", "")))
+"""
+
+
+def scripted(body: str, *args: str, **options: object) -> Stdio:
+    """Return a target that runs these lines after the prelude."""
+    return Stdio(sys.executable, ["-S", "-c", PRELUDE + body, *args], **options)
