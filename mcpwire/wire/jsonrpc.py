@@ -212,7 +212,8 @@ def failure(id: RequestId | None, error: RPCError) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "error": body}
 
 
-_CANONICAL_INT: Final = re.compile(r"0|-?[1-9][0-9]{0,19}")
+_ID_DIGITS_MAX: Final = 20  # as many as an integer of 64 bit has
+_CANONICAL_INT: Final = re.compile(rf"0|-?[1-9][0-9]{{0,{_ID_DIGITS_MAX - 1}}}")
 
 
 def id_twin(id: RequestId) -> RequestId | None:
@@ -222,7 +223,7 @@ def id_twin(id: RequestId) -> RequestId | None:
     its number (``"007"``, ``" 7"``, ``"7.0"``) has no twin.
     """
     if type(id) is int:
-        return str(id)
+        return str(id) if abs(id) < 10**_ID_DIGITS_MAX else None
     if type(id) is str and _CANONICAL_INT.fullmatch(id):
         return int(id)
     return None

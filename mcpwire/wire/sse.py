@@ -128,6 +128,8 @@ class SSEDecoder:
         """Take one line of an event; tell whether it kept to the limit."""
         if len(line) > self._limit + _DATA_PREFIX_LENGTH:
             return False
+        if line.startswith(b"data: "):
+            return self._take_data(line[_DATA_PREFIX_LENGTH:])
         # A comment is a field without a name, and unknown fields are ignored.
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")

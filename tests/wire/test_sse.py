@@ -1,0 +1,392 @@
+"""Server-sent events: the HTML standard's reading, on bytes, under a limit."""
+
+import tracemalloc
+
+import pytest
+from delivery import cut, deliver_three_ways, feed_all
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.wire.sse import SSEDecoder, SSEEvent, encode_comment, encode_event
+
+LIMIT = 64
+BOM = b"\xef\xbb\xbf"
+
+
+def message(data, *, event="message", id="", retry=None):
+    return SSEEvent(event, data, id, retry)
+
+
+STREAMS = {
+    "one event": (b"data: {}\n\n", [message(b"{}")]),
+    "two events": (b"data: 1\n\ndata: 2\n\n", [message(b"1"), message(b"2")]),
+    "named event": (b"event: x\ndata: 1\n\n", [message(b"1", event="x")]),
+    "a name lasts one event": (
+        b"event: x\ndata: 1\n\ndata: 2\n\n",
+        [message(b"1", event="x"), message(b"2")],
+    ),
+    "a name without data is forgotten": (
+        b"event: x\n\ndata: 2\n\n",
+        [message(b"2")],
+    ),
+    "an empty name is message": (b"event\ndata: 1\n\n", [message(b"1")]),
+    "the last name counts": (
+        b"event: x\nevent: y\ndata: 1\n\n",
+        [message(b"1", event="y")],
+    ),
+    "several data lines": (
+        b"data: a\ndata:b\ndata\ndata: \n\n",
+        [message(b"a\nb\n\n")],
+    ),
+    "no space behind the colon": (b"data:{}\n\n", [message(b"{}")]),
+    "one space is stripped and no more": (
+        b"data:  a \n\ndata:\ta\n\n",
+        [message(b" a "), message(b"\ta")],
+    ),
+    "further colons are data": (b"data: a: b:c\n\n", [message(b"a: b:c")]),
+    "a field without a colon": (b"data\n\n", [message(b"")]),
+    "priming: empty data with a data line": (
+        b"id: 1\ndata:\n\n",
+        [message(b"", id="1")],
+    ),
+    "priming with a retry": (
+        b"id: 1\nretry: 500\ndata: \n\n",
+        [message(b"", id="1", retry=500)],
+    ),
+    "no data line, no event": (b"id: 1\nevent: x\nretry: 5\n\n", []),
+    "empty lines": (b"\n\n\ndata: 1\n\n\n", [message(b"1")]),
+    "comments": (b": a\n:b\n:\ndata: 1\n: c\n\n: d\n\n", [message(b"1")]),
+    "a comment after an id yields nothing": (
+        b"id: 1\ndata: 1\n\n: ping\n\n:\n\n",
+        [message(b"1", id="1")],
+    ),
+    "an id lasts until the next": (
+        b"id: 1\ndata: a\n\ndata: b\n\nid: 2\n\ndata: c\n\nid\ndata: d\n\n",
+        [
+            message(b"a", id="1"),
+            message(b"b", id="1"),
+            message(b"c", id="2"),
+            message(b"d", id=""),
+        ],
+    ),
+    "an id with NUL is ignored": (
+        b"id: 1\ndata: a\n\nid: 2\0\ndata: b\n\n",
+        [message(b"a", id="1"), message(b"b", id="1")],
+    ),
+    "an id in UTF-8": ("id: ü😀\ndata: a\n\n".encode(), [message(b"a", id="ü😀")]),
+    "an id in invalid UTF-8": (b"id: \xff\ndata: a\n\n", [message(b"a", id="\ufffd")]),
+    "retry in digits": (
+        b"retry: 3000\ndata: a\n\ndata: b\n\n",
+        [message(b"a", retry=3000), message(b"b")],
+    ),
+    "retry with leading zeros": (
+        b"retry: %s5\ndata: a\n\n" % (b"0" * 40),
+        [message(b"a", retry=5)],
+    ),
+    "retry of zero": (b"retry: 000\ndata: a\n\n", [message(b"a", retry=0)]),
+    "retry beyond all clocks": (
+        b"retry: %s\ndata: a\n\nretry: 9999999999999\ndata: b\n\n" % (b"9" * 50),
+        [message(b"a", retry=10**12), message(b"b", retry=10**12)],
+    ),
+    "retry that is no number": (
+        b"retry: "
+        + b"\nretry: ".join(
+            [b"1_000", b"-1", b"+1", b"1.5", b"0x10", b"1 ", b"", b"\xd9\xa3", b"a"]
+        )
+        + b"\ndata: a\n\n",
+        [message(b"a")],
+    ),
+    "unknown fields and other cases": (
+        b"Data: a\nDATA: b\n data: c\ndata : d\nfoo: e\n\xff: f\ndata: g\n\n",
+        [message(b"g")],
+    ),
+    "CR": (b"data: a\rdata: b\r\rdata: c\r\r", [message(b"a\nb"), message(b"c")]),
+    "CRLF": (
+        b"data: a\r\ndata: b\r\n\r\ndata: c\r\n\r\n",
+        [message(b"a\nb"), message(b"c")],
+    ),
+    "mixed ends": (
+        b"data: a\rdata: b\r\ndata: c\n\r\ndata: d\n\rdata: e\r\n\n",
+        [message(b"a\nb\nc"), message(b"d"), message(b"e")],
+    ),
+    "LF CR is two ends": (b"data: a\n\rdata: b\n\n", [message(b"a"), message(b"b")]),
+    "a mark at the start": (BOM + b"data: 1\n\n", [message(b"1")]),
+    "a mark later is part of a field's name": (
+        b"data: 1\n\n" + BOM + b"data: 2\n\n",
+        [message(b"1")],
+    ),
+    "two marks at the start": (BOM * 2 + b"data: 1\n\n", []),
+    "half a mark": (BOM[:2] + b"data: 1\n\n", []),
+    "separators of other worlds": (
+        "data: \u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\n\n".encode(),
+        [message("\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e".encode())],
+    ),
+    "invalid UTF-8 in data is handed on": (
+        b"data: \xff\0\n\ndata: 1\n\n",
+        [message(b"\xff\0"), message(b"1")],
+    ),
+    "progress, logs and an answer": (
+        b": keep-alive\n\ndata: {}\n\ndata: []\n\nevent: message\ndata: 1\n\n",
+        [message(b"{}"), message(b"[]"), message(b"1")],
+    ),
+    "data of exactly the limit": (
+        b"data: %s\n\n" % (b"x" * LIMIT),
+        [message(b"x" * LIMIT)],
+    ),
+    "lines of exactly the limit together": (
+        b"data:%s\ndata:\n: comment\ndata:\n\n" % (b"x" * (LIMIT - 2)),
+        [message(b"x" * (LIMIT - 2) + b"\n\n")],
+    ),
+}
+
+
+@pytest.mark.pain("P14", "P19")
+@pytest.mark.parametrize(("stream", "events"), STREAMS.values(), ids=STREAMS)
+def test_a_stream_makes_the_same_events_however_it_is_delivered(stream, events):
+    """Traps 1 to 5 are in the table."""
+    ways = deliver_three_ways(
+        lambda: SSEDecoder(LIMIT), stream, begun=b": x\ndata: en", ended=b"d\n\n"
+    )
+    assert ways == dict.fromkeys(ways, events)
+
+
+@pytest.mark.pain("P19")
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"], ids=["LF", "CR", "CRLF"])
+@pytest.mark.parametrize("mark", [b"", BOM], ids=["no mark", "mark"])
+def test_a_stream_may_be_cut_anywhere(end, mark):
+    stream = mark + end.join(
+        [
+            b"id: 1",
+            b"event: e",
+            b"data: a",
+            b": c",
+            b"data: b",
+            b"",
+            b"data: c",
+            b"",
+            b"",
+        ]
+    )
+    expected = [message(b"a\nb", event="e", id="1"), message(b"c", id="1")]
+    for first in range(len(stream)):
+        for second in range(first, len(stream)):
+            chunks = cut(stream, [first, second])
+            assert feed_all(SSEDecoder(LIMIT), chunks) == expected
+
+
+@pytest.mark.pain("P19")
+def test_an_event_is_out_with_its_last_carriage_return():
+    """Waiting for a line feed that never comes would hold the answer back."""
+    decoder = SSEDecoder(LIMIT)
+    assert decoder.feed(b"data: a\r\n\r") == [message(b"a")]
+    assert decoder.feed(b"") == []
+    assert decoder.feed(b"\ndata: b\r\n\r") == [message(b"b")]
+
+
+@pytest.mark.pain("P19")
+@pytest.mark.parametrize("tail", [b"data: 2", b"data: 2\n", b"id: 2\ndata: 2\n: c"])
+def test_what_the_end_of_the_stream_cuts_off_is_no_event(tail):
+    """Trap 4: its data may be incomplete, and its id was never reached."""
+    decoder = SSEDecoder(LIMIT)
+    assert decoder.feed(b"id: 1\ndata: 1\n\n" + tail) == [message(b"1", id="1")]
+    assert decoder.last_event_id == "1"
+
+
+@pytest.mark.pain("P22")
+def test_the_place_to_resume_from_is_the_newest_finished_id():
+    decoder = SSEDecoder(LIMIT)
+    seen = [decoder.last_event_id]
+    for block in [b"data: a\n\n", b"id: 1\ndata: a\n", b"\n", b"id: 2\n\n", b": c\n\n"]:
+        decoder.feed(block)
+        seen.append(decoder.last_event_id)
+    assert seen == ["", "", "", "1", "2", "2"]
+
+
+def test_a_reconnection_time_counts_at_once_and_without_an_event():
+    decoder = SSEDecoder(LIMIT)
+    assert decoder.retry is None
+    decoder.feed(b"retry: 10\n")
+    assert decoder.retry == 10
+    assert decoder.feed(b"\ndata: a\n\n") == [message(b"a")]
+    assert decoder.retry == 10
+
+
+OVERFLOWS = {
+    "data one byte too long": b"data: %s\n\n" % (b"x" * (LIMIT + 1)),
+    "without the space": b"data:%s\n\n" % (b"x" * (LIMIT + 1)),
+    "many data lines": b"data: %s\n" % (b"x" * 10) * 10 + b"\n",
+    "many empty data lines": b"data\n" * (LIMIT + 2) + b"\n",
+    "an endless line of data": b"data: " + b"x" * 2 * LIMIT,
+    "an endless comment": b":" + b"x" * 2 * LIMIT,
+    "a long comment": b":" + b"x" * 2 * LIMIT + b"\n",
+    "an endless name": b"x" * 2 * LIMIT,
+    "a long id": b"id: " + b"x" * 2 * LIMIT + b"\ndata: 1\n\n",
+    "an endless line after data": b"data: %s\ndata: " % (b"x" * 40) + b"x" * 25,
+}
+
+
+@pytest.mark.pain("P13")
+@pytest.mark.attack("S15")
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize("stream", OVERFLOWS.values(), ids=OVERFLOWS)
+def test_an_event_over_the_limit_ends_it_after_the_events_before(stream, size):
+    decoder = SSEDecoder(LIMIT)
+    stream = b"id: 1\ndata: 1\n\n" + stream + b"\n\ndata: 2\n\n"
+    chunks = cut(stream, range(0, len(stream), size))
+    assert feed_all(decoder, chunks) == [message(b"1", id="1")]
+    assert decoder.overflow
+    assert decoder.feed(b"data: 3\n\n") == []
+    assert decoder.last_event_id == "1"
+    assert not decoder._partial
+    assert decoder._data is None
+
+
+@pytest.mark.attack("S15")
+def test_an_endless_line_is_given_up_without_waiting_for_its_end():
+    decoder = SSEDecoder(LIMIT)
+    decoder.feed(b"data: " + b"x" * LIMIT)
+    assert not decoder.overflow
+    decoder.feed(b"x")
+    assert decoder.overflow
+
+
+def test_heartbeats_without_number_are_no_event_and_no_overflow():
+    decoder = SSEDecoder(LIMIT)
+    assert feed_all(decoder, [b": ping\n\n", b":\n"] * 1000) == []
+    assert not decoder.overflow
+
+
+class CountingBytes(bytes):
+    """Counts the bytes that somebody searches in it."""
+
+    searched = 0
+
+    def split(self, separator):
+        CountingBytes.searched += len(self)
+        return super().split(separator)
+
+
+@pytest.mark.pain("P13", "P19")
+def test_an_event_of_16_mib_in_one_line_costs_each_byte_a_constant():
+    """Linear by structure: no byte is searched again, and what is held only grows."""
+    chunk = CountingBytes(b"x" * 65536)
+    decoder = SSEDecoder(64 * 1024 * 1024)
+    decoder.feed(b": \n\ndata: ")
+    CountingBytes.searched = 0
+    held = decoder._partial
+    tracemalloc.start()
+    try:
+        for _ in range(256):
+            assert decoder.feed(chunk) == []
+            assert decoder._partial is held
+        del held
+        (event,) = decoder.feed(b"\n\n")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(event.data) == 256 * len(chunk)
+    assert CountingBytes.searched == len(event.data)
+    assert peak < 3 * len(event.data)
+
+
+@pytest.mark.attack("S15")
+def test_empty_data_lines_cost_a_byte_each():
+    decoder = SSEDecoder(10**7)
+    tracemalloc.start()
+    try:
+        for _ in range(100):
+            decoder.feed(b"data\n" * 200)
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert held < 60_000
+    assert decoder.feed(b"\n") == [message(b"\n" * 19_999)]
+
+
+BITS = [b"\n", b"\r", b"data:", b"data", b"id: 1", b"event: e", b"retry: 1", b": ", BOM]
+STREAM = st.lists(st.sampled_from(BITS) | st.binary(max_size=3)).map(b"".join)
+PLACES = st.lists(st.integers(0, 300))
+
+
+@pytest.mark.pain("P19")
+@settings(max_examples=100, deadline=None)
+@given(STREAM, PLACES)
+def test_any_cut_makes_the_events_of_the_whole(stream, places):
+    whole, pieces = SSEDecoder(5), SSEDecoder(5)
+    assert feed_all(pieces, cut(stream, places)) == whole.feed(stream)
+    assert pieces.overflow == whole.overflow
+    assert pieces.last_event_id == whole.last_event_id
+    assert pieces.retry == whole.retry
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(STREAM | st.binary()), st.integers(1, 20))
+def test_bytes_of_any_kind_never_raise(chunks, limit):
+    for event in feed_all(SSEDecoder(limit), chunks):
+        assert len(event.data) <= limit
+
+
+LINE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\0"))
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.binary().map(lambda data: data.replace(b"\r", b"")),
+            st.none() | LINE,
+            st.none() | LINE,
+            st.none() | st.integers(0, 10**12),
+        )
+    )
+)
+def test_what_is_encoded_is_what_the_peer_reads(given_events):
+    decoder = SSEDecoder(10_000)
+    last_id = ""
+    for data, event, id, retry in given_events:
+        last_id = last_id if id is None else id
+        stream = encode_comment(event or "") + encode_event(
+            data, event=event, id=id, retry=retry
+        )
+        assert decoder.feed(stream) == [
+            SSEEvent(event or "message", data, last_id, retry)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        (encode_event(b"{}"), b"data: {}\n\n"),
+        (encode_event(b""), b"data: \n\n"),
+        (encode_event(b"a\n\nb"), b"data: a\ndata: \ndata: b\n\n"),
+        (
+            encode_event(b"{}", event="message", id="a 1", retry=0),
+            b"event: message\nid: a 1\nretry: 0\ndata: {}\n\n",
+        ),
+        (encode_event(b"", id=""), b"id: \ndata: \n\n"),
+        (encode_comment(), b": \n\n"),
+        (encode_comment("ping"), b": ping\n\n"),
+    ],
+)
+def test_encoded_events_have_these_bytes(event, text):
+    assert event == text
+
+
+@pytest.mark.attack("S19")
+@pytest.mark.parametrize(
+    ("encode", "message"),
+    [
+        (lambda: encode_event(b"a\rb"), "data cannot contain a carriage return"),
+        (lambda: encode_event(b"", event="a\ndata: b"), "type must be one line"),
+        (lambda: encode_event(b"", event="a\rb"), "type must be one line"),
+        (lambda: encode_event(b"", id="a\nb"), "id must be one line"),
+        (lambda: encode_event(b"", id="a\0b"), "id must be one line"),
+        (lambda: encode_event(b"", id="\ud800"), "id must be Unicode"),
+        (lambda: encode_event(b"", retry=-1), "retry must not be negative, got -1"),
+        (lambda: encode_comment("a\n\ndata: b"), "comment must be one line"),
+    ],
+)
+def test_what_no_stream_can_say_is_refused(encode, message):
+    with pytest.raises(LocalProtocolError, match=message):
+        encode()
