@@ -95,7 +95,8 @@ class Client:
         client_info: Who we say we are.
         limits: Bounds on what the server may cost.
         reset_timeout_on_progress: Whether progress starts a call's timeout again.
-        max_timeout: What no progress extends a call beyond, in seconds.
+        max_timeout: What no progress extends a call beyond, in seconds; by default
+            ten times its timeout. Without `reset_timeout_on_progress` it does nothing.
         on_notification: Called with each `Notification` that belongs to no call.
 
     Raises:

@@ -172,27 +172,35 @@ def negotiate(
     allowed: tuple[Revision, ...],
     *,
     probe_timeout: float,
+    record: Negotiation | None = None,
 ) -> Negotiating:
     """Agree on a revision with a server on a duplex transport.
+
+    What happens is noted in `record`, which outlives a failure.
 
     Raises:
         NegotiationError: There is no common revision, or the server refused.
         TransportError: The connection ended, and a new one did not help.
     """
-    return (yield from _Negotiator(identity, allowed, probe_timeout).run())
+    record = record if record is not None else Negotiation()
+    return (yield from _Negotiator(identity, allowed, probe_timeout, record).run())
 
 
 class _Negotiator:
     """The state of one handshake."""
 
     def __init__(
-        self, identity: Identity, allowed: tuple[Revision, ...], probe_timeout: float
+        self,
+        identity: Identity,
+        allowed: tuple[Revision, ...],
+        probe_timeout: float,
+        record: Negotiation,
     ) -> None:
         self.identity = identity
         self.modern = [r for r in allowed if r.era is Era.STATELESS]
         self.legacy = [r for r in allowed if r.era is Era.SESSION]
         self.probe_timeout = probe_timeout
-        self.record = Negotiation()
+        self.record = record
         self.open: set[str] = set()
         self.may_fall_back = bool(self.legacy)
         self.may_reopen = bool(self.modern and self.legacy)

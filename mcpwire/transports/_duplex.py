@@ -264,7 +264,7 @@ class Duplex:
                 self._time_out(id, pending, deadline, now)
             else:
                 earliest = min(earliest, deadline.at)
-        if earliest is not inf and self._paused_at is None:
+        if earliest < inf and self._paused_at is None:
             self._arm(earliest)
 
     def _time_out(

@@ -29,6 +29,7 @@ from mcpwire.errors import (
 )
 from mcpwire.protocol import lifecycle
 from mcpwire.protocol.methods import Kind, available, is_declared, methods_of
+from mcpwire.protocol.negotiation import Negotiation
 from mcpwire.protocol.notifications import typed_notification
 from mcpwire.transports.callbacks import Delivery
 from mcpwire.transports.handshake import Handshake, connect_error
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcpwire.limits import Limits
-    from mcpwire.protocol.negotiation import Agreement, Negotiation
+    from mcpwire.protocol.negotiation import Agreement
     from mcpwire.protocol.notifications import Notification
     from mcpwire.transports.base import CallHandle, ReplyFn
     from mcpwire.transports.memory import MemoryChannel
@@ -69,6 +70,7 @@ class Connection:
         negotiation: The record of the last handshake, also of one that failed.
         stamp: The `_meta` of every request, ready to send; ``None`` in a session.
         stamp_fields: The same as a dict, to be merged.
+        reset_on_progress: Whether progress starts a call's timeout again.
         refused: Methods whose capability the server did not declare.
     """
 
@@ -90,7 +92,7 @@ class Connection:
         self._connect_timeout = connect_timeout
         self._probe_timeout = probe_timeout
         self._limits = limits
-        self._reset_on_progress = reset_on_progress
+        self.reset_on_progress = reset_on_progress
         self._closed_stats = ClientStats()
         self._notifications = (
             Delivery(on_notification, limit=limits.notifications)
@@ -279,8 +281,12 @@ class Connection:
             self._closed_stats.add(old)
         started = loop.time()
         handshake = Handshake(self._opener, self, started)
+        self.negotiation = Negotiation()
         steps = lifecycle.negotiate(
-            self._identity, self._allowed, probe_timeout=self._probe_timeout
+            self._identity,
+            self._allowed,
+            probe_timeout=self._probe_timeout,
+            record=self.negotiation,
         )
         try:
             async with asyncio.timeout(self._connect_timeout):
@@ -303,7 +309,14 @@ class Connection:
         channel = handshake.channel
         assert channel is not None
         self._current = channel
-        channel.reset_on_progress = self._reset_on_progress
+        channel.reset_on_progress = self.reset_on_progress
+        if channel.stats.noise:
+            logger.warning(
+                "%s wrote %d line(s) to stdout that are no messages, first: %r",
+                channel.target,
+                channel.stats.noise,
+                channel.stats.noise_lines[0],
+            )
         self._settle(agreement)
         self.channel = channel
 
@@ -324,7 +337,6 @@ class Connection:
     def _settle(self, agreement: Agreement) -> None:
         """Compose once what each call would otherwise ask."""
         self.agreement = agreement
-        self.negotiation = agreement.negotiation
         revision = agreement.revision
         if revision.era is Era.STATELESS:
             self.stamp_fields = lifecycle.request_meta(revision, self._identity)

@@ -42,7 +42,7 @@ class Handshake:
                 step = steps.send(await self._perform(step))
         except StopIteration as done:
             agreement: Agreement = done.value
-        self._forget_calls()
+        await self._forget_calls()
         self.channel.revision = agreement.revision
         return agreement
 
@@ -59,12 +59,12 @@ class Handshake:
         elif type(step) is lifecycle.Receive:
             return await self._receive(step.patience)
         elif type(step) is lifecycle.Notify:
-            self._forget_calls()
+            await self._forget_calls()
             channel.revision = step.revision
             channel.notify_nowait(step.method)
         else:
             assert type(step) is lifecycle.Reopen
-            self._forget_calls()
+            await self._forget_calls()
             self._answers = asyncio.Queue()
             await channel.aclose()
             self.channel = self._opener.open(self._inbound)
@@ -94,14 +94,21 @@ class Handshake:
         except TimeoutError:
             return lifecycle.Silence(self._loop.time() - self._started)
 
-    def _forget_calls(self) -> None:
-        # Before the revision is set, so that a call given up tells the server nothing.
-        for task in self._tasks:
+    async def _forget_calls(self) -> None:
+        """Give up what is still open, and tell the server nothing of it.
+
+        A call given up before the revision is set leaves no trace on the wire.
+        """
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def discard(self) -> None:
         """Close what was opened; bounded, and safe to cancel."""
-        self._forget_calls()
+        for task in self._tasks:
+            task.cancel()
         if self.channel is not None:
             await asyncio.shield(self._loop.create_task(self.channel.aclose()))
 

@@ -6,7 +6,7 @@ The asyncio driver of the protocol's generators stands here, once.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import MCPError, MissingCapability
 from mcpwire.limits import check_timeout
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Requests"]
 
+PROGRESS_EXTENDS_TIMES: Final = 10.0
+"""How many timeouts a call may take that reports progress, unless told otherwise."""
+
 
 class Requests:
     """The requests of one client over its connection.
@@ -33,7 +36,8 @@ class Requests:
     Args:
         connection: What performs them.
         timeout: The default limit, in seconds; ``None``: no limit.
-        max_timeout: What no progress extends a call beyond, in seconds.
+        max_timeout: What no progress extends a call beyond, in seconds; ``None``: ten
+            times the call's timeout.
         limits: For pages, rounds and queues.
     """
 
@@ -57,10 +61,13 @@ class Requests:
             ValueError: The timeout is zero, negative or NaN.
         """
         seconds = self._timeout if timeout is UNSET else check_timeout(timeout)
-        if seconds is None and self._max_timeout is None:
+        if seconds is None:
             return None
         now = self._connection.time()
-        return Deadline(now, seconds, maximum=self._max_timeout)
+        if not self._connection.reset_on_progress:
+            return Deadline(now, seconds)
+        maximum = self._max_timeout or seconds * PROGRESS_EXTENDS_TIMES
+        return Deadline(now, seconds, maximum=maximum)
 
     def begin(  # noqa: PLR0917 - the hot path passes no keywords
         self,

@@ -52,9 +52,13 @@ class PipeDuplex(Duplex):
         self._write_fd = write_fd
         self._unwritten: deque[memoryview] = deque()
         self._write_failed = False
-        os.set_blocking(read_fd, False)
-        os.set_blocking(write_fd, False)
-        self._loop.add_reader(read_fd, self._readable)
+        self._start_reading()
+
+    def _start_reading(self) -> None:
+        """Make both ends non-blocking and hear of what comes."""
+        os.set_blocking(self._read_fd, False)
+        os.set_blocking(self._write_fd, False)
+        self._loop.add_reader(self._read_fd, self._readable)
 
     def _readable(self) -> None:
         try:
@@ -65,7 +69,9 @@ class PipeDuplex(Duplex):
             self._stream_ended(f"reading failed: {error.strerror}", error)
             return
         if data:
-            self.receive(data)
+            # After the end it is read only so that the peer can end too.
+            if self._dead is None:
+                self.receive(data)
         else:
             self._stream_ended("the peer closed its output")
 
