@@ -57,7 +57,7 @@ def leak_check(request):
 
 
 @pytest.fixture(autouse=True)
-def wire_check(request, monkeypatch):
+def wire_check(request):
     """Fail the test in which our code sends what its revision's schema refuses.
 
     Without the specification's files nothing is checked here; the tests of the check
@@ -71,8 +71,10 @@ def wire_check(request, monkeypatch):
         yield None
         return
     check = wirecheck.WireCheck(wirecheck.load(spec))
-    wirecheck.install(monkeypatch, check)
-    yield check
+    # Not the test's own `monkeypatch`: it may be undone in the middle of a test.
+    with pytest.MonkeyPatch.context() as patch:
+        wirecheck.install(patch, check)
+        yield check
     if check.violations:
         pytest.fail(
             "our code sent what the schema refuses:\n" + "\n".join(check.violations),
