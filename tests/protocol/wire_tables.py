@@ -1,0 +1,244 @@
+"""Rows of wire tables for a `Peer`: bytes in, what its owner is told, bytes out.
+
+Each row is delivered three times: whole, byte by byte, and with more bytes behind it
+in the same read. The outcome must be the same each time.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pytest
+
+from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.protocol.peer import Peer
+from mcpwire.versions import REVISIONS, find_revision
+
+if TYPE_CHECKING:
+    from mcpwire.errors import MCPError
+
+ALL = tuple(revision.name for revision in REVISIONS)
+SESSION = ALL[:-1]
+BATCHES = ("2025-03-26",)
+STATELESS = ALL[-1:]
+UNAGREED = (None,)
+ERRORS_WITHOUT_ID = (None, "2025-11-25", "2026-07-28")
+NO_ERRORS_WITHOUT_ID = ("2024-11-05", "2025-03-26", "2025-06-18")
+
+AFTER = b'{"jsonrpc":"2.0","method":"after"}\n'
+TOLD_AFTER = ("notified", "after", None, None)
+DELIVERIES = ("whole", "byte by byte", "with trailing data")
+
+
+def msg(*members: str) -> bytes:
+    """Return a line with the members that are spelled out as JSON text."""
+    return '{{"jsonrpc":"2.0",{}}}\n'.format(",".join(members)).encode()
+
+
+def params(text: str) -> str:
+    return f'"params":{text}'
+
+
+@attrs.define(eq=False)
+class Mine:
+    """A call of ours, as the owner keeps it."""
+
+    method: str
+    number: int | None = None
+
+
+class Error:
+    """Equal to the errors of exactly that class with these attributes."""
+
+    __hash__ = None
+
+    def __init__(self, cls: type[MCPError], **attributes: Any) -> None:
+        self.cls = cls
+        self.attributes = attributes
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is self.cls and self.attributes == {
+            name: getattr(other, name) for name in self.attributes
+        }
+
+    def __repr__(self) -> str:
+        return f"{self.cls.__name__} with {self.attributes}"
+
+
+class Recorder:
+    """An owner that writes down what it is told, one tuple for each event."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[Any, ...]] = []
+        self.transmitted: list[bytes] = []
+
+    def answered(self, call, result):
+        self.events.append(("answered", call.number, result))
+
+    def failed(self, call, error):
+        self.events.append(("failed", call.number, error))
+
+    def notified(self, method, params, call):
+        number = call and call.number
+        self.events.append(("notified", method, params, number))
+
+    def requested(self, id, method, params):
+        self.events.append(("requested", id, method, params))
+
+    def withdrawn(self, id):
+        self.events.append(("withdrawn", id))
+
+    def transmit(self, data):
+        self.transmitted.append(data)
+
+
+def make_peer(role="client", revision="2025-11-25", opens=(), limits=DEFAULT_LIMITS):
+    """Return a peer with calls open, and its owner."""
+    owner = Recorder()
+    peer = Peer(owner, role=role, limits=limits)
+    peer.revision = find_revision(revision)
+    for method in opens:
+        open_call(peer, method)
+    return peer, owner
+
+
+def open_call(peer, method="tools/call", params=None, **options):
+    """Open a call whose record knows its id; return the id and its message."""
+    call = Mine(method)
+    call.number, line = peer.open(method, params, call, **options)
+    return call.number, one_message(line)
+
+
+def one_message(line: bytes) -> Any:
+    """Return the one message of a line; it must be exactly one line."""
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    return json.loads(line)
+
+
+@attrs.frozen(kw_only=True)
+class Row:
+    """One line of a wire table.
+
+    Attributes:
+        opens: The calls of ours that are open; their ids count from 1.
+        cancels: Those of them that we have given up before the bytes come.
+        answers: Whether the owner answers each request, after all bytes have come.
+        stats: The counts that are not zero; messages are counted by newlines else.
+        open_after: The ids of ours that are still open at the end.
+    """
+
+    name: str
+    data: bytes
+    role: str = "client"
+    revisions: tuple[str | None, ...] = ALL
+    opens: tuple[str, ...] = ("tools/call",)
+    cancels: tuple[int, ...] = ()
+    answers: bool = False
+    events: tuple[tuple[Any, ...], ...] = ()
+    sent: tuple[Any, ...] = ()
+    stats: dict[str, Any] = attrs.field(factory=dict)
+    open_after: tuple[int, ...] = ()
+
+
+def wire_table(*rows: Row) -> pytest.MarkDecorator:
+    """Parametrize a test with `row`."""
+    return pytest.mark.parametrize("row", rows, ids=[row.name for row in rows])
+
+
+def check(row: Row) -> None:
+    """Deliver a row in each of its revisions and manners; compare all it led to."""
+    for revision in row.revisions:
+        for delivery in DELIVERIES:
+            assert (revision, delivery, deliver(row, revision, delivery)) == (
+                revision,
+                delivery,
+                expected_of(row, delivery),
+            )
+
+
+def deliver(row: Row, revision: str | None, delivery: str) -> dict[str, Any]:
+    """Return everything that came of one delivery of a row."""
+    peer, owner = make_peer(row.role, revision, row.opens)
+    for id in row.cancels:
+        peer.cancel(id, "test")
+    if delivery == "byte by byte":
+        for byte in row.data:
+            peer.receive(bytes([byte]))
+    elif delivery == "whole":
+        peer.receive(row.data)
+    else:
+        peer.receive(row.data + AFTER + b'{"jsonrpc":"2.0","me')
+    if row.answers:
+        answer_all(peer, owner)
+    return {
+        "events": owner.events,
+        "sent": [one_message(line) for line in owner.transmitted],
+        "stats": counts(peer.stats),
+        "open": list(peer.outstanding),
+    }
+
+
+def expected_of(row: Row, delivery: str) -> dict[str, Any]:
+    """Return what a row says should come of it."""
+    has_more = delivery == "with trailing data"
+    messages = row.data.count(b"\n")
+    stats = {"messages": messages, **row.stats}
+    stats["messages"] += has_more
+    return {
+        "events": [*row.events, *[TOLD_AFTER] * has_more],
+        "sent": list(row.sent),
+        "stats": stats,
+        "open": list(row.open_after),
+    }
+
+
+def answer_all(peer: Peer[Mine], owner: Recorder) -> None:
+    """Answer each request that came in, with its id and method."""
+    for event, *about in owner.events:
+        if event == "requested":
+            id, method, _ = about
+            line = peer.answer(id, {"to": [id, method]})
+            if line is not None:
+                owner.transmit(line)
+
+
+def answered(id: int | str, method: str = "ask") -> dict[str, Any]:
+    """Return the answer of `answer_all`."""
+    return {"jsonrpc": "2.0", "id": id, "result": {"to": [id, method]}}
+
+
+class Refusal:
+    """Equal to an error answer with that id and code, whatever its sentence."""
+
+    __hash__ = None
+
+    def __init__(self, code: int, **id: Any) -> None:
+        self.code = code
+        self.id = id
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, dict) or not isinstance(other.get("error"), dict):
+            return False
+        error = other["error"]
+        envelope = {k: v for k, v in other.items() if k != "error"}
+        return (
+            envelope == {"jsonrpc": "2.0", **self.id}
+            and set(error) == {"code", "message"}
+            and error["code"] == self.code
+            and bool(error["message"])
+        )
+
+    def __repr__(self) -> str:
+        return f"refusal {self.code} {self.id}"
+
+
+def counts(stats: Any) -> dict[str, Any]:
+    """Return the counts that are not zero."""
+    return {
+        name: value
+        for name, value in attrs.asdict(stats).items()
+        if value and name != "noise_lines"
+    }
