@@ -180,10 +180,14 @@ class Peer(Receiver[C]):
             )
 
     def end(self) -> list[C]:
-        """Take in the end of the stream; return the calls that got no answer."""
+        """Take in the end of the stream; return the calls that got no answer.
+
+        The owner is told nothing more, even where it ends a peer that is reading.
+        """
         for line in self._lines.finish():
             self.stats.messages += 1
             self._receive_line(line)
+        self._has_ended = True
         calls = list(self.outstanding.values())
         self.outstanding.clear()
         self._inbound.clear()

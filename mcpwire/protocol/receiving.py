@@ -7,11 +7,16 @@ whole lines and never sees how they were cut from the stream.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeGuard, TypeVar
 
 import attrs
 
-from mcpwire.errors import InvalidMessage, InvalidRequest, ParseError
+from mcpwire.errors import (
+    RAW_EXCERPT_BYTES,
+    InvalidMessage,
+    InvalidRequest,
+    ParseError,
+)
 from mcpwire.protocol.owner import Call, Owner, PeerStats
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
@@ -31,6 +36,11 @@ SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 
 ANSWER_KEYS: Final = frozenset({"result", "error"})
 
+MESSAGE_KEYS: Final = frozenset({"jsonrpc", "method"}) | ANSWER_KEYS
+"""An object with none of them is a line of some log, whatever its `id`."""
+
+UNREADABLE: Final = "the line is no JSON in UTF-8"
+
 
 C = TypeVar("C", bound=Call)
 
@@ -43,10 +53,18 @@ class _Batch:
     answers: list[dict[str, Any]] = attrs.field(factory=list)
 
 
+def _is_certain(id: Json) -> TypeGuard[RequestId]:
+    """Tell whether an id in damaged text is the one the peer wrote, and can be sent."""
+    if type(id) is int:
+        return -(2**63) <= id < 2**63
+    return type(id) is str and id.isascii()
+
+
 class Receiver(Generic[C]):
     """The state of one connection, and what is done with a line that came in."""
 
     __slots__ = (
+        "_has_ended",
         "_inbound",
         "_late",
         "_limits",
@@ -60,6 +78,7 @@ class Receiver(Generic[C]):
     def __init__(self, owner: Owner[C], *, role: str, limits: Limits) -> None:
         self._owner = owner
         self._limits = limits
+        self._has_ended = False
         self._late: dict[int, None] = {}
         self._inbound: dict[RequestId, _Batch | None] = {}
         self.outstanding: dict[int, C] = {}
@@ -68,14 +87,21 @@ class Receiver(Generic[C]):
         self.stats = PeerStats()
 
     def _receive_unreadable(self, line: bytes) -> None:
-        """Give a line that is no JSON its second chance: does it end a call?"""
+        """Give a line that is no JSON its second chance: whose is it?"""
         if not line.strip():
             self.stats.messages -= 1
             return
+        if self._has_ended:
+            return
         message = salvage(line)
-        if type(message) is dict and "method" not in message:
+        if type(message) is dict:
             id = message.get("id")
-            if jsonrpc.is_request_id(id) and id in self.outstanding:
+            if "method" in message:
+                if _is_certain(id):
+                    self.stats.invalid += 1
+                    self._refuse(id, ParseError(UNREADABLE), None)
+                    return
+            elif jsonrpc.is_request_id(id) and id in self.outstanding:
                 self._fail(
                     id,
                     InvalidMessage(
@@ -88,9 +114,11 @@ class Receiver(Generic[C]):
                 return
         self._count_noise(line)
         if self.role == "server":
-            self._refuse_unnamed(ParseError("the line is no JSON in UTF-8"))
+            self._refuse_unnamed(ParseError(UNREADABLE))
 
     def _receive_message(self, message: Json, line: bytes) -> None:
+        if self._has_ended:
+            return
         if type(message) is list:
             self._receive_batch(message, line)
         elif type(message) is dict:
@@ -149,19 +177,20 @@ class Receiver(Generic[C]):
         batch: _Batch | None,
     ) -> None:
         """Let a malformed message end what it names: our call, or the peer's."""
+        if not MESSAGE_KEYS & value.keys():
+            self._count_noise(line)
+            return
         self.stats.invalid += 1
-        error.raw = line[: len(error.raw) or 200]
+        error.raw = line[:RAW_EXCERPT_BYTES]
         id = value.get("id")
         if "method" in value:
             if "id" not in value:
                 return
             refusal = InvalidRequest(str(error))
-            if not jsonrpc.is_request_id(id):
-                if self.role == "server":
-                    self._refuse_unnamed(refusal)
-            elif id not in self._inbound and not self._is_server_silent():
-                self._accept(id, batch)
-                self._transmit(self._reply(id, jsonrpc.failure(id, refusal)))
+            if jsonrpc.is_request_id(id):
+                self._refuse(id, refusal, batch)
+            elif self.role == "server":
+                self._refuse_unnamed(refusal)
         elif jsonrpc.is_request_id(id) and id in self.outstanding:
             self._fail(id, error)
         elif not self._diagnose_id(id, line) and not ANSWER_KEYS & value.keys():
@@ -308,6 +337,12 @@ class Receiver(Generic[C]):
             self._owner.transmit(data)
 
     # Our answers...
+
+    def _refuse(self, id: RequestId, error: RPCError, batch: _Batch | None) -> None:
+        """Answer a request that cannot be told to the owner."""
+        if id not in self._inbound and not self._is_server_silent():
+            self._accept(id, batch)
+            self._transmit(self._reply(id, jsonrpc.failure(id, error)))
 
     def _reply(self, id: RequestId, message: dict[str, Any]) -> bytes | None:
         if id not in self._inbound:

@@ -1,0 +1,356 @@
+"""How a peer takes in bytes: noise, damage, marks, line ends, limits, the end."""
+
+import json
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wire_tables import (
+    ALL,
+    BATCHES,
+    ERRORS_WITHOUT_ID,
+    NO_ERRORS_WITHOUT_ID,
+    SESSION,
+    STATELESS,
+    Error,
+    Refusal,
+    Row,
+    check,
+    make_peer,
+    msg,
+    one_message,
+    params,
+    wire_table,
+)
+
+from mcpwire.errors import InvalidMessage, MessageTooLarge
+from mcpwire.limits import Limits
+
+DONE = ("answered", 1, {})
+RESULT = msg('"id":1,"result":{}')
+UNAGREED_TOO = (None, *ALL)
+NOT_BATCHING = tuple(name for name in UNAGREED_TOO if name not in BATCHES)
+TWO = ("tools/call", "tools/list")
+DEEP = "[" * 2_000 + "]" * 2_000
+
+
+def noise(name, *lines, revisions=UNAGREED_TOO):
+    """Make the row of lines that are no messages, before the answer to call 1."""
+    data = b"".join(line + b"\n" for line in lines)
+    noisy = sum(bool(line.strip()) for line in lines)
+    return Row(
+        name=name,
+        data=data + RESULT,
+        revisions=revisions,
+        events=(DONE,),
+        stats={"messages": noisy + 1, **({"noise": noisy} if noisy else {})},
+    )
+
+
+@pytest.mark.pain("P15")
+@pytest.mark.fault("F12")
+@pytest.mark.rule("RPC-15")
+@wire_table(
+    noise("blank lines", b"", b" \t ", b"\r", b"\x0b\x0c"),
+    noise("text", b"Server listens on stdio", b"> npx it", "\u2714 ok".encode()),
+    noise("scalars", b"1", b'"text"', b"true", b"null", b"-0.5"),
+    noise("objects that are no messages", b"{}", b'{"level":"info"}', b'{"id":9}'),
+    noise("logs that hold an id like ours", b'{"id":1,"msg":"m"}', b'{"id":"1"}'),
+    noise("nothing but a version", b'{"jsonrpc":"2.0"}'),
+    noise("half a message", b'{"jsonrpc":"2.0","method":"x","params":{'),
+    noise("two messages on a line", RESULT.strip() + RESULT.strip()),
+    noise("NUL bytes", b"\x00", b"\x00\x00{}"),
+    noise("UTF-16", "{}".encode("utf-16-be")),
+    noise("a batch elsewhere", b"[" + RESULT.strip() + b"]", revisions=NOT_BATCHING),
+    noise("an empty array elsewhere", b"[]", revisions=NOT_BATCHING),
+)
+def test_noise_from_a_server_is_counted_and_the_next_answer_arrives(row):
+    check(row)
+
+
+def answer_holding(text, encoding="utf-8"):
+    return msg(f'"id":1,"result":{{"text":{text}}}').decode().encode(encoding)
+
+
+def unreadable(name, line):
+    """Make the row of a damaged answer to call 1, before a good one to call 2."""
+    error = Error(InvalidMessage, path="message", expected="JSON in UTF-8")
+    events = (("failed", 1, error), ("answered", 2, {}))
+    data = line + msg('"id":2,"result":{}')
+    return Row(name=name, opens=TWO, revisions=UNAGREED_TOO, data=data, events=events)
+
+
+@pytest.mark.pain("P17")
+@pytest.mark.fault("F13")
+@pytest.mark.rule("RPC-02")
+@wire_table(
+    unreadable("a byte that is no UTF-8", answer_holding('"\xe9t\xe9"', "latin-1")),
+    unreadable("half a character", answer_holding('"\u20ac"')[:-5] + b'"}}\n'),
+    unreadable("a lone surrogate", answer_holding('"\\ud800"')),
+    unreadable("a surrogate in UTF-8",
+               answer_holding('"?"').replace(b"?", b"\xed\xa0\x80")),
+    unreadable("NaN", answer_holding("NaN")),
+    unreadable("a number beyond all floats", answer_holding("1e999")),
+    unreadable("a raw control character", answer_holding('"\x01"')),
+    unreadable("too deep", answer_holding(DEEP)),
+    Row(name="an unknown call's answer", revisions=UNAGREED_TOO, events=(DONE,),
+        data=msg('"id":9,"result":{"a":NaN}') + RESULT, stats={"noise": 1}),
+    Row(name="the only answer's id in another type", revisions=UNAGREED_TOO,
+        data=msg('"id":"1","result":{"a":NaN}') + RESULT, events=(DONE,),
+        stats={"noise": 1}),
+    Row(name="a notification", revisions=UNAGREED_TOO, events=(DONE,),
+        data=msg('"method":"notifications/message"', params('{"a":NaN}')) + RESULT,
+        stats={"noise": 1}),
+)  # fmt: skip
+def test_one_unreadable_answer_fails_its_call_and_no_other(row):
+    check(row)
+
+
+def refused_request(name, id, line, revisions):
+    """Make the row of a damaged request whose id can be read."""
+    sent = (Refusal(-32700, id=id),)
+    stats = {"invalid": 1}
+    return Row(name=name, role="server", opens=(), revisions=revisions, data=line,
+               sent=sent, stats=stats)  # fmt: skip
+
+
+ASK = '"method":"tools/call"'
+
+
+@pytest.mark.pain("P17")
+@pytest.mark.rule("RPC-08")
+@wire_table(
+    refused_request("NaN", 7, msg('"id":7', ASK, params('{"a":NaN}')), UNAGREED_TOO),
+    refused_request("no UTF-8", "a-1", msg('"id":"a-1"', ASK, params('{"a":"?"}'))
+                    .replace(b"?", b"\xff"), UNAGREED_TOO),
+    refused_request("too deep", 0, msg('"id":0', ASK, params(f'{{"a":{DEEP}}}')),
+                    UNAGREED_TOO),
+    Row(name="to a client inside a session", revisions=SESSION, open_after=(1,),
+        data=msg('"id":1,"method":"roots/list"', params('{"a":NaN}')),
+        sent=(Refusal(-32700, id=1),), stats={"invalid": 1}),
+    Row(name="to a client that answers nothing", revisions=STATELESS, open_after=(1,),
+        data=msg('"id":1,"method":"roots/list"', params('{"a":NaN}')),
+        stats={"invalid": 1}),
+    Row(name="in flight already", role="server", opens=(), answers=True,
+        data=msg('"id":7', ASK) + msg('"id":7', ASK, params('{"a":NaN}')),
+        events=(("requested", 7, "tools/call", None),), stats={"invalid": 1},
+        sent=({"jsonrpc": "2.0", "id": 7, "result": {"to": [7, "tools/call"]}},)),
+)  # fmt: skip
+def test_an_unreadable_request_is_refused_by_its_id_where_that_is_certain(row):
+    check(row)
+
+
+DAMAGED = '"a":NaN'
+
+
+def nameless(name, line, code, counted):
+    """Make two rows: with the one form of an error without id, and where it lacks."""
+    shared = {"role": "server", "opens": (), "data": line, "stats": counted}
+    return (
+        Row(name=f"{name}, answered", revisions=ERRORS_WITHOUT_ID,
+            sent=(Refusal(code),), **shared),
+        Row(name=f"{name}, not answered", revisions=NO_ERRORS_WITHOUT_ID, **shared),
+    )  # fmt: skip
+
+
+@pytest.mark.rule("RPC-08")
+@wire_table(
+    *nameless("text", b"GET / HTTP/1.1\n", -32700, {"noise": 1}),
+    *nameless("scalar", b"42\n", -32600, {"noise": 1}),
+    *nameless("damaged, no id", msg(ASK, DAMAGED), -32700, {"noise": 1}),
+    *nameless("damaged, id true", msg('"id":true', ASK, DAMAGED), -32700, {"noise": 1}),
+    *nameless("damaged, id beyond 64 bit", msg(f'"id":{2**64}', ASK, DAMAGED), -32700,
+              {"noise": 1}),
+    *nameless("damaged in the id", msg('"id":"?"', ASK).replace(b"?", b"\xff"), -32700,
+              {"noise": 1}),
+    *nameless("surrogate in the id", msg('"id":"\\ud800"', ASK), -32700, {"noise": 1}),
+    *nameless("id null", msg('"id":null', ASK), -32600, {"invalid": 1}),
+    *nameless("id 1.0", msg('"id":1.0', ASK), -32600, {"invalid": 1}),
+    *nameless("id true", msg('"id":true', ASK), -32600, {"invalid": 1}),
+    *nameless("id an array", msg('"id":[]', ASK), -32600, {"invalid": 1}),
+)  # fmt: skip
+def test_what_has_no_readable_id_is_refused_only_where_errors_may_lack_one(row):
+    check(row)
+
+
+@wire_table(
+    *(Row(name=spelling, revisions=UNAGREED_TOO, open_after=(1,), stats={"invalid": 1},
+          data=msg(f'"id":{spelling}', ASK)) for spelling in ("null", "1.0", "true")),
+)  # fmt: skip
+def test_a_client_never_refuses_what_has_no_readable_id(row):
+    check(row)
+
+
+def text_result(text):
+    return msg(f'"id":1,"result":{{"text":"{text}"}}')
+
+
+SEPARATORS = "\u2028\u2029\u0085"
+WHITE = "\u000b\u000c\u001c\u001d\u001e\r"
+
+
+@pytest.mark.pain("P14")
+@pytest.mark.fault("F11")
+@wire_table(
+    Row(name="separators that are no line ends", data=text_result(SEPARATORS),
+        events=(("answered", 1, {"text": SEPARATORS}),)),
+    Row(name="characters of several bytes", data=text_result("\xe9\u20ac\U0001f600"),
+        events=(("answered", 1, {"text": "\xe9\u20ac\U0001f600"}),)),
+    Row(name="escaped control characters",
+        data=text_result(json.dumps(WHITE)[1:-1]),
+        events=(("answered", 1, {"text": WHITE}),)),
+    Row(name="CRLF", data=RESULT[:-1] + b"\r\n", events=(DONE,)),
+    Row(name="CR between tokens", data=RESULT.replace(b",", b",\r"), events=(DONE,)),
+    Row(name="white space around", data=b" \t" + RESULT[:-1] + b" \t\n",
+        events=(DONE,)),
+    Row(name="byte order mark", data=b"\xef\xbb\xbf" + RESULT, events=(DONE,)),
+    Row(name="mark and blank line", data=b"\xef\xbb\xbf\n" + RESULT, events=(DONE,),
+        stats={"messages": 1}),
+    Row(name="a second mark is no mark", data=b"\n\xef\xbb\xbf{}\n" + RESULT,
+        events=(DONE,), stats={"messages": 2, "noise": 1}),
+)  # fmt: skip
+def test_lines_end_at_a_newline_only_and_text_arrives_as_it_was_sent(row):
+    check(row)
+
+
+# Limits and diagnosis...
+
+
+@pytest.mark.parametrize("size", [1, 7, 4_096])
+def test_what_came_before_a_message_over_the_limit_is_delivered(size):
+    peer, owner = make_peer(opens=TWO, limits=Limits(message=64))
+    data = RESULT + msg('"id":2,"result":{{"a":"{}"}}'.format("x" * 64)) + RESULT
+    chunks = [data[start : start + size] for start in range(0, len(data), size)]
+    with pytest.raises(MessageTooLarge) as raised:
+        deque(map(peer.receive, chunks))
+    assert raised.value.limit == 64
+    assert "64 bytes" in str(raised.value)
+    assert owner.events == [DONE]
+    with pytest.raises(MessageTooLarge):
+        peer.receive(msg('"id":2,"result":{}'))
+    assert [call.number for call in peer.end()] == [2]
+    assert owner.events == [DONE]
+
+
+def test_a_message_as_long_as_the_limit_is_taken():
+    line = msg('"id":1,"result":{"a":"xx"}')
+    peer, owner = make_peer(opens=TWO, limits=Limits(message=len(line) - 1))
+    peer.receive(line)
+    assert owner.events == [("answered", 1, {"a": "xx"})]
+
+
+@pytest.mark.pain("P15")
+def test_the_first_noise_is_kept_shortened_and_readable():
+    peer, _ = make_peer(limits=Limits(noise_lines=2))
+    peer.receive(b"  hello\xff \r\n" + b"y" * 500 + b"\nthird\n")
+    assert peer.stats.noise == 3
+    assert peer.stats.noise_lines == ["hello\ufffd", "y" * 200]
+
+
+# The end...
+
+
+@pytest.mark.pain("P14")
+def test_the_end_delivers_an_unterminated_last_line():
+    peer, owner = make_peer(opens=TWO)
+    peer.receive(RESULT[:-1])
+    assert owner.events == []
+    assert [call.number for call in peer.end()] == [2]
+    assert owner.events == [DONE]
+    assert (peer.stats.messages, peer.outstanding) == (1, {})
+
+
+def test_the_end_counts_half_a_message_as_noise_and_a_blank_not_at_all():
+    peer, owner = make_peer(opens=TWO)
+    peer.receive(RESULT[:-4])
+    assert [call.number for call in peer.end()] == [1, 2]
+    assert peer.end() == []
+    assert (peer.stats.messages, peer.stats.noise, owner.events) == (1, 1, [])
+    peer, _ = make_peer()
+    peer.receive(b" \t")
+    peer.end()
+    assert peer.stats.messages == 0
+
+
+def test_after_the_end_no_answer_leaves():
+    peer, owner = make_peer("server")
+    peer.receive(msg('"id":1,"method":"ping"'))
+    assert peer.is_in_flight(1)
+    peer.end()
+    assert owner.events == [("requested", 1, "ping", None)]
+    assert not peer.is_in_flight(1)
+    assert peer.answer(1, {}) is None
+
+
+@pytest.mark.parametrize("rest", [b"", b"garbage\n", b'"scalar"\n'])
+def test_an_end_amid_a_read_silences_what_follows_in_it(rest):
+    # An owner that cannot write ends the peer from inside `transmit`.
+    peer, owner = make_peer("server", None)
+    owner.transmit = lambda data: peer.end()
+    request = msg('"id":1,"method":"ping"')
+    peer.receive(request + b"noise\n" + rest + msg('"id":2,"method":"ping"'))
+    assert owner.events == [("requested", 1, "ping", None)]
+    assert peer.stats.noise == 1
+
+
+# Anything...
+
+
+@pytest.mark.fault("F13", "F11")
+@given(
+    st.lists(st.binary(max_size=60) | st.just(b"\n") | st.just(RESULT), max_size=8),
+    st.sampled_from(["client", "server"]),
+    st.sampled_from([None, *ALL]),
+)
+def test_arbitrary_bytes_are_received_or_too_large_and_nothing_else(
+    chunks, role, revision
+):
+    peer, owner = make_peer(role, revision, limits=Limits(message=100))
+    try:
+        for chunk in chunks:
+            peer.receive(chunk)
+    except MessageTooLarge:
+        pass
+    peer.end()
+    assert all(one_message(line) for line in owner.transmitted)
+
+
+FIELDS = {
+    "jsonrpc": ['"2.0"', "2"],
+    "id": ["1", '"1"', "1.0", "null", "true", '"\\ud800"', f"{2**64}", "[]", '"a"'],
+    "method": ['"ping"', '"initialize"', '"notifications/cancelled"', "1",
+               '"notifications/progress"'],
+    "params": ["{}", "[]", "null", '{"requestId":1}', '{"progressToken":1}',
+               '{"requestId":"a"}', '{"_meta":{}}', '{"_meta":7}', DEEP,
+               '{"_meta":{"io.modelcontextprotocol/subscriptionId":1}}'],
+    "result": ["{}", "[]", "NaN"],
+    "error": ['{"code":1,"message":"m"}', "{}", "1", '{"code":1,"message":"\\ud800"}'],
+}  # fmt: skip
+OBJECTS = st.fixed_dictionaries(
+    {}, optional={name: st.sampled_from(texts) for name, texts in FIELDS.items()}
+).map(lambda members: "{" + ",".join(f'"{n}":{t}' for n, t in members.items()) + "}")
+LINES = OBJECTS | st.lists(OBJECTS | st.just("7"), max_size=4).map(
+    lambda members: "[" + ",".join(members) + "]"
+)
+
+
+@pytest.mark.fault("F12", "F14")
+@given(
+    st.lists(LINES, min_size=1, max_size=5),
+    st.sampled_from(["client", "server"]),
+    st.sampled_from([None, *ALL]),
+)
+def test_any_mixture_of_members_is_received(lines, role, revision):
+    opens = ("subscriptions/listen",) if role == "client" else ()
+    peer, owner = make_peer(role, revision, opens)
+    peer.receive("\n".join([*lines, ""]).encode())
+    ends = [event for event in owner.events if event[0] in {"answered", "failed"}]
+    assert len(ends) + len(peer.outstanding) == len(opens)
+    assert peer.stats.messages == len(lines)
+    requests = [event[1] for event in owner.events if event[0] == "requested"]
+    for id in requests:
+        peer.answer(id, {})
+        assert peer.answer(id, {}) is None
+    for line in owner.transmitted:
+        one_message(line)
