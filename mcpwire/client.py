@@ -11,7 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 from mcpwire._version import __version__
-from mcpwire.errors import LocalProtocolError
+from mcpwire.errors import InvalidMessage, LocalProtocolError
 from mcpwire.limits import DEFAULT_LIMITS, Limits, check_timeout
 from mcpwire.protocol.lifecycle import Identity, parse_mode
 from mcpwire.transports.connection import Connection
@@ -390,10 +390,19 @@ class Client:
         Raises:
             InvalidMessage: It has no text, only bytes.
         """
-        return (await self.read_resource(uri, **options)).text
+        result = await self.read_resource(uri, **options)
+        if not result.text and any(hasattr(part, "blob") for part in result.contents):
+            raise InvalidMessage(
+                "ReadResourceResult.contents", expected="text", got="only bytes"
+            )
+        return result.text
 
     async def read_bytes(self, uri: str, **options: Unpack[CallOptions]) -> bytes:
-        """Read a resource and return its bytes; text comes as UTF-8."""
+        """Read a resource and return its bytes; text comes as UTF-8.
+
+        Raises:
+            InvalidMessage: Its bytes are no valid Base64.
+        """
         return (await self.read_resource(uri, **options)).bytes
 
     # Prompts and completion...

@@ -1,0 +1,600 @@
+"""What each verb sends, and what it makes of the answer."""
+
+import asyncio
+
+import pytest
+from fakes import SILENCE, FakeServer, text
+
+import mcpwire
+from mcpwire import types
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 10.0
+ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+META = "io.modelcontextprotocol/"
+
+
+def client(server, **options):
+    return mcpwire.Client(server, **options)
+
+
+# Tools...
+
+
+@ERAS
+@pytest.mark.rule("META-06", "META-07", "VER-01")
+async def test_a_call_sends_name_arguments_and_what_the_era_demands(version):
+    server = FakeServer(
+        {"tools/call": lambda p, _: text(p["arguments"]["a"])}, version=version
+    )
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        result = await c.call_tool("echo", {"a": "hi"})
+        await c.call_tool("echo", {"a": "hi"}, meta={"traceparent": "00-1"})
+    assert result.text == "hi"
+    assert result.is_error is False
+    assert result.raw == text("hi")
+    plain, traced = server.requests("tools/call")
+    assert plain["name"] == "echo"
+    assert plain["arguments"] == {"a": "hi"}
+    stamp = plain.get("_meta", {})
+    if version == "2026-07-28":
+        assert stamp[META + "protocolVersion"] == version
+        assert stamp[META + "clientCapabilities"] == {}
+        assert stamp[META + "clientInfo"]["name"] == "mcpwire"
+    else:
+        assert stamp == {}
+    assert traced["_meta"] == {**stamp, "traceparent": "00-1"}
+
+
+async def test_a_tool_without_arguments_gets_none():
+    server = FakeServer({"tools/call": lambda *_: text("")})
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        await c.call_tool("x")
+    assert server.requests("tools/call") == [{"name": "x"}]
+
+
+async def test_a_tool_that_reports_failure_is_a_result_or_an_error_as_asked():
+    server = FakeServer({"tools/call": lambda *_: {**text("no"), "isError": True}})
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        result = await c.call_tool("x")
+        assert result.is_error
+        with pytest.raises(mcpwire.ToolError, match="no") as caught:
+            await c.call_tool("x", check=True)
+        assert caught.value.result == result
+
+
+@pytest.mark.parametrize(
+    ("code", "cls"),
+    [
+        (-32602, mcpwire.InvalidParams),
+        (-32601, mcpwire.MethodNotFound),
+        (-32002, mcpwire.ResourceNotFound),
+        (-32001, mcpwire.RPCError),
+        (7, mcpwire.RPCError),
+    ],
+)
+@pytest.mark.rule("RPC-25", "RPC-28")
+async def test_an_error_answer_is_raised_as_what_its_code_means(code, cls):
+    server = FakeServer({"tools/call": lambda *_: mcpwire.RPCError("no", code=code)})
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        with pytest.raises(mcpwire.RPCError) as caught:
+            await c.call_tool("x")
+    assert type(caught.value) is cls
+    assert caught.value.code == code
+    assert caught.value.message == "no"
+    assert caught.value.method == "tools/call"
+
+
+async def test_an_answer_of_the_wrong_shape_names_the_path():
+    server = FakeServer(
+        {"tools/call": lambda *_: {"content": [{"type": "text", "text": 1}]}}
+    )
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        with pytest.raises(mcpwire.InvalidMessage) as caught:
+            await c.call_tool("x")
+    assert caught.value.path == "CallToolResult.content[0].text"
+
+
+async def test_arguments_that_are_no_json_are_refused_and_nothing_is_lost():
+    server = FakeServer({"tools/call": lambda *_: text("ok")})
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        with pytest.raises(mcpwire.LocalProtocolError, match=r"arguments\.a") as caught:
+            await c.call_tool("x", {"a": float("nan")})
+        assert str(caught.value)
+        assert (await c.call_tool("x")).text == "ok"
+    assert len(server.requests("tools/call")) == 1
+
+
+async def test_headers_are_refused_where_there_is_no_http():
+    server = FakeServer({"tools/call": lambda *_: text("ok")})
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        with pytest.raises(mcpwire.LocalProtocolError, match="HTTP only"):
+            await c.call_tool("x", headers={"a": "b"})
+        with pytest.raises(mcpwire.LocalProtocolError, match="HTTP only"):
+            await c.notify("x", headers={"a": "b"})
+
+
+# Time...
+
+
+@pytest.mark.rule("LIFE-15")
+async def test_a_call_has_the_clients_timeout_its_own_or_none():
+    server = FakeServer({"tools/call": lambda *_: SILENCE})
+    async with asyncio.timeout(BOUND_S), client(server, timeout=0.05) as c:
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            await c.call_tool("x")
+        assert caught.value.timeout == 0.05
+        with pytest.raises(TimeoutError) as caught:
+            await c.call_tool("x", timeout=0.01)
+        assert caught.value.timeout == 0.01
+        endless = asyncio.create_task(c.call_tool("x", timeout=None))
+        with pytest.raises(mcpwire.RequestTimeout):
+            await c.call_tool("x", timeout=0.1)
+        assert not endless.done()
+        endless.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await endless
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), "1", True])
+async def test_a_timeout_out_of_range_is_refused(timeout):
+    async with asyncio.timeout(BOUND_S), client(FakeServer()) as c:
+        with pytest.raises(ValueError, match="timeout"):
+            await c.call_tool("x", timeout=timeout)
+        with pytest.raises(ValueError, match="timeout"):
+            await c.list_tools(timeout=timeout)
+
+
+async def test_one_timeout_spans_all_pages_of_a_list():
+    def page(params, server):
+        number = int(params.get("cursor", "0")) + 1
+        return {"tools": [], "nextCursor": str(number)} if number < 5 else SILENCE
+
+    server = FakeServer({"tools/list": page})
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            await c.list_tools(timeout=0.1)
+    assert caught.value.timeout == 0.1
+    assert len(server.requests("tools/list")) == 5
+
+
+# Progress...
+
+
+@ERAS
+@pytest.mark.rule("PROG-01")
+async def test_progress_comes_in_order_and_before_the_result(version):
+    def slow(params, server):
+        token = params["_meta"]["progressToken"]
+        for step in (1, 2.5):
+            server.notify(
+                "notifications/progress",
+                progressToken=token,
+                progress=step,
+                total=3,
+                message=f"at {step}",
+            )
+        server.notify("notifications/progress", progressToken=token, progress="bad")
+        server.notify("notifications/progress", progressToken=token, progress=3)
+        return text("done")
+
+    seen, late = [], []
+
+    async def tardily(*args):
+        await asyncio.sleep(0)
+        late.append(args)
+
+    server = FakeServer({"tools/call": slow}, version=version)
+    expected = [(1, 3, "at 1"), (2.5, 3, "at 2.5"), (3, None, None)]
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        await c.call_tool("x", on_progress=lambda *args: seen.append(args))
+        assert seen == expected
+        await c.call_tool("x", on_progress=tardily)
+        assert late == expected
+    first, second = server.requests("tools/call")
+    assert first["_meta"]["progressToken"] != second["_meta"]["progressToken"]
+
+
+async def test_a_progress_callback_that_hangs_does_not_withhold_the_result():
+    def slow(params, server):
+        token = params["_meta"]["progressToken"]
+        server.notify("notifications/progress", progressToken=token, progress=1)
+        return text("done")
+
+    async def hang(*_):
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(BOUND_S), client(FakeServer({"tools/call": slow})) as c:
+        result = await c.call_tool("x", on_progress=hang, timeout=0.05)
+    assert result.text == "done"
+
+
+async def test_a_progress_callback_that_raises_is_logged(caplog):
+    def slow(params, server):
+        token = params["_meta"]["progressToken"]
+        server.notify("notifications/progress", progressToken=token, progress=1)
+        return text("done")
+
+    def fail(*_):
+        raise RuntimeError("mine")
+
+    async def fail_later(*_):
+        raise RuntimeError("mine too")
+
+    async with asyncio.timeout(BOUND_S), client(FakeServer({"tools/call": slow})) as c:
+        for callback in (fail, fail_later):
+            result = await c.call_tool("x", on_progress=callback)
+            assert result.text == "done"
+    assert len(caplog.records) == 2
+
+
+@pytest.mark.rule("LIFE-15")
+async def test_progress_extends_a_call_up_to_its_maximum_when_asked_for():
+    def endless(params, server):
+        loop = asyncio.get_running_loop()
+        token = params["_meta"]["progressToken"]
+
+        def step(number):
+            if server.channel.lost is None:
+                server.notify(
+                    "notifications/progress", progressToken=token, progress=number
+                )
+                loop.call_later(0.02, step, number + 1)
+
+        step(1)
+        return SILENCE
+
+    steps = []
+    server = FakeServer({"tools/call": endless})
+    options = {"timeout": 0.1, "reset_timeout_on_progress": True, "max_timeout": 0.4}
+    async with asyncio.timeout(BOUND_S), client(server, **options) as c:
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            await c.call_tool("x", on_progress=lambda *args: steps.append(args))
+        assert caught.value.timeout == 0.4
+        assert caught.value.elapsed >= 0.4
+    assert len(steps) > 5
+    async with asyncio.timeout(BOUND_S), client(server, timeout=0.1) as c:
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            await c.call_tool("x", on_progress=lambda *_: None)
+        assert caught.value.timeout == 0.1
+
+
+# Lists...
+
+LISTS = pytest.mark.parametrize(
+    ("method", "key", "verb", "item"),
+    [
+        ("tools/list", "tools", "tools", {"name": "{}", "inputSchema": {}}),
+        ("resources/list", "resources", "resources", {"name": "{}", "uri": "a:{}"}),
+        (
+            "resources/templates/list",
+            "resourceTemplates",
+            "resource_templates",
+            {"name": "{}", "uriTemplate": "a:{{x}}"},
+        ),
+        ("prompts/list", "prompts", "prompts", {"name": "{}"}),
+    ],
+)
+
+
+@LISTS
+@pytest.mark.rule("PAGE-01", "PAGE-03", "PAGE-05")
+async def test_lists_come_whole_by_page_and_one_by_one(method, key, verb, item):
+    def named(name):
+        return {
+            k: v.format(name) if isinstance(v, str) else {"type": "object"}
+            for k, v in item.items()
+        }
+
+    def page(params, _):
+        at = params.get("cursor")
+        following = {None: "", "": "2", "2": None}[at]
+        more = {} if following is None else {"nextCursor": following}
+        return {key: [named(f"{at}-{i}") for i in range(2)], **more}
+
+    server = FakeServer({method: page})
+    names = [f"{at}-{i}" for at in (None, "", "2") for i in range(2)]
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        whole = await getattr(c, f"list_{verb}")()
+        assert [entry.name for entry in whole] == names
+        one_by_one = [entry.name async for entry in getattr(c, f"iter_{verb}")()]
+        assert one_by_one == names
+        first = await getattr(c, f"list_{verb}_page")()
+        second = await getattr(c, f"list_{verb}_page")(first.next_cursor)
+        assert [entry.name for entry in getattr(second, verb)] == names[2:4]
+        assert second.next_cursor == "2"
+    cursors = [params.get("cursor") for params in server.requests(method)]
+    assert cursors == [None, "", "2"] * 2 + [None, ""]
+
+
+@pytest.mark.pain("P38")
+async def test_iterating_fetches_no_page_before_it_is_needed():
+    server = FakeServer(
+        {
+            "prompts/list": lambda p, _: {
+                "prompts": [{"name": "a"}],
+                "nextCursor": p.get("cursor", "") + "x",
+            }
+        }
+    )
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        async for _ in c.iter_prompts():
+            break
+    assert len(server.requests("prompts/list")) == 1
+
+
+@pytest.mark.fault("F48")
+async def test_a_list_that_never_ends_is_refused():
+    server = FakeServer({"tools/list": lambda *_: {"tools": [], "nextCursor": "again"}})
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        with pytest.raises(mcpwire.RemoteProtocolError, match="came twice"):
+            await c.list_tools()
+        with pytest.raises(mcpwire.RemoteProtocolError, match="came twice"):
+            _ = [tool async for tool in c.iter_tools()]
+    endless = FakeServer(
+        {
+            "tools/list": lambda p, _: {
+                "tools": [],
+                "nextCursor": p.get("cursor", "") + "x",
+            }
+        }
+    )
+    limits = mcpwire.Limits(pages=3)
+    async with asyncio.timeout(BOUND_S), client(endless, limits=limits) as c:
+        with pytest.raises(mcpwire.RemoteProtocolError, match="3 pages"):
+            await c.list_tools()
+
+
+# Resources, prompts, completion...
+
+
+async def test_resources_are_read_as_results_as_text_and_as_bytes():
+    contents = {
+        "a:text": {"uri": "a:text", "text": "hé"},
+        "a:blob": {"uri": "a:blob", "blob": "AAH/"},
+    }
+    server = FakeServer(
+        {"resources/read": lambda p, _: {"contents": [contents[p["uri"]]]}}
+    )
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        assert (await c.read_resource("a:text")).contents[0].text == "hé"
+        assert await c.read_text("a:text") == "hé"
+        assert await c.read_bytes("a:text") == "hé".encode()
+        assert await c.read_bytes("a:blob") == b"\x00\x01\xff"
+        with pytest.raises(mcpwire.InvalidMessage, match="only bytes"):
+            await c.read_text("a:blob")
+
+
+async def test_a_prompt_is_filled_in():
+    server = FakeServer(
+        {
+            "prompts/get": lambda p, _: {
+                "messages": [
+                    {"role": "user", "content": {"type": "text", "text": str(p)}}
+                ]
+            }
+        }
+    )
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        bare = await c.get_prompt("p")
+        filled = await c.get_prompt("p", {"a": "b"})
+    assert bare.messages[0].content.text == "{'name': 'p'}"
+    assert "'arguments': {'a': 'b'}" in filled.messages[0].content.text
+
+
+async def test_completion_sends_reference_argument_and_context():
+    server = FakeServer(
+        {"completion/complete": lambda *_: {"completion": {"values": ["ab"]}}}
+    )
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        result = await c.complete(types.PromptReference("p"), "arg", "a")
+        assert result.completion.values == ["ab"]
+        template = types.ResourceTemplateReference("a:{x}")
+        await c.complete(template, "x", context={"y": "1"})
+    assert server.requests("completion/complete") == [
+        {
+            "ref": {"type": "ref/prompt", "name": "p"},
+            "argument": {"name": "arg", "value": "a"},
+        },
+        {
+            "ref": {"type": "ref/resource", "uri": "a:{x}"},
+            "argument": {"name": "x", "value": ""},
+            "context": {"arguments": {"y": "1"}},
+        },
+    ]
+
+
+# Eras...
+
+
+async def test_ping_and_discover_follow_the_era():
+    session, stateless = FakeServer(), FakeServer(version="2026-07-28")
+    async with asyncio.timeout(BOUND_S), client(session) as c:
+        assert 0 <= await c.ping() < BOUND_S
+        with pytest.raises(mcpwire.LocalProtocolError, match="2025-11-25"):
+            await c.discover()
+    assert [m["method"] for m in session.received][-1] == "ping"
+    async with asyncio.timeout(BOUND_S), client(stateless) as c:
+        assert 0 <= await c.ping() < BOUND_S
+        found = await c.discover()
+        assert found.supported_versions == ["2026-07-28"]
+    assert [m["method"] for m in stateless.received] == ["server/discover"] * 3
+
+
+@pytest.mark.rule("LIFE-02", "LIFE-04", "LIFE-07", "VER-12", "VER-14")
+async def test_the_handshake_with_a_legacy_server_is_word_for_word():
+    server = FakeServer(instructions="be nice")
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        assert c.protocol_version == "2025-11-25"
+        assert c.server_info == types.Implementation("fake", "1")
+        assert c.capabilities.tools is not None
+        assert c.instructions == "be nice"
+        assert c.session_id is None
+        assert c.negotiation.era is mcpwire.Era.SESSION
+    probe, initialize, initialized = server.received
+    assert probe["method"] == "server/discover"
+    assert initialize["method"] == "initialize"
+    assert initialize["params"]["protocolVersion"] == "2025-11-25"
+    assert initialize["params"]["capabilities"] == {}
+    assert initialized == {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+async def test_nothing_is_known_before_the_first_connection():
+    c = client(FakeServer())
+    assert c.protocol_version is None
+    assert c.server_info is None
+    assert c.capabilities is None
+    assert c.instructions is None
+    assert c.negotiation is None
+    assert c.stats.connections == 0
+
+
+async def test_a_failed_handshake_leaves_its_record():
+    c = client(FakeServer(version="1999-01-01"), mode="session")
+    with pytest.raises(mcpwire.NegotiationError) as caught:
+        await c.connect()
+    assert c.negotiation is caught.value.negotiation
+    assert [step.event for step in c.negotiation.steps] == [
+        "sent initialize",
+        "initialize answered",
+    ]
+    assert "no common revision" in str(c.negotiation)
+
+
+@pytest.mark.rule("LIFE-11")
+async def test_a_verb_the_server_did_not_declare_is_refused_before_it_is_sent():
+    server = FakeServer(
+        {"prompts/list": lambda *_: {"prompts": []}}, capabilities={"resources": {}}
+    )
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        with pytest.raises(mcpwire.LocalProtocolError, match="'tools'"):
+            await c.call_tool("x")
+        for refused in (c.list_prompts, c.list_prompts_page):
+            with pytest.raises(mcpwire.LocalProtocolError, match="'prompts'"):
+                await refused()
+        with pytest.raises(mcpwire.LocalProtocolError, match="'prompts'"):
+            _ = [prompt async for prompt in c.iter_prompts()]
+        assert await c.request("prompts/list") == {"prompts": []}
+
+
+# Raw...
+
+
+@ERAS
+async def test_raw_requests_and_notifications_go_out_as_given(version):
+    server = FakeServer({"x/y": lambda p, _: {"got": p}}, version=version)
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        params = {"a": 1, "_meta": {"k": "v"}}
+        result = await c.request("x/y", params, meta={"l": "w"})
+        assert params == {"a": 1, "_meta": {"k": "v"}}
+        got = result["got"]
+        assert got["a"] == 1
+        assert {"k": "v", "l": "w"}.items() <= got["_meta"].items()
+        assert (META + "protocolVersion" in got["_meta"]) is (version == "2026-07-28")
+        seen = []
+        await c.request("x/y", on_progress=lambda *args: seen.append(args))
+        await c.notify("notifications/mine", {"b": 2})
+        await c.request("x/y")
+    assert {"jsonrpc": "2.0", "method": "notifications/mine", "params": {"b": 2}} in (
+        server.received
+    )
+
+
+# Notifications...
+
+
+async def test_notifications_come_typed_and_bad_ones_are_dropped(caplog):
+    def say(_, server):
+        server.notify("notifications/message", level="info", data={"a": 1})
+        server.notify("notifications/message", level=7, data="bad")
+        server.notify("notifications/unknown", x=1)
+        server.send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        return text("")
+
+    heard = []
+    server = FakeServer({"tools/call": say})
+    async with (
+        asyncio.timeout(BOUND_S),
+        client(server, on_notification=heard.append) as c,
+    ):
+        await c.call_tool("x")
+        assert c.stats.invalid_messages == 1
+    message, unknown, changed = heard
+    assert message.method == "notifications/message"
+    assert message.params.level == "info"
+    assert message.params.data == {"a": 1}
+    assert unknown == mcpwire.Notification("notifications/unknown", {"x": 1})
+    assert changed.method == "notifications/tools/list_changed"
+    assert "dropped" in caplog.text
+
+
+@pytest.mark.fault("F16")
+async def test_a_slow_notification_callback_drops_what_is_over_the_limit():
+    def flood(_, server):
+        for number in range(100):
+            server.notify("notifications/message", level="info", data=number)
+        return text("")
+
+    heard = []
+
+    drained = asyncio.Event()
+
+    async def slowly(notification):
+        await asyncio.sleep(0)
+        heard.append(notification.params.data)
+        if len(heard) == 11:  # the first, and the ten that may wait behind it
+            drained.set()
+
+    server = FakeServer({"tools/call": flood})
+    options = {
+        "on_notification": slowly,
+        "limits": mcpwire.Limits(notifications=10),
+    }
+    async with asyncio.timeout(BOUND_S), client(server, **options) as c:
+        await c.call_tool("x")
+        await drained.wait()
+        assert len(heard) + c.stats.dropped_notifications == 100
+    assert heard == sorted(heard)
+
+
+# Input rounds...
+
+
+@pytest.mark.rule("MRTR-12", "MRTR-13", "MRTR-14", "RPC-17")
+async def test_a_result_that_needs_only_its_state_back_is_carried_through():
+    def call(params, server):
+        if "requestState" in params:
+            return {"resultType": "complete", **text(params["requestState"])}
+        return {"resultType": "input_required", "requestState": "s1 \u00e9"}
+
+    server = FakeServer({"tools/call": call}, version="2026-07-28")
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        result = await c.call_tool("x", {"a": 1})
+    assert result.text == "s1 \u00e9"
+    first, second = (m for m in server.received if m["method"] == "tools/call")
+    assert first["id"] != second["id"]
+    assert second["params"]["arguments"] == {"a": 1}
+    assert second["params"]["_meta"] == first["params"]["_meta"]
+
+
+async def test_what_the_server_may_not_ask_for_fails_the_call_and_is_not_answered():
+    asked = {
+        "resultType": "input_required",
+        "inputRequests": {"k": {"method": "roots/list", "params": {}}},
+    }
+    server = FakeServer({"tools/call": lambda *_: asked}, version="2026-07-28")
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        with pytest.raises(mcpwire.MCPError, match="roots/list"):
+            await c.call_tool("x")
+    assert len(server.requests("tools/call")) == 1
+
+
+@pytest.mark.rule("RPC-18")
+async def test_an_unknown_result_type_is_an_invalid_answer():
+    server = FakeServer(
+        {"tools/call": lambda *_: {"resultType": "riddle"}}, version="2026-07-28"
+    )
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        with pytest.raises(mcpwire.InvalidMessage, match="riddle"):
+            await c.call_tool("x")

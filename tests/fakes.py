@@ -1,0 +1,127 @@
+"""A server in memory that says exactly what a test tells it to, right or wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.errors import RPCError
+from mcpwire.transports.memory import MemoryChannel, memory_pair
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SILENCE = object()
+"""What a handler returns that never answers."""
+
+CAPABILITIES = {
+    "tools": {},
+    "resources": {},
+    "prompts": {},
+    "completions": {},
+    "logging": {},
+}
+
+
+class FakeServer:
+    """Answers each method by a function of its params; anything else is -32601.
+
+    A function returns a result, `SILENCE`, or an `RPCError`. Its second parameter is
+    this server, by which it may `send` whatever it likes meanwhile.
+    """
+
+    def __init__(
+        self,
+        methods: dict[str, Callable[[dict[str, Any], FakeServer], Any]] | None = None,
+        *,
+        version: str = "2025-11-25",
+        capabilities: Any = None,
+        **members: Any,
+    ) -> None:
+        self.version = version
+        self.members = {
+            "capabilities": CAPABILITIES if capabilities is None else capabilities,
+            **members,
+        }
+        self.methods = methods or {}
+        self.received: list[dict[str, Any]] = []
+        self.current: dict[str, Any] = {}
+        self.channel: MemoryChannel | None = None
+
+    def open_in_memory(self, client: Any, limits: Any) -> MemoryChannel:
+        near, far = memory_pair(client, self, limits=limits)
+        far.receive = self.receive
+        self.channel = far
+        return near
+
+    # Its end of the wire reads and writes plain JSON, past every check of ours.
+
+    def send(self, message: Any) -> None:
+        assert self.channel is not None
+        self.channel._write(json.dumps(message).encode() + b"\n")
+
+    def notify(self, method: str, **params: Any) -> None:
+        self.send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def receive(self, data: bytes) -> None:
+        for line in data.splitlines():
+            message = json.loads(line)
+            self.received.append(message)
+            if "id" in message and "method" in message:
+                self.current = message
+                self.answer(message)
+
+    def answer(self, request: dict[str, Any]) -> None:
+        outcome = self.outcome(request["method"], request.get("params", {}))
+        reply: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
+        if outcome is SILENCE:
+            return
+        if isinstance(outcome, RPCError):
+            reply["error"] = {"code": outcome.code, "message": outcome.message}
+        else:
+            reply["result"] = outcome
+        self.send(reply)
+
+    def outcome(self, method: str, params: dict[str, Any]) -> Any:
+        if method in self.methods:
+            return self.methods[method](params, self)
+        stateless = self.version == "2026-07-28"
+        if method == "server/discover" and stateless:
+            return {
+                "resultType": "complete",
+                "supportedVersions": [self.version],
+                "ttlMs": 0,
+                "cacheScope": "private",
+                "_meta": {
+                    "io.modelcontextprotocol/serverInfo": {
+                        "name": "fake",
+                        "version": "1",
+                    }
+                },
+                **self.members,
+            }
+        if method == "initialize" and not stateless:
+            return {
+                "protocolVersion": self.version,
+                "serverInfo": {"name": "fake", "version": "1"},
+                **self.members,
+            }
+        if method == "ping" and not stateless:
+            return {}
+        return RPCError("Method not found", code=-32601)
+
+    def requests(self, method: str) -> list[dict[str, Any]]:
+        """Return the params of each request of that method so far."""
+        return [m["params"] for m in self.received if m.get("method") == method]
+
+    # It hears nothing of its own end.
+
+    def notification(self, *_: Any) -> None: ...
+    def request(self, *_: Any) -> None: ...
+    def cancelled(self, *_: Any) -> None: ...
+    def lost(self, *_: Any) -> None: ...
+
+
+def text(value: str) -> dict[str, Any]:
+    """Return a tool result with one block of text."""
+    return {"content": [{"type": "text", "text": value}]}
