@@ -80,7 +80,7 @@ format: $(VENV)/.dev ## write the format and the fixes that are safe
 
 pytest: $(VENV)/.dev
 	@rm -f .coverage .coverage.*
-	@$(PY) -m pytest -q -n 2 --dist=worksteal --cov --cov-report= \
+	@$(PY) -m pytest --no-header -n 2 --dist=worksteal --cov --cov-report= \
 		--junitxml=$(BUILD)/junit.xml --durations=10 --tb=short $(PYTEST_ARGS)
 
 coverage: $(VENV)/.dev
