@@ -23,11 +23,15 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("transports", "sync"),
     ("client", "sync.client", "server"),
     ("config", "group", "testing", "tools"),
+    ("",),
     ("bench", "check", "gateway"),
     ("cli",),
     ("__main__",),
 )
-"""From the floor up; L0 to L5 of the architecture, then its L6 in storeys."""
+"""From the floor up; L0 to L5 of the architecture, then its L6 in storeys.
+
+The empty name is the package itself, whose public names the applications may use.
+"""
 
 PURE_LAYERS: Final = 4
 """The first so many layers do no I/O and know no clock, chance, log or loop."""
@@ -106,17 +110,12 @@ class Finding(NamedTuple):
 
 
 def unit_of(name: str) -> tuple[int, str] | None:
-    """Return layer and unit of a module of ours; the root's layer is above all.
-
-    None where the module stands in no layer.
-    """
-    if name == PACKAGE:
-        return len(LAYERS), ""
-    inner = name.removeprefix(f"{PACKAGE}.")
+    """Return layer and unit of a module of ours; None where it stands in no layer."""
+    inner = name.removeprefix(PACKAGE).removeprefix(".")
     best: tuple[int, str] | None = None
     for level, units in enumerate(LAYERS):
         for unit in units:
-            matches = inner == unit or inner.startswith(f"{unit}.")
+            matches = inner == unit or (unit and inner.startswith(f"{unit}."))
             if matches and (best is None or len(unit) > len(best[1])):
                 best = level, unit
     return best

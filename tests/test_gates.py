@@ -50,6 +50,8 @@ GOES_DOWN = [
     ("mcpwire.group", "from mcpwire.tools import ToolSet"),
     ("mcpwire.cli.main", "from mcpwire.gateway.proxy import Gateway"),
     ("mcpwire.cli.main", "from mcpwire.client import Client"),
+    ("mcpwire.cli.main", "from mcpwire import Client"),
+    ("mcpwire", "from mcpwire.client import Client"),
     ("mcpwire.__main__", "from mcpwire.cli.main import main"),
 ]
 
@@ -80,6 +82,8 @@ GOES_UP = [
     ("mcpwire.client", "from mcpwire.sync.client import x", "mcpwire.sync.client"),
     ("mcpwire.client", "from mcpwire import Client", "mcpwire.Client"),
     ("mcpwire.gateway.proxy", "import mcpwire.cli.main", "mcpwire.cli.main"),
+    ("mcpwire", "import mcpwire.cli.main", "mcpwire.cli.main"),
+    ("mcpwire.group", "from mcpwire import Client", "mcpwire.Client"),
 ]
 
 
