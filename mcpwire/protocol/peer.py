@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Call", "Owner", "Peer", "PeerStats"]
 
-LATE_IDS_KEPT: Final = 1_024
-"""Ids of cancelled calls remembered to tell a late answer from an unknown one."""
-
 NEVER_CANCELLED: Final = frozenset({"initialize"})
 """2025-11-25 basic/utilities/cancellation: `initialize` MUST NOT be cancelled."""
 
@@ -121,9 +118,7 @@ class Peer(Receiver[C]):
         call = self.outstanding.pop(id, None)
         if call is None:
             return None
-        self._late[id] = None
-        if len(self._late) > LATE_IDS_KEPT:
-            del self._late[next(iter(self._late))]
+        self._remember(id)
         if call.method in NEVER_CANCELLED or self.revision is None:
             return None
         return self.notify(

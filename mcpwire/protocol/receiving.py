@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["C", "Receiver"]
 
+LATE_IDS_KEPT: Final = 1_024
+"""Ids of cancelled calls remembered to tell a late answer from an unknown one."""
+
 NOISE_EXCERPT_BYTES: Final = 200
 
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
@@ -79,7 +82,7 @@ class Receiver(Generic[C]):
         self._owner = owner
         self._limits = limits
         self._has_ended = False
-        self._late: dict[int, None] = {}
+        self._late: dict[RequestId, None] = {}
         self._inbound: dict[RequestId, _Batch | None] = {}
         self.outstanding: dict[int, C] = {}
         self.role = role
@@ -225,6 +228,12 @@ class Receiver(Generic[C]):
         # Ids of ours are integers; a string never finds one.
         return self.outstanding.pop(id, None) if type(id) is int else None
 
+    def _remember(self, id: RequestId) -> None:
+        """Keep in mind that an answer to that call of ours would be late."""
+        self._late[id] = None
+        if len(self._late) > LATE_IDS_KEPT:
+            del self._late[next(iter(self._late))]
+
     def _receive_stray(self, id: RequestId, line: bytes) -> None:
         if type(id) is int and id in self._late:
             del self._late[id]
@@ -286,11 +295,11 @@ class Receiver(Generic[C]):
             batch.waiting += 1
 
     def _receive_notification(self, method: str, params: dict[str, Any] | None) -> None:
+        if method == "notifications/cancelled":
+            self._receive_cancelled(params or {})
+            return
         call: C | None = None
         if params is not None:
-            if method == "notifications/cancelled":
-                self._receive_cancelled(params)
-                return
             if method == "notifications/progress":
                 call = self._look_up(params.get("progressToken"))
             else:
@@ -314,10 +323,11 @@ class Receiver(Generic[C]):
                 self._transmit(self._settle(batch))
             return
         # 2026-07-28 basic/patterns/cancellation: a server ends a subscription on stdio
-        # by cancelling it, with or without a result before.
+        # by cancelling it, with or without a result before or after.
         call = self._look_up(id)
         if call is not None and call.method == "subscriptions/listen":
             self._take(id)
+            self._remember(id)
             self._owner.answered(call, {"resultType": "complete"})
 
     def _count_noise(self, line: bytes) -> None:
@@ -348,6 +358,11 @@ class Receiver(Generic[C]):
         if id not in self._inbound:
             return None
         batch = self._inbound[id]
+        if self.role == "client" and self._is_server_silent():
+            # Asked before the agreement; 2026-07-28 stdio, "Sending Messages": a client
+            # MUST NOT write responses.
+            del self._inbound[id]
+            return None
         line = encode_line(message)
         del self._inbound[id]
         if batch is None:

@@ -174,8 +174,8 @@ def deliver(row: Row, revision: str | None, delivery: str) -> dict[str, Any]:
     if row.answers:
         answer_all(peer, owner)
     return {
-        "events": owner.events,
-        "sent": [one_message(line) for line in owner.transmitted],
+        "events": exact(owner.events),
+        "sent": exact([one_message(line) for line in owner.transmitted]),
         "stats": counts(peer.stats),
         "open": list(peer.outstanding),
     }
@@ -188,11 +188,20 @@ def expected_of(row: Row, delivery: str) -> dict[str, Any]:
     stats = {"messages": messages, **row.stats}
     stats["messages"] += has_more
     return {
-        "events": [*row.events, *[TOLD_AFTER] * has_more],
-        "sent": list(row.sent),
+        "events": exact([*row.events, *[TOLD_AFTER] * has_more]),
+        "sent": exact(list(row.sent)),
         "stats": stats,
         "open": list(row.open_after),
     }
+
+
+def exact(value: Any) -> Any:
+    """Return a value in which 1, 1.0 and true are three things, unlike in Python."""
+    if isinstance(value, dict):
+        return {name: exact(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [exact(item) for item in value]
+    return f"{value!r}" if isinstance(value, (bool, float)) else value
 
 
 def answer_all(peer: Peer[Mine], owner: Recorder) -> None:
