@@ -1,0 +1,152 @@
+"""Children: how their end is seen, told and enforced."""
+
+import asyncio
+import os
+import select
+import signal
+import subprocess
+import sys
+
+import pytest
+from scripted import ECHO_LOOP, scripted
+
+import mcpwire
+from mcpwire.transports.stdio import process
+from mcpwire.transports.stdio.process import StderrTail, describe_exit
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 20.0
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (None, "ended"),
+        (0, "exited with code 0"),
+        (3, "exited with code 3"),
+        (-9, "was killed by SIGKILL"),
+        (-200, "was killed by signal 200"),
+    ],
+)
+def test_how_a_child_ended_is_told_in_words(code, text):
+    assert describe_exit(code) == text
+
+
+def test_the_tail_keeps_the_end_within_its_limit():
+    tail = StderrTail(10)
+    for number in range(100):
+        tail.feed(b"%d " % number)
+    assert tail.text == " 97 98 99 "
+    assert tail.total == 290
+    tail.feed(b"\xff")
+    assert tail.text.endswith("\ufffd")
+
+
+@pytest.fixture
+def no_pidfd(monkeypatch):
+    monkeypatch.delattr(os, "pidfd_open")
+
+
+@pytest.mark.parametrize("code", [0, 5])
+async def test_without_pidfd_one_thread_sees_the_end_of_children(no_pidfd, code):
+    targets = [
+        scripted(f"handshake()\nrecv()\nsys.exit({code})"),
+        scripted("handshake()\n" + ECHO_LOOP),
+    ]
+    async with asyncio.timeout(BOUND_S):
+        ends, stays = [mcpwire.Client(target) for target in targets]
+        await asyncio.gather(ends.connect(), stays.connect())
+        with pytest.raises(mcpwire.ConnectionClosed) as caught:
+            await ends.call_tool("x")
+        assert caught.value.exit_code == code
+        assert (await stays.call_tool("x", {"text": "hi"})).text == "hi"
+        await asyncio.gather(ends.aclose(), stays.aclose())
+
+
+def test_without_pidfd_a_closed_loop_is_no_trouble(no_pidfd):
+    client = mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP))
+    asyncio.run(client.connect())
+    os.kill(client._connection.channel.pid, signal.SIGKILL)
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        client.__del__()
+
+
+async def test_a_child_that_left_its_group_is_ended_all_the_same():
+    target = scripted(
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "os.setpgid(0, os.getpgid(os.getppid()))\n"
+        "handshake()\nwhile True: time.sleep(60)"
+    )
+    limits = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
+    async with asyncio.timeout(BOUND_S):
+        client = mcpwire.Client(target, limits=limits)
+        await client.connect()
+        pid = client._connection.channel.pid
+        await client.aclose()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_forgotten_child_is_killed_by_its_owner_only():
+    popen = subprocess.Popen(["sleep", "60"], process_group=0)
+    process._kill_forgotten(popen, os.getpid() + 1)  # as after a fork
+    assert popen.poll() is None
+    process._kill_forgotten(popen, os.getpid())
+    assert popen.poll() == -signal.SIGKILL
+    process._kill_forgotten(popen, os.getpid())
+
+
+def test_a_group_is_gone_when_only_foreign_zombies_are_left(tmp_path):
+    program = (
+        "import os, sys, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setpgid(0, 0); print(os.getpid(), flush=True); os._exit(0)\n"
+        "sys.stdin.read()"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-S", "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with parent:
+        zombie = int(parent.stdout.readline())
+        # It is the parent's to reap, which never does; its pidfd tells when it ended.
+        ended = os.pidfd_open(zombie)
+        assert select.select([ended], [], [], BOUND_S)[0]
+        os.close(ended)
+        assert not process._group_runs(zombie)
+        parent.stdin.close()
+    assert not process._group_runs(zombie)
+
+
+async def test_a_spawn_that_fails_leaves_no_descriptor(monkeypatch):
+    # The leak check of every test watches the descriptors.
+    def fail(*args, **kwargs):
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(subprocess, "Popen", fail)
+    with pytest.raises(mcpwire.ConnectError, match="Too many open files") as caught:
+        await mcpwire.Client("anything").connect()
+    assert caught.value.errno == 24
+
+
+async def test_large_arguments_go_out_in_slices_and_come_back_whole():
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP)) as client,
+    ):
+        texts = ["a" * (3 * 2**20), "b" * 100, "c" * (2 * 2**20)]
+        results = await asyncio.gather(
+            *(client.call_tool("x", {"text": text}) for text in texts)
+        )
+        assert [len(result.text) for result in results] == [len(t) for t in texts]
+
+
+def test_a_target_reads_like_the_command_line_it_is():
+    target = mcpwire.Stdio("run me", ["-a", "b c"], env={"SECRET": "hush"})
+    assert str(target) == "'run me' -a 'b c'"
+    assert "hush" not in repr(target)
+    assert "SECRET" in repr(target)
+    with pytest.raises(ValueError, match="list of arguments"):
+        mcpwire.Stdio("x", "-a -b")
