@@ -114,16 +114,21 @@ class Peer(Receiver[C]):
         A call that is already answered is left alone. `initialize` is never cancelled,
         and before a revision is agreed nothing is (a legacy server must see nothing
         it does not know before `initialize`).
+
+        Raises:
+            LocalProtocolError: The reason is no Unicode; the call stays open.
         """
-        call = self.outstanding.pop(id, None)
+        call = self.outstanding.get(id)
         if call is None:
             return None
+        line = None
+        if call.method not in NEVER_CANCELLED and self.revision is not None:
+            line = self.notify(
+                "notifications/cancelled", {"requestId": id, "reason": reason}
+            )
+        del self.outstanding[id]
         self._remember(id)
-        if call.method in NEVER_CANCELLED or self.revision is None:
-            return None
-        return self.notify(
-            "notifications/cancelled", {"requestId": id, "reason": reason}
-        )
+        return line
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> bytes:
         """Return the line of a notification.

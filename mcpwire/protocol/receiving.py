@@ -53,7 +53,7 @@ class _Batch:
     """A received batch: its answers leave together (2025-03-26 basic, Batching)."""
 
     waiting: int
-    answers: list[dict[str, Any]] = attrs.field(factory=list)
+    answers: list[bytes] = attrs.field(factory=list)
 
 
 def _is_certain(id: Json) -> TypeGuard[RequestId]:
@@ -367,11 +367,11 @@ class Receiver(Generic[C]):
         del self._inbound[id]
         if batch is None:
             return line
-        batch.answers.append(message)
+        batch.answers.append(line.rstrip(b"\n"))
         return self._settle(batch)
 
     def _settle(self, batch: _Batch) -> bytes | None:
         batch.waiting -= 1
         if batch.waiting or not batch.answers:
             return None
-        return encode_line(batch.answers)
+        return b"[" + b",".join(batch.answers) + b"]\n"

@@ -1,0 +1,192 @@
+"""Batches: received at 2025-03-26, refused everywhere else, never sent as requests."""
+
+import pytest
+from wire_tables import (
+    ALL,
+    BATCHES,
+    Error,
+    Refusal,
+    Row,
+    answered,
+    check,
+    make_peer,
+    msg,
+    one_message,
+    params,
+    wire_table,
+)
+
+from mcpwire.errors import InternalError, InvalidMessage, LocalProtocolError, RPCError
+
+ELSEWHERE = tuple(name for name in ALL if name not in BATCHES)
+WITH_REFUSAL = (None, "2025-11-25", "2026-07-28")
+WITHOUT_REFUSAL = ("2024-11-05", "2025-06-18")
+ASK = '"method":"ask"'
+INITIALIZE = '"method":"initialize"'
+TWO = ("tools/call", "tools/list")
+
+
+def batch(*messages):
+    """Return the line of a batch of messages, each as `msg` or another JSON text."""
+    return b"[" + b",".join(message.rstrip(b"\n") for message in messages) + b"]\n"
+
+
+def asked(id):
+    return ("requested", id, "ask", None)
+
+
+def cancelled(id):
+    return msg('"method":"notifications/cancelled"', params(f'{{"requestId":{id}}}'))
+
+
+def server_row(name, *messages, **facts):
+    return Row(name=name, role="server", revisions=BATCHES, opens=(), answers=True,
+               data=batch(*messages), **facts)  # fmt: skip
+
+
+@pytest.mark.rule("RPC-13")
+@pytest.mark.fault("F12")
+@wire_table(
+    server_row("one request", msg('"id":1', ASK), events=(asked(1),),
+               sent=([answered(1)],)),
+    server_row("two requests", msg('"id":1', ASK), msg('"id":"b"', ASK),
+               events=(asked(1), asked("b")), sent=([answered(1), answered("b")],)),
+    server_row("request and notification", msg('"id":1', ASK), msg('"method":"note"'),
+               events=(asked(1), ("notified", "note", None, None)),
+               sent=([answered(1)],)),
+    server_row("notifications only", msg('"method":"a"'), msg('"method":"b"'),
+               events=(("notified", "a", None, None), ("notified", "b", None, None))),
+    server_row("an answer only", msg('"id":7,"result":{}'), stats={"unknown": 1}),
+    server_row("a broken request among good ones", msg('"id":1', ASK),
+               msg('"id":2', ASK, params("[]")), msg('"id":3', ASK),
+               events=(asked(1), asked(3)), stats={"invalid": 1},
+               sent=([Refusal(-32600, id=2), answered(1), answered(3)],)),
+    server_row("members that are no objects", b"1", b"[]", b"null", msg('"id":1', ASK),
+               events=(asked(1),), stats={"invalid": 3}, sent=([answered(1)],)),
+    server_row("nothing but what is no object", b"1", b"[[]]", stats={"invalid": 2}),
+    server_row("a broken notification", msg('"method":1'), stats={"invalid": 1}),
+    server_row("the same id twice", msg('"id":1', ASK), msg('"id":1', ASK),
+               events=(asked(1),), stats={"invalid": 1}, sent=([answered(1)],)),
+    server_row("empty", stats={"invalid": 1}),
+)  # fmt: skip
+def test_a_servers_answers_to_a_batch_leave_together_as_one_batch(row):
+    check(row)
+
+
+@pytest.mark.rule("RPC-14")
+@wire_table(
+    server_row("alone", msg('"id":1', INITIALIZE), sent=([Refusal(-32600, id=1)],)),
+    server_row("beside a request", msg('"id":1', INITIALIZE), msg('"id":2', ASK),
+               events=(asked(2),), sent=([Refusal(-32600, id=1), answered(2)],)),
+)  # fmt: skip
+def test_initialize_in_a_batch_is_refused_in_the_batch(row):
+    check(row)
+
+
+@pytest.mark.rule("CAN-05", "RPC-13")
+@wire_table(
+    server_row("one of two", msg('"id":1', ASK), msg('"id":2', ASK), cancelled(1),
+               events=(asked(1), asked(2), ("withdrawn", 1)), sent=([answered(2)],)),
+    server_row("all", msg('"id":1', ASK), cancelled(1),
+               events=(asked(1), ("withdrawn", 1))),
+    server_row("before it comes", cancelled(1), msg('"id":1', ASK), events=(asked(1),),
+               sent=([answered(1)],)),
+)  # fmt: skip
+def test_a_member_taken_back_in_its_own_batch_is_not_answered(row):
+    check(row)
+
+
+@pytest.mark.rule("RPC-13")
+@wire_table(
+    Row(name="answers and a notification", revisions=BATCHES, opens=TWO,
+        data=batch(msg('"id":2,"result":{"n":2}'), msg('"method":"note"'),
+                   msg('"id":1,"error":{"code":1,"message":"m"}')),
+        events=(("answered", 2, {"n": 2}), ("notified", "note", None, None),
+                ("failed", 1, Error(RPCError, code=1)))),
+    Row(name="an answer against the rules", revisions=BATCHES, opens=TWO,
+        data=batch(msg('"id":1,"result":[]'), msg('"id":2,"result":{}')),
+        events=(("failed", 1, Error(InvalidMessage, path="message.result")),
+                ("answered", 2, {})), stats={"invalid": 1}),
+    Row(name="an answer and a request", revisions=BATCHES, answers=True,
+        data=batch(msg('"id":1,"result":{}'), msg('"id":9', ASK)),
+        events=(("answered", 1, {}), asked(9)), sent=([answered(9)],)),
+    Row(name="empty", revisions=BATCHES, data=b"[]\n", stats={"invalid": 1},
+        open_after=(1,)),
+)  # fmt: skip
+def test_a_client_takes_the_answers_out_of_a_batch(row):
+    check(row)
+
+
+@pytest.mark.rule("RPC-15")
+@wire_table(
+    *(Row(name=f"{name} of a client that gets an answer", role="server", opens=(),
+          revisions=WITH_REFUSAL, data=data, stats={"noise": 1},
+          sent=(Refusal(-32600),))
+      for name, data in (("batch", batch(msg('"id":1', ASK))), ("empty", b"[]\n"))),
+    Row(name="batch of a client whose revision has no form for the answer",
+        role="server", opens=(), revisions=WITHOUT_REFUSAL,
+        data=batch(msg('"id":1', ASK)), stats={"noise": 1}),
+    Row(name="batch of a server", revisions=(None, *ELSEWHERE), open_after=(1,),
+        data=batch(msg('"id":1,"result":{}')), stats={"noise": 1}),
+)  # fmt: skip
+def test_a_batch_elsewhere_is_refused_whole(row):
+    check(row)
+
+
+# Answered while more happens...
+
+
+def in_flight(*ids):
+    """Return a server's peer that waits for its own answers to a batch."""
+    peer, owner = make_peer("server", *BATCHES)
+    peer.receive(batch(*(msg(f'"id":{id}', ASK) for id in ids)))
+    return peer, owner
+
+
+def test_the_batch_leaves_with_its_last_answer_in_the_order_they_were_given():
+    peer, owner = in_flight(1, 2, 3)
+    assert peer.answer(3, {"n": 3}) is None
+    assert peer.refuse(1, InternalError("no")) is None
+    assert not peer.is_in_flight(1)
+    assert [answer["id"] for answer in one_message(peer.answer(2, {}))] == [3, 1, 2]
+    assert peer.answer(2, {}) is None
+    assert owner.transmitted == []
+
+
+@pytest.mark.rule("CAN-05")
+def test_taking_back_the_last_member_lets_the_others_answers_leave():
+    peer, owner = in_flight(1, 2)
+    peer.answer(1, {})
+    peer.receive(cancelled(2))
+    assert owner.events[-1] == ("withdrawn", 2)
+    assert [one_message(line) for line in owner.transmitted] == [
+        [{"jsonrpc": "2.0", "id": 1, "result": {}}]
+    ]
+    assert peer.answer(2, {}) is None
+
+
+def test_an_owner_may_answer_at_once():
+    peer, owner = make_peer("server", *BATCHES)
+    owner.requested = lambda *about: owner.events.append(peer.answer(about[0], {}))
+    peer.receive(batch(msg('"id":1', ASK), msg('"id":2', ASK)))
+    assert owner.events == [None, None]
+    assert [answer["id"] for answer in one_message(owner.transmitted[0])] == [1, 2]
+
+
+def test_an_answer_that_is_no_json_leaves_the_batch_waiting():
+    peer, _ = in_flight(1, 2)
+    peer.answer(1, {})
+    with pytest.raises(LocalProtocolError):
+        peer.answer(2, {"a": "\ud800"})
+    assert peer.is_in_flight(2)
+    assert len(one_message(peer.refuse(2, InternalError("no")))) == 2
+
+
+def test_an_answer_as_deep_as_can_be_sent_alone_can_be_sent_in_a_batch():
+    deep = []
+    for _ in range(251):
+        deep = [deep]
+    peer, owner = in_flight(1, 2)
+    assert peer.answer(1, {"deep": deep}) is None
+    peer.receive(cancelled(2))
+    assert one_message(owner.transmitted[0])[0]["result"] == {"deep": deep}

@@ -1,0 +1,223 @@
+"""What leaves a peer: our requests, cancellations and notifications."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wire_tables import (
+    ALL,
+    SESSION,
+    STATELESS,
+    Mine,
+    make_peer,
+    msg,
+    one_message,
+    open_call,
+)
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.versions import find_revision
+
+UNENCODABLE = [
+    float("nan"),
+    float("inf"),
+    "\ud800",
+    {1: "a"},
+    2**64,
+    object(),
+]
+
+
+@pytest.mark.rule("RPC-01", "RPC-03", "TR-STDIO-01")
+def test_a_request_is_one_line_with_the_next_id():
+    peer, _ = make_peer()
+    assert open_call(peer, "ping") == (
+        1,
+        {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+    )
+    nested = {"a": "line\nfeed", "b": [None]}
+    assert open_call(peer, "tools/call", nested) == (
+        2,
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": nested},
+    )
+    assert peer.requests_sent == 2
+    assert [call.method for call in peer.outstanding.values()] == ["ping", "tools/call"]
+
+
+@pytest.mark.rule("RPC-05", "RPC-06")
+@pytest.mark.fault("F15")
+def test_ids_are_never_used_twice():
+    peer, _ = make_peer()
+    ids = [open_call(peer)[0]]
+    peer.receive(msg('"id":1,"result":{}'))
+    ids.append(open_call(peer)[0])
+    peer.cancel(ids[-1], "test")
+    ids.append(open_call(peer)[0])
+    peer.forget(ids[-1])
+    ids.append(open_call(peer)[0])
+    peer.end()
+    ids.append(open_call(peer)[0])
+    assert ids == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.rule("PROG-01")
+@pytest.mark.parametrize(
+    ("params", "sent"),
+    [
+        (None, {"_meta": {"progressToken": 1}}),
+        ({}, {"_meta": {"progressToken": 1}}),
+        ({"a": 1, "_meta": None}, {"a": 1, "_meta": {"progressToken": 1}}),
+        (
+            {"_meta": {"x/y": 2, "progressToken": "old"}},
+            {"_meta": {"x/y": 2, "progressToken": 1}},
+        ),
+    ],
+)
+def test_progress_is_asked_for_with_the_id_and_the_params_given_stay_as_they_are(
+    params, sent
+):
+    peer, _ = make_peer()
+    before = repr(params)
+    assert open_call(peer, "m", params, progress=True)[1]["params"] == sent
+    assert repr(params) == before
+
+
+@pytest.mark.parametrize("value", UNENCODABLE, ids=repr)
+def test_a_request_that_is_no_json_changes_nothing(value):
+    peer, _ = make_peer()
+    with pytest.raises(LocalProtocolError) as raised:
+        peer.open("tools/call", {"a": {"b": [value]}}, Mine("tools/call"))
+    assert "$.params.a.b[0]" in str(raised.value)
+    assert (peer.outstanding, peer.requests_sent) == ({}, 0)
+    assert open_call(peer)[0] == 1
+
+
+def test_a_method_that_is_no_unicode_changes_nothing():
+    peer, _ = make_peer()
+    with pytest.raises(LocalProtocolError):
+        peer.open("\udc00", None, Mine("\udc00"))
+    assert (peer.outstanding, peer.requests_sent) == ({}, 0)
+
+
+@pytest.mark.rule("RPC-20", "TR-STDIO-07")
+@pytest.mark.parametrize("revision", [None, *STATELESS])
+def test_a_server_may_ask_nothing_outside_a_session(revision):
+    peer, _ = make_peer("server", revision)
+    with pytest.raises(LocalProtocolError) as raised:
+        peer.open("sampling/createMessage", {}, Mine("sampling/createMessage"))
+    assert "'sampling/createMessage'" in str(raised.value)
+    assert (peer.outstanding, peer.requests_sent) == ({}, 0)
+
+
+@pytest.mark.parametrize("revision", SESSION)
+def test_a_server_may_ask_inside_a_session(revision):
+    peer, owner = make_peer("server", revision)
+    assert open_call(peer, "roots/list")[0] == 1
+    peer.receive(msg('"id":1,"result":{"roots":[]}'))
+    assert owner.events == [("answered", 1, {"roots": []})]
+
+
+# Giving up...
+
+
+@pytest.mark.rule("CAN-01", "CAN-02", "CAN-12", "TR-STDIO-10", "LIFE-14")
+@pytest.mark.parametrize("revision", ALL)
+def test_a_cancelled_call_is_over_and_the_peer_is_told_its_id(revision):
+    peer, owner = make_peer(revision=revision, opens=("tools/call", "tools/call"))
+    assert one_message(peer.cancel(2, "no longer needed")) == {
+        "jsonrpc": "2.0",
+        "method": "notifications/cancelled",
+        "params": {"requestId": 2, "reason": "no longer needed"},
+    }
+    assert list(peer.outstanding) == [1]
+    assert owner.events == []
+
+
+@pytest.mark.rule("CAN-01", "CAN-02")
+def test_a_call_that_is_not_open_cannot_be_cancelled():
+    peer, _ = make_peer(opens=("tools/call",))
+    assert peer.cancel(7, "unknown") is None
+    peer.receive(msg('"id":1,"result":{}'))
+    assert peer.cancel(1, "answered already") is None
+    open_call(peer)
+    assert peer.cancel(2, "once") is not None
+    assert peer.cancel(2, "twice") is None
+
+
+@pytest.mark.rule("LIFE-16")
+@pytest.mark.parametrize("revision", [None, *ALL])
+def test_initialize_is_never_cancelled(revision):
+    peer, _ = make_peer(revision=revision, opens=("initialize",))
+    assert peer.cancel(1, "timeout") is None
+    assert peer.outstanding == {}
+
+
+@pytest.mark.rule("LIFE-05")
+def test_before_a_revision_is_agreed_no_cancellation_leaves():
+    peer, owner = make_peer(revision=None, opens=("server/discover", "tools/call"))
+    assert peer.cancel(1, "timeout") is None
+    peer.revision = find_revision("2025-11-25")
+    assert peer.cancel(2, "timeout") is not None
+    peer.receive(msg('"id":1,"result":{}'))
+    assert (owner.events, peer.stats.late, peer.stats.unknown) == ([], 1, 0)
+
+
+def test_a_cancellation_that_is_no_json_leaves_the_call_open():
+    peer, owner = make_peer(opens=("tools/call",))
+    with pytest.raises(LocalProtocolError):
+        peer.cancel(1, "\ud800")
+    assert list(peer.outstanding) == [1]
+    peer.receive(msg('"id":1,"result":{}'))
+    assert owner.events == [("answered", 1, {})]
+
+
+def test_a_forgotten_call_is_told_to_nobody():
+    peer, owner = make_peer(opens=("tools/call", "tools/call"))
+    peer.forget(1)
+    peer.forget(1)
+    assert list(peer.outstanding) == [2]
+    peer.receive(msg('"id":1,"result":{}'))
+    assert (owner.events, peer.stats.unknown) == ([], 1)
+
+
+# Notifications...
+
+
+@pytest.mark.rule("RPC-11")
+@pytest.mark.parametrize(
+    ("params", "members"),
+    [(None, {}), ({}, {"params": {}}), ({"a": "\n"}, {"params": {"a": "\n"}})],
+)
+def test_a_notification_is_one_line_without_an_id(params, members):
+    peer, _ = make_peer()
+    line = peer.notify("notifications/x", params)
+    assert one_message(line) == {
+        "jsonrpc": "2.0",
+        "method": "notifications/x",
+        **members,
+    }
+
+
+@pytest.mark.parametrize("value", UNENCODABLE, ids=repr)
+def test_a_notification_that_is_no_json_is_refused(value):
+    peer, _ = make_peer()
+    with pytest.raises(LocalProtocolError):
+        peer.notify("notifications/x", {"a": value})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@pytest.mark.rule("RPC-02", "TR-STDIO-01", "TR-STDIO-03")
+@pytest.mark.pain("P14")
+@given(st.dictionaries(st.text(), JSON, max_size=4))
+def test_whatever_is_sent_is_one_line_of_utf_8_that_means_what_was_given(params):
+    peer, _ = make_peer()
+    assert open_call(peer, "m", params)[1]["params"] == params
+    assert one_message(peer.notify("n", params))["params"] == params
