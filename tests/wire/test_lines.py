@@ -41,7 +41,6 @@ STREAMS = {
 
 @pytest.mark.pain("P14", "P15")
 @pytest.mark.fault("F10", "F11", "F12", "F13")
-@pytest.mark.rule("TR-STDIO-01", "TR-CUST-02")
 @pytest.mark.parametrize(("stream", "lines"), STREAMS.values(), ids=STREAMS)
 def test_a_stream_makes_the_same_lines_however_it_is_delivered(stream, lines):
     ways = deliver_three_ways(

@@ -1,0 +1,302 @@
+"""Header values both ways, and which of a tool's arguments are mirrored."""
+
+import base64
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcpwire.errors import InvalidMessage, LocalProtocolError
+from mcpwire.wire import headers
+from mcpwire.wire.headers import (
+    ParamHeader,
+    decode_value,
+    encode_value,
+    is_field_value,
+    is_session_id,
+    is_token,
+    media_type,
+    mirror_params,
+    mirrors,
+)
+
+UNICODE = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+def sentinel(text):
+    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
+
+
+def test_header_names_are_the_specifications():
+    assert [
+        headers.PROTOCOL_VERSION,
+        headers.METHOD,
+        headers.NAME,
+        headers.SESSION_ID,
+        headers.LAST_EVENT_ID,
+        headers.PARAM_PREFIX,
+    ] == [
+        "MCP-Protocol-Version",
+        "Mcp-Method",
+        "Mcp-Name",
+        "Mcp-Session-Id",
+        "Last-Event-ID",
+        "Mcp-Param-",
+    ]
+
+
+PLAIN = ["us-west1", "us west 1", "", "tools/call", "a", "file:///a?b#c", "=?base64?"]
+PLAIN += ["=?BASE64?eA==?=", "SGVsbG8=", "=?base64?SGVsbG8=", "~!@#$%^&*()", "a  b"]
+
+
+@pytest.mark.rule("HDR-17", "HDR-19", "HDR-27")
+@pytest.mark.parametrize("text", PLAIN)
+def test_plain_text_is_its_own_header_value(text):
+    assert encode_value(text) == text
+    assert decode_value(text) == text
+
+
+ENCODED = {
+    "non-ASCII": ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
+    "non-ASCII name": ("file:///détails", "=?base64?ZmlsZTovLy9kw6l0YWlscw==?="),
+    "padded": (" padded ", "=?base64?IHBhZGRlZCA=?="),
+    "leading space": (" a", "=?base64?IGE=?="),
+    "trailing space": ("a ", "=?base64?YSA=?="),
+    "a space": (" ", "=?base64?IA==?="),
+    "leading tab": ("\tindented", "=?base64?CWluZGVudGVk?="),
+    "tab within": ("a\tb", "=?base64?YQli?="),
+    "newline": ("line1\nline2", "=?base64?bGluZTEKbGluZTI=?="),
+    "CRLF": ("line1\r\nline2", "=?base64?bGluZTENCmxpbmUy?="),
+    "NUL": ("\0", "=?base64?AA==?="),
+    "DEL": ("\x7f", "=?base64?fw==?="),
+    "looks encoded": ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
+    "looks encoded and empty": ("=?base64??=", "=?base64?PT9iYXNlNjQ/Pz0=?="),
+    "looks encoded with one mark in the other": (
+        "=?base64?=",
+        "=?base64?PT9iYXNlNjQ/PQ==?=",
+    ),
+}
+
+
+@pytest.mark.rule("HDR-17", "HDR-18", "HDR-20")
+@pytest.mark.attack("S19")
+@pytest.mark.parametrize(("text", "value"), ENCODED.values(), ids=ENCODED)
+def test_other_text_travels_as_base64(text, value):
+    assert encode_value(text) == value
+    assert decode_value(value) == text
+
+
+@pytest.mark.rule("HDR-17", "HDR-18", "HDR-20")
+@pytest.mark.attack("S19")
+@settings(max_examples=100, deadline=None)
+@given(
+    st.builds(
+        "{}{}{}".format,
+        st.sampled_from(["", "=?base64?"]),
+        UNICODE,
+        st.sampled_from(["", "?="]),
+    )
+)
+def test_any_text_comes_back_and_never_leaves_its_header(text):
+    value = encode_value(text)
+    assert is_field_value(value)
+    assert decode_value(value) == text
+    assert encode_value(text) == value
+
+
+def test_a_lone_surrogate_has_no_header_form():
+    with pytest.raises(LocalProtocolError, match="must be Unicode"):
+        encode_value("\ud800")
+
+
+@pytest.mark.rule("HDR-28")
+@pytest.mark.parametrize("value", ["a", " a", "a\t", " \t a \t"])
+def test_white_space_around_a_received_value_is_not_part_of_it(value):
+    assert decode_value(value) == "a"
+
+
+UNDECODABLE = {
+    "bad padding": "=?base64?SGVsbG8?=",
+    "too much padding": "=?base64?SGVsbG8==?=",
+    "padding within": "=?base64?SGVs=G8=?=",
+    "bad alphabet": "=?base64?SGVs!!!bG8=?=",
+    "URL alphabet": "=?base64?_-8=?=",
+    "space within": "=?base64?SGVs bG8=?=",
+    "no UTF-8": "=?base64?/w==?=",
+    "newline": "a\nb",
+    "NUL": "a\0b",
+    "DEL": "\x7f",
+    "Latin-1": "\xfc",
+    "beyond Latin-1": "ü世",
+}
+
+
+@pytest.mark.attack("S19")
+@pytest.mark.parametrize("value", UNDECODABLE.values(), ids=UNDECODABLE)
+def test_a_broken_value_is_refused_by_its_headers_name(value):
+    with pytest.raises(InvalidMessage) as caught:
+        decode_value(value, header="Mcp-Name")
+    assert caught.value.path == "Mcp-Name"
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text())
+def test_any_value_is_decoded_or_refused(value):
+    try:
+        assert isinstance(decode_value(value), str)
+    except InvalidMessage:
+        return
+
+
+@pytest.mark.attack("S19")
+@pytest.mark.parametrize("text", ["a", "!#$%&'*+-.^_`|~09AZaz", "x" * 1000])
+def test_a_token_is_visible_ascii_without_delimiters(text):
+    assert is_token(text)
+
+
+@pytest.mark.attack("S19")
+@pytest.mark.parametrize(
+    "text", ["", " ", "a b", "a:", "a\n", "ü", "(", "a/b", '"', "\0"]
+)
+def test_anything_else_is_no_token(text):
+    assert not is_token(text)
+
+
+@pytest.mark.attack("S19")
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("0123-abc~!", True),
+        ("", False),
+        ("a b", False),
+        ("a\r\nX: y", False),
+        ("a\n", False),
+        ("\x7f", False),
+        ("ü", False),
+    ],
+)
+def test_a_session_id_is_visible_ascii(text, allowed):
+    assert is_session_id(text) is allowed
+
+
+@pytest.mark.fault("F24")
+@pytest.mark.parametrize(
+    ("content_type", "kind"),
+    [
+        ("application/json", "application/json"),
+        ("Application/JSON; charset=UTF-8", "application/json"),
+        (" text/event-stream\t;x", "text/event-stream"),
+        ("", ""),
+        (None, ""),
+    ],
+)
+def test_the_media_type_is_told_without_its_parameters(content_type, kind):
+    assert media_type(content_type) == kind
+
+
+def headers_for(**paths):
+    return [ParamHeader(f"Mcp-Param-{name}", path) for name, path in paths.items()]
+
+
+MIRRORED = {
+    "string": ("us-west1", "us-west1"),
+    "empty": ("", ""),
+    "to be encoded": ("Zürich", "=?base64?WsO8cmljaA==?="),
+    "integer": (-7, "-7"),
+    "zero": (0, "0"),
+    "true": (True, "true"),
+    "false": (False, "false"),
+    "an integer as JSON Schema has them": (42.0, "42"),
+    "the largest integer": (2**53 - 1, "9007199254740991"),
+    "the smallest integer": (-(2**53) + 1, "-9007199254740991"),
+}
+
+
+@pytest.mark.rule("HDR-09", "HDR-16", "HDR-17", "HDR-19")
+@pytest.mark.parametrize(("value", "header"), MIRRORED.values(), ids=MIRRORED)
+def test_an_argument_is_mirrored_as_its_text(value, header):
+    assert mirror_params(headers_for(A=("a",)), {"a": value}) == [
+        ("Mcp-Param-A", header)
+    ]
+    assert mirrors(header, value)
+
+
+@pytest.mark.rule("HDR-09")
+@pytest.mark.parametrize(
+    "value", [2**53, -(2**53), 1.5, 1e300, float("inf"), float("nan"), [], {}, b""]
+)
+def test_an_argument_without_a_header_form_is_refused_by_name(value):
+    with pytest.raises(
+        LocalProtocolError, match=r"argument f\.a is mirrored into Mcp-P"
+    ):
+        mirror_params(headers_for(A=("f", "a")), {"f": {"a": value}})
+
+
+@pytest.mark.rule("HDR-14", "HDR-15")
+def test_a_value_is_read_at_its_exact_path_and_left_out_where_there_is_none():
+    found = headers_for(
+        A=("a",), B=("f", "b"), C=("f", "c"), D=("s", "d"), E=("e", "e")
+    )
+    arguments = {"a": None, "b": 1, "f": {"c": 2}, "s": "text", "E": 1}
+    assert mirror_params(found, arguments) == [("Mcp-Param-C", "2")]
+
+
+@pytest.mark.rule("HDR-20", "HDR-26", "HDR-27", "HDR-28")
+@pytest.mark.parametrize(
+    ("value", "body", "same"),
+    [
+        ("tools/call", "tools/call", True),
+        ("TOOLS/CALL", "tools/call", False),
+        (" tools/call\t", "tools/call", True),
+        ("=?base64?SGVsbG8=?=", "Hello", True),
+        ("SGVsbG8=", "SGVsbG8=", True),
+        ("=?base64?SGVsbG8=", "=?base64?SGVsbG8=", True),
+        ("SGVsbG8=", "Hello", False),
+        ("=?BASE64?SGVsbG8=?=", "Hello", False),
+        ("", "", True),
+        (None, "Hello", False),
+        (None, "", False),
+        (None, False, False),
+        (None, None, True),
+        ("", None, False),
+        ("null", None, False),
+        ("42", 42, True),
+        ("42.0", 42, True),
+        ("42", 42.0, True),
+        ("42.5", 42, False),
+        ("042", 42, True),
+        ("-42", 42, False),
+        ("4_2", 42, False),
+        ("٤٢", 42, False),
+        ("nan", 42, False),
+        ("1e1", 10, False),
+        ("0x2a", 42, False),
+        ("9" * 400, 42, False),
+        ("42", "42", True),
+        ("42.0", "42", False),
+        ("true", True, True),
+        ("True", True, False),
+        ("1", True, False),
+        ("1", 1, True),
+        ("true", 1, False),
+        ("false", False, True),
+        ("{}", {}, False),
+    ],
+)
+def test_a_header_says_what_the_body_says_or_not(value, body, same):
+    if value is not None and not value.isascii():
+        value = sentinel(value)
+    assert mirrors(value, body) is same
+
+
+def test_a_header_that_cannot_be_read_says_nothing():
+    with pytest.raises(InvalidMessage, match="Mcp-Param-A: expected Base64"):
+        mirrors("=?base64?x?=", "x", header="Mcp-Param-A")
+
+
+@pytest.mark.rule("HDR-16", "HDR-20")
+@settings(max_examples=50, deadline=None)
+@given(UNICODE | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1))
+def test_what_a_client_mirrors_its_server_finds_in_the_body(value):
+    ((name, header),) = mirror_params(headers_for(A=("a",)), {"a": value})
+    assert mirrors(header, value, header=name)
