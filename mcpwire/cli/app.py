@@ -1,0 +1,106 @@
+"""Runs one command: parses, performs, reports. No exception leaves it.
+
+This is the one boundary where everything is caught: a person at a prompt gets one
+sentence and a script gets one code, never a traceback (but for a bug of ours, with -v).
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from mcpwire._version import __version__
+from mcpwire.cli.failures import Exit, OutputError, exit_code
+from mcpwire.cli.streams import abandon_stdout, write_text
+
+if TYPE_CHECKING:
+    from mcpwire.cli.grammar import Options
+    from mcpwire.cli.output import Output
+    from mcpwire.cli.session import Signals
+
+__all__ = ["run"]
+
+
+def run(argv: list[str]) -> int:
+    """Run a command line; return its exit code."""
+    try:
+        return _dispatch(argv)
+    except BrokenPipeError:
+        abandon_stdout()
+        return Exit.BROKEN_PIPE
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the boundary
+        return _report(argv, error)
+
+
+def _dispatch(argv: list[str]) -> int:
+    if not argv:
+        from mcpwire.cli.manual import OVERVIEW
+
+        sys.stderr.write(OVERVIEW)
+        return Exit.USAGE
+    if argv[0] in {"-h", "--help", "help"}:
+        from mcpwire.cli.manual import OVERVIEW
+
+        write_text(OVERVIEW)
+        return Exit.OK
+    if argv[0] == "--version":
+        write_text(f"mcpwire {__version__}\n")
+        return Exit.OK
+    from mcpwire.cli.grammar import parse
+
+    options = parse(argv)
+    if options.help is not None:
+        write_text(options.help)
+        return Exit.OK
+    return _perform(options)
+
+
+def _report(argv: list[str], error: BaseException) -> int:
+    """Say what went wrong, by the options as far as they can be known."""
+    from mcpwire.cli.output import Output
+
+    if isinstance(error, OutputError):
+        abandon_stdout()
+    head = argv[: argv.index("--")] if "--" in argv else argv
+    verbose = "-v" in head or "--verbose" in head
+    output = Output(is_json="--json" in head, verbose=verbose)
+    code = exit_code(error)
+    if code == Exit.INTERNAL:
+        import traceback
+
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            output.detail(line)
+    output.fail(error)
+    return code
+
+
+def _perform(options: Options) -> int:
+    if options.verb == "demo-server":
+        from mcpwire.server.demo import main as serve
+
+        return serve()
+    from mcpwire.cli.output import Output
+    from mcpwire.cli.session import Session, run_interruptible
+    from mcpwire.cli.verbs import prepare
+
+    work = prepare(options)
+    output = Output(is_json=options.json, verbose=options.verbose)
+    _take_log(output)
+
+    async def session(signals: Signals) -> int:
+        return await Session(options, output, signals).run(work)
+
+    return run_interruptible(session)
+
+
+def _take_log(output: Output) -> None:
+    """Let the library's log go where everything else goes, and only with -v."""
+    import logging
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            output.detail(f"log: {record.getMessage()}")
+
+    logger = logging.getLogger("mcpwire")
+    logger.handlers = [Handler()]
+    logger.propagate = False

@@ -1,0 +1,164 @@
+"""What went wrong, as an exit code, as one sentence, and as one JSON object.
+
+The codes are part of the interface: scripts decide by them.
+"""
+
+from __future__ import annotations
+
+import sys
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "Exit",
+    "Interrupted",
+    "OutputError",
+    "UsageError",
+    "close_matches",
+    "did_you_mean",
+    "exit_code",
+    "report",
+    "sentence",
+]
+
+
+class Exit(IntEnum):
+    """The exit codes; 0 to 5 are those of the MCP Inspector's command line."""
+
+    OK = 0
+    INTERNAL = 1
+    USAGE = 2
+    AUTHORIZATION = 3
+    CONNECT = 4
+    TOOL = 5
+    PROTOCOL = 6
+    TIMEOUT = 7
+    RPC = 8
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+
+
+class UsageError(Exception):
+    """The command line asks for something that cannot be."""
+
+    def __init__(self, message: str, *, suggestions: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.suggestions = tuple(suggestions)
+
+
+class OutputError(Exception):
+    """Standard output cannot be written."""
+
+
+class Interrupted(Exception):
+    """A signal ended the command."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__("interrupted")
+        self.number = number
+
+
+def close_matches(name: str, known: Sequence[str]) -> list[str]:
+    """Return the known names that may have been meant, the likeliest first."""
+    from difflib import get_close_matches
+
+    by_folded = {other.casefold(): other for other in known}
+    folded = name.casefold()
+    found = get_close_matches(folded, by_folded, n=3, cutoff=0.6)
+    found += [other for other in by_folded if folded in other and other not in found]
+    return [by_folded[other] for other in found[:3]]
+
+
+def did_you_mean(suggestions: Sequence[str]) -> str:
+    """Return a clause that offers them, or nothing where there are none."""
+    if not suggestions:
+        return ""
+    return f"; did you mean {' or '.join(map(repr, suggestions))}?"
+
+
+def exit_code(error: BaseException) -> int:
+    """Return the exit code that stands for an error."""
+    if isinstance(error, UsageError):
+        return Exit.USAGE
+    if isinstance(error, Interrupted):
+        return 128 + error.number
+    if isinstance(error, KeyboardInterrupt):
+        return Exit.INTERRUPTED
+    from mcpwire import errors
+
+    if isinstance(error, errors.NegotiationError):
+        # An answer that breaks the rules is why there was no agreement.
+        broken = isinstance(error.__cause__, errors.RemoteProtocolError)
+        return Exit.PROTOCOL if broken else Exit.CONNECT
+    table: tuple[tuple[type[BaseException], Exit], ...] = (
+        (errors.LocalProtocolError, Exit.USAGE),
+        (errors.AuthError, Exit.AUTHORIZATION),
+        (errors.TransportError, Exit.CONNECT),
+        (errors.ToolError, Exit.TOOL),
+        (errors.RemoteProtocolError, Exit.PROTOCOL),
+        (errors.RequestTimeout, Exit.TIMEOUT),
+        (errors.RPCError, Exit.RPC),
+    )
+    return next(
+        (code for kind, code in table if isinstance(error, kind)), Exit.INTERNAL
+    )
+
+
+def sentence(error: BaseException) -> str:
+    """Return what a person should read, as one sentence without a final period."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    code = exit_code(error)
+    if code == Exit.INTERNAL and not _is_explained(error):
+        detail = f": {error}" if str(error) else ""
+        return f"internal error: {type(error).__name__}{detail}; -v shows where"
+    text = str(error)
+    if code == Exit.USAGE:
+        # The library's advice to programs is none to people at a prompt.
+        text = text.partition("; `client.")[0]
+    notes: list[str] = getattr(error, "__notes__", [])
+    if code == Exit.TIMEOUT:
+        notes = [*notes, "--timeout SECONDS gives it another limit"]
+    return "; ".join([text, *notes])
+
+
+def _is_explained(error: BaseException) -> bool:
+    """Tell whether an error's text was written for people to read."""
+    errors = sys.modules.get("mcpwire.errors")
+    return isinstance(error, (UsageError, OutputError, Interrupted)) or (
+        errors is not None and isinstance(error, errors.MCPError)
+    )
+
+
+def report(error: BaseException) -> dict[str, Any]:
+    """Return the error as the JSON object that ``--json`` prints on stderr."""
+    found: dict[str, Any] = {
+        "type": type(error).__name__,
+        "exit": int(exit_code(error)),
+        "message": sentence(error),
+    }
+    if _is_explained(error):
+        details = {
+            name: _plain(value)
+            for name, value in vars(error).items()
+            if name not in {"message", "__notes__"} and value not in (None, (), "")
+        }
+        found |= {"details": details} if details else {}
+    return {"error": found}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON; what is none becomes its text."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    raw = getattr(value, "raw", None)
+    return raw if isinstance(raw, dict) else str(value)

@@ -1,0 +1,299 @@
+"""The grammar of the command line: which words are options, target and arguments.
+
+One rule beside argparse's: everything after the first ``--`` is the server's command,
+untouched; without it, the first word is the command, as one line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
+from mcpwire.cli.manual import EPILOG, VERBS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Options", "parse"]
+
+TARGET_HELP: Final = """\
+TARGET is the server's command line as one word, quoted: "npx -y some-server". Or leave
+it out and put the command at the end, after `--`.
+"""
+
+
+DEFAULTS: Final[dict[str, Any]] = {
+    "json": False,
+    "verbose": False,
+    "timeout": None,
+    "given_env": [],
+    "inherit_env": False,
+    "cwd": None,
+    "mode": "auto",
+    "output": None,
+    "check": True,
+    "count": 1,
+    "context": {},
+}
+"""What holds for options that are not given, or that a command does not have."""
+
+
+class Options(argparse.Namespace):
+    """What a command line asks for."""
+
+    verb: str
+    help: str | None
+    """The help text, where that was asked for; then nothing else holds."""
+
+    command: tuple[str, ...]
+    """The server's command and its arguments, not yet split if it is one word."""
+
+    words: list[str]
+    """What follows the target."""
+
+    json: bool
+    verbose: bool
+    timeout: float | None
+    given_env: list[str]
+    env: dict[str, str]
+    passed_env: tuple[str, ...]
+    inherit_env: bool
+    cwd: str | None
+    mode: str
+    output: str | None
+    check: bool
+    count: int
+    context: dict[str, str]
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Raise what is wrong as one sentence, instead of printing the usage."""
+        if message.startswith("unrecognized arguments"):
+            raise _strangers(message.partition(": ")[2], self._known_options())
+        raise UsageError(f"{message} (see {self.prog} --help)")
+
+    def _known_options(self) -> list[str]:
+        return [o for action in self._actions for o in action.option_strings]
+
+
+def _strangers(words: str, known: list[str]) -> UsageError:
+    first = words.split(maxsplit=1)[0].partition("=")[0]
+    similar = close_matches(first, known) if first.startswith("--") else []
+    advice = did_you_mean(similar[:1]) or (
+        "; the options of the server's own command belong inside its quotes, or "
+        "behind `--` at the end"
+    )
+    return UsageError(f"unknown option {words!r}{advice}", suggestions=similar)
+
+
+def parse(argv: Sequence[str]) -> Options:
+    """Parse the words of a command line.
+
+    Raises:
+        UsageError: They make no sense.
+    """
+    name = argv[0]
+    verb = VERBS.get(name)
+    if verb is None:
+        raise UsageError(_no_verb(name), suggestions=close_matches(name, list(VERBS)))
+    head = list(argv[1:])
+    command: tuple[str, ...] = ()
+    if "--" in head:
+        at = head.index("--")
+        command = tuple(head[at + 1 :])
+        if not command:
+            raise UsageError("no command follows `--`")
+        head = head[:at]
+    parser = _parser(name)
+    options = parser.parse_intermixed_args(head, Options(verb=name))
+    options.help = parser.format_help() if options.help else None
+    if options.help is not None:
+        return options
+    _place_words(options, command)
+    _read_env(options)
+    return options
+
+
+def _no_verb(name: str) -> str:
+    if name.startswith("-"):
+        return f"the command comes before its options, got {name!r} first"
+    similar = close_matches(name, list(VERBS))
+    return (
+        f"unknown command {name!r}"
+        f"{did_you_mean(similar) or '; mcpwire --help lists the commands'}"
+    )
+
+
+def _place_words(options: Options, command: tuple[str, ...]) -> None:
+    """Tell the target from what follows it, and check that all is there."""
+    verb = VERBS[options.verb]
+    words = options.words
+    needed = [*([] if command or not verb.takes_target else ["TARGET"]), *verb.words]
+    if len(words) < len(needed):
+        missing = " and ".join(needed[len(words) :])
+        before = " before `--`" if command else ""
+        raise UsageError(
+            f"{options.verb} needs {missing}{before} (see mcpwire {options.verb} "
+            "--help)"
+        )
+    most = len(needed) + len(verb.optional)
+    if len(words) > most and not verb.takes_arguments:
+        advice = (
+            "; quote the server's command line, or put it behind `--` at the end"
+            if verb.takes_target and not command
+            else ""
+        )
+        raise UsageError(
+            f"{options.verb} has no place for {' '.join(words[most:])!r}{advice}"
+        )
+    if command and not verb.takes_target:
+        raise UsageError(f"{options.verb} takes no server's command")
+    if verb.takes_target and not command:
+        command, options.words = (words[0],), words[1:]
+    if command and "://" in command[0].strip().partition(" ")[0]:
+        raise UsageError(
+            "the target is a URL: HTTP is not in this version, which starts servers "
+            "as commands and talks to them over stdio"
+        )
+    options.command = command
+
+
+def _read_env(options: Options) -> None:
+    """Tell ``--env NAME=VALUE`` from ``--env NAME``, which passes ours on."""
+    pairs = [item.partition("=") for item in options.given_env]
+    options.env = {name: value for name, equals, value in pairs if equals}
+    options.passed_env = tuple(name for name, equals, _ in pairs if not equals)
+    for name in options.passed_env:
+        if name not in os.environ:
+            raise UsageError(f"--env {name}: {name} is not set")
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if math.isnan(value) or value <= 0:
+        raise argparse.ArgumentTypeError(f"must be above zero, got {text!r}")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text!r}")
+    return value
+
+
+def _variable(text: str) -> str:
+    if not text.partition("=")[0]:
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE or NAME, got {text!r}")
+    return text
+
+
+class _Pair(argparse.Action):
+    """Collects ``NAME=VALUE`` in a dict."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        name, equals, value = values.partition("=")
+        if not equals:
+            raise argparse.ArgumentError(self, f"must be NAME=VALUE, got {values!r}")
+        setattr(namespace, self.dest, {**getattr(namespace, self.dest), name: value})
+
+
+_seconds.__name__ = "number of seconds"  # what argparse calls it in its sentence
+_count.__name__ = "number"
+
+
+def _parser(name: str) -> argparse.ArgumentParser:
+    verb = VERBS[name]
+    target = TARGET_HELP if verb.takes_target else ""
+    parser = _Parser(
+        prog=f"mcpwire {name}",
+        usage=verb.usage(name),
+        description=f"{verb.summary[0].upper()}{verb.summary[1:]}.",
+        epilog="\n".join(part for part in (target, verb.details, EPILOG) if part),
+        allow_abbrev=False,
+        add_help=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
+    parser.set_defaults(**DEFAULTS)
+    parser.add_argument("-h", "--help", action="store_true", help="show this")
+    if name != "demo-server":
+        _add_own_options(parser, name)
+        _add_common_options(parser)
+    if verb.takes_target:
+        _add_server_options(parser)
+    return parser
+
+
+def _add_common_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON document, errors as JSON"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        help="limit of connecting and of each request (30 s; inf: none)",
+    )
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="show the handshake, each request, and the server's stderr",
+    )
+
+
+def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
+    if name == "read":
+        parser.add_argument(
+            "-o", "--output", metavar="FILE", help="save it (-: standard output, as is)"
+        )
+    elif name in {"call", "prompt"}:
+        parser.add_argument(
+            "--no-check",
+            dest="check",
+            action="store_false",
+            help="send name and arguments as given, without asking for their schema",
+        )
+    elif name == "ping":
+        parser.add_argument(
+            "-n", "--count", type=_count, metavar="N", help="how often (1)"
+        )
+    elif name == "complete":
+        parser.add_argument(
+            "--context",
+            action=_Pair,
+            metavar="NAME=VALUE",
+            help="another argument that is already decided",
+        )
+
+
+def _add_server_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the server's process")
+    group.add_argument(
+        "--env",
+        dest="given_env",
+        type=_variable,
+        action="append",
+        metavar="NAME[=VALUE]",
+        help="set a variable, or pass ours on; else it gets PATH, HOME and the like",
+    )
+    group.add_argument(
+        "--inherit-env", action="store_true", help="pass our whole environment on"
+    )
+    group.add_argument("--cwd", metavar="DIR", help="its working directory")
+    group.add_argument(
+        "--mode",
+        metavar="MODE",
+        help="auto, session, stateless, or one protocol revision",
+    )

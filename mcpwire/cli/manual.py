@@ -1,0 +1,104 @@
+"""What ``mcpwire --help`` prints. Plain text, so that printing it imports nothing."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = ["EPILOG", "OVERVIEW", "VERBS", "Verb"]
+
+
+class Verb(NamedTuple):
+    """One command: what it does and which words it takes after its target."""
+
+    summary: str
+    words: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    takes_arguments: bool = False
+    takes_target: bool = True
+    details: str = ""
+
+    def usage(self, name: str) -> str:
+        """Return its two forms: TARGET first, or the server at the end."""
+        words = [*self.words, *(f"[{word}]" for word in self.optional)]
+        words += ["[KEY=VALUE ...]"] if self.takes_arguments else []
+        if not self.takes_target:
+            return f"mcpwire {name} [options]"
+        first = " ".join(["mcpwire", name, "[options]", "TARGET", *words])
+        last = " ".join(["mcpwire", name, "[options]", *words, "-- SERVER [ARG ...]"])
+        return f"{first}\n       {last}"
+
+
+ARGUMENTS: Final = """\
+arguments:
+  key=value     a value as the tool's schema asks for it: integer, number, true or
+                false, null, one of an enum, an array or object as JSON, else text
+  key:=json     a JSON value, whatever the schema says
+  key=@file     the text of a file (key:=@file: the JSON in it)
+  -             one JSON object with arguments, from standard input
+"""
+
+VERBS: Final[dict[str, Verb]] = {
+    "ls": Verb("list a server's tools, resources, templates and prompts"),
+    "call": Verb(
+        "call a tool and print its result",
+        words=("TOOL",),
+        takes_arguments=True,
+        details=ARGUMENTS,
+    ),
+    "read": Verb(
+        "print a resource, or save it",
+        words=("URI",),
+        details="Binary contents are not printed on a terminal: pipe them or use -o.\n",
+    ),
+    "prompt": Verb(
+        "get a prompt, filled in",
+        words=("NAME",),
+        takes_arguments=True,
+        details="A prompt's arguments are text: key=value or key=@file.\n",
+    ),
+    "complete": Verb(
+        "ask how an argument of a prompt or template could go on",
+        words=("REF", "ARG"),
+        optional=("VALUE",),
+        details="REF is prompt:NAME or the URI template of a resource.\n",
+    ),
+    "ping": Verb("measure how fast a server answers"),
+    "info": Verb("show what was agreed on, how, and what a server says of itself"),
+    "demo": Verb(
+        "run the main job against the embedded server and print each step",
+        takes_target=False,
+    ),
+    "demo-server": Verb("be the embedded server, over stdio", takes_target=False),
+}
+
+
+def _verb_lines() -> str:
+    width = max(map(len, VERBS)) + 2
+    return "\n".join(f"  {name:<{width}}{v.summary}" for name, v in VERBS.items())
+
+
+OVERVIEW: Final = f"""\
+usage: mcpwire COMMAND [options] TARGET [words]
+       mcpwire COMMAND [options] [words] -- SERVER [ARG ...]
+
+Talk to Model Context Protocol servers.
+
+commands:
+{_verb_lines()}
+
+TARGET is the server's command line as one word, quoted; it is run without a shell. Or
+leave TARGET out and put the command at the end, after `--`: everything there is passed
+on as it is.
+
+  mcpwire ls "npx -y @modelcontextprotocol/server-everything"
+  mcpwire call "uvx mcp-server-time" get_current_time timezone=UTC
+  mcpwire call get_current_time timezone=UTC -- uvx mcp-server-time
+
+`mcpwire COMMAND --help` shows a command's options; `mcpwire --version` the version.
+"""
+
+EPILOG: Final = """\
+exit codes:
+  0 ok   1 internal   2 usage   3 authorization   4 no connection   5 tool error
+  6 protocol violation   7 timeout   8 JSON-RPC error   130 interrupted
+"""

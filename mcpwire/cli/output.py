@@ -1,0 +1,182 @@
+"""Where a command's words go: results to stdout, everything about them to stderr.
+
+What comes from a server is escaped where a terminal would obey it. With ``--json``
+stdout gets exactly one document, and stderr gets one line if there is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from mcpwire.cli.failures import report, sentence
+from mcpwire.cli.streams import write_bytes, write_text
+from mcpwire.cli.text.escape import one_line, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Output", "ProgressLine", "progress_text"]
+
+REDRAW_S: Final = 0.05
+"""The progress line is rewritten no more often: a terminal is slower than a server."""
+
+BAR: Final = 20
+JSON_DEPTH: Final = 10_000
+"""Python's own writer recurses, and what was received may be 1,024 levels deep."""
+
+
+class Output:
+    """The two streams of a command.
+
+    Attributes:
+        is_json: Whether results are JSON documents.
+        verbose: Whether what happens between the lines is told too.
+        width: The columns of the terminal on stdout; ``None`` where there is none.
+    """
+
+    def __init__(self, *, is_json: bool = False, verbose: bool = False) -> None:
+        self.is_json = is_json
+        self.verbose = verbose
+        for stream in (sys.stdout, sys.stderr):
+            reconfigure = getattr(stream, "reconfigure", None)
+            if reconfigure is not None:  # a stream of somebody else's has none
+                reconfigure(errors="backslashreplace")
+        self.is_terminal = _is_terminal(sys.stdout)
+        self.width = _columns(sys.stdout) if self.is_terminal else None
+        live = _is_terminal(sys.stderr) and not is_json
+        self.progress = ProgressLine(sys.stderr) if live else None
+        self._styled = self.is_terminal and not (
+            os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        )
+
+    # Results...
+
+    def document(self, value: Any) -> None:
+        """Print one JSON document, in ASCII."""
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, JSON_DEPTH))
+        try:
+            text = json.dumps(value, indent=2)
+        finally:
+            sys.setrecursionlimit(limit)
+        self._print(text + "\n")
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Print lines that are printable already."""
+        self._print("".join(f"{line}\n" for line in lines))
+
+    def text(self, text: str) -> None:
+        """Print a server's text: escaped on a terminal, else as it is, on lines."""
+        shown = printable(text) if self.is_terminal else text
+        self._print(shown if shown.endswith("\n") or not shown else f"{shown}\n")
+
+    def exact(self, data: bytes) -> None:
+        """Write bytes to stdout as they are."""
+        self.clear()
+        write_bytes(data)
+
+    def _print(self, text: str) -> None:
+        self.clear()
+        write_text(text)
+
+    def bold(self, text: str) -> str:
+        """Return a heading as the terminal shows one."""
+        return f"\x1b[1m{text}\x1b[0m" if self._styled else text
+
+    def dim(self, text: str) -> str:
+        """Return what is said beside, as the terminal shows it."""
+        return f"\x1b[2m{text}\x1b[0m" if self._styled else text
+
+    # What is said about them...
+
+    def note(self, text: str) -> None:
+        """Tell something on stderr, as one harmless line."""
+        self.clear()
+        sys.stderr.write(f"{one_line(text)}\n")
+        sys.stderr.flush()
+
+    def detail(self, text: str) -> None:
+        """Tell something that only ``-v`` asks for."""
+        if self.verbose:
+            self.note(text)
+
+    def fail(self, error: BaseException) -> None:
+        """Say on stderr what went wrong: one sentence, or one line of JSON."""
+        if self.is_json:
+            self.note(json.dumps(report(error)))
+        else:
+            self.note(f"mcpwire: {sentence(error)}")
+
+    def clear(self) -> None:
+        """Take the progress line away before something else is printed."""
+        if self.progress is not None:
+            self.progress.clear()
+
+
+class ProgressLine:
+    """One line of a terminal, rewritten while a call runs."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._shown = False
+        self._next = 0.0
+
+    def show(self, progress: float, total: float | None, message: str | None) -> None:
+        """Rewrite the line, unless that was done a moment ago."""
+        now = time.monotonic()
+        if now < self._next and (total is None or progress < total):
+            return
+        self._next = now + REDRAW_S
+        text = _fit(progress_text(progress, total, message), _columns(self._stream) - 1)
+        self._stream.write(f"\r\x1b[K{text}")
+        self._stream.flush()
+        self._shown = True
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+            self._shown = False
+
+
+def progress_text(progress: float, total: float | None, message: str | None) -> str:
+    """Say how far a call has come, on one line."""
+    said = f"  {one_line(message)}" if message else ""
+    if total is None or not total > 0:
+        return f"{progress:g}{said}"
+    share = min(max(progress / total, 0.0), 1.0)
+    bar = ("#" * round(share * BAR)).ljust(BAR, ".")
+    return f"[{bar}] {share:4.0%}  {progress:g}/{total:g}{said}"
+
+
+def _fit(text: str, columns: int) -> str:
+    """Cut a line to the columns that a terminal has; wide characters take two."""
+    if text.isascii():
+        return text[:columns]
+    from unicodedata import east_asian_width
+
+    used = 0
+    for at, character in enumerate(text):
+        used += 2 if east_asian_width(character) in {"F", "W"} else 1
+        if used > columns:
+            return text[:at]
+    return text
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:  # it is closed
+        return False
+
+
+def _columns(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80

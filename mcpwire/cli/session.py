@@ -1,0 +1,286 @@
+"""Connects for one command: builds the client, runs the work, ends the server.
+
+A signal cancels the work, which tells the server; closing then has a moment, and what
+is left is killed. A second signal does not wait for that moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import errno
+import json
+import os
+import signal
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from mcpwire.cli.failures import Interrupted, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from mcpwire.cli.grammar import Options
+    from mcpwire.cli.output import Output
+    from mcpwire.client import Client
+    from mcpwire.protocol.notifications import Notification
+    from mcpwire.transports.targets import Stdio
+
+T = TypeVar("T")
+
+__all__ = ["Session", "Signals", "run_interruptible", "target_of"]
+
+CONNECT_TIMEOUT_S: Final = 60.0
+"""What `npx` and `uvx` may take to install a server at its first start."""
+
+HURRY_S: Final = 0.7
+"""How long an interrupted command may take to close before it kills its server."""
+
+CLOSE_GRACE_S: Final = 1.0
+"""A command is one call long: nobody waits for servers that do not leave."""
+
+SIGNALS: Final = tuple(
+    number
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    if (number := getattr(signal, name, None)) is not None
+)
+
+
+class Signals:
+    """Cancels the running task when a signal comes.
+
+    Attributes:
+        number: The first signal that came; ``None`` while there was none.
+        is_hurried: Whether nothing may be waited for any more.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._task: asyncio.Task[Any] | None = None
+        self.number: int | None = None
+        self.is_hurried = False
+        for number in SIGNALS:
+            # Not every loop can, and only the main thread may.
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                loop.add_signal_handler(number, self.receive, int(number))
+
+    def follow(self, task: asyncio.Task[Any] | None) -> None:
+        """Say which task is to be cancelled."""
+        self._task = task
+
+    def receive(self, number: int) -> None:
+        """Take a signal."""
+        if self.number is None:
+            self.number = number
+            self._loop.call_later(HURRY_S, self.hurry)
+            self._cancel()
+        else:
+            self.hurry()
+
+    def hurry(self) -> None:
+        """Wait for nothing any more."""
+        self.is_hurried = True
+        self._cancel()
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
+def run_interruptible(work: Callable[[Signals], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine to its end; whatever it leaves behind is cancelled.
+
+    Raises:
+        Interrupted: A signal ended it.
+    """
+    with asyncio.Runner() as runner:
+        signals = Signals(runner.get_loop())
+
+        async def followed() -> T:
+            signals.follow(asyncio.current_task())
+            return await work(signals)
+
+        try:
+            return runner.run(followed())
+        except (Exception, asyncio.CancelledError):
+            if signals.number is not None:
+                raise Interrupted(signals.number) from None
+            raise
+
+
+def target_of(options: Options, on_stderr: Callable[[bytes], None] | None) -> Stdio:
+    """Return what to start.
+
+    Raises:
+        UsageError: It is no command line.
+        ConnectError: It is a folder.
+    """
+    from mcpwire import ConnectError, Stdio
+
+    command = options.command
+    if len(command) == 1 and not _is_program(command[0]):
+        command = _split(command[0])
+    if os.path.isdir(command[0]) and os.sep in command[0]:  # noqa: PTH112 - one call
+        raise ConnectError(f"cannot start {command[0]!r}: it is a directory")
+    return Stdio(
+        command[0],
+        command[1:],
+        env=options.env,
+        inherit_env=options.inherit_env or options.passed_env,
+        cwd=options.cwd,
+        stderr=on_stderr or "tail",
+    )
+
+
+def _is_program(word: str) -> bool:
+    """Tell whether a line with spaces is one file's path all the same."""
+    return " " in word and os.path.isfile(word)  # noqa: PTH113 - one call
+
+
+def _split(line: str) -> tuple[str, ...]:
+    import shlex
+
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise UsageError(f"cannot split the command line {line!r}: {error}") from error
+    if not words:
+        raise UsageError("the server's command line is empty")
+    return tuple(words)
+
+
+def _advice(error: BaseException) -> str:
+    """Say what a person may have got wrong, where the error does not."""
+    from mcpwire import ConnectError, NegotiationError, RequestTimeout, RPCError
+
+    if isinstance(error, ConnectError) and error.errno in {errno.EACCES, errno.ENOEXEC}:
+        return "it is no program: a script may need its interpreter before its name"
+    if isinstance(error, NegotiationError):
+        doubtful = isinstance(error.__cause__, RPCError)
+    else:
+        doubtful = isinstance(error, RequestTimeout) or (
+            isinstance(error, ConnectError) and error.exit_code is not None
+        )
+    return "is it an MCP server that speaks over stdio?" if doubtful else ""
+
+
+class Session:
+    """One command's connection, and what ``-v`` tells about it.
+
+    Attributes:
+        client: The client; connected while the work runs.
+        target: What it starts.
+        connect_seconds: How long connecting took.
+    """
+
+    def __init__(self, options: Options, output: Output, signals: Signals) -> None:
+        self.connect_seconds = 0.0
+        self.options = options
+        self.output = output
+        self._signals = signals
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._stderr = ""
+        self.target = target_of(options, self._on_stderr if output.verbose else None)
+        self.client = self._make_client()
+
+    def _make_client(self) -> Client:
+        from mcpwire import Client, Limits
+
+        timeout = self.options.timeout
+        limits = Limits(close_grace=CLOSE_GRACE_S, terminate_grace=CLOSE_GRACE_S)
+        try:
+            return Client(
+                self.target,
+                timeout=timeout or 30.0,
+                connect_timeout=timeout or CONNECT_TIMEOUT_S,
+                mode=self.options.mode,
+                limits=limits,
+                on_notification=self._on_notification if self.output.verbose else None,
+            )
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+
+    async def run(self, work: Callable[[Session], Awaitable[T]]) -> T:
+        """Connect, do the work, and end the server whatever happens."""
+        try:
+            await self._connect()
+            return await work(self)
+        finally:
+            if not self._signals.is_hurried:
+                await self.client.aclose()
+            self._end_stderr()
+
+    async def _connect(self) -> None:
+        self.output.detail(f"starting: {self.target}")
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            await self.client.connect()
+        except BaseException as error:
+            record = getattr(error, "negotiation", None) or self.client.negotiation
+            self._tell_record(record)
+            advice = _advice(error)
+            if advice:
+                error.add_note(advice)
+            raise
+        self.connect_seconds = loop.time() - started
+        self._tell_record(self.client.negotiation)
+
+    def _tell_record(self, record: object) -> None:
+        for line in str(record).split("\n") if record is not None else ():
+            self.output.detail(line)
+
+    async def ask(self, label: str, call: Awaitable[T]) -> T:
+        """Await a request of the client's, telling when it leaves and comes back."""
+        if not self.output.verbose:
+            return await call
+        loop = asyncio.get_running_loop()
+        self.output.detail(f"--> {label}")
+        started = loop.time()
+        try:
+            outcome = await call
+        except BaseException as error:
+            took = (loop.time() - started) * 1000
+            self.output.detail(
+                f"<-- {label} failed after {took:.1f} ms: {type(error).__name__}"
+            )
+            raise
+        took = (loop.time() - started) * 1000
+        self.output.detail(f"<-- {label} answered after {took:.1f} ms")
+        return outcome
+
+    def on_progress(
+        self, progress: float, total: float | None, message: str | None
+    ) -> None:
+        """Show how far a call has come."""
+        from mcpwire.cli.output import progress_text
+
+        if self.output.verbose:
+            self.output.detail(
+                f"<-- notifications/progress {progress_text(progress, total, message)}"
+            )
+        elif self.output.progress is not None:
+            self.output.progress.show(progress, total, message)
+
+    @property
+    def progress(self) -> Callable[[float, float | None, str | None], None] | None:
+        """What takes progress; ``None`` where nobody would see it."""
+        shown = self.output.verbose or self.output.progress is not None
+        return self.on_progress if shown else None
+
+    def _on_notification(self, notification: Notification) -> None:
+        from mcpwire.types import encode
+
+        params = notification.params
+        plain = encode(params) if hasattr(params, "__attrs_attrs__") else params
+        self.output.detail(f"<-- {notification.method} {json.dumps(plain)}")
+
+    def _on_stderr(self, data: bytes) -> None:
+        *lines, self._stderr = (self._stderr + self._decoder.decode(data)).split("\n")
+        for line in lines:
+            self.output.detail(f"server: {line}")
+
+    def _end_stderr(self) -> None:
+        if self._stderr:
+            self.output.detail(f"server: {self._stderr}")
+            self._stderr = ""

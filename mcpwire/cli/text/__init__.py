@@ -1,0 +1,1 @@
+"""How what a server sent is written for people; values in, lines out."""

@@ -1,0 +1,382 @@
+"""What each command does once it is connected; each returns its exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.cli.arguments import (
+    Given,
+    bind_prompt,
+    bind_tool,
+    parse_words,
+    unchecked,
+)
+from mcpwire.cli.failures import Exit, UsageError, close_matches, did_you_mean
+from mcpwire.cli.text import listing, results
+from mcpwire.cli.text.escape import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from mcpwire.cli.grammar import Options
+    from mcpwire.cli.session import Session
+
+    Work = Callable[[Session], Awaitable[int]]
+
+__all__ = ["prepare"]
+
+
+def prepare(options: Options) -> Work:
+    """Read what the command line names beside the server; return what is to be done.
+
+    No server runs yet, so that a typing error costs nothing.
+
+    Raises:
+        UsageError: An argument or a file of it is wrong.
+    """
+    make = PREPARED.get(options.verb)
+    return make(options) if make is not None else PLAIN[options.verb]
+
+
+def demo(options: Options) -> Work:
+    """Prepare the demonstration, whose server is a part of this package."""
+    from mcpwire.cli.demo import COMMAND, demo
+
+    options.command = COMMAND
+    # Where the package is found through PYTHONPATH, the server has to find it too.
+    options.passed_env = ("PYTHONPATH",) if "PYTHONPATH" in os.environ else ()
+    return demo
+
+
+# Lists...
+
+SECTIONS: Final = (
+    ("tools", "tools", "list_tools", listing.tools),
+    ("resources", "resources", "list_resources", listing.resources),
+    ("resources", "resourceTemplates", "list_resource_templates", listing.templates),
+    ("prompts", "prompts", "list_prompts", listing.prompts),
+)
+"""Capability, key in the JSON document, method of the client, how it is written."""
+
+
+async def ls(session: Session) -> int:
+    """List what the server declares; what it then refuses is said at the end."""
+    from mcpwire import RPCError
+    from mcpwire.types import encode
+
+    client, output = session.client, session.output
+    style = listing.Style(output.bold, output.dim, output.width)
+    document: dict[str, Any] = {}
+    blocks: list[list[str]] = []
+    refused: RPCError | None = None
+    for capability, key, method, write in SECTIONS:
+        if getattr(client.capabilities, capability) is None:
+            continue
+        try:
+            items = await session.ask(method, getattr(client, method)())
+        except RPCError as error:
+            # Servers with resources and without templates may not know the request.
+            is_missing = error.code == -32601 and key == "resourceTemplates"
+            refused = refused or (None if is_missing else error)
+            continue
+        document[key] = [encode(item) for item in items]
+        if items or key != "resourceTemplates":
+            blocks.append(write(items, style))
+    if output.is_json:
+        output.document(document)
+    elif blocks:
+        output.lines(line for block in _spaced(blocks) for line in block)
+    elif refused is None:
+        output.lines(["The server declares no tools, resources or prompts."])
+    if refused is not None:
+        raise refused
+    return Exit.OK
+
+
+def _spaced(blocks: list[list[str]]) -> list[list[str]]:
+    return [block if at == 0 else ["", *block] for at, block in enumerate(blocks)]
+
+
+def _demand(session: Session, capability: str) -> None:
+    """Check that the server declared what the command is about.
+
+    Raises:
+        UsageError: It did not.
+    """
+    if getattr(session.client.capabilities, capability) is None:
+        offered = ", ".join(results.capability_words(session.client)) or "nothing"
+        raise UsageError(f"the server has no {capability}; it declares {offered}")
+
+
+def _pick(kind: str, name: str, items: Sequence[Any]) -> Any:
+    """Return the item of that name.
+
+    Raises:
+        UsageError: There is none; names those that are like it.
+    """
+    for item in items:
+        if item.name == name:
+            return item
+    names = [item.name for item in items]
+    similar = close_matches(name, names)
+    how_many = f"; mcpwire ls shows the {len(names)} there are" if names else ""
+    raise UsageError(
+        one_line(
+            f"the server has no {kind} {name!r}{did_you_mean(similar) or how_many}"
+        ),
+        suggestions=similar,
+    )
+
+
+# Calls...
+
+
+def call(options: Options) -> Work:
+    """Prepare the call of a tool."""
+    name, given = options.words[0], _given(options.words[1:])
+
+    async def work(session: Session) -> int:
+        _demand(session, "tools")
+        client = session.client
+        arguments = unchecked(given)
+        if options.check:
+            tools = await session.ask("tools/list", client.list_tools())
+            arguments = bind_tool(_pick("tool", name, tools), given)
+        return await _call(session, name, arguments)
+
+    return work
+
+
+async def _call(session: Session, name: str, arguments: dict[str, Any]) -> int:
+    from mcpwire import ToolError
+
+    output = session.output
+    try:
+        result = await session.ask(
+            f"tools/call {name}",
+            session.client.call_tool(name, arguments, on_progress=session.progress),
+        )
+    finally:
+        output.clear()
+    if output.is_json:
+        output.document(result.raw)
+    else:
+        output.text(results.tool_text(result))
+    if result.is_error:
+        raise ToolError(f"tool {name!r} reported failure", result=result)
+    return Exit.OK
+
+
+def _given(words: Sequence[str]) -> Given:
+    return parse_words(words, read_file=_read_file, read_input=_read_input)
+
+
+def _read_file(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - no Path needed
+            return file.read()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {path!r}: {_reason(error)}") from error
+
+
+def _read_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read standard input: {_reason(error)}") from error
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is no UTF-8 text (byte {error.start})"
+    return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+# Resources...
+
+
+def read(options: Options) -> Work:
+    """Prepare the reading of a resource."""
+    uri, path = options.words[0], options.output
+    if path is not None and path != "-":
+        _check_writable(path)
+
+    async def work(session: Session) -> int:
+        _demand(session, "resources")
+        output = session.output
+        result = await session.ask(
+            f"resources/read {uri}", session.client.read_resource(uri)
+        )
+        if output.is_json and path is None:
+            output.document(result.raw)
+        elif path == "-":
+            output.exact(result.bytes)
+        elif path is not None:
+            _save(path, result.bytes)
+            output.note(f"saved {len(result.bytes):,} bytes in {path}")
+        else:
+            _print_contents(session, uri, result)
+        return Exit.OK
+
+    return work
+
+
+def _print_contents(session: Session, uri: str, result: Any) -> None:
+    from mcpwire.types import BlobResourceContents
+
+    output = session.output
+    binary = [c for c in result.contents if isinstance(c, BlobResourceContents)]
+    if not output.is_terminal:
+        output.exact(result.bytes)
+    elif binary:
+        kind = binary[0].mime_type or "unknown type"
+        raise UsageError(
+            f"{uri!r} is binary ({one_line(kind)}, {len(result.bytes):,} bytes): save "
+            "it with -o FILE, or pipe it"
+        )
+    else:
+        output.text(result.text)
+
+
+def _check_writable(path: str) -> None:
+    folder = os.path.dirname(path) or "."  # noqa: PTH120 - no Path needed
+    if os.path.isdir(path):  # noqa: PTH112 - as above
+        raise UsageError(f"cannot write {path!r}: it is a directory")
+    if not os.path.isdir(folder):  # noqa: PTH112 - as above
+        raise UsageError(f"cannot write {path!r}: there is no directory {folder!r}")
+
+
+def _save(path: str, data: bytes) -> None:
+    try:
+        with open(path, "wb") as file:  # noqa: PTH123 - no Path needed
+            file.write(data)
+    except OSError as error:
+        raise UsageError(f"cannot write {path!r}: {_reason(error)}") from error
+
+
+# Prompts and completion...
+
+
+def prompt(options: Options) -> Work:
+    """Prepare the getting of a prompt."""
+    name, given = options.words[0], _given(options.words[1:])
+
+    async def work(session: Session) -> int:
+        _demand(session, "prompts")
+        client, output = session.client, session.output
+        arguments: dict[str, str] = unchecked(given)
+        if options.check:
+            prompts = await session.ask("prompts/list", client.list_prompts())
+            arguments = bind_prompt(_pick("prompt", name, prompts), given)
+        result = await session.ask(
+            f"prompts/get {name}", client.get_prompt(name, arguments or None)
+        )
+        if output.is_json:
+            output.document(result.raw)
+        else:
+            output.text(results.prompt_text(result))
+        return Exit.OK
+
+    return work
+
+
+def complete(options: Options) -> Work:
+    """Prepare the completion of an argument."""
+    kind, argument, *rest = options.words
+    value = rest[0] if rest else ""
+    is_prompt = kind.startswith("prompt:")
+    if not is_prompt and "://" not in kind and "{" not in kind:
+        raise UsageError(
+            f"{kind!r} is nothing to complete: write prompt:NAME or a URI template"
+        )
+
+    async def work(session: Session) -> int:
+        from mcpwire.types import PromptReference, ResourceTemplateReference
+
+        ref = (
+            PromptReference(kind.removeprefix("prompt:"))
+            if is_prompt
+            else ResourceTemplateReference(kind)
+        )
+        result = await session.ask(
+            "completion/complete",
+            session.client.complete(
+                ref, argument, value, context=options.context or None
+            ),
+        )
+        output = session.output
+        if output.is_json:
+            output.document(result.raw)
+            return Exit.OK
+        found = result.completion
+        output.lines(map(one_line, found.values))
+        if found.has_more or (found.total or 0) > len(found.values):
+            of = f" of {found.total}" if found.total else ", and there are more"
+            output.note(f"{len(found.values)}{of}")
+        return Exit.OK
+
+    return work
+
+
+# The connection itself...
+
+
+async def ping(session: Session) -> int:
+    """Measure answers."""
+    output = session.output
+    times = []
+    for _ in range(session.options.count):
+        seconds = await session.ask("ping", session.client.ping())
+        times.append(seconds)
+        if not output.is_json:
+            output.lines([f"answered after {seconds * 1000:.3f} ms"])
+    if output.is_json:
+        output.document({"seconds": times})
+    elif len(times) > 1:
+        from statistics import median
+
+        low, middle, high = (x * 1000 for x in (min(times), median(times), max(times)))
+        output.lines([f"min {low:.3f} ms, median {middle:.3f} ms, max {high:.3f} ms"])
+    return Exit.OK
+
+
+async def info(session: Session) -> int:
+    """Show what was agreed on and what the server says of itself."""
+    client, output = session.client, session.output
+    if not output.is_json:
+        output.lines(results.info_lines(client, str(session.target)))
+        return Exit.OK
+    from mcpwire.types import encode
+
+    record = client.negotiation
+    assert record is not None
+    output.document(
+        {
+            "protocolVersion": client.protocol_version,
+            "serverInfo": encode(client.server_info) if client.server_info else None,
+            "capabilities": encode(client.capabilities) if client.capabilities else {},
+            "instructions": client.instructions,
+            "era": record.era.value if record.era is not None else None,
+            "reason": record.reason,
+            "negotiation": [
+                {"at": step.at, "event": step.event, "detail": step.detail}
+                for step in record.steps
+            ],
+        }
+    )
+    return Exit.OK
+
+
+PREPARED: Final[dict[str, Callable[[Options], Work]]] = {
+    "call": call,
+    "read": read,
+    "prompt": prompt,
+    "complete": complete,
+    "demo": demo,
+}
+"""Commands with words of their own."""
+
+PLAIN: Final[dict[str, Work]] = {"ls": ls, "ping": ping, "info": info}
+"""Commands that need no more than a server."""
