@@ -85,7 +85,14 @@ class Connection:
         limits: Limits,
         reset_on_progress: bool = False,
         on_notification: Callable[[Notification], Any] | None = None,
+        trace: Callable[[str, Any], Any] | None = None,
     ) -> None:
+        self._trace = None
+        if trace is not None:
+            from mcpwire.transports.tracing import Trace
+
+            self._trace = Trace(trace)
+            opener = attrs.evolve(opener, open=self._traced(opener.open))
         self._opener = opener
         self._identity = identity
         self._allowed = allowed
@@ -136,6 +143,17 @@ class Connection:
         if self._notifications is not None:
             stats.dropped_notifications = self._notifications.dropped
         return stats
+
+    def _traced(
+        self, open_channel: Callable[[Inbound], OpenChannel]
+    ) -> Callable[[Inbound], OpenChannel]:
+        def open_traced(inbound: Inbound) -> OpenChannel:
+            channel = open_channel(inbound)
+            assert self._trace is not None
+            self._trace.attach(channel, self._limits.message)
+            return channel
+
+        return open_traced
 
     def time(self) -> float:
         """Return the loop's time, in seconds; deadlines are made from it."""
@@ -233,6 +251,8 @@ class Connection:
         if channel is not None:
             await channel.aclose()
             self._closed_stats.add(channel)
+            if self._trace is not None:
+                self._trace("close", channel.target)
         if tasks:
             await asyncio.wait(tasks, timeout=HANDLER_END_S)
         self._loop = None
@@ -292,10 +312,11 @@ class Connection:
             async with asyncio.timeout(self._connect_timeout):
                 agreement = await handshake.drive(steps)
         except TimeoutError as error:
+            elapsed = loop.time() - started
             await handshake.discard()
             if isinstance(error, MCPError) or self._connect_timeout is None:
                 raise
-            raise self._silence(handshake, loop.time() - started) from None
+            raise self._silence(handshake, elapsed) from None
         except ConnectError:
             await handshake.discard()
             raise
@@ -319,6 +340,8 @@ class Connection:
             )
         self._settle(agreement)
         self.channel = channel
+        if self._trace is not None:
+            self._trace("agree", self.negotiation)
 
     def _silence(self, handshake: Handshake, elapsed: float) -> RequestTimeout:
         assert self._connect_timeout is not None
@@ -390,6 +413,8 @@ class Connection:
     def lost(self, error: TransportError) -> None:
         """The connection is gone; calls say so, and `connect` opens another."""
         logger.debug("connection lost: %s", error)
+        if self._trace is not None:
+            self._trace("lost", error)
 
 
 def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
