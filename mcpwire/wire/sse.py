@@ -22,6 +22,7 @@ from mcpwire.errors import LocalProtocolError
 __all__ = ["SSEDecoder", "SSEEvent", "encode_comment", "encode_event"]
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_CARRIAGE_RETURN: Final = 0x0D  # bytes look for a number far faster than for bytes
 _DATA_PREFIX_LENGTH: Final = len(b"data: ")
 _RETRY_MAX_MS: Final = 10**12  # beyond any clock, so that it stays a harmless number
 
@@ -87,7 +88,9 @@ class SSEDecoder:
         events: list[SSEEvent] = []
         if self.overflow:
             return events
-        *lines, tail = self._unify_newlines(data).split(b"\n")
+        if self._at_start or self._after_return or _CARRIAGE_RETURN in data:
+            data = self._unify_newlines(data)
+        *lines, tail = data.split(b"\n")
         if lines and self._partial:
             self._partial += lines[0]
             lines[0] = bytes(self._partial)
@@ -98,9 +101,10 @@ class SSEDecoder:
             elif not self._take_line(line):
                 self._stop()
                 return events
-        self._partial += tail
-        if self._is_hopeless(self._partial):
-            self._stop()
+        if tail:
+            self._partial += tail
+            if self._is_hopeless(self._partial):
+                self._stop()
         return events
 
     def _unify_newlines(self, data: bytes) -> bytes:
@@ -110,7 +114,7 @@ class SSEDecoder:
             # The second half of a CRLF whose first half has ended its line already.
             data = data.removeprefix(b"\n")
             self._after_return = False
-        if b"\r" in data:
+        if _CARRIAGE_RETURN in data:
             self._after_return = data.endswith(b"\r")
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         return data
@@ -145,17 +149,17 @@ class SSEDecoder:
         return True
 
     def _take_data(self, value: bytes) -> bool:
-        if self._data_size() + len(value) > self._limit:
-            return False
         if self._data is None:
             self._data = value
-        else:
+        elif self._data_size() + len(value) <= self._limit:
             # A list of lines would cost eight bytes for each empty line.
             if isinstance(self._data, bytes):
                 self._data = bytearray(self._data)
             self._data += b"\n"
             self._data += value
-        return True
+        else:
+            return False
+        return len(value) <= self._limit
 
     def _data_size(self) -> int:
         """Return how long the data is before one more line is added."""
