@@ -98,6 +98,8 @@ class Client:
         max_timeout: What no progress extends a call beyond, in seconds; by default
             ten times its timeout. Without `reset_timeout_on_progress` it does nothing.
         on_notification: Called with each `Notification` that belongs to no call.
+        trace: Called as ``trace(event, data)`` with each message and turn of events
+            (see `mcpwire.transports.tracing`); without it nothing is called.
 
     Raises:
         ValueError: An argument is out of its range; names it.
@@ -116,6 +118,7 @@ class Client:
         reset_timeout_on_progress: bool = False,
         max_timeout: float | None = None,
         on_notification: Callable[[Notification], Any] | None = None,
+        trace: Callable[[str, Any], Any] | None = None,
     ) -> None:
         info = client_info or Implementation("mcpwire", __version__)
         self._connection = Connection(
@@ -127,6 +130,7 @@ class Client:
             limits=limits,
             reset_on_progress=reset_timeout_on_progress,
             on_notification=on_notification,
+            trace=trace,
         )
         self._requests = Requests(
             self._connection,
@@ -197,13 +201,13 @@ class Client:
     @property
     def protocol_version(self) -> str | None:
         """The agreed revision, such as ``2025-11-25``; ``None`` before."""
-        agreement = self._connection.agreement
+        agreement = self._connection.profile.agreement
         return agreement.revision.name if agreement is not None else None
 
     @property
     def server_info(self) -> Implementation | None:
         """The server's name and version, where it gave them."""
-        agreement = self._connection.agreement
+        agreement = self._connection.profile.agreement
         if agreement is None or agreement.server_info is None:
             return None
         return decode(Implementation, agreement.server_info)
@@ -213,7 +217,7 @@ class Client:
         """What the server declared; ``None`` before the first connection."""
         from mcpwire.types.capabilities import ServerCapabilities
 
-        agreement = self._connection.agreement
+        agreement = self._connection.profile.agreement
         if agreement is None:
             return None
         return decode(ServerCapabilities, agreement.capabilities)
@@ -221,7 +225,7 @@ class Client:
     @property
     def instructions(self) -> str | None:
         """How the server wants to be used, where it said so."""
-        agreement = self._connection.agreement
+        agreement = self._connection.profile.agreement
         return agreement.instructions if agreement is not None else None
 
     @property
@@ -277,8 +281,9 @@ class Client:
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
             params["arguments"] = arguments
-        if "tools/call" in self._connection.refused:
-            raise self._connection.not_declared("tools/call")
+        profile = self._connection.profile
+        if "tools/call" in profile.refused:
+            raise profile.refusal("tools/call")
         requests = self._requests
         deadline = requests.deadline(timeout)
         raw = await requests.begin(
@@ -484,7 +489,11 @@ class Client:
         """
         connection = self._connection
         started = connection.time()
-        method = "server/discover" if self._era() is Era.STATELESS else "ping"
+        method = (
+            "server/discover"
+            if self._connection.profile.era is Era.STATELESS
+            else "ping"
+        )
         await self._requests.request(method, None, options)
         return connection.time() - started
 
@@ -496,7 +505,7 @@ class Client:
         """
         from mcpwire.types import DiscoverResult
 
-        if self._era() is not Era.STATELESS:
+        if self._connection.profile.era is not Era.STATELESS:
             raise LocalProtocolError(
                 "server/discover exists from 2026-07-28 on; this connection speaks "
                 f"{self.protocol_version}"
@@ -566,7 +575,3 @@ class Client:
         async for page in self._requests.walk(method, options):
             for item in getattr(decode(cls, page), key):
                 yield item
-
-    def _era(self) -> Era | None:
-        agreement = self._connection.agreement
-        return agreement.revision.era if agreement is not None else None

@@ -28,15 +28,13 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.protocol import lifecycle
-from mcpwire.protocol.methods import Kind, available, is_declared, methods_of
 from mcpwire.protocol.negotiation import Negotiation
 from mcpwire.protocol.notifications import typed_notification
+from mcpwire.protocol.profile import Profile
 from mcpwire.transports.callbacks import Delivery
 from mcpwire.transports.handshake import Handshake, connect_error
 from mcpwire.transports.inbound_tasks import InboundTasks
 from mcpwire.transports.stats import ClientStats
-from mcpwire.versions import Era
-from mcpwire.wire.json import Fragment, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,12 +64,9 @@ class Connection:
 
     Attributes:
         channel: Performs calls; ``None`` unless connected.
-        agreement: What the last handshake agreed on; ``None`` before the first.
+        profile: How requests are made, by the last agreement; empty before the first.
         negotiation: The record of the last handshake, also of one that failed.
-        stamp: The `_meta` of every request, ready to send; ``None`` in a session.
-        stamp_fields: The same as a dict, to be merged.
         reset_on_progress: Whether progress starts a call's timeout again.
-        refused: Methods whose capability the server did not declare.
     """
 
     def __init__(
@@ -91,8 +86,8 @@ class Connection:
         if trace is not None:
             from mcpwire.transports.tracing import Trace
 
-            self._trace = Trace(trace)
-            opener = attrs.evolve(opener, open=self._traced(opener.open))
+            self._trace = Trace(trace, limits)
+            opener = self._trace.watching(opener)
         self._opener = opener
         self._identity = identity
         self._allowed = allowed
@@ -113,11 +108,8 @@ class Connection:
         self._waiters = 0
         self._current: OpenChannel | None = None
         self.channel: OpenChannel | None = None
-        self.agreement: Agreement | None = None
         self.negotiation: Negotiation | None = None
-        self.stamp: Any = None
-        self.stamp_fields: dict[str, Any] | None = None
-        self.refused: frozenset[str] = frozenset()
+        self.profile = Profile()
 
     def __str__(self) -> str:
         """Return target, state and revision as one readable line."""
@@ -130,8 +122,7 @@ class Connection:
         elif self.channel.lost is not None:
             state = f"lost: {self.channel.lost.args[0]}"
         else:
-            assert self.agreement is not None
-            state = f"connected, {self.agreement.revision}"
+            state = f"connected, {self.channel.revision}"
         return f"{self._opener.target!r} {state}"
 
     @property
@@ -144,17 +135,6 @@ class Connection:
             stats.dropped_notifications = self._notifications.dropped
         return stats
 
-    def _traced(
-        self, open_channel: Callable[[Inbound], OpenChannel]
-    ) -> Callable[[Inbound], OpenChannel]:
-        def open_traced(inbound: Inbound) -> OpenChannel:
-            channel = open_channel(inbound)
-            assert self._trace is not None
-            self._trace.attach(channel, self._limits.message)
-            return channel
-
-        return open_traced
-
     def time(self) -> float:
         """Return the loop's time, in seconds; deadlines are made from it."""
         loop = self._loop
@@ -165,16 +145,6 @@ class Connection:
         return LocalProtocolError(
             f"not connected to {self._opener.target}: "
             "use `async with client:` or `await client.connect()` first"
-        )
-
-    def not_declared(self, method: str) -> MCPError:
-        """Build the error for a request whose capability the server lacks."""
-        assert self.agreement is not None
-        spec = available(method, self.agreement.revision, "client")
-        capability = spec.capability if spec is not None else None
-        return LocalProtocolError(
-            f"the server did not declare {capability!r}, which {method} needs; "
-            "`client.request` sends it all the same"
         )
 
     # Ownership...
@@ -329,19 +299,7 @@ class Connection:
             raise
         channel = handshake.channel
         assert channel is not None
-        self._current = channel
-        channel.reset_on_progress = self.reset_on_progress
-        if channel.stats.noise:
-            logger.warning(
-                "%s wrote %d line(s) to stdout that are no messages, first: %r",
-                channel.target,
-                channel.stats.noise,
-                channel.stats.noise_lines[0],
-            )
-        self._settle(agreement)
-        self.channel = channel
-        if self._trace is not None:
-            self._trace("agree", self.negotiation)
+        self._settle(channel, agreement)
 
     def _silence(self, handshake: Handshake, elapsed: float) -> RequestTimeout:
         assert self._connect_timeout is not None
@@ -357,21 +315,22 @@ class Connection:
             detail=detail,
         )
 
-    def _settle(self, agreement: Agreement) -> None:
-        """Compose once what each call would otherwise ask."""
-        self.agreement = agreement
-        revision = agreement.revision
-        if revision.era is Era.STATELESS:
-            self.stamp_fields = lifecycle.request_meta(revision, self._identity)
-            self.stamp = Fragment(encode(self.stamp_fields))
-        else:
-            self.stamp = self.stamp_fields = None
-        self.refused = frozenset(
-            spec.name
-            for spec in methods_of(revision, "client")
-            if spec.kind is Kind.REQUEST
-            and not is_declared(spec, agreement.capabilities)
-        )
+    def _settle(self, channel: OpenChannel, agreement: Agreement) -> None:
+        """Take over a connection that has agreed."""
+        self._current = channel
+        channel.reset_on_progress = self.reset_on_progress
+        self.profile = Profile.of(agreement, self._identity)
+        self.channel = channel
+        noise = channel.stats.noise_lines
+        if noise:
+            logger.warning(
+                "%s wrote %d line(s) to stdout that are no messages, first: %r",
+                channel.target,
+                channel.stats.noise,
+                noise[0],
+            )
+        if self._trace is not None:
+            self._trace("agree", self.negotiation)
 
     # What the server starts (`Inbound`)...
 

@@ -87,13 +87,14 @@ class Requests:
         channel = connection.channel
         if channel is None:
             raise connection.not_connected()
+        profile = connection.profile
         if meta is not None or on_progress is not None:
-            fields = {**(connection.stamp_fields or {}), **(meta or {})}
+            fields = {**(profile.stamp_fields or {}), **(meta or {})}
             if fields:
                 params = {**(params or {}), "_meta": fields}
-        elif connection.stamp is not None:
+        elif profile.stamp is not None:
             params = params if params is not None else {}
-            params["_meta"] = connection.stamp
+            params["_meta"] = profile.stamp
         if on_progress is None:
             return channel.call(method, params, deadline=deadline, headers=headers)
         return self._begin_with_progress(method, params, deadline, on_progress, headers)
@@ -140,8 +141,9 @@ class Requests:
     async def _complete(
         self, call: Call, deadline: Deadline | None, options: Mapping[str, Any]
     ) -> dict[str, Any]:
-        if call.method in self._connection.refused:
-            raise self._connection.not_declared(call.method)
+        profile = self._connection.profile
+        if call.method in profile.refused:
+            raise profile.refusal(call.method)
         raw = await self._perform(call, deadline, options)
         if raw.get("resultType", "complete") != "complete":
             raw = await self.finish(call.method, call.params, raw, deadline, options)
@@ -159,7 +161,7 @@ class Requests:
         """Carry a result that is not complete through its input rounds."""
         from mcpwire.protocol.input_loop import input_rounds
 
-        agreement = self._connection.agreement
+        agreement = self._connection.profile.agreement
         assert agreement is not None
         steps = input_rounds(
             method,
@@ -177,8 +179,9 @@ class Requests:
         """Fetch all pages of a list within one deadline; return their raw results."""
         from mcpwire.protocol.paging import pages
 
-        if method in self._connection.refused:
-            raise self._connection.not_declared(method)
+        profile = self._connection.profile
+        if method in profile.refused:
+            raise profile.refusal(method)
         deadline = self.deadline(options.get("timeout", UNSET))
         steps = pages(method, {}, limit=self._limits.pages)
         found: list[dict[str, Any]] = await self._drive(steps, deadline, options)

@@ -1,0 +1,71 @@
+"""What an agreement means for every request that follows, composed once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.protocol.lifecycle import Identity, request_meta
+from mcpwire.protocol.methods import Kind, available, is_declared, methods_of
+from mcpwire.versions import Era
+from mcpwire.wire.json import Fragment, encode
+
+if TYPE_CHECKING:
+    from mcpwire.protocol.negotiation import Agreement
+
+__all__ = ["Profile"]
+
+
+@attrs.frozen
+class Profile:
+    """How requests are made on a connection; the empty one is that of none."""
+
+    agreement: Agreement | None = None
+
+    stamp: Any = None
+    """The `_meta` of every request, ready to send; ``None`` in a session."""
+
+    stamp_fields: dict[str, Any] | None = None
+    """The same as a dict, to be merged with a call's own."""
+
+    refused: frozenset[str] = frozenset()
+    """Requests whose capability the server did not declare."""
+
+    @classmethod
+    def of(cls, agreement: Agreement, identity: Identity) -> Profile:
+        """Compose what each request would otherwise ask."""
+        revision = agreement.revision
+        fields = None
+        if revision.era is Era.STATELESS:
+            fields = request_meta(revision, identity)
+        return cls(
+            agreement,
+            None if fields is None else Fragment(encode(fields)),
+            fields,
+            frozenset(
+                spec.name
+                for spec in methods_of(revision, "client")
+                if spec.kind is Kind.REQUEST
+                and not is_declared(spec, agreement.capabilities)
+            ),
+        )
+
+    @property
+    def era(self) -> Era | None:
+        """The agreed era; ``None`` before an agreement."""
+        return self.agreement.revision.era if self.agreement is not None else None
+
+    def refusal(self, method: str) -> LocalProtocolError:
+        """Build the error for a request whose capability the server lacks.
+
+        2025-11-25 basic/lifecycle, "Operation": only what was negotiated is used.
+        """
+        assert self.agreement is not None
+        spec = available(method, self.agreement.revision, "client")
+        capability = spec.capability if spec is not None else None
+        return LocalProtocolError(
+            f"the server did not declare {capability!r}, which {method} needs; "
+            "`client.request` sends it all the same"
+        )
