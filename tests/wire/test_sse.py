@@ -76,6 +76,7 @@ STREAMS = {
     ),
     "an id in UTF-8": ("id: ü😀\ndata: a\n\n".encode(), [message(b"a", id="ü😀")]),
     "an id in invalid UTF-8": (b"id: \xff\ndata: a\n\n", [message(b"a", id="\ufffd")]),
+    "an id with spaces": (b"id:  a b \ndata: a\n\n", [message(b"a", id=" a b ")]),
     "retry in digits": (
         b"retry: 3000\ndata: a\n\ndata: b\n\n",
         [message(b"a", retry=3000), message(b"b")],
@@ -142,6 +143,7 @@ STREAMS = {
 
 
 @pytest.mark.pain("P14", "P19")
+@pytest.mark.fault("F30")
 @pytest.mark.parametrize(("stream", "events"), STREAMS.values(), ids=STREAMS)
 def test_a_stream_makes_the_same_events_however_it_is_delivered(stream, events):
     """Traps 1 to 5 are in the table."""
@@ -185,6 +187,7 @@ def test_an_event_is_out_with_its_last_carriage_return():
 
 
 @pytest.mark.pain("P19")
+@pytest.mark.fault("F30")
 @pytest.mark.parametrize("tail", [b"data: 2", b"data: 2\n", b"id: 2\ndata: 2\n: c"])
 def test_what_the_end_of_the_stream_cuts_off_is_no_event(tail):
     """Trap 4: its data may be incomplete, and its id was never reached."""
