@@ -13,7 +13,17 @@ import enum
 import sys
 import types
 import typing
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NoReturn,
+    NotRequired,
+    Required,
+    TypeVar,
+)
 
 import attrs
 
@@ -60,11 +70,11 @@ def convert(kind: Any, value: Json, path: str) -> Any:
     """
     if kind is Any or kind is object:
         return value
-    if kind in _LEAVES:
-        return _leaf(kind, value, path)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in _GENERIC:
         return _GENERIC[origin](origin, arguments, value, path)
+    if kind in _LEAVES:
+        return _leaf(kind, value, path)
     if kind in _GENERIC:
         return _GENERIC[kind](kind, (Any, Any), value, path)
     alias = getattr(kind, "__supertype__", None) or getattr(kind, "__value__", None)
@@ -80,6 +90,8 @@ def _wrong(path: str, expected: str, got: str) -> NoReturn:
 
 
 def _name(kind: Any) -> str:
+    if typing.get_origin(kind) in {Annotated, NotRequired, Required}:
+        kind = typing.get_args(kind)[0]
     return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
@@ -141,7 +153,7 @@ def _literal(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
     _wrong(path, " or ".join(map(repr, arguments)), describe(value))
 
 
-def _annotated(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
+def _marked(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
     return convert(arguments[0], value, path)
 
 
@@ -163,7 +175,9 @@ _GENERIC: Final[Mapping[Any, Callable[[Any, tuple[Any, ...], Json, str], Any]]] 
     **dict.fromkeys((types.UnionType, typing.Union), _union),
     tuple: _tuple,
     Literal: _literal,
-    Annotated: _annotated,
+    Annotated: _marked,
+    Required: _marked,
+    NotRequired: _marked,
 }
 
 
@@ -175,15 +189,22 @@ def _class(kind: Any, value: Json, path: str) -> Any:
     if issubclass(kind, enum.Enum):
         return _foreign(kind, ValueError, kind, value, path)
     if typing.is_typeddict(kind):
-        members = [
-            (name, name, name in kind.__required_keys__) for name in _hints(kind)
-        ]
-        return _object(kind, members, value, path)
+        return _object(kind, _typed_dict_members(kind), value, path)
     if attrs.has(kind):
         return _object(kind, _attrs_members(kind), value, path)
     if hasattr(kind, "__dataclass_fields__"):
         return _object(kind, _dataclass_members(kind), value, path)
     raise TypeError(f"{_name(kind)} is no type that can be made from JSON")
+
+
+def _typed_dict_members(kind: Any) -> list[tuple[str, str, bool]]:
+    # `__required_keys__` does not see NotRequired in annotations that are text.
+    required = kind.__required_keys__
+    marks = {name: typing.get_origin(hint) for name, hint in _hints(kind).items()}
+    return [
+        (name, name, mark is not NotRequired and (name in required or mark is Required))
+        for name, mark in marks.items()
+    ]
 
 
 def _attrs_members(kind: type) -> list[tuple[str, str, bool]]:
@@ -221,7 +242,7 @@ def _object(
 
 def _hints(kind: type) -> dict[str, Any]:
     try:
-        return typing.get_type_hints(kind)
+        return typing.get_type_hints(kind, include_extras=True)
     except NameError as exc:
         raise TypeError(
             f"{_name(kind)} has an annotation without a type: {exc}"

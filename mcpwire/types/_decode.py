@@ -119,7 +119,6 @@ class _DecoderBody:
         self.spec = spec
         self.writer = writer
         self.nested = nested
-        self.functions: dict[type[WireType], str] = {}
 
     def write(self) -> None:
         spec, line = self.spec, self.writer.line
@@ -131,19 +130,21 @@ class _DecoderBody:
         if spec.keeps_raw:
             line("o.raw = d")
         demanded = [field for field in spec.fields if not field.accepts_missing]
-        others = [field for field in spec.fields if field.accepts_missing]
         for field in demanded:
             self.demand(field)
-        present = len(spec.constants) + len(demanded)
-        if others and demanded:
+        if not spec.opaque:
+            others = [field for field in spec.fields if field.accepts_missing]
+            self.write_rest(len(spec.constants) + len(demanded), others)
+        line("return o")
+
+    def write_rest(self, present: int, others: list[FieldSpec]) -> None:
+        """Write what an object may have beside its `present` demanded members."""
+        if present:
             self.return_early(present, others)
-        if spec.keeps_extra:
-            line(f"n = len(d) - {present}")
+        self.writer.line(f"n = len(d) - {present}")
         for field in others:
             self.accept(field)
-        if spec.keeps_extra:
-            line("o.extra = leftover(d, known) if n else None")
-        line("return o")
+        self.writer.line("o.extra = leftover(d, known) if n else None")
 
     def refuse_unless(self, condition: str) -> None:
         self.writer.block(f"if not ({condition}):", ["raise Refused"])
@@ -167,9 +168,8 @@ class _DecoderBody:
             f"o.{field.attribute} = {self.writer.default(field.default)}"
             for field in others
         ]
-        if self.spec.keeps_extra:
-            body.append("o.extra = None")
-        self.writer.block(f"if len(d) == {present}:", [*body, "return o"])
+        body += ["o.extra = None", "return o"]
+        self.writer.block(f"if len(d) == {present}:", body)
 
     def accept(self, field: FieldSpec) -> None:
         """Write a field that may be absent."""
@@ -178,10 +178,7 @@ class _DecoderBody:
         line(f"{value} = get({field.wire!r}{'' if absent == 'None' else ', UNSET'})")
         line(f"if {value} is not {absent}:")
         self.writer.depth += 1
-        if self.spec.keeps_extra:
-            line("n -= 1")
-        else:
-            line("pass")
+        line("n -= 1")
         self.check(field.kind, value)
         self.writer.depth -= 1
         default = self.writer.default(field.default)
@@ -219,7 +216,7 @@ class _DecoderBody:
                 self.check_inside(one, value)
             case Tagged():
                 self.check_tagged(kind, value)
-            case Picked():
+            case _:
                 self.check_picked(kind, value)
 
     def check_leaf(self, leaf: Leaf, value: str) -> None:
@@ -275,6 +272,4 @@ class _DecoderBody:
 
     def function(self, cls: type[WireType]) -> str:
         """Return the name of a nested type's decoder, which is a stub until called."""
-        if cls not in self.functions:
-            self.functions[cls] = self.writer.stub("D", cls, self.nested)
-        return self.functions[cls]
+        return self.writer.stub("D", cls, self.nested)

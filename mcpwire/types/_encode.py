@@ -50,12 +50,12 @@ def compile_encoder(
     cls: type[WireType],
     nested: Resolve,
     revision: str | None,
-    explain: Callable[[Any, Exception], Exception] | None = None,
+    explain: Callable[[Any, Exception], None] | None = None,
 ) -> Encoder:
     """Write the encoder of a type.
 
     With `explain` the encoder is the outermost one: it translates the symptoms of a
-    value that does not fit into the exception that `explain` makes.
+    value that does not fit into the error that `explain` raises.
     """
     spec = spec_of(cls)
     names = {"SYMPTOMS": SYMPTOMS, "explain": explain, "merge": _merge, "cls": cls}
@@ -68,7 +68,7 @@ def compile_encoder(
     _EncoderBody(spec, writer, nested, revision).write()
     if explain is not None:
         writer.depth = 1
-        writer.block("except SYMPTOMS as e:", ["raise explain(o, e) from e"])
+        writer.block("except SYMPTOMS as e:", ["explain(o, e)", "raise"])
     return writer.build("encode", f"encoder of {cls.__name__}")  # type: ignore[no-any-return]  # exec's namespace is untyped
 
 
@@ -100,22 +100,16 @@ class _EncoderBody:
         members = [
             f"{name!r}: {value!r}" for name, value in self.spec.constants.items()
         ]
-        members += [f"{f.wire!r}: {self.encoded(f)}" for f in always]
+        members += [
+            f"{field.wire!r}: {self.expression(field.kind, f'o.{field.attribute}')}"
+            for field in always
+        ]
         line(f"d = {{{', '.join(members)}}}")
         for field in self.fields:
             if field not in always:
                 self.write_if_set(field)
-        if self.spec.keeps_extra:
-            line("if o.extra:")
-            line("    merge(d, o.extra)")
+        self.writer.block("if o.extra:", ["merge(d, o.extra)"])
         line("return d")
-
-    def encoded(self, field: FieldSpec) -> str:
-        attribute = f"o.{field.attribute}"
-        expression = self.expression(field.kind, attribute)
-        if field.nullable and expression != attribute:
-            return f"None if {attribute} is None else {expression}"
-        return expression
 
     def write_if_set(self, field: FieldSpec) -> None:
         value, default = self.writer.fresh("v"), field.default

@@ -195,17 +195,21 @@ def expected(kind: Kind) -> str:
 # --- encoding
 
 
-def explain_encoding(value: Any, symptom: Exception) -> Exception:
-    """Return the exception for one of our own values that could not be encoded."""
-    path = type(value).__name__
+def explain_encoding(value: Any, symptom: Exception) -> None:
+    """Raise the error of one of our own values that could not be encoded.
+
+    Raises:
+        LocalProtocolError: A field holds what it cannot; otherwise this returns, and
+            the symptom is all that is known.
+    """
     try:
-        _instance(Nested(type(value)), value, path)
+        _instance(Nested(type(value)), value, type(value).__name__)
     except LocalProtocolError as error:
-        return error
-    return symptom
+        raise error from symptom
 
 
 def _instance(kind: Kind, value: Any, path: str) -> None:
+    # Leaves pass: they are looked at when the message is written.
     match kind:
         case Nested(cls):
             _members_of((cls,), value, path)
@@ -227,11 +231,13 @@ def _instance(kind: Kind, value: Any, path: str) -> None:
 def _members_of(classes: tuple[type[WireType], ...], value: Any, path: str) -> None:
     names = " or ".join(cls.__name__ for cls in classes)
     _own(type(value) in classes, path, names, value)
+    extra = getattr(value, "extra", None)
+    _own(extra is None or isinstance(extra, dict), f"{path}.extra", "dict", extra)
     for field in spec_of(type(value)).fields:
         inside = getattr(value, field.attribute)
-        if inside is None or inside is UNSET:
-            continue
-        _instance(field.kind, inside, member(path, field.attribute))
+        absent = inside is field.default or (inside is None and field.nullable)
+        if not absent:
+            _instance(field.kind, inside, member(path, field.attribute))
 
 
 def _own(fits: bool, path: str, expected: str, value: Any) -> None:  # noqa: FBT001 - a check reads best with its condition first

@@ -29,15 +29,18 @@ def _shown(value: Any, depth: int) -> str:
         case str():
             return _string(value)
         case WireType():
-            parts = [f"{name}={_shown(v, depth + 1)}" for name, v in _fields_set(value)]
-            return _enclosed(f"{type(value).__name__}(", parts, 0, ")", depth)
+            name, fields = type(value).__name__, list(_fields_set(value))
+            parts = (f"{field}={_shown(v, depth + 1)}" for field, v in fields)
+            return _enclosed(f"{name}(", parts, len(fields), ")", depth)
         case dict():
-            items = itertools.islice(value.items(), MOST_ITEMS)
-            parts = [f"{_shown(k, depth)}: {_shown(v, depth + 1)}" for k, v in items]
-            return _enclosed("{", parts, len(value), "}", depth)
+            members = (
+                f"{_shown(name, depth)}: {_shown(v, depth + 1)}"
+                for name, v in itertools.islice(value.items(), MOST_ITEMS)
+            )
+            return _enclosed("{", members, len(value), "}", depth)
         case list():
-            parts = [_shown(item, depth + 1) for item in value[:MOST_ITEMS]]
-            return _enclosed("[", parts, len(value), "]", depth)
+            items = (_shown(item, depth + 1) for item in value[:MOST_ITEMS])
+            return _enclosed("[", items, len(value), "]", depth)
     return repr(value)
 
 
@@ -50,12 +53,13 @@ def _string(text: str) -> str:
 def _enclosed(
     start: str, parts: Iterable[str], length: int, end: str, depth: int
 ) -> str:
-    if depth > DEEPEST:
+    if depth > DEEPEST and length:
+        # The parts are made on demand, so what lies deeper is not even looked at.
         return f"{start}…{end}"
-    inside = list(parts)
-    if length > len(inside):
-        inside.append(f"… ({length} in all)")
-    return start + ", ".join(inside) + end
+    shown = list(parts)
+    if length > len(shown):
+        shown.append(f"… {length} in all")
+    return start + ", ".join(shown) + end
 
 
 def _fields_set(value: WireType) -> Iterable[tuple[str, Any]]:

@@ -29,6 +29,7 @@ default is opaque: it is encoded as what it was.
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import sys
 import types
@@ -89,6 +90,8 @@ class Leaf:
 
     types: tuple[type, ...]
     name: str
+    known: tuple[str, ...] = ()
+    """The members of an open set of strings that are known by now."""
 
 
 @attrs.frozen
@@ -197,7 +200,6 @@ class TypeSpec:
     constants: Mapping[str, str]
     fields: tuple[FieldSpec, ...]
     keeps_raw: bool
-    keeps_extra: bool
     opaque: bool
 
     @property
@@ -248,13 +250,12 @@ def spec_of(cls: type[WireType]) -> TypeSpec:
 def _read(cls: type[WireType]) -> TypeSpec:
     attributes = {field.name: field for field in attrs.fields(cls)}
     raw = attributes.pop("raw", None)
-    extra = attributes.pop("extra", None)
+    attributes.pop("extra", None)
     return TypeSpec(
         cls,
         _constants(cls),
         tuple(_field(cls, attribute) for attribute in attributes.values()),
         keeps_raw=raw is not None,
-        keeps_extra=extra is not None,
         opaque=raw is not None and raw.default is attrs.NOTHING,
     )
 
@@ -272,7 +273,7 @@ def wire_name(attribute: str) -> str:
     """Return an attribute's name on the wire: camel case, and ``_meta``."""
     if attribute == "meta":
         return "_meta"
-    head, *tail = attribute.rstrip("_").split("_")
+    head, *tail = attribute.split("_")
     return head + "".join(word.capitalize() for word in tail)
 
 
@@ -359,9 +360,10 @@ def _union(_: Any, members: tuple[Any, ...]) -> Kind:
     kinds = [_kind(member) for member in members]
     leaves = [kind for kind in kinds if isinstance(kind, Leaf)]
     if leaves:
-        # A closed set beside `str` is an open one: its members are for completion only.
         found = tuple(kind for leaf in leaves for kind in leaf.types)
-        return Leaf(found, " or ".join(leaf.name for leaf in leaves))
+        known = (kind.values for kind in kinds if isinstance(kind, Closed))
+        names = " or ".join(leaf.name for leaf in leaves)
+        return Leaf(found, names, tuple(itertools.chain.from_iterable(known)))
     return _tagged(members)
 
 

@@ -35,10 +35,10 @@ def _explain_decoding(cls: type[WireType], value: Json) -> Exception:
     return explain_decoding(cls, value)
 
 
-def _explain_encoding(value: Any, symptom: Exception) -> Exception:
+def _explain_encoding(value: Any, symptom: Exception) -> None:
     from mcpwire.types._explain import explain_encoding
 
-    return explain_encoding(value, symptom)
+    explain_encoding(value, symptom)
 
 
 _nested_decoders: Final = Stubs(lambda cls: compile_decoder(cls, _nested_decoder))

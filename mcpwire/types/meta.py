@@ -1,18 +1,17 @@
-"""`_meta`: its reserved keys, the rules for keys, and its typed forms.
+"""`_meta`: the keys that the protocol itself uses, and their typed forms.
 
 Everywhere else `meta` is a plain dict, as it is open to everybody; who relies on a
-reserved key decodes the dict as one of the types here.
+reserved key decodes the dict as one of the types here. How keys may be spelled is a
+rule of `mcpwire.wire.meta`.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
 
 from mcpwire.types._base import WireType
-from mcpwire.versions import LATEST
 
 if TYPE_CHECKING:
     from mcpwire.types._fields import Extra
@@ -20,10 +19,8 @@ if TYPE_CHECKING:
     from mcpwire.types.capabilities import ClientCapabilities
     from mcpwire.types.lifecycle import Implementation
     from mcpwire.types.utilities import LoggingLevel, ProgressToken, RequestId
-    from mcpwire.versions import Revision
 
 __all__ = [
-    "BAGGAGE",
     "CLIENT_CAPABILITIES",
     "CLIENT_INFO",
     "LOG_LEVEL",
@@ -32,14 +29,10 @@ __all__ = [
     "RELATED_TASK",
     "SERVER_INFO",
     "SUBSCRIPTION_ID",
-    "TRACEPARENT",
-    "TRACESTATE",
     "NotificationMetaObject",
     "RequestMetaObject",
     "ResultMetaObject",
     "SubscriptionsListenResultMetaObject",
-    "is_reserved_key",
-    "is_valid_key",
 ]
 
 PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
@@ -50,34 +43,6 @@ SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 PROGRESS_TOKEN: Final = "progressToken"  # noqa: S105 - the name of a key, no secret
-TRACEPARENT: Final = "traceparent"
-TRACESTATE: Final = "tracestate"
-BAGGAGE: Final = "baggage"
-
-# 2026-07-28 basic/index, "_meta": the reserved keys that have no prefix.
-_UNPREFIXED: Final = frozenset({PROGRESS_TOKEN, TRACEPARENT, TRACESTATE, BAGGAGE})
-
-_LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-_NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
-_KEY: Final = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*/)?(?:{_NAME})?")
-_OWNERS: Final = frozenset({"modelcontextprotocol", "mcp"})
-
-
-def is_valid_key(key: str) -> bool:
-    """Return whether a key of `_meta` has the form that the specification asks for."""
-    return _KEY.fullmatch(key) is not None
-
-
-def is_reserved_key(key: str, revision: Revision = LATEST) -> bool:
-    """Return whether the specification keeps a key of `_meta` for itself."""
-    prefix, slash, _ = key.partition("/")
-    if not slash:
-        return key in _UNPREFIXED
-    labels = prefix.split(".")
-    # 2025-11-25 basic/index, "_meta": the second label decides (`com.mcp.tools`);
-    # 2025-06-18 looks at the last but one (`tools.mcp.com`).
-    at = 1 if revision.name >= "2025-11-25" else -2
-    return len(labels) > 1 and labels[at] in _OWNERS
 
 
 @attrs.define(repr=False, eq=False)

@@ -1,0 +1,364 @@
+"""The codec itself: what is kept, shared, absent, compiled when; our own mistakes."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcpwire import types
+from mcpwire.errors import InvalidMessage, LocalProtocolError
+from mcpwire.types import UNSET, decode, decoder, encode, encoder
+from mcpwire.types._spec import wire_name
+from mcpwire.versions import find_revision
+
+TEXT = {"type": "text", "text": "hi"}
+TASK = {"taskId": "t", "status": "working", "createdAt": "", "lastUpdatedAt": ""}
+
+
+def test_the_issue_s_example_names_path_expectation_and_finding():
+    with pytest.raises(InvalidMessage) as caught:
+        decode(types.CallToolResult, {"content": [{"type": "text", "text": 5}]})
+    error = caught.value
+    assert str(error) == "CallToolResult.content[0].text: expected str, got int"
+    assert error.__cause__ is None
+    assert error.__suppress_context__
+
+
+def test_paths_quote_names_that_are_no_identifiers():
+    value = {"type": "object", "properties": {}, "$schema": 1}
+    with pytest.raises(
+        InvalidMessage, match=r"^RequestedSchema\.\$schema: expected str"
+    ):
+        decode(types.RequestedSchema, value)
+    with pytest.raises(InvalidMessage) as caught:
+        decode(types.ClientCapabilities, {"extensions": {"a/b": 1}})
+    assert caught.value.path == 'ClientCapabilities.extensions["a/b"]'
+
+
+def test_what_is_forgiven_elsewhere_does_not_hide_the_fault():
+    task = TASK | {"ttl": None, "statusMessage": None, "pollInterval": 5.0}
+    value = {"tasks": [task, TASK | {"ttl": 1, "pollInterval": 5.5}]}
+    with pytest.raises(InvalidMessage) as caught:
+        decode(types.ListTasksResult, value)
+    assert caught.value.path == "ListTasksResult.tasks[1].pollInterval"
+
+
+# --- what a decoded value holds
+
+
+@pytest.mark.rule("RPC-33")
+@pytest.mark.pain("P36")
+def test_unknown_members_are_kept_in_extra_and_written_again():
+    value = {"content": [TEXT | {"x": 1}], "later": {"a": 1}}
+    result = decode(types.CallToolResult, value)
+    assert result.extra == {"later": {"a": 1}}
+    assert result.content[0].extra == {"x": 1}
+    assert encode(result) == value
+
+
+def test_extra_is_none_when_there_is_nothing_unknown():
+    for value in ({"content": [TEXT]}, {"content": [TEXT], "_meta": None}):
+        result = decode(types.CallToolResult, value)
+        assert result.extra is None
+        assert result.content[0].extra is None
+
+
+def test_a_field_wins_over_an_unknown_member_of_its_name():
+    text = types.TextContent("field", extra={"text": "extra", "x": 1})
+    assert encode(text) == {"type": "text", "text": "field", "x": 1}
+
+
+def test_raw_is_the_decoded_object_itself_on_results_only():
+    value = {"content": [TEXT]}
+    result = decode(types.CallToolResult, value)
+    assert result.raw is value
+    assert not hasattr(result.content[0], "raw")
+    assert types.CallToolResult().raw is None
+
+
+def test_raw_is_neither_shown_nor_compared():
+    result = decode(types.CallToolResult, {"content": [TEXT]})
+    made = types.CallToolResult([types.TextContent("hi")])
+    assert result == made
+    assert "raw" not in repr(result)
+
+
+def test_discriminators_are_of_the_class_and_not_of_the_constructor():
+    assert types.TextContent.type == "text"
+    assert types.TextContent("a").type == "text"
+    with pytest.raises(TypeError):
+        types.TextContent("a", type="text")
+
+
+def test_values_are_compared_by_content_and_have_no_hash():
+    assert types.TextContent("a") == types.TextContent("a")
+    assert types.TextContent("a") != types.TextContent("b")
+    assert types.SubscribeRequestParams("x") != types.UnsubscribeRequestParams("x")
+    assert types.TextContent("a") != "a"
+    with pytest.raises(TypeError):
+        hash(types.TextContent("a"))
+
+
+# --- absent and null
+
+
+@pytest.mark.rule("TOOL-13")
+@pytest.mark.parametrize("value", [None, 0, "", [], False, {}])
+def test_structured_content_tells_null_from_absence(value):
+    """Spec-mandated: any JSON value is a result since 2026-07-28."""
+    given = decode(types.CallToolResult, {"content": [], "structuredContent": value})
+    assert given.structured_content == value
+    assert given.structured_content is not UNSET
+    assert encode(given) == {"content": [], "structuredContent": value}
+    assert decode(types.CallToolResult, {}).structured_content is UNSET
+
+
+def test_unset_is_false_and_says_its_name():
+    assert not UNSET
+    assert repr(UNSET) == "UNSET"
+
+
+def test_a_required_value_may_be_null_where_any_json_may():
+    params = decode(
+        types.LoggingMessageNotificationParams, {"level": "info", "data": None}
+    )
+    assert params.data is None
+    assert encode(params) == {"level": "info", "data": None}
+    with pytest.raises(InvalidMessage) as caught:
+        decode(types.LoggingMessageNotificationParams, {"level": "info"})
+    assert (caught.value.path, caught.value.got) == (
+        "LoggingMessageNotificationParams.data",
+        "nothing",
+    )
+
+
+@pytest.mark.rule("T11-07")
+def test_a_task_without_end_says_null():
+    task = decode(types.Task, TASK | {"ttl": None})
+    assert task.ttl is None
+    assert encode(task) == TASK | {"ttl": None}
+    with pytest.raises(InvalidMessage):
+        decode(types.Task, TASK)
+    with pytest.raises(InvalidMessage):
+        decode(types.Task, TASK | {"ttl": "7"})
+
+
+@pytest.mark.rule("PAGE-03")
+def test_an_empty_cursor_is_a_cursor():
+    page = decode(types.ListToolsResult, {"tools": [], "nextCursor": ""})
+    assert page.next_cursor == ""
+    assert encode(page)["nextCursor"] == ""
+
+
+@pytest.mark.parametrize("token", [0, "", 7, "7"])
+def test_tokens_keep_their_type_and_may_be_falsy(token):
+    params = decode(
+        types.ProgressNotificationParams, {"progressToken": token, "progress": 0}
+    )
+    assert params.progress_token == token
+    assert type(params.progress_token) is type(token)
+
+
+@pytest.mark.parametrize("token", [True, 1.0, None, []])
+def test_tokens_are_strings_or_integers(token):
+    with pytest.raises(InvalidMessage) as caught:
+        decode(
+            types.ProgressNotificationParams, {"progressToken": token, "progress": 0}
+        )
+    assert caught.value.expected == "int or str"
+
+
+# --- what a result says about itself
+
+
+@pytest.mark.rule("RPC-17")
+def test_a_result_without_a_type_is_complete():
+    assert decode(types.CallToolResult, {}).result_type == "complete"
+    assert decode(types.InputRequiredResult, {}).result_type == "input_required"
+
+
+def test_what_the_peer_left_out_is_not_written_again():
+    """Our choice: a session-era result stays one when it is handed on."""
+    value = {"content": []}
+    result = decode(types.CallToolResult, value)
+    assert encode(result) == value
+    result.is_error = True
+    assert encode(result) == value | {"isError": True}
+    explicit = {"content": [], "isError": False, "resultType": "complete"}
+    assert encode(decode(types.CallToolResult, explicit)) == explicit
+
+
+def test_a_result_made_here_says_everything():
+    assert encode(types.CallToolResult()) == {
+        "content": [],
+        "isError": False,
+        "resultType": "complete",
+    }
+
+
+@pytest.mark.rule("CACHE-06")
+def test_cache_hints_may_be_absent():
+    result = decode(types.ListToolsResult, {"tools": []})
+    assert (result.ttl_ms, result.cache_scope) == (None, None)
+    hinted = decode(types.ListToolsResult, {"tools": [], "ttlMs": 0})
+    assert hinted.ttl_ms == 0
+
+
+# --- numbers
+
+
+def test_an_integral_float_is_an_integer():
+    """Our choice (the table): JSON Schema says that 5.0 is one."""
+    resource = decode(types.Resource, {"uri": "x", "name": "x", "size": 5.0})
+    assert resource.size == 5
+    assert type(resource.size) is int
+
+
+@pytest.mark.parametrize("size", [5.5, "5", True, float("inf"), float("nan")])
+def test_other_numbers_are_no_integers(size):
+    with pytest.raises(InvalidMessage) as caught:
+        decode(types.Resource, {"uri": "x", "name": "x", "size": size})
+    assert caught.value.expected == "int"
+
+
+@pytest.mark.parametrize("progress", [0, 1, 0.5, 10**30])
+def test_a_number_is_kept_as_it_came(progress):
+    params = decode(
+        types.ProgressNotificationParams, {"progressToken": 1, "progress": progress}
+    )
+    assert params.progress == progress
+    assert type(params.progress) is type(progress)
+
+
+# --- our own mistakes
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "got"),
+    [
+        (types.CallToolResult([TEXT]), "CallToolResult.content[0]", "dict"),
+        (types.CallToolResult([None]), "CallToolResult.content[0]", "NoneType"),
+        (types.CallToolResult(None), "CallToolResult.content", "NoneType"),
+        (types.ListToolsResult(5), "ListToolsResult.tools", "int"),
+        (
+            types.ListToolsResult([types.TextContent("")]),
+            "ListToolsResult.tools[0]",
+            "TextContent",
+        ),
+        (
+            types.CallToolResult([types.TextContent("a", annotations={"priority": 1})]),
+            "CallToolResult.content[0].annotations",
+            "dict",
+        ),
+        (
+            types.InputRequiredResult(input_requests=[1]),
+            "InputRequiredResult.input_requests",
+            "list",
+        ),
+        (
+            types.InputRequiredResult({"k": types.TextContent("a")}),
+            "InputRequiredResult.input_requests.k",
+            "TextContent",
+        ),
+        (
+            types.ReadResourceResult([types.TextContent("")]),
+            "ReadResourceResult.contents[0]",
+            "TextContent",
+        ),
+        (
+            types.SamplingMessage("user", [{"type": "text"}]),
+            "SamplingMessage.content[0]",
+            "dict",
+        ),
+        (types.SamplingMessage("user", "hi"), "SamplingMessage.content", "str"),
+        (
+            types.CallToolResult([types.TextContent("a"), TEXT], result_type="x"),
+            "CallToolResult.content[1]",
+            "dict",
+        ),
+        (
+            types.CallToolRequestParams(
+                "a", None, {"k": types.ElicitResult("cancel")}, task={"ttl": 1}
+            ),
+            "CallToolRequestParams.task",
+            "dict",
+        ),
+        (types.TextContent("a", extra=5), "TextContent.extra", "int"),
+        (
+            types.ListTasksResult([types.Task("t", "x", "", "", None), TEXT]),
+            "ListTasksResult.tasks[1]",
+            "dict",
+        ),
+    ],
+)
+def test_a_field_with_the_wrong_type_is_our_error_with_its_path(value, path, got):
+    with pytest.raises(LocalProtocolError) as caught:
+        encode(value)
+    assert str(caught.value).startswith(f"{path}: expected ")
+    assert str(caught.value).endswith(f", got {got}")
+    assert caught.value.__cause__ is not None
+
+
+def test_a_fault_that_no_field_explains_is_raised_as_it_is():
+    class Strange(str):
+        __slots__ = ()
+
+        def __ne__(self, other):
+            raise KeyError("mine")
+
+    result = types.CallToolResult([types.TextContent("a")], result_type=Strange("x"))
+    with pytest.raises(KeyError, match="mine") as caught:
+        encode(result)
+    assert caught.value.__cause__ is None
+
+
+def test_a_tuple_will_do_for_a_list():
+    result = types.CallToolResult((types.TextContent("hi"),), is_error=True)
+    assert encode(result)["content"] == [TEXT]
+
+
+# --- compiled once, on first use
+
+
+def test_a_codec_is_compiled_once():
+    assert decoder(types.Tool) is decoder(types.Tool)
+    assert encoder(types.Tool) is encoder(types.Tool)
+    march = find_revision("2025-03-26")
+    assert encoder(types.Tool, march) is encoder(types.Tool, march)
+    assert encoder(types.Tool, march) is not encoder(types.Tool)
+
+
+def test_leaves_and_open_objects_are_shared_with_the_json():
+    schema, meta = {"type": "object"}, {"a": 1}
+    tool = decode(types.Tool, {"name": "a", "inputSchema": schema, "_meta": meta})
+    assert tool.input_schema is schema
+    assert tool.meta is meta
+    assert encode(tool)["inputSchema"] is schema
+
+
+@pytest.mark.parametrize(
+    ("attribute", "name"),
+    [("meta", "_meta"), ("uri", "uri"), ("next_cursor", "nextCursor")],
+)
+def test_attributes_are_camel_case_on_the_wire(attribute, name):
+    assert wire_name(attribute) == name
+
+
+def test_a_refusal_that_nobody_can_explain_is_a_fault_of_ours():
+    from mcpwire.types._explain import explain_decoding
+
+    with pytest.raises(AssertionError, match="nothing is wrong"):
+        explain_decoding(types.TextContent, TEXT)
+
+
+@pytest.mark.rule("SCH-11")
+def test_schemas_keep_every_keyword():
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "$defs": {"a": {"$anchor": "x"}},
+        "if": {},
+        "then": {},
+        "anyOf": [{}, True],
+    }
+    value = {"name": "a", "inputSchema": schema, "outputSchema": {"type": "array"}}
+    assert encode(decode(types.Tool, value)) == value

@@ -1,0 +1,236 @@
+"""`CallToolResult.as_`: structured content as the caller's own type."""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import enum
+import sys
+import types as stdlib_types
+from typing import Annotated, Any, Literal, NewType, NotRequired, Required, TypedDict
+
+import attrs
+import pytest
+
+from mcpwire import types
+from mcpwire.errors import InvalidMessage, ToolError
+
+
+def result(value):
+    return types.CallToolResult([], value)
+
+
+@dataclasses.dataclass
+class Place:
+    city: str
+    height: float = 0.0
+    tags: list[str] = dataclasses.field(default_factory=list)
+    note: str = dataclasses.field(default="", init=False)
+
+
+@attrs.define
+class Weather:
+    place: Place
+    _secret: int | None = None
+    count: int = attrs.field(default=0, init=False)
+
+
+class Person(TypedDict):
+    name: str
+    age: NotRequired[int]
+
+
+class Options(TypedDict, total=False):
+    name: Required[str]
+    age: int
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+UserId = NewType("UserId", int)
+
+
+def test_dataclasses_attrs_classes_and_typed_dicts_are_built():
+    value = {"place": {"city": "Rome", "height": 21}, "secret": 7}
+    weather = result(value | {"_secret": 7}).as_(Weather)
+    assert weather == Weather(Place("Rome", 21.0), 7)
+    assert type(weather.place.height) is float
+    assert result({"name": "Ann", "more": 1}).as_(Person) == {"name": "Ann"}
+    assert result({"name": "Ann"}).as_(Options) == {"name": "Ann"}
+    assert result({"name": "Ann", "age": 5}).as_(Person) == {"name": "Ann", "age": 5}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "made"),
+    [
+        (Any, {"a": 1}, {"a": 1}),
+        (object, [1], [1]),
+        (None, None, None),
+        (str, "a", "a"),
+        (bool, True, True),
+        (int, 5, 5),
+        (int, 5.0, 5),
+        (float, 5, 5.0),
+        (list, [1, "a"], [1, "a"]),
+        (list[int], [1], [1]),
+        (collections.abc.Sequence[int], [1], [1]),
+        (set[str], ["a", "a"], {"a"}),
+        (frozenset[str], ["a"], frozenset("a")),
+        (tuple, [1, 2, 3], (1, 2, 3)),
+        (tuple[int, ...], [1, 2, 3], (1, 2, 3)),
+        (tuple[int, str], [1, "a"], (1, "a")),
+        (dict, {"a": 1}, {"a": 1}),
+        (dict[str, int], {"a": 1}, {"a": 1}),
+        (collections.abc.Mapping[str, Place], {"a": {"city": "R"}}, {"a": Place("R")}),
+        (int | str, "a", "a"),
+        (int | None, None, None),
+        (Place | None, {"city": "R"}, Place("R")),
+        (Literal["a", 1], 1, 1),
+        (Annotated[int, ["unit"]], 1, 1),
+        (UserId, 1, 1),
+        (Colour, "red", Colour.RED),
+    ],
+)
+def test_types_of_the_standard_library_are_built(kind, value, made):
+    converted = result(value).as_(kind)
+    assert converted == made
+    assert type(converted) is type(made)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "path", "expected", "got"),
+    [
+        (str, 5, "", "str", "int"),
+        (int, True, "", "int", "bool"),
+        (int, 5.5, "", "int", "number"),
+        (float, "5", "", "number", "str"),
+        (None, 0, "", "null", "int"),
+        (Place, [], "", "object", "array"),
+        (Place, {}, ".city", "str", "nothing"),
+        (Place, {"city": "R", "tags": ["a", 1]}, ".tags[1]", "str", "int"),
+        (Weather, {"place": {"city": None}}, ".place.city", "str", "null"),
+        (Person, {"name": "", "age": ""}, ".age", "int", "str"),
+        (Options, {}, ".name", "str", "nothing"),
+        (Person, {"age": 1}, ".name", "str", "nothing"),
+        (list[int], {}, "", "array", "object"),
+        (tuple[int, str], [1], "", "array of 2 items", "1 items"),
+        (tuple[int, str], 5, "", "array of 2 items", "int"),
+        (dict[str, int], [], "", "object", "array"),
+        (dict[str, int], {"a b": "x"}, '["a b"]', "int", "str"),
+        (int | Place, "x", "", "int or Place", "str"),
+        (Literal["a"], "b", "", "'a'", "str"),
+        (Literal[1], True, "", "1", "bool"),
+        (Colour, "blue", "", "Colour", "str ('blue' is not a valid Colour)"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_its_path(kind, value, path, expected, got):
+    with pytest.raises(InvalidMessage) as caught:
+        result(value).as_(kind)
+    assert caught.value.path == f"CallToolResult.structuredContent{path}"
+    assert (caught.value.expected, caught.value.got) == (expected, got)
+
+
+def test_a_result_without_structured_content_says_so():
+    with pytest.raises(InvalidMessage) as caught:
+        types.CallToolResult([]).as_(Place)
+    assert str(caught.value) == (
+        "CallToolResult.structuredContent: expected Place, got nothing"
+    )
+
+
+def test_a_failed_call_raises_its_own_error():
+    failed = types.CallToolResult([types.TextContent("no")], {"a": 1}, is_error=True)
+    with pytest.raises(ToolError, match="no"):
+        failed.as_(Place)
+
+
+class Opaque:
+    pass
+
+
+@pytest.mark.parametrize("kind", [Opaque, bytes, "Place", collections.abc.Callable])
+def test_what_cannot_be_made_from_json_is_the_caller_s_mistake(kind):
+    with pytest.raises(TypeError, match="made from JSON"):
+        result({}).as_(kind)
+
+
+def test_a_class_with_an_annotation_that_means_nothing_is_the_caller_s_mistake():
+    @dataclasses.dataclass
+    class Broken:
+        field: "Nowhere"  # noqa: F821, UP037 - that is the point
+
+    with pytest.raises(TypeError, match=r"Broken has an annotation .*'Nowhere'"):
+        result({"field": 1}).as_(Broken)
+
+
+def test_a_type_statement_is_followed():
+    class Alias:
+        __value__ = list[int]
+
+    assert result([1]).as_(Alias) == [1]
+
+
+# --- types that build themselves; stand-ins, as neither library is a dependency
+
+
+class Model:
+    """Looks like a pydantic model."""
+
+    def __init__(self, value):
+        self.value = value
+
+    @classmethod
+    def model_validate(cls, value):
+        if "bad" in value:
+            raise ValueError("1 validation error\n  bad: not wanted")
+        return cls(value)
+
+
+def test_a_pydantic_model_validates_itself():
+    assert result({"a": 1}).as_(Model).value == {"a": 1}
+    nested = result({"models": [{"a": 1}]}).as_(dict[str, list[Model]])
+    assert nested["models"][0].value == {"a": 1}
+
+
+def test_a_pydantic_refusal_is_translated():
+    with pytest.raises(InvalidMessage) as caught:
+        result([{"bad": 1}]).as_(list[Model])
+    assert str(caught.value) == (
+        "CallToolResult.structuredContent[0]: expected Model, got object "
+        "(1 validation error bad: not wanted)"
+    )
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+class Struct:
+    """Looks like a msgspec struct."""
+
+    __struct_fields__ = ("a",)
+
+
+def test_a_msgspec_struct_is_converted_by_its_library(monkeypatch):
+    class ValidationError(Exception):
+        pass
+
+    def convert(value, kind):
+        if "a" not in value:
+            raise ValidationError("Object missing required field `a`")
+        return kind, value
+
+    library = stdlib_types.SimpleNamespace(
+        convert=convert, ValidationError=ValidationError
+    )
+    monkeypatch.setitem(sys.modules, "msgspec", library)
+    assert result({"a": 1}).as_(Struct) == (Struct, {"a": 1})
+    with pytest.raises(InvalidMessage, match="missing required field"):
+        result({}).as_(Struct)
+
+
+def test_the_real_libraries_are_used_where_they_are_installed():
+    pydantic = pytest.importorskip("pydantic")
+    model = pydantic.create_model("M", a=(int, ...))
+    assert result({"a": "1"}).as_(model).a == 1
+    with pytest.raises(InvalidMessage):
+        result({}).as_(model)

@@ -1,0 +1,131 @@
+"""The table of what is forgiven: each row works, has its reason, and really decides."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from wirevalues import PLAIN
+
+from mcpwire import types
+from mcpwire.errors import InvalidMessage
+from mcpwire.types import decode, forgive
+from mcpwire.types._decode import compile_decoder
+from mcpwire.types._explain import explain_decoding
+from mcpwire.types._spec import spec_of
+from mcpwire.types._wire import _nested_decoder
+from mcpwire.types.forgive import FORGIVEN, forgives
+
+SERVER = {"protocolVersion": "2025-11-25"}
+
+
+@pytest.mark.pain("P36")
+@pytest.mark.parametrize("content", [{}, {"content": None}])
+@pytest.mark.parametrize("rest", [{}, {"structuredContent": {"a": 1}}])
+def test_a_result_without_content_has_none(content, rest):
+    result = decode(types.CallToolResult, content | rest)
+    assert result.content == []
+    assert result.text == ""
+
+
+@pytest.mark.fault("F49")
+@pytest.mark.parametrize("null", [{}, {"serverInfo": None, "capabilities": None}])
+def test_a_server_may_say_nothing_about_itself(null):
+    result = decode(types.InitializeResult, SERVER | null)
+    assert result.server_info is None
+    assert result.capabilities == types.ServerCapabilities()
+
+
+@pytest.mark.fault("F49")
+@pytest.mark.parametrize("version", [None, 5, [], True])
+def test_a_version_that_is_no_text_is_refused(version):
+    with pytest.raises(InvalidMessage) as caught:
+        decode(types.InitializeResult, {"protocolVersion": version})
+    assert caught.value.path == "InitializeResult.protocolVersion"
+
+
+@pytest.mark.fault("F49")
+@pytest.mark.parametrize("tools", [True, "yes", [], 1])
+def test_a_capability_of_another_type_is_refused_with_its_path(tools):
+    value = SERVER | {"capabilities": {"tools": tools}}
+    with pytest.raises(InvalidMessage) as caught:
+        decode(types.InitializeResult, value)
+    assert caught.value.path == "InitializeResult.capabilities.tools"
+
+
+@pytest.mark.fault("F49")
+def test_capabilities_that_nobody_knows_survive():
+    value = {"tools": None, "teleport": {"range": 5}}
+    capabilities = decode(types.ServerCapabilities, value)
+    assert capabilities.tools is None
+    assert capabilities.extra == {"teleport": {"range": 5}}
+
+
+def test_is_error_may_be_null():
+    assert decode(types.CallToolResult, {"isError": None}).is_error is False
+
+
+def test_each_row_has_a_reason_and_names_a_field_that_exists():
+    names = {cls.__name__: cls for cls in PLAIN}
+    for row in FORGIVEN:
+        assert row.reason
+        if row.type != forgive.ANY_TYPE:
+            fields = {field.wire for field in spec_of(names[row.type]).fields}
+            assert row.field in fields
+
+
+def test_no_field_is_forgiven_without_a_row():
+    """Our choice: the classes cannot forgive by themselves."""
+    for cls in PLAIN:
+        for field in spec_of(cls).fields:
+            if field.spec.required is True and field.accepts_missing:
+                assert forgives(cls.__name__, field.wire, "missing", optional=False)
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in FORGIVEN if row.type != forgive.ANY_TYPE], ids=str
+)
+def test_a_row_that_is_taken_out_is_refused(monkeypatch, row):
+    cls = getattr(types, row.type)
+    value = {"protocolVersion": "x", "supportedVersions": [], "toolUseId": "x"} | {
+        "type": "tool_result",
+        "clientInfo": {"name": "a", "version": "1"},
+    }
+    decode(cls, value)
+    without(monkeypatch, row)
+    for found in ({}, {row.field: None}):
+        with pytest.raises(InvalidMessage) as caught:
+            afresh(cls)(value | found)
+        assert caught.value.path == f"{row.type}.{row.field}"
+
+
+def test_null_for_an_optional_field_is_refused_without_its_row(monkeypatch):
+    without(monkeypatch, FORGIVEN[0])
+    decoder = afresh(types.TextContent)
+    assert decoder({"type": "text", "text": ""}).meta is None
+    assert decoder({"type": "text", "text": "", "x": 1}).meta is None
+    with pytest.raises(InvalidMessage) as caught:
+        decoder({"type": "text", "text": "", "_meta": None})
+    assert caught.value.path == "TextContent._meta"
+
+
+def test_an_integral_float_is_refused_without_its_row(monkeypatch):
+    without(monkeypatch, FORGIVEN[1])
+    with pytest.raises(InvalidMessage) as caught:
+        afresh(types.Resource)({"uri": "x", "name": "x", "size": 5.0})
+    assert caught.value.path == "Resource.size"
+
+
+def without(monkeypatch, row):
+    """Take a row out of the table, and forget what was read with it."""
+    rows = {key: each for key, each in forgive._ROWS.items() if each is not row}
+    monkeypatch.setattr(forgive, "_ROWS", rows)
+    monkeypatch.setattr("mcpwire.types._spec._SPECS", {})
+
+
+def afresh(cls):
+    """Compile a decoder under the present table."""
+    return compile_decoder(cls, _nested_decoder, explain_decoding)
+
+
+def test_rows_are_values():
+    assert attrs.asdict(FORGIVEN[0])["found"] == ("null",)

@@ -1,0 +1,84 @@
+"""The package loads what is used, and no more."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcpwire import types
+from mcpwire.types._names import HOME
+
+CALL_AND_ONE_RESULT = """
+import sys
+from mcpwire import types
+value = {"content": [{"type": "text", "text": "hi"}]}
+assert types.decode(types.CallToolResult, value).text == "hi"
+assert types.decode(types.InitializeResult, {"protocolVersion": "x"}).capabilities
+print(*sorted(name for name in sys.modules if name.startswith("mcpwire.types.")))
+"""
+
+
+def run(code):
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        check=True, capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_imports_no_types():
+    code = "import sys, mcpwire.types; print(*sys.modules)"
+    loaded = {name for name in run(code) if name.startswith("mcpwire.types")}
+    assert loaded == {"mcpwire.types", "mcpwire.types._names"}
+
+
+def test_one_call_loads_tools_lifecycle_and_content_only():
+    """Our choice: the import budget of a client that calls one tool."""
+    loaded = {name.removeprefix("mcpwire.types.") for name in run(CALL_AND_ONE_RESULT)}
+    public = {name for name in loaded if not name.startswith("_")}
+    assert public == {"capabilities", "content", "forgive", "lifecycle", "tools"}
+    assert not loaded & {"_convert", "_explain", "_repr"}
+
+
+def test_no_library_of_others_is_imported():
+    code = CALL_AND_ONE_RESULT + "print(*sys.modules)"
+    assert not run(code) & {"pydantic", "msgspec", "orjson", "asyncio", "logging"}
+
+
+def test_each_name_is_at_home_where_it_is_looked_for():
+    for name, module in HOME.items():
+        home = importlib.import_module(f"mcpwire.types.{module}")
+        assert getattr(types, name) is getattr(home, name)
+        assert name in home.__all__
+
+
+def test_each_module_s_public_names_are_exported():
+    # The keys of `_meta` are for those who ask for the module.
+    for module in set(HOME.values()) - {"_base", "_wire", "meta"}:
+        home = importlib.import_module(f"mcpwire.types.{module}")
+        assert set(home.__all__) <= set(types.__all__)
+
+
+def test_what_type_checkers_see_is_what_there_is():
+    tree = ast.parse(Path(types.__file__).read_text(encoding="utf-8"))
+    guard = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        alias.name: node.module
+        for node in guard.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == {name: f"mcpwire.types.{home}" for name, home in HOME.items()}
+    assert set(types.__all__) == set(seen)
+    assert len(types.__all__) == len(set(types.__all__))
+    assert set(types.__all__) <= set(dir(types))
+
+
+def test_an_unknown_name_is_an_attribute_error_that_names_it():
+    with pytest.raises(AttributeError, match="'Tooll'"):
+        _ = types.Tooll

@@ -1,0 +1,215 @@
+"""One thing wrong in a valid value: refused, with exactly its path, or forgiven."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import attrs
+import pytest
+from wirevalues import PLAIN, example, full, name_of
+
+from mcpwire.errors import InvalidMessage
+from mcpwire.types import decode, encode
+from mcpwire.types._spec import (
+    Array,
+    Closed,
+    Either,
+    Leaf,
+    Map,
+    Nested,
+    Picked,
+    Tagged,
+    spec_of,
+)
+from mcpwire.types.forgive import FORGIVEN
+
+MISSING = object()
+
+VALUES = {
+    "str": "x-unknown",
+    "int": 3,
+    "number": 2.5,
+    "bool": True,
+    "object": {},
+    "array": [],
+    "null": None,
+}
+NAMES = {str: "str", int: "int", float: "number", bool: "bool", dict: "object"}
+
+
+@attrs.frozen
+class Place:
+    """A place in a value: where it is, and what belongs there."""
+
+    keys: tuple[Any, ...]
+    path: str
+    kind: Any
+    owner: str = ""
+    """The type whose field it is, and below what the field is like."""
+
+    wire: str = ""
+    optional: bool = False
+    nullable: bool = False
+
+    def put(self, root, value):
+        """Return a copy of the whole value with another one at this place."""
+        changed = copy.deepcopy(root)
+        inside = changed
+        for key in self.keys[:-1]:
+            inside = inside[key]
+        if value is MISSING:
+            del inside[self.keys[-1]]
+        else:
+            inside[self.keys[-1]] = copy.deepcopy(value)
+        return changed
+
+
+def places(kind, keys, path):
+    """Yield all places below a value that `example` made."""
+    match kind:
+        case Nested(cls):
+            yield from places_of(cls, keys, path)
+        case Array(item):
+            yield Place((*keys, 0), f"{path}[0]", item)
+            yield from places(item, (*keys, 0), f"{path}[0]")
+        case Map(item):
+            yield Place((*keys, "key"), f"{path}.key", item)
+            yield from places(item, (*keys, "key"), f"{path}.key")
+        case Either(one, _):
+            yield from places(one, keys, path)
+        case Tagged(key):
+            # Its tag decides on another type; each member is broken on its own.
+            for place in places_of(kind.classes[0], keys, path):
+                if place.keys != (*keys, key):
+                    yield place
+
+
+def places_of(cls, keys, path):
+    """Yield all places of an object that `full` made."""
+    spec = spec_of(cls)
+    for name, value in spec.constants.items():
+        yield Place((*keys, name), f"{path}.{name}", Closed((value,)))
+    for field in spec.fields:
+        where = path + (
+            f".{field.wire}" if "/" not in field.wire else f'["{field.wire}"]'
+        )
+        optional = (
+            field.default is not attrs.NOTHING and field.spec.required is not True
+        )
+        own = (*keys, field.wire)
+        yield Place(
+            own, where, field.kind, cls.__name__, field.wire, optional, field.nullable
+        )
+        yield from places(field.kind, own, where)
+
+
+def accepted_types(kind):
+    """Return the names of the JSON types that a kind takes."""
+    match kind:
+        case Leaf(types=kinds):
+            found = {NAMES[each] for each in kinds} or set(VALUES)
+            return found | {"int"} if "number" in found else found
+        case Closed():
+            return set()
+        case Array():
+            return {"array"}
+        case Either(one, _):
+            return accepted_types(one) | {"array"}
+    return {"object"}
+
+
+def is_forgiven(place, found):
+    """Look into the table, and nowhere else."""
+    return any(
+        found in row.found
+        and (
+            (row.type, row.field) == (place.owner, place.wire)
+            or ((row.type, row.field) == ("*", "<optional>") and place.optional)
+        )
+        for row in FORGIVEN
+    )
+
+
+def wrong_values(place):
+    """Yield each wrong value for a place, and whether it is accepted nevertheless."""
+    takes = accepted_types(place.kind)
+    for name, value in VALUES.items():
+        if name == "null":
+            yield name, value, place.nullable or is_forgiven(place, "null")
+        elif name not in takes:
+            yield name, value, False
+    if place.owner or isinstance(place.kind, Closed):
+        missing = place.optional or is_forgiven(place, "missing")
+        yield "nothing", MISSING, missing
+
+
+ROOTS = [pytest.param(cls, id=name_of(cls)) for cls in PLAIN]
+
+
+@pytest.mark.parametrize("cls", ROOTS)
+def test_a_wrong_value_is_refused_with_its_path_or_forgiven(cls):
+    """Our choice: everything that the table does not forgive is refused."""
+    root = full(cls)
+    assert encode(decode(cls, root)) == root
+    for place in places_of(cls, (), cls.__name__):
+        if isinstance(place.kind, Picked):
+            continue  # see test_unions.py
+        for name, value, accepted in wrong_values(place):
+            changed = place.put(root, value)
+            if accepted:
+                decode(cls, changed)
+                continue
+            with pytest.raises(InvalidMessage) as caught:
+                decode(cls, changed)
+            assert caught.value.path == place.path
+            shown = repr(value) if isinstance(place.kind, Closed) else None
+            assert caught.value.got in {name, shown}
+
+
+@pytest.mark.parametrize("value", [None, [], "x", 1, 1.5, True])
+def test_what_is_no_object_is_refused_as_a_whole(value):
+    for cls in PLAIN:
+        with pytest.raises(InvalidMessage) as caught:
+            decode(cls, value)
+        assert caught.value.path == cls.__name__
+        assert caught.value.expected == "object"
+
+
+@pytest.mark.parametrize("cls", ROOTS)
+def test_a_truth_value_is_no_number(cls):
+    """Regression: Python counts True as an int."""
+    root = full(cls)
+    for place in places_of(cls, (), cls.__name__):
+        if isinstance(place.kind, Leaf) and set(place.kind.types) & {int, float}:
+            if bool in place.kind.types:
+                continue
+            with pytest.raises(InvalidMessage) as caught:
+                decode(cls, place.put(root, False))
+            assert (caught.value.path, caught.value.got) == (place.path, "bool")
+
+
+@pytest.mark.parametrize("cls", ROOTS)
+def test_null_for_an_optional_field_reads_as_absence(cls):
+    """Our choice (the table): models are often dumped with their unset members."""
+    root = full(cls)
+    for place in places_of(cls, (), cls.__name__):
+        if place.optional and not place.nullable and len(place.keys) == 1:
+            without = place.put(root, MISSING)
+            assert decode(cls, place.put(root, None)) == decode(cls, without)
+
+
+@pytest.mark.parametrize("cls", ROOTS)
+def test_unknown_members_survive_at_every_level(cls):
+    """Our choice: nothing that a newer peer sends is lost."""
+    root = full(cls) | {"x-later": {"a": [None]}}
+    again = encode(decode(cls, root))
+    assert again == root
+    inner = [place for place in places_of(cls, (), cls.__name__) if is_object(place)]
+    for place in inner:
+        changed = place.put(root, example(place.kind) | {"x-later": 1})
+        assert encode(decode(cls, changed)) == changed
+
+
+def is_object(place):
+    return isinstance(place.kind, Nested | Tagged)

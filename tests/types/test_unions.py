@@ -1,0 +1,305 @@
+"""Unions: which member an object is, what unknown ones become, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcpwire import types
+from mcpwire.errors import InvalidMessage
+from mcpwire.types import decode, encode
+
+
+def refusal(cls, value):
+    with pytest.raises(InvalidMessage) as caught:
+        decode(cls, value)
+    return caught.value.path, caught.value.expected, caught.value.got
+
+
+@pytest.mark.pain("P36")
+def test_a_content_block_of_an_unknown_type_survives():
+    value = {
+        "content": [{"type": "hologram", "beam": [1]}, {"type": "text", "text": ""}]
+    }
+    result = decode(types.CallToolResult, value)
+    assert result.content[0] == types.UnknownContent(
+        "hologram", {"type": "hologram", "beam": [1]}
+    )
+    assert encode(result) == value
+
+
+def test_unknown_types_are_not_remembered():
+    """Our choice: what a peer invents must not grow a table of ours."""
+    from mcpwire.types._decode import _Tags
+    from mcpwire.types._spec import spec_of
+    from mcpwire.types._wire import _nested_decoder
+
+    union = spec_of(types.CallToolResult).fields[0].kind.item
+    table = _Tags(union, _nested_decoder)
+    table["text"], table["invented"], table["too"]
+    assert list(table) == ["text"]
+
+
+@pytest.mark.parametrize(
+    ("block", "path", "expected", "got"),
+    [
+        ("text", "content[1]", "object", "str"),
+        ({}, "content[1].type", "str", "nothing"),
+        ({"type": None}, "content[1].type", "str", "null"),
+        ({"type": ["text"]}, "content[1].type", "str", "array"),
+        ({"type": "text"}, "content[1].text", "str", "nothing"),
+        ({"type": "image", "data": ""}, "content[1].mimeType", "str", "nothing"),
+        (
+            {"type": "resource", "resource": {"uri": "x"}},
+            "content[1].resource",
+            "text or blob",
+            "neither",
+        ),
+        (
+            {"type": "resource", "resource": []},
+            "content[1].resource",
+            "object",
+            "array",
+        ),
+    ],
+)
+def test_a_broken_content_block_is_refused_with_its_path(block, path, expected, got):
+    value = {"content": [{"type": "text", "text": ""}, block]}
+    found = refusal(types.CallToolResult, value)
+    assert found == (f"CallToolResult.{path}", expected, got)
+
+
+def test_an_unknown_completion_reference_is_refused():
+    value = {"ref": {"type": "ref/x"}, "argument": {"name": "", "value": ""}}
+    assert refusal(types.CompleteRequestParams, value) == (
+        "CompleteRequestParams.ref.type",
+        "'ref/prompt' or 'ref/resource'",
+        "'ref/x'",
+    )
+
+
+def test_a_constant_that_is_another_string_is_shown_cut():
+    path, expected, got = refusal(types.TextContent, {"type": "x" * 99, "text": ""})
+    assert (path, expected) == ("TextContent.type", "'text'")
+    assert got == repr("x" * 40 + "…")
+
+
+# --- contents of resources
+
+
+@pytest.mark.rule("RES-12")
+@pytest.mark.parametrize(
+    ("members", "cls"),
+    [
+        ({"text": "a"}, types.TextResourceContents),
+        ({"blob": "YQ=="}, types.BlobResourceContents),
+        ({"text": "", "blob": None}, types.TextResourceContents),
+        ({"text": None, "blob": ""}, types.BlobResourceContents),
+    ],
+)
+def test_contents_are_text_or_blob_by_the_member_that_is_there(members, cls):
+    value = {"contents": [{"uri": "x", **members}]}
+    assert type(decode(types.ReadResourceResult, value).contents[0]) is cls
+
+
+@pytest.mark.parametrize(
+    ("members", "path", "expected"),
+    [
+        ({}, "", "text or blob"),
+        ({"text": None}, "", "text or blob"),
+        ({"text": 5}, ".text", "str"),
+        ({"blob": 5}, ".blob", "str"),
+    ],
+)
+def test_contents_without_either_are_refused(members, path, expected):
+    value = {"contents": [{"uri": "x", **members}]}
+    found = refusal(types.ReadResourceResult, value)
+    assert found[:2] == (f"ReadResourceResult.contents[0]{path}", expected)
+
+
+# --- elicitation
+
+FORM = {"message": "", "requestedSchema": {"type": "object", "properties": {}}}
+
+
+@pytest.mark.rule("ELIC-04")
+@pytest.mark.parametrize("mode", [{}, {"mode": None}, {"mode": "form"}])
+def test_a_request_without_a_mode_is_a_form(mode):
+    value = {"method": "elicitation/create", "params": FORM | mode}
+    request = decode(types.ElicitRequest, value)
+    assert type(request.params) is types.ElicitRequestFormParams
+
+
+def test_a_request_with_a_url_is_told_by_its_mode():
+    params = {"mode": "url", "message": "", "url": "https://example.com/"}
+    request = decode(
+        types.ElicitRequest, {"method": "elicitation/create", "params": params}
+    )
+    assert request.params == types.ElicitRequestURLParams("", "https://example.com/")
+    assert encode(request)["params"] == params
+
+
+@pytest.mark.parametrize("mode", ["video", 1, {}])
+def test_a_mode_that_is_neither_is_refused(mode):
+    value = {"method": "elicitation/create", "params": FORM | {"mode": mode}}
+    assert refusal(types.ElicitRequest, value) == (
+        "ElicitRequest.params",
+        "mode 'form' or 'url'",
+        "neither",
+    )
+
+
+@pytest.mark.rule("ELIC-05")
+@pytest.mark.parametrize(
+    ("field", "cls"),
+    [
+        ({"type": "string"}, types.StringSchema),
+        ({"type": "string", "pattern": "a+"}, types.StringSchema),
+        ({"type": "number"}, types.NumberSchema),
+        ({"type": "integer", "minimum": 1}, types.NumberSchema),
+        ({"type": "boolean", "default": False}, types.BooleanSchema),
+        ({"type": "string", "enum": ["a"]}, types.UntitledSingleSelectEnumSchema),
+        (
+            {"type": "string", "enum": ["a"], "enumNames": ["A"]},
+            types.LegacyTitledEnumSchema,
+        ),
+        (
+            {"type": "string", "oneOf": [{"const": "a", "title": "A"}]},
+            types.TitledSingleSelectEnumSchema,
+        ),
+        (
+            {"type": "array", "items": {"type": "string", "enum": ["a"]}},
+            types.UntitledMultiSelectEnumSchema,
+        ),
+        (
+            {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}},
+            types.TitledMultiSelectEnumSchema,
+        ),
+        ({"type": "array", "items": {"type": "string"}}, types.UnknownSchema),
+        ({"type": "array"}, types.UnknownSchema),
+        ({"type": "object", "properties": {}}, types.UnknownSchema),
+        ({"type": ["string", "null"]}, types.UnknownSchema),
+        ({"anyOf": []}, types.UnknownSchema),
+    ],
+)
+def test_the_fields_of_a_form_are_told_apart_and_unknown_ones_survive(field, cls):
+    value = {"type": "object", "properties": {"x": field}}
+    form = decode(types.RequestedSchema, value)
+    assert type(form.properties["x"]) is cls
+    assert encode(form) == value
+
+
+# --- input requests and responses
+
+
+@pytest.mark.rule("MRTR-03")
+def test_an_unknown_input_request_survives():
+    value = {"inputRequests": {"a": {"method": "x/y", "params": {}}}}
+    result = decode(types.InputRequiredResult, value)
+    assert result.input_requests == {
+        "a": types.UnknownInputRequest("x/y", {"method": "x/y", "params": {}})
+    }
+    assert encode(result) == value
+
+
+@pytest.mark.rule("MRTR-18")
+@pytest.mark.parametrize(
+    ("response", "cls"),
+    [
+        ({"action": "decline"}, types.ElicitResult),
+        ({"roots": []}, types.ListRootsResult),
+        (
+            {"role": "user", "model": "m", "content": {"type": "text", "text": ""}},
+            types.CreateMessageResult,
+        ),
+        ({"later": 1}, types.UnknownInputResponse),
+    ],
+)
+def test_input_responses_are_told_apart_and_unknown_ones_survive(response, cls):
+    value = {"name": "a", "inputResponses": {"k": response}}
+    params = decode(types.CallToolRequestParams, value)
+    assert type(params.input_responses["k"]) is cls
+    assert encode(params) == value
+
+
+def test_a_broken_response_is_refused_with_its_path():
+    value = {"name": "a", "inputResponses": {"a b": {"action": "maybe"}}}
+    assert refusal(types.CallToolRequestParams, value) == (
+        'CallToolRequestParams.inputResponses["a b"].action',
+        "'accept' or 'decline' or 'cancel'",
+        "'maybe'",
+    )
+
+
+# --- one or several
+
+
+@pytest.mark.rule("SAMP-09")
+def test_a_message_holds_one_block_or_several():
+    text = {"type": "text", "text": "a"}
+    one = decode(types.SamplingMessage, {"role": "user", "content": text})
+    many = decode(types.SamplingMessage, {"role": "user", "content": [text, text]})
+    assert one.content == types.TextContent("a")
+    assert one.blocks == [types.TextContent("a")]
+    assert many.blocks is many.content
+    assert encode(one)["content"] == text
+    assert encode(many)["content"] == [text, text]
+
+
+@pytest.mark.parametrize(
+    ("content", "path", "expected"),
+    [
+        ("a", "content", "object"),
+        ([{"type": "text"}], "content[0].text", "str"),
+        ({"type": "text"}, "content.text", "str"),
+    ],
+)
+def test_a_broken_block_in_a_message_is_refused(content, path, expected):
+    found = refusal(types.SamplingMessage, {"role": "user", "content": content})
+    assert found[:2] == (f"SamplingMessage.{path}", expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "expected"),
+    [
+        (None, "ElicitResult.content.x", "str or number or bool or array"),
+        ([1], "ElicitResult.content.x[0]", "str"),
+    ],
+)
+def test_a_form_holds_simple_values_and_lists_of_text(value, path, expected):
+    found = refusal(types.ElicitResult, {"action": "accept", "content": {"x": value}})
+    assert found[:2] == (path, expected)
+
+
+# --- open and closed sets
+
+
+@pytest.mark.parametrize(
+    ("cls", "value"),
+    [
+        (types.Icon, {"src": "x", "theme": "sepia"}),
+        (types.ToolExecution, {"taskSupport": "sometimes"}),
+        (types.LoggingMessageNotificationParams, {"level": "whisper", "data": None}),
+        (types.ListToolsResult, {"tools": [], "cacheScope": "family"}),
+        (types.Annotations, {"audience": ["critic"]}),
+        (types.EmptyResult, {"resultType": "later"}),
+    ],
+)
+def test_unknown_names_survive_where_a_set_is_open(cls, value):
+    assert encode(decode(cls, value)) == value
+
+
+@pytest.mark.rule("LOG-05", "SAMP-09")
+@pytest.mark.parametrize(
+    ("cls", "value", "path"),
+    [
+        (types.SetLevelRequestParams, {"level": "whisper"}, "level"),
+        (types.ElicitResult, {"action": "ponder"}, "action"),
+        (
+            types.PromptMessage,
+            {"role": "system", "content": {"type": "text", "text": ""}},
+            "role",
+        ),
+    ],
+)
+def test_unknown_names_are_refused_where_a_set_is_closed(cls, value, path):
+    assert refusal(cls, value)[0] == f"{cls.__name__}.{path}"
