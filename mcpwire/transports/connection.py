@@ -43,13 +43,10 @@ if TYPE_CHECKING:
     from mcpwire.protocol.negotiation import Agreement
     from mcpwire.protocol.notifications import Notification
     from mcpwire.transports.base import CallHandle, ReplyFn
-    from mcpwire.transports.memory import MemoryChannel
-    from mcpwire.transports.stdio.channel import StdioChannel
-    from mcpwire.transports.targets import Opener
+    from mcpwire.transports.targets import OpenChannel, Opener
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
-    OpenChannel = StdioChannel | MemoryChannel
 
 __all__ = ["Connection"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.transports.stdio.channel import StdioChannel
+    from mcpwire.transports.stdio.fallback import FallbackChannel
 
-    OpenChannel = StdioChannel | MemoryChannel
+    OpenChannel = StdioChannel | FallbackChannel | MemoryChannel
 
 __all__ = [
     "INHERITED",
@@ -213,8 +215,12 @@ def opener(target: Any, limits: Limits) -> Opener:
 def _stdio_opener(target: Stdio, limits: Limits) -> Opener:
     def open_stdio(inbound: Inbound) -> OpenChannel:
         # Spawning is imported with the first child, not with the client.
-        from mcpwire.transports.stdio.channel import StdioChannel
+        from mcpwire.transports.stdio.channel import StdioChannel, can_watch
 
+        if not can_watch(asyncio.get_running_loop()):
+            from mcpwire.transports.stdio.fallback import FallbackChannel
+
+            return FallbackChannel(inbound, target, limits)
         return StdioChannel.open(target, inbound, limits=limits)
 
     return Opener(str(target), open_stdio)

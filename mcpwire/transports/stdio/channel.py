@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.targets import Stdio
 
-__all__ = ["StdioChannel"]
+__all__ = ["StdioChannel", "can_watch"]
+
+
+def can_watch(loop: asyncio.AbstractEventLoop) -> bool:
+    """Tell whether a loop watches descriptors for us."""
+    return type(loop).add_reader is not asyncio.AbstractEventLoop.add_reader
 
 
 class StdioChannel(PipeDuplex):

@@ -27,7 +27,14 @@ from mcpwire.transports.stdio.pipes import forget_descriptor
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["ChildProcess", "StderrTail", "describe_exit", "spawn"]
+__all__ = [
+    "KILLED_S",
+    "ChildProcess",
+    "StderrTail",
+    "describe_exit",
+    "spawn",
+    "spawn_error",
+]
 
 READ_BYTES: Final = 65_536
 
@@ -255,7 +262,7 @@ def spawn(
     except (OSError, ValueError) as error:
         for fd in fds:
             os.close(fd)
-        raise _spawn_error(argv, cwd, error) from error
+        raise spawn_error(argv, cwd, error) from error
     for fd in (child_in, child_out, child_err):
         if fd >= 0:
             os.close(fd)
@@ -268,9 +275,10 @@ def _pipe(opened: list[int]) -> tuple[int, int]:
     return ends
 
 
-def _spawn_error(
+def spawn_error(
     argv: Sequence[str], cwd: str | None, error: OSError | ValueError
 ) -> ConnectError:
+    """Say why a command could not be started."""
     if isinstance(error, ValueError):
         return ConnectError(f"cannot start {argv[0]!r}: {error}", target=argv[0])
     reason = error.strerror or str(error)

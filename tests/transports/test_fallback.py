@@ -1,0 +1,112 @@
+"""The stdio channel for loops that cannot watch descriptors, as on Windows."""
+
+import asyncio
+import sys
+
+import pytest
+from scripted import ECHO_LOOP, scripted
+
+import mcpwire
+from mcpwire.transports.stdio.fallback import FallbackChannel
+
+BOUND_S = 20.0
+
+
+class BlindLoop(asyncio.SelectorEventLoop):
+    """A loop that watches descriptors for itself only."""
+
+    add_reader = asyncio.AbstractEventLoop.add_reader
+    add_writer = asyncio.AbstractEventLoop.add_writer
+
+
+def run(main):
+    """Run on a loop without `add_reader`, within a bound."""
+
+    async def bounded():
+        async with asyncio.timeout(BOUND_S):
+            return await main()
+
+    with asyncio.Runner(loop_factory=BlindLoop) as runner:
+        return runner.run(bounded())
+
+
+def echo(**options):
+    return scripted("handshake()\n" + ECHO_LOOP, **options)
+
+
+def test_calls_are_performed_and_large_ones_too():
+    heard = []
+
+    async def main():
+        target = scripted(
+            "print('hello', file=sys.stderr, flush=True)\nhandshake()\n" + ECHO_LOOP,
+            stderr=heard.append,
+        )
+        async with mcpwire.Client(target) as client:
+            assert type(client._connection.channel) is FallbackChannel
+            texts = ["a", "b" * 2**20, "c"]
+            results = await asyncio.gather(
+                *(client.call_tool("x", {"text": text}) for text in texts)
+            )
+            assert [result.text for result in results] == texts
+        await client.connect()
+        assert (await client.call_tool("x", {"text": "again"})).text == "again"
+        await client.aclose()
+        await client.aclose()
+
+    run(main)
+    assert b"".join(heard).splitlines() == [b"hello", b"hello"]
+
+
+@pytest.mark.parametrize(
+    ("end", "code"), [("sys.exit(3)", 3), ("os.close(1); time.sleep(60)", None)]
+)
+def test_the_childs_end_fails_the_call(end, code):
+    async def main():
+        target = scripted(f"handshake()\nrecv()\nos.write(2, b'bye')\n{end}")
+        limits = mcpwire.Limits(close_grace=0.1)
+        async with mcpwire.Client(target, limits=limits) as client:
+            with pytest.raises(mcpwire.ConnectionClosed) as caught:
+                await client.call_tool("x")
+        assert caught.value.exit_code == code
+        assert caught.value.stderr_tail == "bye"
+
+    run(main)
+
+
+def test_a_command_that_cannot_start_is_a_connect_error():
+    async def main():
+        with pytest.raises(mcpwire.ConnectError, match="not found"):
+            await mcpwire.Client("no-such-command-at-all").connect()
+
+    run(main)
+
+
+def test_a_child_that_ignores_everything_is_killed():
+    async def main():
+        target = scripted(
+            "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nhandshake()\n"
+            "while True: time.sleep(60)",
+            stderr="inherit",
+        )
+        limits = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
+        client = mcpwire.Client(target, limits=limits)
+        await client.connect()
+        channel = client._connection.channel
+        await client.aclose()
+        assert channel.exit_code == -9
+
+    run(main)
+
+
+def test_a_forgotten_client_kills_its_child():
+    async def main():
+        client = mcpwire.Client(mcpwire.Stdio(sys.executable, echo().args))
+        await client.connect()
+        process = client._connection.channel._process
+        with pytest.warns(ResourceWarning, match="unclosed"):
+            client.__del__()
+        await process._wait()
+        assert process.get_returncode() == -9
+
+    run(main)
