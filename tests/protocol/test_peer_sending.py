@@ -30,15 +30,18 @@ UNENCODABLE = [
 @pytest.mark.rule("RPC-01", "RPC-03", "TR-STDIO-01")
 def test_a_request_is_one_line_with_the_next_id():
     peer, _ = make_peer()
-    assert open_call(peer, "ping") == (
-        1,
-        {"jsonrpc": "2.0", "id": 1, "method": "ping"},
-    )
+    id, line = open_call(peer, "ping")
+    assert id == 1
+    assert one_message(line) == {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     nested = {"a": "line\nfeed", "b": [None]}
-    assert open_call(peer, "tools/call", nested) == (
-        2,
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": nested},
-    )
+    id, line = open_call(peer, "tools/call", nested)
+    assert id == 2
+    assert one_message(line) == {
+        "jsonrpc": "2.0",
+        "id": 2,
+        "method": "tools/call",
+        "params": nested,
+    }
     assert peer.requests_sent == 2
     assert [call.method for call in peer.outstanding.values()] == ["ping", "tools/call"]
 
@@ -77,7 +80,8 @@ def test_progress_is_asked_for_with_the_id_and_the_params_given_stay_as_they_are
 ):
     peer, _ = make_peer()
     before = repr(params)
-    assert open_call(peer, "m", params, progress=True)[1]["params"] == sent
+    _, line = open_call(peer, "m", params, progress=True)
+    assert one_message(line)["params"] == sent
     assert repr(params) == before
 
 
@@ -219,5 +223,6 @@ JSON = st.recursive(
 @given(st.dictionaries(st.text(), JSON, max_size=4))
 def test_whatever_is_sent_is_one_line_of_utf_8_that_means_what_was_given(params):
     peer, _ = make_peer()
-    assert open_call(peer, "m", params)[1]["params"] == params
+    _, line = open_call(peer, "m", params)
+    assert one_message(line)["params"] == params
     assert one_message(peer.notify("n", params))["params"] == params

@@ -105,10 +105,10 @@ def make_peer(role="client", revision="2025-11-25", opens=(), limits=DEFAULT_LIM
 
 
 def open_call(peer, method="tools/call", params=None, **options):
-    """Open a call whose record knows its id; return the id and its message."""
+    """Open a call whose record knows its id; return the id and its line."""
     call = Mine(method)
     call.number, line = peer.open(method, params, call, **options)
-    return call.number, one_message(line)
+    return call.number, line
 
 
 def one_message(line: bytes) -> Any:
