@@ -7,9 +7,11 @@ returns or with the error it raises; one that the peer withdraws is cancelled.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import InternalError, RPCError
@@ -31,16 +33,17 @@ class InboundTasks:
     def __init__(self, *, limit: int, backlog: int) -> None:
         self._limit = limit
         self._backlog = backlog
+        self._tasks: set[asyncio.Task[None]] = set()
         self._running: dict[RequestId, asyncio.Task[None]] = {}
         self._waiting: deque[tuple[RequestId, Callable[[], Any], ReplyFn]] = deque()
 
     def __len__(self) -> int:
         """Return how many run or wait."""
-        return len(self._running) + len(self._waiting)
+        return len(self._tasks) + len(self._waiting)
 
     def start(self, id: RequestId, handler: Callable[[], Any], reply: ReplyFn) -> None:
         """Run a handler, plain or async, now or when there is room."""
-        if len(self._running) < self._limit:
+        if len(self._tasks) < self._limit:
             self._run(id, handler, reply)
         elif len(self._waiting) < self._backlog:
             self._waiting.append((id, handler, reply))
@@ -49,37 +52,58 @@ class InboundTasks:
 
     def _run(self, id: RequestId, handler: Callable[[], Any], reply: ReplyFn) -> None:
         task = asyncio.get_running_loop().create_task(
-            self._answer(handler, reply), name=f"mcpwire-request-{id}"
+            self._answer(id, handler, reply), name=f"mcpwire-request-{id}"
         )
+        self._tasks.add(task)
         self._running[id] = task
-        task.add_done_callback(lambda _: self._ended(id))
+        task.add_done_callback(partial(self._ended, id))
 
-    def _ended(self, id: RequestId) -> None:
-        del self._running[id]
-        while self._waiting and len(self._running) < self._limit:
+    def _ended(self, id: RequestId, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._running.get(id) is task:
+            del self._running[id]
+        while self._waiting and len(self._tasks) < self._limit:
             self._run(*self._waiting.popleft())
 
-    async def _answer(self, handler: Callable[[], Any], reply: ReplyFn) -> None:
+    async def _answer(
+        self, id: RequestId, handler: Callable[[], Any], reply: ReplyFn
+    ) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        answer: dict[str, Any] | RPCError
         try:
-            result = handler()
-            if inspect.isawaitable(result):
-                result = await result
+            outcome = handler()
+            answer = await outcome if inspect.isawaitable(outcome) else outcome
         except RPCError as error:
-            reply(error)
+            answer = error
+        except asyncio.CancelledError:
+            if task.cancelling():
+                raise
+            # The handler awaited something that somebody cancelled: its failure.
+            logger.exception("handler %r raised", handler)
+            answer = InternalError("the handler failed")
         except Exception:
             # Its text may hold what the peer must not see; the log has it all.
             logger.exception("handler %r raised", handler)
-            reply(InternalError("the handler failed"))
-        else:
-            reply(result)
+            answer = InternalError("the handler failed")
+        # A handler may outlive its cancellation, and the id may be in use again.
+        if self._running.get(id) is task:
+            reply(answer)
 
     def cancel(self, id: RequestId) -> None:
         """Stop the handler of a request that the peer withdrew."""
-        task = self._running.get(id)
+        task = self._running.pop(id, None)
         if task is not None:
             task.cancel()
             return
         self._waiting = deque(item for item in self._waiting if item[0] != id)
+
+    async def settle(self, seconds: float) -> None:
+        """Wait until all have ended, but not longer than that."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._tasks:
+                    await asyncio.wait(self._tasks)
 
     def close(self) -> list[asyncio.Task[None]]:
         """Cancel all of them; return the tasks that have yet to end.
@@ -87,8 +111,9 @@ class InboundTasks:
         The task that calls this is left out: a handler may close its own connection.
         """
         self._waiting.clear()
+        self._running.clear()
         current = asyncio.current_task()
-        tasks = [task for task in self._running.values() if task is not current]
+        tasks = [task for task in self._tasks if task is not current]
         for task in tasks:
             task.cancel()
         return tasks

@@ -1,0 +1,326 @@
+"""A small server with one of everything, to try a client on.
+
+``mcpwire demo-server`` and ``python -m mcpwire.server.demo`` run it on stdin and
+stdout; `demo_dispatcher` gives it to a client in the same process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from mcpwire._version import __version__
+from mcpwire.errors import InvalidParams, ResourceNotFound
+from mcpwire.server.arguments import check_arguments
+from mcpwire.server.dispatcher import Dispatcher
+from mcpwire.types.lifecycle import Implementation
+from mcpwire.versions import REVISIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from mcpwire.server.request import RequestContext
+    from mcpwire.versions import Revision
+
+
+__all__ = ["demo_dispatcher", "main"]
+
+Json: TypeAlias = dict[str, Any]
+
+INSTRUCTIONS: Final = (
+    "A demonstration: echo repeats, add sums, slow reports progress while it runs."
+)
+
+CAPABILITIES: Final[Json] = {
+    "completions": {},
+    "prompts": {},
+    "resources": {},
+    "tools": {},
+}
+
+# Nothing here changes or depends on who asks.
+CACHE: Final = {"ttlMs": 3_600_000, "cacheScope": "public"}
+
+_NOV_2024, _MAR_2025, _JUN_2025, *_ = REVISIONS
+
+EXACT: Final = 2**53 - 1
+"""The largest integer that every JSON reader keeps exactly; sums of two fit 64 bit."""
+
+HARMLESS: Final = {
+    "readOnlyHint": True,
+    "destructiveHint": False,
+    "idempotentHint": True,
+    "openWorldHint": False,
+}
+
+
+def _object(properties: Json, *required: str) -> Json:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def _integer(description: str, **more: Any) -> Json:
+    bounds = {"minimum": -EXACT, "maximum": EXACT}
+    return {"type": "integer", "description": description, **bounds, **more}
+
+
+TOOLS: Final[Mapping[str, Json]] = {
+    "echo": {
+        "title": "Echo",
+        "description": "Return the message.",
+        "inputSchema": _object(
+            {"message": {"type": "string", "description": "What to return."}},
+            "message",
+        ),
+    },
+    "add": {
+        "title": "Add",
+        "description": "Add two integers.",
+        "inputSchema": _object(
+            {
+                "a": _integer("The first addend."),
+                "b": _integer("The second addend.", default=0),
+            },
+            "a",
+        ),
+        "outputSchema": {
+            "type": "object",
+            "properties": {"sum": {"type": "integer"}},
+            "required": ["sum"],
+        },
+    },
+    "slow": {
+        "title": "Slow",
+        "description": "Take some time in steps and report progress after each.",
+        "inputSchema": _object(
+            {
+                "steps": _integer("How many.", default=5, minimum=1, maximum=1_000),
+                "seconds": {
+                    "type": "number",
+                    "description": "How long all of them take.",
+                    "default": 1.0,
+                    "minimum": 0,
+                    "maximum": 3_600,
+                },
+            }
+        ),
+    },
+}
+
+_SINCE: Final = {
+    "annotations": _MAR_2025,
+    "outputSchema": _JUN_2025,
+    "structuredContent": _JUN_2025,
+    "title": _JUN_2025,
+}
+"""Members that came after the first revision."""
+
+GREETING_URI: Final = "demo://greeting"
+GREETING_TEMPLATE: Final = "demo://greeting/{name}"
+
+NAMES: Final = ("Ada", "Alan", "Barbara", "Edsger", "Grace", "Tim")
+"""Whom the completion knows."""
+
+COMPLETED: Final = (
+    {"type": "ref/prompt", "name": "greet"},
+    {"type": "ref/resource", "uri": GREETING_TEMPLATE},
+)
+
+
+def _at(revision: Revision, members: Json) -> Json:
+    """Return the members that a revision knows."""
+    return {k: v for k, v in members.items() if revision >= _SINCE.get(k, _NOV_2024)}
+
+
+def _text(text: str) -> list[Json]:
+    return [{"type": "text", "text": text}]
+
+
+def _check_cursor(params: Json) -> None:
+    # Each list is one page, so no cursor was ever given out.
+    if params.get("cursor") is not None:
+        raise InvalidParams("the cursor is unknown")
+
+
+# Tools...
+
+
+def list_tools(params: Json, request: RequestContext) -> Json:
+    """Answer ``tools/list``."""
+    _check_cursor(params)
+    tools = [
+        {"name": name, **_at(request.revision, {**tool, "annotations": HARMLESS})}
+        for name, tool in TOOLS.items()
+    ]
+    return {"tools": tools, **CACHE}
+
+
+async def call_tool(params: Json, request: RequestContext) -> Json:
+    """Answer ``tools/call``."""
+    name = params.get("name")
+    if type(name) is not str or name not in TOOLS:
+        raise InvalidParams(f"there is no tool {_shown(name)}")
+    arguments = check_arguments(TOOLS[name]["inputSchema"], params.get("arguments"))
+    return await CALLS[name](arguments, request)
+
+
+async def echo(arguments: Json, _: RequestContext) -> Json:
+    """Return the message."""
+    return {"content": _text(arguments["message"])}
+
+
+async def add(arguments: Json, request: RequestContext) -> Json:
+    """Add two integers."""
+    total = {"sum": arguments["a"] + arguments["b"]}
+    result = {"content": _text(json.dumps(total)), "structuredContent": total}
+    return _at(request.revision, result)
+
+
+async def slow(arguments: Json, request: RequestContext) -> Json:
+    """Take some time in steps and report progress after each."""
+    steps, seconds = arguments["steps"], arguments["seconds"]
+    for step in range(1, steps + 1):
+        await asyncio.sleep(seconds / steps)
+        request.progress(step, steps, f"step {step} of {steps}")
+    return {"content": _text(f"{steps} steps in {seconds:g} seconds")}
+
+
+CALLS: Final[Mapping[str, Callable[[Json, RequestContext], Awaitable[Json]]]] = {
+    "echo": echo,
+    "add": add,
+    "slow": slow,
+}
+
+
+# Resources...
+
+
+def list_resources(params: Json, request: RequestContext) -> Json:
+    """Answer ``resources/list``."""
+    _check_cursor(params)
+    resource = {
+        "uri": GREETING_URI,
+        "name": "greeting",
+        "title": "Greeting",
+        "description": "A greeting for everybody.",
+        "mimeType": "text/plain",
+    }
+    return {"resources": [_at(request.revision, resource)], **CACHE}
+
+
+def list_templates(params: Json, request: RequestContext) -> Json:
+    """Answer ``resources/templates/list``."""
+    _check_cursor(params)
+    template = {
+        "uriTemplate": GREETING_TEMPLATE,
+        "name": "personal-greeting",
+        "title": "Personal greeting",
+        "description": "A greeting for one person.",
+        "mimeType": "text/plain",
+    }
+    return {"resourceTemplates": [_at(request.revision, template)], **CACHE}
+
+
+def read_resource(params: Json, _: RequestContext) -> Json:
+    """Answer ``resources/read``."""
+    uri = params.get("uri")
+    if type(uri) is not str:
+        raise InvalidParams("params.uri must be a string")
+    content = {"uri": uri, "mimeType": "text/plain", "text": _greeting(uri)}
+    return {"contents": [content], **CACHE}
+
+
+def _greeting(uri: str) -> str:
+    if uri == GREETING_URI:
+        return "Hello from mcpwire."
+    base, _, name = uri.partition(f"{GREETING_URI}/")
+    if base or not name or any(mark in name for mark in "/?#"):
+        raise ResourceNotFound("there is no such resource", data={"uri": uri})
+    from urllib.parse import unquote
+
+    return f"Hello, {unquote(name)}."
+
+
+# Prompts and completion...
+
+
+def list_prompts(params: Json, request: RequestContext) -> Json:
+    """Answer ``prompts/list``."""
+    _check_cursor(params)
+    prompt = {
+        "name": "greet",
+        "title": "Greet",
+        "description": "Ask for a greeting.",
+        "arguments": [
+            {"name": "name", "description": "Whom to greet.", "required": True}
+        ],
+    }
+    return {"prompts": [_at(request.revision, prompt)], **CACHE}
+
+
+def get_prompt(params: Json, _: RequestContext) -> Json:
+    """Answer ``prompts/get``."""
+    if params.get("name") != "greet":
+        raise InvalidParams(f"there is no prompt {_shown(params.get('name'))}")
+    arguments = params.get("arguments")
+    name = arguments.get("name") if type(arguments) is dict else None
+    if type(name) is not str:
+        raise InvalidParams("the prompt 'greet' needs the argument 'name', a string")
+    text = f"Write one short and friendly sentence that greets {name}."
+    message = {"role": "user", "content": _text(text)[0]}
+    return {"description": "Ask for a greeting.", "messages": [message]}
+
+
+def complete(params: Json, _: RequestContext) -> Json:
+    """Answer ``completion/complete``."""
+    ref, argument = params.get("ref"), params.get("argument")
+    if type(ref) is not dict or type(argument) is not dict:
+        raise InvalidParams("params.ref and params.argument must be objects")
+    known = [all(ref.get(k) == v for k, v in one.items()) for one in COMPLETED]
+    if not any(known) or argument.get("name") != "name":
+        raise InvalidParams("there is nothing to complete by that ref and argument")
+    value = argument.get("value")
+    if type(value) is not str:
+        raise InvalidParams("params.argument.value must be a string")
+    start = value.casefold()
+    values = [name for name in NAMES if name.casefold().startswith(start)]
+    return {"completion": {"values": values, "total": len(values), "hasMore": False}}
+
+
+def _shown(name: object) -> str:
+    return repr(name[:100]) if isinstance(name, str) else "without a name"
+
+
+def demo_dispatcher() -> Dispatcher:
+    """Return the server; ``mcpwire.Client(demo_dispatcher())`` talks to it."""
+    return Dispatcher(
+        Implementation("mcpwire-demo", __version__),
+        capabilities=CAPABILITIES,
+        instructions=INSTRUCTIONS,
+        methods={
+            "tools/list": list_tools,
+            "tools/call": call_tool,
+            "resources/list": list_resources,
+            "resources/templates/list": list_templates,
+            "resources/read": read_resource,
+            "prompts/list": list_prompts,
+            "prompts/get": get_prompt,
+            "completion/complete": complete,
+        },
+    )
+
+
+def main() -> int:
+    """Serve on stdin and stdout until the input ends; return the exit code."""
+    from mcpwire.server.stdio import run_stdio
+
+    return run_stdio(demo_dispatcher())
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,397 @@
+"""Routes requests of both eras to handlers of plain dicts, and finishes their results.
+
+How a request opens decides its era, never its method (2026-07-28 basic/versioning)::
+
+      _meta names a version ──► stateless: checked by itself, whatever came before
+      initialize without it ──► opens a session of a revision up to 2025-11-25
+      anything else ──────────► belongs to the session, or is refused without one
+
+Both may be used on one connection. It knows no transport: a connection asks it to
+`admit` a request and to `perform` it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.errors import (
+    InvalidParams,
+    InvalidRequest,
+    MethodNotFound,
+    MissingCapability,
+    RPCError,
+    UnsupportedVersion,
+)
+from mcpwire.limits import DEFAULT_LIMITS, Limits
+from mcpwire.protocol.methods import (
+    available,
+    declared_extensions,
+    find,
+    is_declared,
+)
+from mcpwire.server.handlers import run_handler
+from mcpwire.server.request import RequestContext, Session, check_level
+from mcpwire.types import encode
+from mcpwire.types.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
+from mcpwire.versions import REVISIONS, Era, find_revision
+from mcpwire.wire.json import Fragment
+from mcpwire.wire.json import encode as encode_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mcpwire.server.handlers import Handler
+    from mcpwire.server.request import NotifyFn
+    from mcpwire.transports.base import Inbound
+    from mcpwire.transports.memory import MemoryChannel
+    from mcpwire.types.lifecycle import Implementation
+    from mcpwire.versions import Revision
+    from mcpwire.wire.jsonrpc import RequestId
+
+__all__ = ["Dispatcher"]
+
+_NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, _JUL_2026, *_ = REVISIONS
+
+_CAPABILITY_SPANS: Final = {
+    "completions": (_MAR_2025, None),
+    "extensions": (_JUL_2026, None),
+    "tasks": (_NOV_2025, _NOV_2025),
+}
+"""Capabilities that not every revision knows: the first and the last that does."""
+
+_STATELESS_MEMBERS: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
+"""Members of results that no revision before 2026-07-28 has."""
+
+_CACHE_HINTS: Final = {"ttlMs": 0, "cacheScope": "private"}
+"""What a cacheable result says where its handler says nothing: do not keep it."""
+
+EXCERPT: Final = 100
+"""How much of a name the peer chose is repeated in an error message."""
+
+
+@attrs.frozen
+class _Route:
+    """How one method is answered in one revision."""
+
+    handler: Handler
+    is_cacheable: bool = False
+    extension: str | None = None
+
+
+class Dispatcher:
+    """Answers the requests of any number of connections.
+
+    Args:
+        info: Who this server says it is.
+        capabilities: Its `ServerCapabilities`, as a plain dict.
+        methods: Handlers by method. A handler takes the params and a `RequestContext`
+            and returns the result as a dict, or a coroutine of it. What it raises: an
+            `RPCError` is the answer; a `ToolError` from ``tools/call`` becomes a result
+            with `isError`; anything else is logged and answered with a fixed text.
+        instructions: How the server wants to be used.
+        revisions: What it speaks; all of them by default.
+        limits: Bounds on what one client may cost.
+
+    Raises:
+        ValueError: A handler's method needs a capability that is not declared.
+    """
+
+    def __init__(
+        self,
+        info: Implementation,
+        *,
+        capabilities: Mapping[str, Any],
+        methods: Mapping[str, Handler],
+        instructions: str | None = None,
+        revisions: Iterable[Revision] = REVISIONS,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._info = encode(info)
+        self._stamp = {SERVER_INFO: Fragment(encode_json(self._info))}
+        self._instructions = instructions
+        self._revisions = tuple(sorted(revisions, reverse=True))
+        self._sessions = tuple(r for r in self._revisions if r.era is Era.SESSION)
+        self._capabilities = {
+            r.name: _known_at(r, capabilities) for r in self._revisions
+        }
+        self._built_in: dict[str, Handler] = {
+            "logging/setLevel": _set_level,
+            "ping": _ping,
+            "server/discover": self._discover,
+        }
+        handlers = {**self._built_in, **methods}
+        self._routes = {r.name: self._routes_at(r, handlers) for r in self._revisions}
+        for method in methods:
+            if not any(method in routes for routes in self._routes.values()):
+                raise ValueError(_unreachable(method))
+        self.limits = limits
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"<{type(self).__name__} {self._info['name']!r}>"
+
+    def _routes_at(
+        self, revision: Revision, handlers: Mapping[str, Handler]
+    ) -> dict[str, _Route]:
+        capabilities = self._capabilities[revision.name]
+        extensions = declared_extensions(capabilities)
+        routes = {}
+        for method, handler in handlers.items():
+            spec = available(method, revision, "client", extensions)
+            if spec is not None and is_declared(spec, capabilities):
+                routes[method] = _Route(handler, spec.cacheable, spec.extension)
+            elif find(method) is None:  # a method of its own, outside the protocol
+                routes[method] = _Route(handler)
+        return routes
+
+    # Requests...
+
+    @property
+    def is_stateless_spoken(self) -> bool:
+        """Whether requests may stand alone."""
+        return len(self._sessions) < len(self._revisions)
+
+    def opens_alone(self, params: Mapping[str, Any] | None) -> bool:
+        """Tell whether a request opens as those of the stateless era do.
+
+        Either required key shows it: a session's client sends neither, and a request
+        with only one of them is to be refused for what it lacks.
+        """
+        meta = params.get("_meta") if params is not None else None
+        return (
+            type(meta) is dict
+            and (PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta)
+            and self.is_stateless_spoken
+        )
+
+    def admit(
+        self,
+        id: RequestId,
+        method: str,
+        params: Mapping[str, Any] | None,
+        session: Session | None,
+        notify: NotifyFn,
+    ) -> RequestContext:
+        """Decide a request's era and whether it can be answered there.
+
+        Raises:
+            RPCError: It is refused; this is the answer.
+        """
+        meta = (params or {}).get("_meta")
+        if meta is None:
+            meta = {}
+        elif type(meta) is not dict:
+            raise InvalidParams("params._meta must be an object")
+        if self.opens_alone(params):
+            session = None
+            revision, capabilities = self._read_envelope(meta)
+        else:
+            session = session or self._outside_session(method)
+            revision, capabilities = session.revision, session.client_capabilities
+        request = RequestContext(
+            id,
+            method,
+            meta,
+            revision,
+            session=session,
+            client_capabilities=capabilities,
+            notify=notify,
+        )
+        self._check_route(request)
+        return request
+
+    def _read_envelope(
+        self, meta: Mapping[str, Any]
+    ) -> tuple[Revision, Mapping[str, Any]]:
+        """Read what 2026-07-28 basic, "_meta", requires on every request."""
+        version = meta.get(PROTOCOL_VERSION)
+        capabilities = meta.get(CLIENT_CAPABILITIES)
+        if type(version) is not str:
+            raise InvalidParams(f"params._meta needs {PROTOCOL_VERSION}, a string")
+        if type(capabilities) is not dict:
+            raise InvalidParams(f"params._meta needs {CLIENT_CAPABILITIES}, an object")
+        revision = find_revision(version)
+        if revision not in self._revisions or revision.era is not Era.STATELESS:
+            raise self._unsupported(version)
+        return revision, capabilities
+
+    def _check_route(self, request: RequestContext) -> None:
+        route = self._routes[request.revision.name].get(request.method)
+        if route is None:
+            raise MethodNotFound(
+                f"{request.method[:EXCERPT]!r} is no method of this server "
+                f"at {request.revision}"
+            )
+        extension = route.extension
+        if extension and extension not in declared_extensions(
+            request.client_capabilities
+        ):
+            raise MissingCapability(
+                f"{request.method!r} needs the extension {extension!r}",
+                data={"requiredCapabilities": {"extensions": {extension: {}}}},
+            )
+
+    def _outside_session(self, method: str) -> Session:
+        """Let a ping through, which 2025-11-25 basic/lifecycle allows at any time."""
+        if method == "ping" and self._sessions:
+            return Session(self._sessions[0], {}, {})
+        raise self._no_session()
+
+    def _no_session(self) -> RPCError:
+        # On stdio nothing but `_meta` tells a request that stands alone and lacks it
+        # (2026-07-28 basic, "_meta": -32602) from one that comes before its session.
+        if self.is_stateless_spoken:
+            hint = ", or initialize must come first" if self._sessions else ""
+            return InvalidParams(
+                f"params._meta needs {PROTOCOL_VERSION} and {CLIENT_CAPABILITIES}{hint}"
+            )
+        return InvalidRequest("initialize must come first")
+
+    def _unsupported(self, version: str) -> UnsupportedVersion:
+        return UnsupportedVersion(
+            "the protocol version is not supported",
+            data={
+                "supported": [r.name for r in self._revisions],
+                "requested": version,
+            },
+        )
+
+    def answer_now(
+        self, request: RequestContext, params: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        """Answer what must not wait for handlers; ``None``: `perform` it.
+
+        Raises:
+            RPCError: This is the answer.
+        """
+        handler = self._built_in.get(request.method)
+        if handler is None:
+            return None
+        route = self._routes[request.revision.name][request.method]
+        if route.handler is not handler:
+            return None
+        result = handler(params, request)
+        assert type(result) is dict
+        return self._finish(request, route, result)
+
+    async def perform(
+        self, request: RequestContext, params: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Run the handler of an admitted request and return the finished result.
+
+        Raises:
+            RPCError: This is the answer.
+        """
+        route = self._routes[request.revision.name][request.method]
+        result = await run_handler(route.handler, params, request)
+        return self._finish(request, route, result)
+
+    def _finish(
+        self, request: RequestContext, route: _Route, result: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Give a result what its era asks for, and nothing of another."""
+        request.close()
+        if request.session is not None:
+            if _STATELESS_MEMBERS.isdisjoint(result):
+                return result
+            return {k: v for k, v in result.items() if k not in _STATELESS_MEMBERS}
+        finished: dict[str, Any] = {"resultType": "complete", **result}
+        # 2026-07-28 server/utilities/caching: hints only on complete results.
+        if route.is_cacheable and finished["resultType"] == "complete":
+            finished = {**_CACHE_HINTS, **finished}
+        finished["_meta"] = {**(result.get("_meta") or {}), **self._stamp}
+        return finished
+
+    # What every server answers...
+
+    def initialize(
+        self, params: dict[str, Any] | None, session: Session | None
+    ) -> tuple[Session, dict[str, Any]]:
+        """Open a session; return it and the result.
+
+        Raises:
+            RPCError: It is refused; this is the answer.
+        """
+        if session is not None:
+            raise InvalidRequest("the session is open already")
+        fields = params or {}
+        requested = _member(fields, "protocolVersion", str)
+        capabilities = _member(fields, "capabilities", dict)
+        client_info = _member(fields, "clientInfo", dict)
+        if not self._sessions:
+            # 2026-07-28 basic/versioning: name the versions in the error.
+            raise self._unsupported(requested)
+        # 2025-11-25 basic/lifecycle, "Version Negotiation": that one if supported, else
+        # the latest, which here is the latest that has sessions at all.
+        revision = find_revision(requested)
+        if revision is None or revision not in self._sessions:
+            revision = self._sessions[0]
+        result = {
+            "protocolVersion": revision.name,
+            **self._description(revision),
+            "serverInfo": self._info,
+        }
+        return Session(revision, client_info, capabilities), result
+
+    def _discover(self, _: dict[str, Any], request: RequestContext) -> dict[str, Any]:
+        return {
+            "supportedVersions": [r.name for r in self._revisions],
+            **self._description(request.revision),
+        }
+
+    def _description(self, revision: Revision) -> dict[str, Any]:
+        described: dict[str, Any] = {"capabilities": self._capabilities[revision.name]}
+        if self._instructions is not None:
+            described["instructions"] = self._instructions
+        return described
+
+    # Connections...
+
+    def open_in_memory(self, client: Inbound, limits: Limits) -> MemoryChannel:
+        """Serve one connection in this process and return the client's end of it."""
+        from mcpwire.server.connection import ServerConnection
+        from mcpwire.transports.memory import memory_pair
+
+        connection = ServerConnection(self)
+        near, far = memory_pair(client, connection, limits=limits)
+        connection.attach(far)
+        return near
+
+
+def _ping(_: dict[str, Any], __: RequestContext) -> dict[str, Any]:
+    return {}
+
+
+def _set_level(params: dict[str, Any], request: RequestContext) -> dict[str, Any]:
+    assert request.session is not None  # the method table: sessions only
+    request.session.log_level = check_level(params.get("level"))
+    return {}
+
+
+def _known_at(revision: Revision, capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the capabilities that a revision knows."""
+    known = {}
+    for name, settings in capabilities.items():
+        since, until = _CAPABILITY_SPANS.get(name, (_NOV_2024, None))
+        if since <= revision and (until is None or revision <= until):
+            known[name] = settings
+    return known
+
+
+def _unreachable(method: str) -> str:
+    spec = find(method)
+    assert spec is not None
+    needed = spec.extension or spec.capability
+    if needed is None:
+        return f"{method!r} is nothing that a client asks of the revisions spoken"
+    return f"the handler of {method!r} needs the capability {needed!r} to be declared"
+
+
+def _member(fields: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = fields.get(name)
+    if type(value) is not kind:
+        expected = "a string" if kind is str else "an object"
+        raise InvalidParams(f"params.{name} must be {expected}")
+    return value

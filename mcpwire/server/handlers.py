@@ -1,0 +1,100 @@
+"""Runs one handler and makes an answer of whatever comes of it.
+
+2025-11-25 server/tools, "Error Handling": what goes wrong inside a tool is a result
+that says so, which a model can read; everything else is a JSON-RPC error. The text of
+an unforeseen exception may hold what the client must not see, so it stays in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import InternalError, InvalidParams, RPCError, ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from mcpwire.server.request import RequestContext
+
+    Answer = dict[str, Any] | Awaitable[dict[str, Any]]
+    Handler = Callable[[dict[str, Any], RequestContext], Answer]
+    """Takes a request's params and context; returns the result, or raises."""
+
+__all__ = ["run_handler"]
+
+logger = logging.getLogger("mcpwire")
+
+TOOLS_CALL: Final = "tools/call"
+
+RESOURCE_NOT_FOUND: Final = -32002
+
+_STATELESS_CODES: Final = frozenset({-32020, -32021, -32022})
+"""What 2026-07-28 defines of its reserved range of codes, -32000 to -32099."""
+
+
+async def run_handler(
+    handler: Handler, params: dict[str, Any], request: RequestContext
+) -> dict[str, Any]:
+    """Return what the handler returns, or a result that says the tool failed.
+
+    Raises:
+        RPCError: This is the answer.
+    """
+    try:
+        outcome = handler(params, request)
+        result = await outcome if inspect.isawaitable(outcome) else outcome
+    except RPCError as error:
+        raise _in_era(error, request) from error
+    except ToolError as error:
+        if request.method != TOOLS_CALL:
+            return _contain(error, request)
+        return _tool_failure(str(error))
+    except asyncio.CancelledError as error:
+        # Ours comes through the task. Any other is a failure like the rest, and its
+        # request must not stay without an answer.
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return _contain(error, request)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary of handlers
+        return _contain(error, request)
+    if type(result) is not dict:
+        logger.error(
+            "the handler of %r returned no dict but a %s",
+            request.method,
+            type(result).__name__,
+        )
+        raise InternalError("the handler failed")
+    return result
+
+
+def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:
+    """Log what went wrong; tell the client no more than that it did."""
+    logger.error("the handler of %r raised", request.method, exc_info=error)
+    if request.method == TOOLS_CALL:
+        return _tool_failure("the tool failed")
+    raise InternalError("the handler failed") from error
+
+
+def _tool_failure(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def _in_era(error: RPCError, request: RequestContext) -> RPCError:
+    """Return an error with a code that its era lets a server send.
+
+    2026-07-28 basic, "Error Codes": -32002 became -32602, -32042 is gone, and codes of
+    the reserved range that it does not define MUST NOT be sent.
+    """
+    code = error.code
+    if request.session is not None or not -32099 <= code <= -32000:
+        return error
+    if code == RESOURCE_NOT_FOUND:
+        return InvalidParams(error.message, data=error.data)
+    if code in _STATELESS_CODES:
+        return error
+    logger.error("%r: a server must not send the error code %d", request.method, code)
+    return InternalError("the handler failed")
