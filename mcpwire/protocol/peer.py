@@ -162,17 +162,38 @@ class Peer(Receiver[C]):
 
     # What comes in...
 
-    def receive(self, data: bytes) -> None:
+    def receive(self, data: bytes, *, last: bool = False) -> None:
         """Take in bytes and tell the owner what they meant.
+
+        With `last` there are none, and what is left of a line counts as one.
 
         Raises:
             MessageTooLarge: One line is over the limit. What came before it has been
                 delivered; the connection cannot go on.
         """
-        lines = self._lines.feed(data)
+        lines = self._lines.finish() if last else self._lines.feed(data)
         self.stats.messages += len(lines)
         for line in lines:
-            self._receive_line(line)
+            try:
+                message = loads(line)
+            except JSONDecodeError:
+                self._receive_unreadable(line)
+                continue
+            # A plain result to a call of ours takes no further step. `type` is asked
+            # because True and 1.0 would find the call with id 1.
+            if type(message) is dict and len(message) == 3:
+                result = message.get("result")
+                id = message.get("id")
+                if (
+                    type(result) is dict
+                    and type(id) is int
+                    and message.get("jsonrpc") == "2.0"
+                ):
+                    call = self.outstanding.pop(id, None)
+                    if call is not None:
+                        self._owner.answered(call, result)
+                        continue
+            self._receive_message(message, line)
         if self._lines.overflow:
             limit = self._limits.message
             raise MessageTooLarge(
@@ -184,33 +205,10 @@ class Peer(Receiver[C]):
 
         The owner is told nothing more, even where it ends a peer that is reading.
         """
-        for line in self._lines.finish():
-            self.stats.messages += 1
-            self._receive_line(line)
+        if not self._lines.overflow:
+            self.receive(b"", last=True)
         self._has_ended = True
         calls = list(self.outstanding.values())
         self.outstanding.clear()
         self._inbound.clear()
         return calls
-
-    def _receive_line(self, line: bytes) -> None:
-        try:
-            message = loads(line)
-        except JSONDecodeError:
-            self._receive_unreadable(line)
-            return
-        # A plain result to a call of ours takes no further step. `type` is asked
-        # because True and 1.0 would find the call with id 1.
-        if type(message) is dict and len(message) == 3:
-            result = message.get("result")
-            id = message.get("id")
-            if (
-                type(result) is dict
-                and type(id) is int
-                and message.get("jsonrpc") == "2.0"
-            ):
-                call = self.outstanding.pop(id, None)
-                if call is not None:
-                    self._owner.answered(call, result)
-                    return
-        self._receive_message(message, line)

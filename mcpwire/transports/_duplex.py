@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import get_running_loop
 from math import inf
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import (
@@ -84,6 +85,7 @@ class Duplex:
         target: str | None = None,
     ) -> None:
         self._loop = get_running_loop()
+        self._thread = get_ident()
         self._inbound = inbound
         self._limits = limits
         self._peer: Peer[_Pending] = Peer(self, role=role, limits=limits)
@@ -153,7 +155,14 @@ class Duplex:
     ) -> dict[str, Any]:
         """Perform a request; see `Channel.call`."""
         loop = self._loop
-        if self._dead is not None or headers or get_running_loop() is not loop:
+        # A loop runs in one thread: asking for that is half the price of asking which
+        # loop runs here, and `_refusal` looks again.
+        if (
+            self._dead is not None
+            or headers
+            or get_ident() != self._thread
+            or not loop.is_running()
+        ):
             raise self._refusal(headers)
         future: asyncio.Future[dict[str, Any]] = loop.create_future()
         pending = _Pending(method, future, deadline, on_notification, handle)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -63,6 +64,7 @@ class Connection:
         channel: Performs calls; ``None`` unless connected.
         profile: How requests are made, by the last agreement; empty before the first.
         negotiation: The record of the last handshake, also of one that failed.
+        time: The clock that deadlines are made from: the loop's, in seconds.
         reset_on_progress: Whether progress starts a call's timeout again.
     """
 
@@ -105,6 +107,7 @@ class Connection:
         self._waiters = 0
         self._current: OpenChannel | None = None
         self.channel: OpenChannel | None = None
+        self.time: Callable[[], float] = monotonic
         self.negotiation: Negotiation | None = None
         self.profile = Profile()
 
@@ -132,11 +135,6 @@ class Connection:
             stats.dropped_notifications = self._notifications.dropped
         return stats
 
-    def time(self) -> float:
-        """Return the loop's time, in seconds; deadlines are made from it."""
-        loop = self._loop
-        return loop.time() if loop is not None else asyncio.get_running_loop().time()
-
     def not_connected(self) -> MCPError:
         """Build the error for a call without a connection."""
         return LocalProtocolError(
@@ -162,6 +160,7 @@ class Connection:
             return
         if self._opening is None:
             self._loop = loop
+            self.time = loop.time
             self._opening = loop.create_task(self._open(), name="mcpwire-connect")
             self._opening.add_done_callback(self._opened)
         await self._share(self._opening)
