@@ -62,7 +62,7 @@ def _report(argv: list[str], error: BaseException) -> int:
     if isinstance(error, OutputError):
         abandon_stdout()
     head = argv[: argv.index("--")] if "--" in argv else argv
-    verbose = "-v" in head or "--verbose" in head
+    verbose = any(word in {"-v", "-vv", "--verbose"} for word in head)
     output = Output(is_json="--json" in head, verbose=verbose)
     code = exit_code(error)
     if code == Exit.INTERNAL:
@@ -84,7 +84,7 @@ def _perform(options: Options) -> int:
     from mcpwire.cli.verbs import prepare
 
     work = prepare(options)
-    output = Output(is_json=options.json, verbose=options.verbose)
+    output = Output(is_json=options.json, verbose=options.verbose > 0)
     _take_log(output)
 
     async def session(signals: Signals) -> int:

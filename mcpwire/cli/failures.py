@@ -65,11 +65,15 @@ def close_matches(name: str, known: Sequence[str]) -> list[str]:
     """Return the known names that may have been meant, the likeliest first."""
     from difflib import get_close_matches
 
-    by_folded = {other.casefold(): other for other in known}
-    folded = name.casefold()
+    by_folded = {_folded(other): other for other in known}
+    folded = _folded(name)
     found = get_close_matches(folded, by_folded, n=3, cutoff=0.6)
     found += [other for other in by_folded if folded in other and other not in found]
     return [by_folded[other] for other in found[:3]]
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("_", "-")
 
 
 def did_you_mean(suggestions: Sequence[str]) -> str:
@@ -121,7 +125,7 @@ def sentence(error: BaseException) -> str:
         text = text.partition("; `client.")[0]
     notes: list[str] = getattr(error, "__notes__", [])
     if code == Exit.TIMEOUT:
-        notes = [*notes, "--timeout SECONDS gives it another limit"]
+        notes = ["--timeout SECONDS gives it another limit", *notes]
     return "; ".join([text, *notes])
 
 

@@ -27,7 +27,7 @@ it out and put the command at the end, after `--`.
 
 DEFAULTS: Final[dict[str, Any]] = {
     "json": False,
-    "verbose": False,
+    "verbose": 0,
     "timeout": None,
     "given_env": [],
     "inherit_env": False,
@@ -55,7 +55,7 @@ class Options(argparse.Namespace):
     """What follows the target."""
 
     json: bool
-    verbose: bool
+    verbose: int
     timeout: float | None
     given_env: list[str]
     env: dict[str, str]
@@ -81,13 +81,13 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _strangers(words: str, known: list[str]) -> UsageError:
-    first = words.split(maxsplit=1)[0].partition("=")[0]
-    similar = close_matches(first, known) if first.startswith("--") else []
+    option = words.split(maxsplit=1)[0].partition("=")[0]
+    similar = close_matches(option, known) if option.startswith("--") else []
     advice = did_you_mean(similar[:1]) or (
         "; the options of the server's own command belong inside its quotes, or "
         "behind `--` at the end"
     )
-    return UsageError(f"unknown option {words!r}{advice}", suggestions=similar)
+    return UsageError(f"unknown option {option!r}{advice}", suggestions=similar)
 
 
 def parse(argv: Sequence[str]) -> Options:
@@ -248,8 +248,9 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-v",
         "--verbose",
-        action="store_true",
-        help="show the handshake, each request, and the server's stderr",
+        action="count",
+        help="show each message, the handshake's record and the server's stderr; "
+        "-vv: messages in full",
     )
 
 

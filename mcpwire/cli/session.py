@@ -10,12 +10,13 @@ import asyncio
 import codecs
 import contextlib
 import errno
-import json
 import os
 import signal
+import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mcpwire.cli.failures import Interrupted, UsageError
+from mcpwire.cli.text.escape import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from mcpwire.cli.grammar import Options
     from mcpwire.cli.output import Output
     from mcpwire.client import Client
-    from mcpwire.protocol.notifications import Notification
     from mcpwire.transports.targets import Stdio
 
 T = TypeVar("T")
@@ -38,6 +38,18 @@ HURRY_S: Final = 0.7
 
 CLOSE_GRACE_S: Final = 1.0
 """A command is one call long: nobody waits for servers that do not leave."""
+
+EXCERPT: Final = 400
+"""How much of a message one ``-v`` shows, in characters."""
+
+EVENTS: Final = {
+    "open": "started",
+    "send": "-->",
+    "receive": "<--",
+    "lost": "lost:",
+    "close": "closed",
+}
+"""What the events of the client's trace are called."""
 
 SIGNALS: Final = tuple(
     number
@@ -175,6 +187,7 @@ class Session:
 
     def __init__(self, options: Options, output: Output, signals: Signals) -> None:
         self.connect_seconds = 0.0
+        self._started = time.monotonic()
         self.options = options
         self.output = output
         self._signals = signals
@@ -195,7 +208,7 @@ class Session:
                 connect_timeout=timeout or CONNECT_TIMEOUT_S,
                 mode=self.options.mode,
                 limits=limits,
-                on_notification=self._on_notification if self.output.verbose else None,
+                trace=self._trace if self.output.verbose else None,
             )
         except ValueError as error:
             raise UsageError(str(error)) from error
@@ -211,76 +224,45 @@ class Session:
             self._end_stderr()
 
     async def _connect(self) -> None:
-        self.output.detail(f"starting: {self.target}")
-        loop = asyncio.get_running_loop()
-        started = loop.time()
+        started = time.monotonic()
         try:
             await self.client.connect()
-        except BaseException as error:
-            record = getattr(error, "negotiation", None) or self.client.negotiation
-            self._tell_record(record)
+        except Exception as error:
             advice = _advice(error)
             if advice:
                 error.add_note(advice)
             raise
-        self.connect_seconds = loop.time() - started
-        self._tell_record(self.client.negotiation)
-
-    def _tell_record(self, record: object) -> None:
-        for line in str(record).split("\n") if record is not None else ():
-            self.output.detail(line)
-
-    async def ask(self, label: str, call: Awaitable[T]) -> T:
-        """Await a request of the client's, telling when it leaves and comes back."""
-        if not self.output.verbose:
-            return await call
-        loop = asyncio.get_running_loop()
-        self.output.detail(f"--> {label}")
-        started = loop.time()
-        try:
-            outcome = await call
-        except BaseException as error:
-            took = (loop.time() - started) * 1000
-            self.output.detail(
-                f"<-- {label} failed after {took:.1f} ms: {type(error).__name__}"
-            )
-            raise
-        took = (loop.time() - started) * 1000
-        self.output.detail(f"<-- {label} answered after {took:.1f} ms")
-        return outcome
-
-    def on_progress(
-        self, progress: float, total: float | None, message: str | None
-    ) -> None:
-        """Show how far a call has come."""
-        from mcpwire.cli.output import progress_text
-
-        if self.output.verbose:
-            self.output.detail(
-                f"<-- notifications/progress {progress_text(progress, total, message)}"
-            )
-        elif self.output.progress is not None:
-            self.output.progress.show(progress, total, message)
+        finally:
+            self.connect_seconds = time.monotonic() - started
+            for line in str(self.client.negotiation or "").splitlines():
+                self.output.detail(f"{'':11}{line}")
 
     @property
     def progress(self) -> Callable[[float, float | None, str | None], None] | None:
         """What takes progress; ``None`` where nobody would see it."""
-        shown = self.output.verbose or self.output.progress is not None
-        return self.on_progress if shown else None
+        line = self.output.progress
+        return line.show if line is not None else None
 
-    def _on_notification(self, notification: Notification) -> None:
-        from mcpwire.types import encode
+    def _trace(self, event: str, data: Any) -> None:
+        label = EVENTS.get(event)
+        if label is not None:
+            text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
+            self._tell(f"{label} {self._excerpt(str(text))}")
 
-        params = notification.params
-        plain = encode(params) if hasattr(params, "__attrs_attrs__") else params
-        self.output.detail(f"<-- {notification.method} {json.dumps(plain)}")
+    def _excerpt(self, text: str) -> str:
+        if self.options.verbose > 1 or len(text) <= EXCERPT:
+            return text
+        return f"{shorten(text, EXCERPT)} ({len(text):,} characters, -vv shows all)"
+
+    def _tell(self, text: str) -> None:
+        self.output.detail(f"{time.monotonic() - self._started:7.3f} s  {text}")
 
     def _on_stderr(self, data: bytes) -> None:
         *lines, self._stderr = (self._stderr + self._decoder.decode(data)).split("\n")
         for line in lines:
-            self.output.detail(f"server: {line}")
+            self._tell(f"server: {line}")
 
     def _end_stderr(self) -> None:
         if self._stderr:
-            self.output.detail(f"server: {self._stderr}")
+            self._tell(f"server: {self._stderr}")
             self._stderr = ""

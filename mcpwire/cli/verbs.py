@@ -75,7 +75,7 @@ async def ls(session: Session) -> int:
         if getattr(client.capabilities, capability) is None:
             continue
         try:
-            items = await session.ask(method, getattr(client, method)())
+            items = await getattr(client, method)()
         except RPCError as error:
             # Servers with resources and without templates may not know the request.
             is_missing = error.code == -32601 and key == "resourceTemplates"
@@ -142,7 +142,7 @@ def call(options: Options) -> Work:
         client = session.client
         arguments = unchecked(given)
         if options.check:
-            tools = await session.ask("tools/list", client.list_tools())
+            tools = await client.list_tools()
             arguments = bind_tool(_pick("tool", name, tools), given)
         return await _call(session, name, arguments)
 
@@ -154,9 +154,8 @@ async def _call(session: Session, name: str, arguments: dict[str, Any]) -> int:
 
     output = session.output
     try:
-        result = await session.ask(
-            f"tools/call {name}",
-            session.client.call_tool(name, arguments, on_progress=session.progress),
+        result = await session.client.call_tool(
+            name, arguments, on_progress=session.progress
         )
     finally:
         output.clear()
@@ -206,9 +205,7 @@ def read(options: Options) -> Work:
     async def work(session: Session) -> int:
         _demand(session, "resources")
         output = session.output
-        result = await session.ask(
-            f"resources/read {uri}", session.client.read_resource(uri)
-        )
+        result = await session.client.read_resource(uri)
         if output.is_json and path is None:
             output.document(result.raw)
         elif path == "-":
@@ -268,11 +265,9 @@ def prompt(options: Options) -> Work:
         client, output = session.client, session.output
         arguments: dict[str, str] = unchecked(given)
         if options.check:
-            prompts = await session.ask("prompts/list", client.list_prompts())
+            prompts = await client.list_prompts()
             arguments = bind_prompt(_pick("prompt", name, prompts), given)
-        result = await session.ask(
-            f"prompts/get {name}", client.get_prompt(name, arguments or None)
-        )
+        result = await client.get_prompt(name, arguments or None)
         if output.is_json:
             output.document(result.raw)
         else:
@@ -300,11 +295,8 @@ def complete(options: Options) -> Work:
             if is_prompt
             else ResourceTemplateReference(kind)
         )
-        result = await session.ask(
-            "completion/complete",
-            session.client.complete(
-                ref, argument, value, context=options.context or None
-            ),
+        result = await session.client.complete(
+            ref, argument, value, context=options.context or None
         )
         output = session.output
         if output.is_json:
@@ -328,7 +320,7 @@ async def ping(session: Session) -> int:
     output = session.output
     times = []
     for _ in range(session.options.count):
-        seconds = await session.ask("ping", session.client.ping())
+        seconds = await session.client.ping()
         times.append(seconds)
         if not output.is_json:
             output.lines([f"answered after {seconds * 1000:.3f} ms"])

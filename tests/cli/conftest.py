@@ -1,0 +1,8 @@
+"""Fixtures: the command line in this process, in another, and on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

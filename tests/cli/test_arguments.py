@@ -1,0 +1,261 @@
+"""Words become arguments by the schema; what cannot be right costs no call."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.cli.arguments import (
+    Argument,
+    Given,
+    bind_prompt,
+    bind_tool,
+    coerce,
+    parse_words,
+    unchecked,
+)
+from mcpwire.cli.failures import UsageError
+from mcpwire.cli.schemas import SchemaReader
+from mcpwire.types import Prompt, PromptArgument, Tool
+
+FILES = {"text": "from a file", "data.json": '{"a": [1]}', "bad.json": "{", "at": "@x"}
+
+
+def read_file(path):
+    if path not in FILES:
+        raise UsageError(f"cannot read {path!r}")
+    return FILES[path]
+
+
+def parse(*words, given=""):
+    return parse_words(words, read_file=read_file, read_input=lambda: given)
+
+
+@pytest.mark.parametrize(
+    ("word", "argument"),
+    [
+        ("a=1", Argument("a", "1", is_json=False)),
+        ("a=", Argument("a", "", is_json=False)),
+        ("a=b=c", Argument("a", "b=c", is_json=False)),
+        ("a:=1", Argument("a", 1, is_json=True)),
+        ("a:=null", Argument("a", None, is_json=True)),
+        ('a:={"b": "="}', Argument("a", {"b": "="}, is_json=True)),
+        ("xml:lang=en", Argument("xml:lang", "en", is_json=False)),
+        ("xml:lang:=2", Argument("xml:lang", 2, is_json=True)),
+        ("a=@text", Argument("a", "from a file", is_json=False)),
+        ("a:=@data.json", Argument("a", {"a": [1]}, is_json=True)),
+        ("a=@at", Argument("a", "@x", is_json=False)),
+        ('a:="@text"', Argument("a", "@text", is_json=True)),
+    ],
+)
+def test_a_word_is_an_argument(word, argument):
+    assert parse(word) == Given({}, (argument,))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["a"], "'a' is no argument: write key=value, key:=json, or - to read"),
+        (["=1"], "'=1' is no argument"),
+        ([":=1"], "':=1' is no argument"),
+        (["a=1", "a:=1"], "argument 'a' is given twice"),
+        (["a:=x"], "argument 'a' is no JSON: 'x': Expecting value"),
+        (["a:=NaN"], "argument 'a' is no JSON: 'NaN': NaN is no JSON"),
+        (["a:=" + "[" * 100_000], "argument 'a' is no JSON"),
+        (["a:=@bad.json"], "argument 'a' is no JSON: '{'"),
+        (
+            ["a=@no"],
+            "argument 'a': cannot read 'no' (for the text itself: a:='\"@no\"')",
+        ),
+    ],
+)
+def test_a_word_that_is_none_says_what_to_write(words, sentence):
+    with pytest.raises(UsageError) as caught:
+        parse(*words)
+    assert str(caught.value).startswith(sentence)
+
+
+def test_a_dash_reads_one_object_from_standard_input_and_words_add_to_it():
+    given = parse("-", "b=2", given='{"a": 1, "b": 1}')
+    assert given == Given({"a": 1, "b": 1}, (Argument("b", "2", is_json=False),))
+    assert unchecked(given) == {"a": 1, "b": "2"}
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", "{} {}"])
+def test_what_is_no_object_on_standard_input_is_refused(text):
+    with pytest.raises(UsageError, match="standard input"):
+        parse("-", given=text)
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "value"),
+    [
+        ("5", {"type": "integer"}, 5),
+        ("-5", {"type": "integer"}, -5),
+        ("5", {"type": "number"}, 5),
+        ("5.50", {"type": "number"}, 5.5),
+        ("1e3", {"type": "number"}, 1000.0),
+        ("true", {"type": "boolean"}, True),
+        ("False", {"type": "boolean"}, False),
+        ("null", {"type": ["string", "null"]}, None),
+        ("null", {"type": "string"}, "null"),
+        ("5", {"type": "string"}, "5"),
+        ("5", {"type": ["string", "integer"]}, 5),
+        ("x", {"type": ["string", "integer"]}, "x"),
+        ("", {"type": "string"}, ""),
+        ("[1, 2]", {"type": "array"}, [1, 2]),
+        ('{"a": 1}', {"type": "object"}, {"a": 1}),
+        ("[1]", {"anyOf": [{"type": "string"}, {"type": "array"}]}, [1]),
+        ("b", {"enum": ["a", "b"]}, "b"),
+        ("2", {"enum": ["a", 2]}, 2),
+        ("null", {"enum": ["a", None]}, None),
+        ("true", {"const": True}, True),
+        ("5", {}, "5"),
+        ("5", None, "5"),
+        ("5", True, "5"),
+        ("5", {"$ref": "#/$defs/count"}, 5),
+    ],
+)
+def test_a_text_becomes_what_the_schema_asks_for(text, schema, value):
+    found = coerce(
+        text, schema, SchemaReader({"$defs": {"count": {"type": "integer"}}})
+    )
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "sentence"),
+    [
+        ("x", {"type": "integer"}, "must be an integer, got 'x'"),
+        ("5.0", {"type": "integer"}, "must be an integer, got '5.0'"),
+        ("05", {"type": "integer"}, "must be an integer, got '05'"),
+        ("\u0665", {"type": "integer"}, "must be an integer, got '\u0665'"),
+        ("1" * 5000, {"type": "integer"}, f"must be an integer, got '{'1' * 37}...'"),
+        ("nan", {"type": "number"}, "must be a number, got 'nan'"),
+        ("1e999", {"type": "number"}, "must be a number, got '1e999'"),
+        ("yes", {"type": "boolean"}, "must be true or false, got 'yes'"),
+        ("a,b", {"type": "array"}, "must be a JSON array, got 'a,b'"),
+        ("{}", {"type": "array"}, "must be a JSON array, got '{}'"),
+        ("[]", {"type": "object"}, "must be a JSON object, got '[]'"),
+        (
+            "[" * 100_000,
+            {"type": "array"},
+            f"must be a JSON array, got '{'[' * 37}...'",
+        ),
+        ("x", {"type": ["integer", "null"]}, "must be null or an integer, got 'x'"),
+        ("x", {"type": "null"}, "must be null, got 'x'"),
+        (
+            "rde",
+            {"enum": ["red", "green"]},
+            """must be "red" or "green", got 'rde'; did you mean 'red'?""",
+        ),
+        ("x", {"enum": ["\x1b[31m"]}, """must be "\\u001b[31m", got 'x'"""),
+    ],
+)
+def test_a_text_that_cannot_be_it_is_refused(text, schema, sentence):
+    with pytest.raises(ValueError) as caught:
+        coerce(text, schema, SchemaReader({}))
+    assert str(caught.value) == sentence
+
+
+@given(st.text())
+def test_a_text_for_a_string_is_that_text(text):
+    assert coerce(text, {"type": "string"}, SchemaReader({})) == text
+
+
+@given(st.floats() | st.integers())
+def test_a_number_is_never_more_than_json_can_say(number):
+    try:
+        found = coerce(str(number), {"type": "number"}, SchemaReader({}))
+    except ValueError:
+        assert not math.isfinite(number)
+    else:
+        assert found == number
+
+
+ADD = Tool(
+    "add",
+    {
+        "properties": {"first": {"type": "integer"}, "second": {"type": "integer"}},
+        "required": ["first"],
+    },
+)
+
+
+def test_the_arguments_of_a_tool_are_bound_by_its_schema():
+    given = parse("-", "first=1", given='{"second": "as it is"}')
+    assert bind_tool(ADD, given) == {"second": "as it is", "first": 1}
+    assert bind_tool(ADD, parse("first:=null")) == {"first": None}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence", "suggestions"),
+    [
+        (
+            ["first=1", "secnd=2"],
+            "tool 'add' has no argument 'secnd'; did you mean 'second'?",
+            ("second",),
+        ),
+        (
+            ["first=1", "other=2"],
+            "tool 'add' has no argument 'other'; it takes first, second",
+            (),
+        ),
+        (["second=1"], "tool 'add' needs the argument 'first'", ()),
+        (["first=x"], "argument 'first' of tool 'add' must be an integer, got 'x'", ()),
+    ],
+)
+def test_an_argument_that_cannot_be_right_is_refused(words, sentence, suggestions):
+    with pytest.raises(UsageError) as caught:
+        bind_tool(ADD, parse(*words))
+    assert str(caught.value) == sentence
+    assert caught.value.suggestions == suggestions
+
+
+def test_a_tool_without_arguments_says_so():
+    with pytest.raises(UsageError, match="tool 'x' has no argument 'a'; it takes no"):
+        bind_tool(Tool("x", {"properties": {}}), parse("a=1"))
+
+
+def test_several_missing_arguments_are_named_at_once():
+    tool = Tool("x", {"required": ["a", "b"]})
+    with pytest.raises(UsageError, match="tool 'x' needs the arguments 'a', 'b'"):
+        bind_tool(tool, parse())
+
+
+def test_an_open_schema_takes_any_argument():
+    assert bind_tool(Tool("x", {"type": "object"}), parse("a=1")) == {"a": "1"}
+
+
+@pytest.mark.attack("S32")
+def test_names_from_the_server_are_escaped_in_the_sentence():
+    tool = Tool("x", {"properties": {"\x1b[31m": {}}})
+    with pytest.raises(UsageError) as caught:
+        bind_tool(tool, parse("a=1"))
+    assert str(caught.value).isprintable()
+
+
+ASK = Prompt(
+    "ask", arguments=[PromptArgument("city", required=True), PromptArgument("x")]
+)
+
+
+def test_the_arguments_of_a_prompt_are_texts():
+    assert bind_prompt(ASK, parse("city=5")) == {"city": "5"}
+    assert bind_prompt(Prompt("ask"), parse()) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "prompt 'ask' needs the argument 'city'"),
+        (["cty=x"], "prompt 'ask' has no argument 'cty'; did you mean 'city'?"),
+        (["city:=5"], "argument 'city' of prompt 'ask' must be a string, got 5"),
+    ],
+)
+def test_an_argument_of_a_prompt_that_cannot_be_right_is_refused(words, sentence):
+    with pytest.raises(UsageError) as caught:
+        bind_prompt(ASK, parse(*words))
+    assert str(caught.value) == sentence

@@ -1,0 +1,160 @@
+"""Each failure has its code, one sentence, and one JSON object."""
+
+import json
+
+import pytest
+
+import mcpwire
+from mcpwire.cli.failures import (
+    Exit,
+    Interrupted,
+    OutputError,
+    UsageError,
+    close_matches,
+    did_you_mean,
+    exit_code,
+    report,
+    sentence,
+)
+from mcpwire.errors import rpc_error
+
+
+def caused(error, cause):
+    error.__cause__ = cause
+    return error
+
+
+BROKEN = mcpwire.InvalidMessage("x", expected="str", got="int")
+
+CODES = [
+    (UsageError("x"), 2),
+    (mcpwire.LocalProtocolError("x"), 2),
+    (mcpwire.AuthError("x"), 3),
+    (mcpwire.ConnectError("x"), 4),
+    (mcpwire.ConnectionClosed("x"), 4),
+    (mcpwire.HTTPError("x", status=500), 4),
+    (mcpwire.NegotiationError("x"), 4),
+    (caused(mcpwire.NegotiationError("x"), rpc_error(-32601, "x")), 4),
+    (caused(mcpwire.NegotiationError("x"), BROKEN), 6),
+    (mcpwire.ToolError("x"), 5),
+    (BROKEN, 6),
+    (mcpwire.MessageTooLarge("x", limit=1), 6),
+    (mcpwire.RequestTimeout(method="x", timeout=1, elapsed=1), 7),
+    (rpc_error(-32602, "x"), 8),
+    (rpc_error(-1, "x"), 8),
+    (KeyboardInterrupt(), 130),
+    (Interrupted(2), 130),
+    (Interrupted(15), 143),
+    (OutputError("x"), 1),
+    (mcpwire.MCPError("x"), 1),
+    (KeyError("x"), 1),
+]
+
+
+@pytest.mark.parametrize(("error", "code"), CODES)
+def test_each_error_has_its_code(error, code):
+    assert exit_code(error) == code
+
+
+@pytest.mark.parametrize(("error", "code"), CODES)
+def test_each_error_is_one_json_object(error, code):
+    found = json.loads(json.dumps(report(error)))["error"]
+    assert found["type"] == type(error).__name__
+    assert found["exit"] == code
+    assert found["message"]
+
+
+def test_the_documented_codes_are_the_codes():
+    assert {code.name: int(code) for code in Exit} == {
+        "OK": 0,
+        "INTERNAL": 1,
+        "USAGE": 2,
+        "AUTHORIZATION": 3,
+        "CONNECT": 4,
+        "TOOL": 5,
+        "PROTOCOL": 6,
+        "TIMEOUT": 7,
+        "RPC": 8,
+        "INTERRUPTED": 130,
+        "BROKEN_PIPE": 141,
+    }
+
+
+def noted(error, note):
+    error.add_note(note)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (UsageError("no such thing"), "no such thing"),
+        (mcpwire.LocalProtocolError("no 'x'; `client.request` does"), "no 'x'"),
+        (
+            mcpwire.RequestTimeout(method="ping", timeout=1, elapsed=1),
+            (
+                "ping: no answer within 1 s (after 1 s); --timeout SECONDS gives it "
+                "another limit"
+            ),
+        ),
+        (noted(mcpwire.ConnectError("gone"), "is it there?"), "gone; is it there?"),
+        (KeyError("x"), "internal error: KeyError: 'x'; -v shows where"),
+        (ValueError(), "internal error: ValueError; -v shows where"),
+        (KeyboardInterrupt(), "interrupted"),
+        (Interrupted(2), "interrupted"),
+        (OutputError("cannot write"), "cannot write"),
+        (mcpwire.MCPError("ours"), "ours"),
+    ],
+)
+def test_each_error_is_one_sentence(error, text):
+    assert sentence(error) == text
+
+
+def test_the_json_object_carries_what_the_error_knows():
+    error = mcpwire.ConnectError(
+        "gone", target="x", exit_code=3, stderr_tail="boom", noise=["hi"]
+    )
+    assert report(error)["error"]["details"] == {
+        "target": "x",
+        "exit_code": 3,
+        "stderr_tail": "boom",
+        "noise": ["hi"],
+    }
+    error = rpc_error(-32602, "no", data={"a": (1, None)}, method="x")
+    assert report(error)["error"]["details"] == {
+        "code": -32602,
+        "data": {"a": [1, None]},
+        "method": "x",
+    }
+    error = UsageError("x", suggestions=["y"])
+    assert report(error)["error"]["details"] == {"suggestions": ["y"]}
+    assert "details" not in report(UsageError("x"))["error"]
+    assert "details" not in report(KeyError("x"))["error"]
+
+
+def test_what_is_no_json_becomes_text():
+    error = mcpwire.InvalidMessage("x", expected="y", got="z", raw=b"\xff{")
+    assert report(error)["error"]["details"]["raw"] == "\\xff{"
+    result = mcpwire.types.CallToolResult(raw={"isError": True})
+    error = mcpwire.ToolError("x", result=result)
+    assert report(error)["error"]["details"]["result"] == {"isError": True}
+    error = mcpwire.NegotiationError("x", negotiation=mcpwire.Negotiation())
+    assert report(error)["error"]["details"]["negotiation"] == "no agreement"
+
+
+@pytest.mark.parametrize(
+    ("name", "matches"),
+    [
+        ("get_sun", ["get-sum", "get_env"]),
+        ("SUM", ["get-sum"]),
+        ("zzz", []),
+    ],
+)
+def test_close_names_are_found(name, matches):
+    assert close_matches(name, ["get-sum", "get_env", "other"]) == matches
+
+
+def test_suggestions_are_a_question():
+    assert did_you_mean([]) == ""
+    assert did_you_mean(["a"]) == "; did you mean 'a'?"
+    assert did_you_mean(["a", "b"]) == "; did you mean 'a' or 'b'?"

@@ -1,0 +1,166 @@
+"""One grammar: a target as one word, or the server's command behind ``--``."""
+
+import math
+
+import pytest
+
+from mcpwire.cli.failures import UsageError
+from mcpwire.cli.grammar import DEFAULTS, parse
+from mcpwire.cli.manual import OVERVIEW, VERBS
+
+
+@pytest.mark.parametrize(
+    ("argv", "command", "words"),
+    [
+        (["ls", "npx -y x"], ("npx -y x",), []),
+        (["ls", "--", "npx", "-y", "x"], ("npx", "-y", "x"), []),
+        (
+            ["ls", "--", "uv", "run", "--", "x", "--json"],
+            ("uv", "run", "--", "x", "--json"),
+            [],
+        ),
+        (["call", "T", "tool", "a=1", "b:=2"], ("T",), ["tool", "a=1", "b:=2"]),
+        (["call", "tool", "a=1", "--", "T", "a=2"], ("T", "a=2"), ["tool", "a=1"]),
+        (["call", "T", "tool", "--json", "a=1"], ("T",), ["tool", "a=1"]),
+        (["call", "--timeout", "5", "T", "tool", "a=-1"], ("T",), ["tool", "a=-1"]),
+        (["call", "T", "tool", "-"], ("T",), ["tool", "-"]),
+        (["read", "T", "file:///x"], ("T",), ["file:///x"]),
+        (["read", "file:///x", "--", "T"], ("T",), ["file:///x"]),
+        (["complete", "T", "prompt:p", "arg"], ("T",), ["prompt:p", "arg"]),
+        (
+            ["complete", "prompt:p", "arg", "va", "--", "T"],
+            ("T",),
+            ["prompt:p", "arg", "va"],
+        ),
+        (["demo"], (), []),
+        (["demo-server"], (), []),
+    ],
+)
+def test_target_and_words_are_told_apart(argv, command, words):
+    options = parse(argv)
+    assert (options.command, options.words) == (command, words)
+    assert options.verb == argv[0]
+
+
+def test_options_stand_anywhere_before_the_two_dashes():
+    options = parse(
+        ["read", "--json", "T", "-v", "file:///x", "--timeout", "0.5", "-o", "out"]
+    )
+    assert (options.json, options.verbose, options.timeout) == (True, 1, 0.5)
+    assert options.output == "out"
+    assert parse(["ls", "T", "-vv"]).verbose == 2
+    assert parse(["ls", "T", "--timeout", "inf"]).timeout == math.inf
+    assert parse(["ping", "T", "-n", "3"]).count == 3
+    assert parse(["call", "T", "t", "--no-check"]).check is False
+
+
+def test_what_is_not_given_has_its_default():
+    options = vars(parse(["ls", "T"]))
+    assert {name: options[name] for name in DEFAULTS} == DEFAULTS
+    assert parse(["complete", "T", "prompt:p", "a"]).context == {}
+
+
+def test_several_values_of_an_option_are_collected():
+    options = parse(
+        ["complete", "T", "prompt:p", "a", "--context", "x=1", "--context", "y=2=3"]
+    )
+    assert options.context == {"x": "1", "y": "2=3"}
+
+
+@pytest.mark.attack("S20")
+def test_variables_are_set_by_value_or_passed_on_by_name(monkeypatch):
+    monkeypatch.setenv("GIVEN", "ours")
+    options = parse(["ls", "T", "--env", "A=1=2", "--env", "GIVEN", "--env", "B="])
+    assert options.env == {"A": "1=2", "B": ""}
+    assert options.passed_env == ("GIVEN",)
+    assert options.inherit_env is False
+
+
+BAD = [
+    ([], "ls", "ls needs TARGET"),
+    (["T"], "call", "call needs TOOL"),
+    ([], "read", "read needs TARGET and URI"),
+    (["--", "T"], "call", "call needs TOOL before `--`"),
+    (["--", "T"], "complete", "complete needs REF and ARG before `--`"),
+    (["--"], "ls", "no command follows `--`"),
+    (["python", "x.py"], "ls", "ls has no place for 'x.py'; quote the server's"),
+    (["x", "--", "T"], "ls", "ls has no place for 'x'"),
+    (["npx", "-y", "x"], "ls", "unknown option '-y'; the options of the server's own"),
+    (
+        ["T", "--timeot", "5"],
+        "ls",
+        "unknown option '--timeot'; did you mean '--timeout'?",
+    ),
+    (["T", "--count", "5"], "ls", "unknown option '--count'"),
+    (["T", "--timeout", "0"], "ls", "argument --timeout: must be above zero, got '0'"),
+    (["T", "--timeout", "nan"], "ls", "argument --timeout: must be above zero"),
+    (["T", "--timeout", "x"], "ls", "argument --timeout: invalid number of seconds"),
+    (["T", "--timeout"], "ls", "argument --timeout: expected one argument"),
+    (["T", "-n", "0"], "ping", "argument -n/--count: must be at least 1"),
+    (["T", "-n", "x"], "ping", "argument -n/--count: invalid number value: 'x'"),
+    (["T", "--env", "=x"], "ls", "argument --env: must be NAME=VALUE or NAME"),
+    (
+        ["T", "--env", "NOT_SET_ANYWHERE"],
+        "ls",
+        "--env NOT_SET_ANYWHERE: NOT_SET_ANYWHERE is not set",
+    ),
+    (
+        ["T", "prompt:p", "a", "--context", "x"],
+        "complete",
+        "argument --context: must be NAME=VALUE",
+    ),
+    (
+        ["https://example.com/mcp"],
+        "ls",
+        "the target is a URL: HTTP is not in this version",
+    ),
+    (["--", "http://localhost"], "ls", "the target is a URL"),
+    (["x"], "demo", "demo has no place for 'x'"),
+    (["--", "T"], "demo", "demo takes no server's command"),
+    (["--json"], "demo-server", "unknown option '--json'"),
+]
+
+
+@pytest.mark.parametrize(("words", "verb", "sentence"), BAD)
+def test_a_command_line_that_makes_no_sense_is_refused(words, verb, sentence):
+    with pytest.raises(UsageError) as caught:
+        parse([verb, *words])
+    assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence", "suggestions"),
+    [
+        ("lst", "unknown command 'lst'; did you mean 'ls'?", ("ls",)),
+        ("PROMTP", "unknown command 'PROMTP'; did you mean 'prompt'?", ("prompt",)),
+        ("xyz", "unknown command 'xyz'; mcpwire --help lists the commands", ()),
+        ("--json", "the command comes before its options, got '--json' first", ()),
+    ],
+)
+def test_an_unknown_command_is_answered_with_what_may_be_meant(
+    word, sentence, suggestions
+):
+    with pytest.raises(UsageError) as caught:
+        parse([word, "T"])
+    assert str(caught.value) == sentence
+    assert caught.value.suggestions == suggestions
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_command_explains_itself(verb):
+    text = parse([verb, "--help"]).help
+    assert text is not None
+    assert text.startswith(f"usage: mcpwire {verb}")
+    assert "exit codes" in text
+    assert max(map(len, text.splitlines())) <= 88
+
+
+def test_help_needs_no_target_and_beats_what_else_is_wrong():
+    assert parse(["call", "-h"]).help is not None
+    assert parse(["ls", "a", "b", "-h"]).help is not None
+
+
+def test_the_overview_names_each_command():
+    for verb in VERBS:
+        assert f"\n  {verb} " in OVERVIEW
+    assert max(map(len, OVERVIEW.splitlines())) <= 88

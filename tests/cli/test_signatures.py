@@ -1,0 +1,152 @@
+"""Tools as signatures: one glance says what to type."""
+
+import pytest
+from hypothesis import given
+from schema_values import JSON
+
+from mcpwire.cli.schemas import SchemaReader
+from mcpwire.cli.text.signatures import (
+    badges,
+    parameters,
+    prompt_signature,
+    tool_signature,
+    type_name,
+)
+from mcpwire.types import Prompt, PromptArgument, Tool, ToolAnnotations
+
+DEEP = {"type": "array", "items": {"$ref": "#/$defs/deep"}}
+ROOT = {"$defs": {"deep": DEEP, "user": {"type": "object", "properties": {}}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "name"),
+    [
+        ({"type": "string"}, "str"),
+        ({"type": "integer"}, "int"),
+        ({"type": "number"}, "float"),
+        ({"type": "boolean"}, "bool"),
+        ({"type": "null"}, "null"),
+        ({"type": "object"}, "object"),
+        ({"type": "array"}, "list"),
+        ({"type": "array", "items": {"type": "integer"}}, "list[int]"),
+        ({"type": "array", "items": {}}, "list[any]"),
+        ({"type": ["null", "string"]}, "str | null"),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "int | null"),
+        ({"oneOf": [{"type": "integer"}, {"type": "integer"}]}, "int"),
+        ({"enum": ["a", "b", 3, None]}, '"a" | "b" | 3 | null'),
+        ({"const": True}, "true"),
+        ({"$ref": "#/$defs/user"}, "object"),
+        (DEEP, "list[list[list[list[list]]]]"),
+        ({}, "any"),
+        (True, "any"),
+        (
+            {"enum": ["x" * 30, "y" * 30, "z" * 30]},
+            f'"{"x" * 30}" | "{"y" * 30}" | "zzzzzz...',
+        ),
+    ],
+)
+def test_a_schema_has_a_short_name(schema, name):
+    assert type_name(schema, SchemaReader(ROOT)) == name
+
+
+def tool(schema, name="do", **more):
+    return Tool(name, schema, **more)
+
+
+@pytest.mark.parametrize(
+    ("schema", "shown"),
+    [
+        (
+            {
+                "properties": {
+                    "a": {"type": "integer"},
+                    "b": {"type": "integer", "default": 0},
+                },
+                "required": ["a"],
+            },
+            "do(a: int, b: int = 0)",
+        ),
+        ({"properties": {"a": {"type": "string"}}}, "do(a?: str)"),
+        ({"properties": {"a": {"default": None}}}, "do(a: any = null)"),
+        ({"properties": {"a": {"default": "é\n"}}}, 'do(a: any = "é\\n")'),
+        ({"properties": {"a": {"default": "x" * 99}}}, f'do(a: any = "{"x" * 36}...)'),
+        ({"properties": {}}, "do()"),
+        ({"properties": {}, "additionalProperties": True}, "do(...)"),
+        ({}, "do()"),
+    ],
+)
+def test_a_tool_is_shown_with_its_parameters(schema, shown):
+    assert tool_signature(tool(schema)) == [shown]
+
+
+@pytest.mark.parametrize(
+    ("schema", "shown"),
+    [
+        ({"properties": {"sum": {"type": "integer"}}}, "do() -> {sum: int}"),
+        ({"type": "array", "items": {"type": "string"}}, "do() -> list[str]"),
+        (
+            {"properties": dict.fromkeys("abcdefghij", True)},
+            f"do() -> {{{', '.join(f'{name}: any' for name in 'abcdefgh')}, ...}}",
+        ),
+    ],
+)
+def test_a_tool_is_shown_with_what_it_returns(schema, shown):
+    assert tool_signature(tool({}, output_schema=schema)) == [shown]
+
+
+def test_a_signature_wider_than_the_terminal_takes_a_line_per_parameter():
+    schema = {"properties": {"first": {"type": "string"}, "second": {"type": "string"}}}
+    assert tool_signature(tool(schema), 20) == [
+        "do(",
+        "    first?: str,",
+        "    second?: str,",
+        ")",
+    ]
+    assert tool_signature(tool({"properties": {}}, name="x" * 30), 20) == [
+        f"{'x' * 30}()"
+    ]
+
+
+@pytest.mark.attack("S32")
+def test_nothing_of_a_signature_can_drive_the_terminal():
+    evil = "\x1b]0;x\x07\n"
+    schema = {"properties": {evil: {"enum": [evil], "default": evil}}}
+    lines = tool_signature(
+        tool(schema, name=evil, output_schema={"properties": {evil: {}}}), 10
+    )
+    assert all(line.isprintable() for line in lines)
+    prompt = Prompt(evil, arguments=[PromptArgument(evil)])
+    assert all(line.isprintable() for line in prompt_signature(prompt))
+
+
+def test_a_prompt_is_shown_with_its_arguments():
+    arguments = [PromptArgument("city", required=True), PromptArgument("state")]
+    assert prompt_signature(Prompt("ask", arguments=arguments)) == ["ask(city, state?)"]
+    assert prompt_signature(Prompt("ask")) == ["ask()"]
+
+
+@pytest.mark.parametrize(
+    ("hints", "words"),
+    [
+        (None, []),
+        (ToolAnnotations(), []),
+        (ToolAnnotations(read_only_hint=True, idempotent_hint=True), ["read-only"]),
+        (ToolAnnotations(read_only_hint=True, destructive_hint=True), ["read-only"]),
+        (ToolAnnotations(destructive_hint=True), ["destructive"]),
+        (ToolAnnotations(destructive_hint=False), []),
+        (
+            ToolAnnotations(
+                destructive_hint=True, idempotent_hint=True, open_world_hint=True
+            ),
+            ["destructive", "idempotent", "open-world"],
+        ),
+    ],
+)
+def test_what_a_server_says_of_a_tool_becomes_badges(hints, words):
+    assert badges(hints) == words
+
+
+@given(JSON)
+def test_every_schema_has_parameters_and_a_name(schema):
+    assert all(isinstance(part, str) for part in parameters(schema))
+    assert type_name(schema, SchemaReader(schema))
