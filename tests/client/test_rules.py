@@ -1,0 +1,284 @@
+"""Rules of the protocol that bind a whole client, and so stand in no module's tests."""
+
+import asyncio
+import inspect
+import logging
+import sys
+
+import pytest
+from fakes import FakeServer, text
+from scripted import ECHO_LOOP, scripted
+
+import mcpwire
+from mcpwire import errors, types
+from mcpwire.server.demo import demo_dispatcher
+from mcpwire.versions import REVISIONS
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 10.0
+META = "io.modelcontextprotocol/"
+
+
+@pytest.mark.parametrize("mode", [revision.name for revision in REVISIONS])
+@pytest.mark.rule("RPC-22", "RPC-23")
+async def test_each_revision_is_spoken_from_the_opening_to_the_end(mode):
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(demo_dispatcher(), mode=mode) as client,
+    ):
+        assert client.protocol_version == mode
+        assert [tool.name for tool in await client.list_tools()][:2] == ["echo", "add"]
+        assert (await client.call_tool("add", {"a": 1, "b": 2})).text == '{"sum": 3}'
+        assert await client.read_text("demo://greeting") == "Hello from mcpwire."
+        assert (await client.get_prompt("greet", {"name": "Ada"})).messages
+        assert await client.ping() > 0
+
+
+@pytest.mark.rule("TR-STDIO-06")
+async def test_a_server_is_started_and_spoken_to_over_stdio():
+    target = mcpwire.Stdio(sys.executable, ["-m", "mcpwire.server.demo"])
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        assert (await client.call_tool("echo", {"message": "hi"})).text == "hi"
+
+
+# Errors...
+
+
+@pytest.mark.rule("RPC-24")
+async def test_no_error_code_of_ours_is_newly_taken_from_the_reserved_range():
+    codes = {
+        cls.default_code
+        for cls in vars(errors).values()
+        if inspect.isclass(cls) and issubclass(cls, errors.RPCError)
+    }
+    assert codes & set(range(-32019, -31999)) == {-32002}
+
+
+ODD_REQUESTS = [
+    ("tools/call", {"name": "nope"}),
+    ("tools/list", {"cursor": "nope"}),
+    ("resources/read", {"uri": "demo://nope"}),
+    ("prompts/get", {"name": "nope"}),
+    ("nope/nope", None),
+]
+
+
+@pytest.mark.parametrize("mode", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize(("method", "params"), ODD_REQUESTS)
+@pytest.mark.rule("RPC-32")
+async def test_each_error_of_ours_is_one_concise_sentence(method, params, mode):
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(demo_dispatcher(), mode=mode) as client,
+    ):
+        with pytest.raises(mcpwire.RPCError) as caught:
+            await client.request(method, params)
+    message = caught.value.message
+    assert 0 < len(message) < 150
+    assert message.isprintable()
+    assert not message.endswith(".")
+
+
+@pytest.mark.rule("LIFE-09", "LIFE-17")
+async def test_a_version_we_do_not_speak_ends_the_connection_with_the_reason():
+    server = FakeServer(version="2099-01-01")
+    client = mcpwire.Client(server)
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(mcpwire.NegotiationError, match="2099-01-01") as caught:
+            await client.connect()
+    assert caught.value.supported == ("2099-01-01",)
+    assert not client.is_connected
+    assert server.channel.lost is not None
+    methods = [message["method"] for message in server.received]
+    assert "notifications/initialized" not in methods
+
+
+@pytest.mark.rule("LIFE-17")
+async def test_a_capability_the_server_lacks_is_named_and_nothing_is_sent():
+    server = FakeServer(capabilities={"tools": {}})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        with pytest.raises(mcpwire.LocalProtocolError, match="'prompts'"):
+            await client.list_prompts()
+    assert server.requests("prompts/list") == []
+
+
+# What a peer says of itself...
+
+
+def named(name):
+    return {META + "serverInfo": {"name": name, "version": "9.9"}}
+
+
+@pytest.mark.rule("META-12")
+async def test_who_the_server_says_it_is_changes_nothing():
+    sent = []
+    for name in ("fake", "modelcontextprotocol/official"):
+        server = FakeServer(
+            {"tools/call": lambda *_: {**text("x"), "resultType": "complete"}},
+            version="2026-07-28",
+            _meta=named(name),
+        )
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+            await client.call_tool("x")
+            assert client.server_info.name == name
+        sent.append(server.received)
+    assert sent[0] == sent[1]
+
+
+@pytest.mark.rule("META-04")
+@pytest.mark.parametrize("value", [None, True, 0, "", [], {"a": 1}])
+async def test_values_at_reserved_keys_are_kept_whatever_they_are(value):
+    meta = {META + "something-new": value}
+    server = FakeServer({"tools/call": lambda *_: {**text("x"), "_meta": meta}})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        result = await client.call_tool("x")
+    assert result.meta == meta
+    assert types.encode(result)["_meta"] == meta
+
+
+# stdio...
+
+
+@pytest.mark.rule("TR-STDIO-05")
+async def test_what_a_server_writes_to_stderr_is_no_error(caplog):
+    body = (
+        "handshake()\n"
+        "sys.stderr.write('ERROR: all is well\\nTraceback (most recent call):\\n')\n"
+        "sys.stderr.flush()\n"
+    )
+    caplog.set_level(logging.INFO, "mcpwire")
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(scripted(body + ECHO_LOOP)) as client,
+    ):
+        assert (await client.call_tool("x", {"text": "hi"})).text == "hi"
+        assert client.stats.noise_lines == 0
+    assert caplog.records == []
+
+
+HEADED = {
+    "type": "object",
+    "properties": {"region": {"type": "string", "x-mcp-header": "not a token"}},
+}
+
+
+@pytest.mark.rule("HDR-13", "TR-STDIO-16")
+async def test_without_headers_their_annotations_are_left_alone():
+    server = FakeServer(
+        {
+            "tools/list": lambda *_: {"tools": [{"name": "x", "inputSchema": HEADED}]},
+            "tools/call": lambda *_: text("x"),
+        }
+    )
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        (tool,) = await client.list_tools()
+        await client.call_tool("x", {"region": "north"})
+    assert tool.input_schema == HEADED
+    assert server.requests("tools/call") == [
+        {"name": "x", "arguments": {"region": "north"}}
+    ]
+
+
+@pytest.mark.rule("TR-STDIO-17")
+async def test_over_stdio_credentials_travel_in_the_environment_only():
+    body = (
+        "handshake()\n"
+        "while True:\n"
+        "    m = recv()\n"
+        "    if 'id' in m:\n"
+        "        text(m, os.environ['A_TOKEN'])\n"
+    )
+    target = scripted(body, env={"A_TOKEN": "s3cret"})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        assert (await client.call_tool("x")).text == "s3cret"
+        assert "s3cret" not in repr(client)
+    assert "s3cret" not in repr(target)
+    assert "auth" not in inspect.signature(mcpwire.Stdio).parameters
+
+
+# Progress, tools, prompts, completion...
+
+
+@pytest.mark.rule("PROG-05")
+async def test_progress_may_be_a_fraction_and_lack_total_and_message():
+    heard = []
+
+    def call(params, server):
+        token = params["_meta"]["progressToken"]
+        for step in ({"progress": 0.5}, {"progress": 1, "total": 2.5, "message": "m"}):
+            server.notify("notifications/progress", progressToken=token, **step)
+        return text("x")
+
+    server = FakeServer({"tools/call": call})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        await client.call_tool("x", on_progress=lambda *step: heard.append(step))
+    assert heard == [(0.5, None, None), (1, 2.5, "m")]
+
+
+@pytest.mark.rule("PROG-04")
+async def test_progress_after_the_answer_reaches_nobody():
+    heard = []
+
+    def call(params, server):
+        token = params["_meta"]["progressToken"]
+        server.notify("notifications/progress", progressToken=token, progress=1)
+        loop = asyncio.get_running_loop()
+        loop.call_soon(
+            lambda: server.notify(
+                "notifications/progress", progressToken=token, progress=2
+            )
+        )
+        return text("x")
+
+    server = FakeServer({"tools/call": call, "resources/list": lambda *_: {}})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        await client.call_tool("x", on_progress=lambda *step: heard.append(step))
+        await client.ping()  # so that all before its answer has been read
+    assert heard == [(1, None, None)]
+
+
+@pytest.mark.rule("TOOL-17")
+async def test_a_tool_that_failed_gives_its_text_and_a_refused_call_its_error():
+    def call(params, _):
+        if params["name"] == "x":
+            return {**text("the file is gone"), "isError": True}
+        return mcpwire.InvalidParams("there is no such tool")
+
+    server = FakeServer({"tools/call": call})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        result = await client.call_tool("x")
+        assert (result.is_error, result.text) == (True, "the file is gone")
+        with pytest.raises(mcpwire.InvalidParams, match="there is no such tool"):
+            await client.call_tool("y")
+
+
+@pytest.mark.rule("PROMPT-06")
+async def test_prompts_come_from_all_pages_and_only_where_they_are_declared():
+    pages = {
+        None: {"prompts": [{"name": "a"}], "nextCursor": "2"},
+        "2": {"prompts": [{"name": "b"}]},
+    }
+    server = FakeServer({"prompts/list": lambda p, _: pages[p.get("cursor")]})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        assert [prompt.name for prompt in await client.list_prompts()] == ["a", "b"]
+    without = FakeServer(capabilities={})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(without) as client:
+        with pytest.raises(mcpwire.LocalProtocolError):
+            await client.get_prompt("a")
+    assert without.requests("prompts/get") == []
+
+
+@pytest.mark.rule("COMP-05")
+async def test_completion_sends_what_is_decided_and_takes_a_part_of_the_values():
+    part = {"completion": {"values": ["utc"], "total": 400, "hasMore": True}}
+    server = FakeServer({"completion/complete": lambda *_: part})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        result = await client.complete(
+            types.PromptReference("p"), "zone", "u", context={"region": "north"}
+        )
+    assert server.requests("completion/complete")[0]["context"] == {
+        "arguments": {"region": "north"}
+    }
+    assert result.completion.values == ["utc"]
+    assert result.completion.has_more is True
