@@ -1,0 +1,146 @@
+"""The public surface: what `mcpwire` exports, lazily, documented and explained."""
+
+import ast
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+from sources import Module
+
+import mcpwire
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "mcpwire" / "__init__.py"
+
+
+def typing_imports():
+    """Return each name that `__init__` imports for type checkers, and its module."""
+    module = Module.parse("mcpwire", SOURCE.read_text(), is_package=True)
+    return {
+        alias.asname or alias.name: node.module
+        for guard in module.tree.body
+        if isinstance(guard, ast.If)
+        for node in guard.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+EXPORTS = typing_imports()
+MODULES = sorted(
+    path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+    for path in (ROOT / "mcpwire").rglob("*.py")
+    if not path.name.startswith("__") and path.name != "_version.py"
+)
+
+
+def test_what_type_checkers_see_is_what_is_exported():
+    assert set(EXPORTS) | {"__version__"} == set(mcpwire.__all__)
+
+
+def test_no_name_is_exported_twice():
+    assert len(set(mcpwire.__all__)) == len(mcpwire.__all__)
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_each_exported_name_is_the_one_of_its_module(name):
+    module = importlib.import_module(EXPORTS[name])
+    assert getattr(mcpwire, name) is getattr(module, name)
+
+
+def test_the_exports_are_listed_like_those_of_any_module():
+    assert set(mcpwire.__all__) <= set(dir(mcpwire))
+
+
+def test_an_unknown_name_is_an_attribute_error_that_names_it():
+    with pytest.raises(AttributeError, match="no_such_name"):
+        mcpwire.no_such_name  # noqa: B018 - the access is the subject
+
+
+def modules_loaded_by(code):
+    lister = "import sys; print(*sorted(m for m in sys.modules if 'mcpwire' in m))"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"{code}\n{lister}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_loads_nothing_but_its_version():
+    assert modules_loaded_by("import mcpwire") <= {"mcpwire", "mcpwire._version"}
+
+
+def test_asking_for_an_error_loads_the_errors_only():
+    loaded = modules_loaded_by("from mcpwire import RPCError")
+    assert loaded <= {"mcpwire", "mcpwire._version", "mcpwire.errors"}
+
+
+CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
+
+
+@cache
+def documented_code():
+    """Return every code block and code span of README and docs."""
+    paths = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    texts = [path.read_text(encoding="utf-8") for path in paths]
+    return "\n".join(code for text in texts for code in CODE.findall(text))
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_each_exported_name_is_shown_in_the_readme_or_the_docs(name):
+    assert re.search(rf"\b{re.escape(name)}\b", documented_code())
+
+
+def undocumented(name, value):
+    """Yield what of a public object has no docstring of its own."""
+    if not inspect.getdoc(value):
+        yield name
+    if not inspect.isclass(value):
+        return
+    for member, inner in vars(value).items():
+        function = getattr(inner, "__func__", getattr(inner, "fget", inner))
+        is_code = inspect.isfunction(function) and function.__module__ is not None
+        if is_code and not member.startswith("_") and not function.__doc__:
+            yield f"{name}.{member}"
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_each_exported_class_function_and_method_has_a_docstring(name):
+    value = getattr(mcpwire, name)
+    if inspect.isclass(value) or inspect.isroutine(value):
+        assert list(undocumented(name, value)) == []
+
+
+def test_a_missing_docstring_is_seen():
+    class Bare:
+        def method(self): ...
+
+        @property
+        def value(self): ...
+
+        @staticmethod
+        def plain(): ...
+
+        def _private(self): ...
+
+    assert list(undocumented("Bare", Bare)) == [
+        "Bare",
+        "Bare.method",
+        "Bare.value",
+        "Bare.plain",
+    ]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_each_module_says_what_it_exports_and_has_it(name):
+    module = importlib.import_module(name)
+    assert len(set(module.__all__)) == len(module.__all__)
+    assert [export for export in module.__all__ if not hasattr(module, export)] == []
