@@ -22,7 +22,6 @@ from typing import (
     NoReturn,
     NotRequired,
     Required,
-    TypeVar,
 )
 
 import attrs
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["convert", "convert_result"]
 
-T = TypeVar("T")
-
 START: Final = "CallToolResult.structuredContent"
 
 _LEAVES: Final[Mapping[type | None, tuple[tuple[type, ...], str]]] = {
@@ -53,12 +50,11 @@ _LEAVES: Final[Mapping[type | None, tuple[tuple[type, ...], str]]] = {
 }
 
 
-def convert_result(result: CallToolResult, kind: type[T]) -> T:
+def convert_result(result: CallToolResult, kind: Any) -> Any:
     """Make a type from what a call gave; see `CallToolResult.as_`."""
     if result.structured_content is UNSET:
         _wrong(START, _name(kind), "nothing")
-    converted: T = convert(kind, result.structured_content, START)
-    return converted
+    return convert(kind, result.structured_content, START)
 
 
 def convert(kind: Any, value: Json, path: str) -> Any:

@@ -7,9 +7,9 @@ when a value first needs them and then get out of the way.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from mcpwire.types._source import Stubs, Writer
+from mcpwire.types._source import Writer
 from mcpwire.types._spec import (
     ANY,
     Array,
@@ -42,29 +42,15 @@ class Refused(Exception):
     """The value does not fit; a signal between decoders that no caller sees."""
 
 
-class _Tags(dict[str, Any]):
-    """The decoders of a union by tag, compiled when a tag is first met."""
-
-    def __init__(self, union: Tagged, nested: Resolve) -> None:
-        super().__init__()
-        self._union = union
-        self._nested = nested
-
-    def __missing__(self, tag: str) -> Decoder:
-        """Compile and keep a member's decoder; unknown tags are not remembered."""
-        cls = self._union.members.get(tag)
-        if cls is not None:
-            decoder = self[tag] = self._nested(cls)
-            return decoder
-        if self._union.fallback is None:
-            raise Refused
-        return self._nested(self._union.fallback)
-
-
 def _integral(value: Json) -> int:
     """Return the integer that a float stands for."""
     if type(value) is float and value.is_integer():
         return int(value)
+    raise Refused
+
+
+def _refuse(_: Json) -> NoReturn:
+    """Stand where a union has no member for what is unknown."""
     raise Refused
 
 
@@ -76,12 +62,18 @@ def _leftover(members: JsonObject, known: frozenset[str]) -> JsonObject | None:
 def compile_decoder(
     cls: type[WireType],
     nested: Resolve,
+    *,
     explain: Callable[[type[WireType], Json], Exception] | None = None,
+    tagged: bool = False,
 ) -> Decoder:
     """Write the decoder of a type.
 
-    With `explain` the decoder is the outermost one: it translates the signal into the
-    exception that `explain` makes.
+    Args:
+        cls: The type.
+        nested: What finds the decoders of the types inside it.
+        explain: Makes the exception for a value that is refused; the outermost decoder
+            has it, the ones inside only signal.
+        tagged: Whether the caller has seen an object with the type's own tag.
     """
     spec = spec_of(cls)
     writer = Writer(
@@ -100,7 +92,10 @@ def compile_decoder(
     if explain is not None:
         writer.line("try:")
         writer.depth = 2
-    _DecoderBody(spec, writer, nested).write()
+    body = _DecoderBody(spec, writer, nested)
+    if not tagged:
+        body.check_object()
+    body.write()
     if explain is not None:
         writer.depth = 1
         writer.block("except Refused:", ["raise explain(cls, d) from None"])
@@ -110,22 +105,18 @@ def compile_decoder(
 class _DecoderBody:
     """Writes the body of one decoder."""
 
-    def __init__(
-        self,
-        spec: TypeSpec,
-        writer: Writer,
-        nested: Resolve,
-    ) -> None:
+    def __init__(self, spec: TypeSpec, writer: Writer, nested: Resolve) -> None:
         self.spec = spec
         self.writer = writer
         self.nested = nested
 
+    def check_object(self) -> None:
+        self.refuse_unless("type(d) is dict")
+        for name, value in self.spec.constants.items():
+            self.refuse_unless(f"d.get({name!r}) == {value!r}")
+
     def write(self) -> None:
         spec, line = self.spec, self.writer.line
-        self.refuse_unless("type(d) is dict")
-        line("get = d.get")
-        for name, value in spec.constants.items():
-            self.refuse_unless(f"get({name!r}) == {value!r}")
         line("o = new(cls)")
         if spec.keeps_raw:
             line("o.raw = d")
@@ -142,8 +133,8 @@ class _DecoderBody:
         if present:
             self.return_early(present, others)
         self.writer.line(f"n = len(d) - {present}")
-        for field in others:
-            self.accept(field)
+        for index, field in enumerate(others):
+            self.accept(field, surely=index == 0)
         self.writer.line("o.extra = leftover(d, known) if n else None")
 
     def refuse_unless(self, condition: str) -> None:
@@ -152,14 +143,17 @@ class _DecoderBody:
     def demand(self, field: FieldSpec) -> None:
         """Write a field without which the object is refused."""
         value = self.writer.fresh("v")
-        self.writer.line(f"{value} = get({field.wire!r}, UNSET)")
-        if field.kind == ANY:
-            self.refuse_unless(f"{value} is not UNSET")
-        elif field.nullable:
-            self.writer.line(f"if {value} is not None:")
-            self.check_inside(field.kind, value)
-        else:
+        if not field.nullable:
+            # No kind takes None, so absence need not be told from it.
+            self.writer.line(f"{value} = d.get({field.wire!r})")
             self.check(field.kind, value)
+        else:
+            self.writer.line(f"{value} = d.get({field.wire!r}, UNSET)")
+            if field.kind == ANY:
+                self.refuse_unless(f"{value} is not UNSET")
+            else:
+                self.writer.line(f"if {value} is not None:")
+                self.check_inside(field.kind, value)
         self.writer.line(f"o.{field.attribute} = {value}")
 
     def return_early(self, present: int, others: list[FieldSpec]) -> None:
@@ -171,19 +165,24 @@ class _DecoderBody:
         body += ["o.extra = None", "return o"]
         self.writer.block(f"if len(d) == {present}:", body)
 
-    def accept(self, field: FieldSpec) -> None:
-        """Write a field that may be absent."""
+    def accept(self, field: FieldSpec, *, surely: bool) -> None:
+        """Write a field that may be absent; unless `surely`, nothing may be left."""
         line, value = self.writer.line, self.writer.fresh("v")
+        default = self.writer.default(field.default)
         absent = "None" if field.accepts_null else "UNSET"
-        line(f"{value} = get({field.wire!r}{'' if absent == 'None' else ', UNSET'})")
+        if not surely:
+            line(f"{value} = {default}")
+            line("if n:")
+            self.writer.depth += 1
+        line(f"{value} = d.get({field.wire!r}{'' if absent == 'None' else ', UNSET'})")
         line(f"if {value} is not {absent}:")
         self.writer.depth += 1
         line("n -= 1")
         self.check(field.kind, value)
         self.writer.depth -= 1
-        default = self.writer.default(field.default)
         if default != absent:
             self.writer.block("else:", [f"{value} = {default}"])
+        self.writer.depth -= not surely
         line(f"o.{field.attribute} = {value}")
 
     def check_inside(self, kind: Kind, value: str) -> None:
@@ -253,18 +252,29 @@ class _DecoderBody:
         self.writer.line(f"{value} = {out}")
 
     def check_tagged(self, union: Tagged, value: str) -> None:
-        tag, table = (
-            self.writer.fresh("t"),
-            self.writer.bind("T", _Tags(union, self.nested)),
+        tag = self.writer.fresh("t")
+        table = self.writer.table("T", union.members, self.compile_tagged)
+        fallback = (
+            self.writer.bind("F", _refuse)
+            if union.fallback is None
+            else self.writer.stub("F", union.fallback, self.nested)
         )
         self.refuse_unless(f"type({value}) is dict")
         self.writer.line(f"{tag} = {value}.get({union.key!r})")
         self.refuse_unless(f"type({tag}) is str")
-        self.writer.line(f"{value} = {table}[{tag}]({value})")
+        self.writer.line(
+            f"{value} = {table}[{tag}]({value}) if {tag} in {table} "
+            f"else {fallback}({value})"
+        )
+
+    def compile_tagged(self, cls: type[WireType]) -> Decoder:
+        assert len(spec_of(cls).constants) == 1, f"{cls.__name__}: only the tag is seen"
+        return compile_decoder(cls, self.nested, tagged=True)
 
     def check_picked(self, union: Picked, value: str) -> None:
         choose = self.writer.bind("choose", union.pick.choose)
-        table, cls = self.writer.bind("T", Stubs(self.nested)), self.writer.fresh("c")
+        cls, members = self.writer.fresh("c"), {each: each for each in union.classes}
+        table = self.writer.table("T", members, self.nested)
         self.refuse_unless(f"type({value}) is dict")
         self.writer.line(f"{cls} = {choose}({value})")
         self.refuse_unless(f"{cls} is not None")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from mcpwire.types._base import UNSET, factory_of
-from mcpwire.types._source import Stubs, Writer
+from mcpwire.types._source import Writer
 from mcpwire.types._spec import (
     Array,
     Either,
@@ -124,18 +124,14 @@ class _EncoderBody:
         expression = self.expression(field.kind, value)
         self.writer.block(f"if {condition}:", [f"d[{field.wire!r}] = {expression}"])
 
-    def table(self, classes: tuple[type[WireType], ...]) -> Stubs:
-        """Return the encoders of a union's members, and of nothing else."""
-        members = {cls: cls for cls in classes}
-        return Stubs(lambda cls: self.nested(members[cls]))
-
     def expression(self, kind: Kind, value: str) -> str:
         """Return the expression that encodes a value of a kind."""
         match kind:
             case Nested(cls):
                 value = f"{self.writer.stub('E', cls, self.nested)}({value})"
             case Tagged() | Picked():
-                table = self.writer.bind("T", self.table(kind.classes))
+                classes = {cls: cls for cls in kind.classes}
+                table = self.writer.table("T", classes, self.nested)
                 value = f"{table}[type({value})]({value})"
             case Array(item):
                 each = self.writer.fresh("x")

@@ -6,29 +6,33 @@ value from a peer becomes part of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcpwire.types._base import UNSET, factory_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from mcpwire.types._base import WireType
 
-__all__ = ["Stubs", "Writer"]
+    Resolve: TypeAlias = Callable[[type[WireType]], Callable[[Any], Any]]
+
+__all__ = ["Writer"]
 
 
-class Stubs(dict[Any, Any]):
-    """A table of functions, one for each wire type, compiled when first needed."""
+def _plant(
+    place: dict[Any, Any], key: Any, cls: type[WireType], resolve: Resolve
+) -> None:
+    """Put a function at a place that compiles the real one when it is first called.
 
-    def __init__(self, resolve: Callable[[Any], Any]) -> None:
-        super().__init__()
-        self._resolve = resolve
+    The real one then takes its place, so later calls are direct.
+    """
 
-    def __missing__(self, key: Any) -> Any:
-        """Compile the function and keep it."""
-        function = self[key] = self._resolve(key)
-        return function
+    def compile_first(value: Any) -> Any:
+        function = place[key] = resolve(cls)
+        return function(value)
+
+    place[key] = compile_first
 
 
 class Writer:
@@ -63,21 +67,24 @@ class Writer:
         self.names[name] = value
         return name
 
-    def stub(
-        self, prefix: str, cls: type[WireType], resolve: Callable[[Any], Any]
-    ) -> str:
-        """Bind a function that compiles a type's function on the first call.
-
-        It then takes the compiled function's place, so later calls are direct.
-        """
-        names = self.names
-
-        def compile_first(value: Any) -> Any:
-            function = names[name] = resolve(cls)
-            return function(value)
-
-        name = self.bind(prefix, compile_first)
+    def stub(self, prefix: str, cls: type[WireType], resolve: Resolve) -> str:
+        """Bind a function that compiles a type's function on the first call."""
+        name = self.fresh(prefix)
+        _plant(self.names, name, cls, resolve)
         return name
+
+    def table(
+        self, prefix: str, members: Mapping[Any, type[WireType]], resolve: Resolve
+    ) -> str:
+        """Bind a table of such functions.
+
+        It is a plain dict with every key from the start: Python looks those up faster
+        than others, and no key of a peer's can enter.
+        """
+        table: dict[Any, Any] = {}
+        for key, cls in members.items():
+            _plant(table, key, cls, resolve)
+        return self.bind(prefix, table)
 
     def default(self, default: Any) -> str:
         """Return an expression that makes a default."""

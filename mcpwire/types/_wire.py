@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mcpwire.types._decode import compile_decoder
 from mcpwire.types._encode import compile_encoder
-from mcpwire.types._source import Stubs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,28 +40,41 @@ def _explain_encoding(value: Any, symptom: Exception) -> None:
     explain_encoding(value, symptom)
 
 
-_nested_decoders: Final = Stubs(lambda cls: compile_decoder(cls, _nested_decoder))
-_decoders: Final = Stubs(
-    lambda cls: compile_decoder(cls, _nested_decoder, _explain_decoding)
-)
-_nested_encoders: Final = Stubs(
-    lambda key: compile_encoder(key[0], _nested_encoder(key[1]), key[1])
-)
-_encoders: Final = Stubs(
-    lambda key: compile_encoder(
-        key[0], _nested_encoder(key[1]), key[1], _explain_encoding
-    )
-)
+class _Cache(dict[Any, Any]):
+    """Functions by what they are for, compiled when first asked for."""
+
+    def __init__(self, compile_one: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._compile_one = compile_one
+
+    def __missing__(self, key: Any) -> Any:
+        """Compile the function and keep it."""
+        function = self[key] = self._compile_one(key)
+        return function
 
 
-def _nested_decoder(cls: type[WireType]) -> Callable[[Json], Any]:
-    return _nested_decoders[cls]  # type: ignore[no-any-return]  # the table is shared by all types
-
-
-def _nested_encoder(
+def _encoders_inside(
     revision: str | None,
 ) -> Callable[[type[WireType]], Callable[[Any], JsonObject]]:
     return lambda cls: _nested_encoders[cls, revision]
+
+
+_nested_decoders: Final[_Cache] = _Cache(
+    lambda cls: compile_decoder(cls, _nested_decoders.__getitem__)
+)
+_decoders: Final = _Cache(
+    lambda cls: compile_decoder(
+        cls, _nested_decoders.__getitem__, explain=_explain_decoding
+    )
+)
+_nested_encoders: Final = _Cache(
+    lambda key: compile_encoder(key[0], _encoders_inside(key[1]), key[1])
+)
+_encoders: Final = _Cache(
+    lambda key: compile_encoder(
+        key[0], _encoders_inside(key[1]), key[1], _explain_encoding
+    )
+)
 
 
 def decoder(cls: type[T]) -> Callable[[Json], T]:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeAlias, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Self,
+    TypeAlias,
+    TypeVar,
+    overload,
+)
 
 import attrs
 
@@ -155,7 +164,13 @@ class CallToolResult(WireType):
             block.text for block in self.content if type(block) is TextContent
         )
 
-    def as_(self, kind: type[T]) -> T:
+    @overload
+    def as_(self, kind: type[T]) -> T: ...
+
+    @overload
+    def as_(self, kind: Any) -> Any: ...
+
+    def as_(self, kind: Any) -> Any:
         """Make the caller's own type from the structured content.
 
         The type may be a dataclass, an attrs class, a TypedDict, a pydantic model, a

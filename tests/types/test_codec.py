@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from mcpwire import types
@@ -325,6 +327,43 @@ def test_a_codec_is_compiled_once():
     march = find_revision("2025-03-26")
     assert encoder(types.Tool, march) is encoder(types.Tool, march)
     assert encoder(types.Tool, march) is not encoder(types.Tool)
+
+
+def calls_of(function, value):
+    """Count the Python functions that a call runs, itself included."""
+    function(value)  # compiles
+    count = 0
+
+    def profile(_frame, event, _argument):
+        nonlocal count
+        count += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        function(value)
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def test_decoding_runs_one_function_for_each_object():
+    """Our choice: the hot path, guarded without a clock."""
+    decode_one = decoder(types.CallToolResult)
+    assert calls_of(decode_one, {"content": [TEXT], "isError": False}) == 2
+    assert calls_of(decode_one, {"content": [TEXT] * 5, "isError": False}) == 6
+    encode_one = encoder(types.CallToolResult)
+    result = types.CallToolResult([types.TextContent("a")])
+    assert calls_of(encode_one, result) <= 3  # a comprehension is one until 3.11
+
+
+def test_decoding_a_list_is_linear():
+    tool = {"name": "a", "inputSchema": {"type": "object"}, "description": "d"}
+    small, large = (
+        calls_of(decoder(types.ListToolsResult), {"tools": [tool] * count})
+        for count in (10, 10_000)
+    )
+    assert large - small == 10_000 - 10
 
 
 def test_leaves_and_open_objects_are_shared_with_the_json():

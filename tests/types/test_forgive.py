@@ -12,7 +12,7 @@ from mcpwire.types import decode, forgive
 from mcpwire.types._decode import compile_decoder
 from mcpwire.types._explain import explain_decoding
 from mcpwire.types._spec import spec_of
-from mcpwire.types._wire import _nested_decoder
+from mcpwire.types._wire import _nested_decoders
 from mcpwire.types.forgive import FORGIVEN, forgives
 
 SERVER = {"protocolVersion": "2025-11-25"}
@@ -124,7 +124,8 @@ def without(monkeypatch, row):
 
 def afresh(cls):
     """Compile a decoder under the present table."""
-    return compile_decoder(cls, _nested_decoder, explain_decoding)
+    inside = _nested_decoders.__getitem__
+    return compile_decoder(cls, inside, explain=explain_decoding)
 
 
 def test_rows_are_values():
