@@ -13,6 +13,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sources import parse
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -73,7 +75,7 @@ def read(source: str, path: str) -> tuple[list[Marked], list[Misuse]]:
     marked: list[Marked] = []
     misused: list[Misuse] = []
     called: set[ast.AST] = set()
-    for owner, node in _tests_with_nodes(ast.parse(source)):
+    for owner, node in _tests_with_nodes(parse(source)):
         if isinstance(node, ast.Call) and (marker := _marker_name(node.func)):
             called.add(node.func)
             test = f"{path}::{owner}" if owner else path

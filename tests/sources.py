@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -11,6 +12,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PACKAGE: Final = "mcpwire"
+
+
+parse = cache(ast.parse)
+"""Several gates and lists read the same files."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,12 @@ class Module:
     def parse(cls, name: str, source: str, *, path: str = "", is_package: bool = False):
         """Parse a source text under a dotted name."""
         path = path or name.replace(".", "/") + ".py"
-        return cls(name, path, source, ast.parse(source), is_package)
+        return cls(name, path, source, parse(source), is_package)
+
+    @cached_property
+    def statements(self) -> list[tuple[ast.stmt, str]]:
+        """Every statement, and when it runs: "module", "function" or "typing"."""
+        return list(statements(self.tree.body, "module"))
 
 
 class Import(NamedTuple):
@@ -58,21 +68,22 @@ def _is_typing_guard(test: ast.expr) -> bool:
     return name == "TYPE_CHECKING"
 
 
-def _statements(node: ast.AST, when: str) -> Iterator[tuple[ast.AST, str]]:
-    for child in ast.iter_child_nodes(node):
+def statements(body: Iterable[ast.stmt], when: str) -> Iterator[tuple[ast.stmt, str]]:
+    """Yield every statement, however deep, and when it runs."""
+    for node in body:
+        yield node, when
         inner = when
-        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             inner = "function"
-        yield child, when
-        if isinstance(child, ast.If) and _is_typing_guard(child.test):
-            for part in child.body:
-                yield part, "typing"
-                yield from _statements(part, "typing")
-            for part in child.orelse:
-                yield part, when
-                yield from _statements(part, when)
-            continue
-        yield from _statements(child, inner)
+        is_guard = isinstance(node, ast.If) and _is_typing_guard(node.test)
+        yield from statements(
+            getattr(node, "body", ()), "typing" if is_guard else inner
+        )
+        for part in ("orelse", "finalbody"):
+            yield from statements(getattr(node, part, ()), inner)
+        for part in ("handlers", "cases"):
+            for branch in getattr(node, part, ()):
+                yield from statements(branch.body, inner)
 
 
 def base_of(module: Module, node: ast.ImportFrom) -> str:
@@ -88,7 +99,7 @@ def base_of(module: Module, node: ast.ImportFrom) -> str:
 def imports_of(module: Module, known: frozenset[str]) -> list[Import]:
     """Return every import of a module, wherever it stands."""
     found = []
-    for node, when in _statements(module.tree, "module"):
+    for node, when in module.statements:
         if isinstance(node, ast.Import):
             found += [Import(alias.name, node.lineno, when) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
