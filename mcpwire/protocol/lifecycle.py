@@ -27,12 +27,13 @@ import attrs
 
 from mcpwire.errors import (
     InvalidMessage,
+    LocalProtocolError,
     MCPError,
     NegotiationError,
     RPCError,
     TransportError,
 )
-from mcpwire.protocol.negotiation import Agreement, Negotiation
+from mcpwire.protocol.negotiation import Agreement, Negotiation, shorten
 from mcpwire.versions import (
     Era,
     Revision,
@@ -64,7 +65,7 @@ MODES: Final = ("auto", "session", "stateless")
 MODERN_ERRORS: Final = frozenset({-32020, -32021, -32022})
 """Codes that only revisions from 2026-07-28 on define, so they prove the era."""
 
-UNSUPPORTED_VERSION: Final = -32022
+NAMES_SHOWN: Final = 8
 
 
 @attrs.frozen
@@ -204,6 +205,7 @@ class _Negotiator:
         self.open: set[str] = set()
         self.may_fall_back = bool(self.legacy)
         self.may_reopen = bool(self.modern and self.legacy)
+        self.proposed: Revision | None = None
         self.retried: set[str] = set()
         self.refusal: MCPError | None = None
         self.now = 0.0
@@ -250,6 +252,7 @@ class _Negotiator:
         self.note(f"sent {INITIALIZE}", f"proposing {revision}")
         self.open.add(INITIALIZE)
         self.may_fall_back = False
+        self.proposed = revision
         return Send(
             INITIALIZE,
             {
@@ -263,6 +266,8 @@ class _Negotiator:
 
     def take(self, answer: Answer) -> Generator[Step, Any, Agreement | None]:
         outcome = answer.outcome
+        if isinstance(outcome, LocalProtocolError):
+            raise outcome  # our own request could not be written: no fault of theirs
         if isinstance(outcome, TransportError):
             yield from self.take_end(outcome)
             return None
@@ -289,8 +294,8 @@ class _Negotiator:
         if not self.may_reopen:
             raise error
         self.may_reopen = False
-        yield Reopen("the connection ended during the probe")
-        yield self.initialize(self.legacy[0])
+        yield Reopen("the connection ended during the handshake")
+        yield self.initialize(self.proposed or self.legacy[0])
 
     def take_refusal(self, method: str, error: MCPError) -> Generator[Step, Any, None]:
         """An error that proves no era: the probe gives way, a handshake has failed."""
@@ -302,7 +307,7 @@ class _Negotiator:
         # 2025-11-25 basic/lifecycle, "Error Handling", shows a version error whose
         # data names what is supported: one of those is proposed, once.
         for revision in self.named(error):
-            if revision.era is Era.SESSION and INITIALIZE not in self.retried:
+            if self.may_propose(revision):
                 self.retried.add(INITIALIZE)
                 yield self.initialize(revision)
                 return
@@ -317,20 +322,26 @@ class _Negotiator:
             self.note("the server is modern", "waiting for its answer to the probe")
             return
         self.may_fall_back = False
-        named = self.named(error)
-        for revision in named:
+        for revision in self.named(error):
             if revision in self.modern and DISCOVER not in self.retried:
                 self.retried.add(DISCOVER)
                 yield self.probe(revision)
                 return
-        if method == DISCOVER:
             # A server may name legacy revisions too; those are spoken the only way
             # there is.
-            for revision in named:
-                if revision in self.legacy and INITIALIZE not in self.retried:
-                    self.retried.add(INITIALIZE)
-                    yield self.initialize(revision)
-                    return
+            if self.may_propose(revision):
+                self.retried.add(INITIALIZE)
+                yield self.initialize(revision)
+                return
+
+    def may_propose(self, revision: Revision) -> bool:
+        """Tell whether `initialize` may be tried with a revision the server named."""
+        return (
+            revision.era is Era.SESSION
+            and INITIALIZE not in self.open
+            and INITIALIZE not in self.retried
+            and revision != self.proposed
+        )
 
     def named(self, error: MCPError) -> list[Revision]:
         """Return the revisions we allow that an error's data names, newest first."""
@@ -340,15 +351,22 @@ class _Negotiator:
     def take_discovery(
         self, result: dict[str, Any]
     ) -> Generator[Step, Any, Agreement | None]:
+        kind = result.get("resultType", "complete")
+        if kind != "complete":
+            raise InvalidMessage(
+                "DiscoverResult.resultType",
+                expected="'complete'",
+                got=shorten(repr(kind)),
+            )
         names = _strings(result, "supportedVersions")
-        self.note(f"{DISCOVER} answered", f"supports {', '.join(names) or 'nothing'}")
+        self.note(f"{DISCOVER} answered", f"supports {_list(names) or 'nothing'}")
         for revision in self.modern:
             if revision.name in names:
                 return self.agree(revision, result, "the server answered the probe")
-        self.may_fall_back = False
         for revision in self.legacy:
             if revision.name in names:
-                yield self.initialize(revision)
+                if INITIALIZE not in self.open:
+                    yield self.initialize(revision)
                 return None
         raise self.disagreement(names)
 
@@ -360,10 +378,16 @@ class _Negotiator:
             raise InvalidMessage(
                 "InitializeResult.protocolVersion",
                 expected="str",
-                got=repr(name) if "protocolVersion" in result else "nothing",
+                got=_show(result, "protocolVersion"),
             )
         self.note(f"{INITIALIZE} answered", f"speaks {name}")
         revision = find_revision(name)
+        if revision is not None and revision.era is Era.STATELESS:
+            raise self.no_agreement(
+                f"the server answered {INITIALIZE} with {name}, "
+                "a revision that has no handshake",
+                (name,),
+            )
         # 2025-11-25 InitializeResult.protocolVersion: a client that cannot speak the
         # version it is answered MUST disconnect.
         if revision is None or revision not in self.legacy:
@@ -381,8 +405,11 @@ class _Negotiator:
         if capabilities is None:
             capabilities = {}  # forgiven: absent and null mean that it offers nothing
         if type(capabilities) is not dict:
+            kind = "Discover" if revision.era is Era.STATELESS else "Initialize"
             raise InvalidMessage(
-                "capabilities", expected="object", got=repr(capabilities)
+                f"{kind}Result.capabilities",
+                expected="object",
+                got=_show(result, "capabilities"),
             )
         if revision.era is Era.STATELESS:
             meta = result.get("_meta")
@@ -404,13 +431,15 @@ class _Negotiator:
 
     def disagreement(self, names: tuple[str, ...]) -> NegotiationError:
         ours = ", ".join(r.name for r in (*self.modern, *self.legacy))
-        theirs = ", ".join(names) or "none"
-        self.record.reason = "no common revision"
-        return NegotiationError(
-            f"no common revision: we allow {ours}; the server speaks {theirs}",
-            negotiation=self.record,
-            supported=names,
+        return self.no_agreement(
+            f"no common revision: we allow {ours}; "
+            f"the server speaks {_list(names) or 'none'}",
+            names,
         )
+
+    def no_agreement(self, why: str, names: tuple[str, ...]) -> NegotiationError:
+        self.record.reason = "no common revision"
+        return NegotiationError(why, negotiation=self.record, supported=names)
 
     def failure(self) -> MCPError:
         error = self.refusal
@@ -420,7 +449,7 @@ class _Negotiator:
             return self.disagreement(names)
         self.record.reason = "the server refused"
         failure = NegotiationError(
-            f"the server refused the handshake: {error}",
+            f"the server refused the handshake: {shorten(str(error))}",
             negotiation=self.record,
             supported=names,
         )
@@ -434,9 +463,21 @@ def _strings(result: dict[str, Any], key: str) -> tuple[str, ...]:
         raise InvalidMessage(
             f"DiscoverResult.{key}",
             expected="array of str",
-            got=repr(value) if key in result else "nothing",
+            got=_show(result, key),
         )
     return tuple(value)
+
+
+def _show(result: dict[str, Any], key: str) -> str:
+    return shorten(repr(result[key])) if key in result else "nothing"
+
+
+def _list(names: tuple[str, ...]) -> str:
+    """Return the first of the names a server gave; it may give any number."""
+    shown = [shorten(name, 32) for name in names[:NAMES_SHOWN]]
+    if len(names) > NAMES_SHOWN:
+        shown.append(f"and {len(names) - NAMES_SHOWN} more")
+    return ", ".join(shown)
 
 
 def _supported(error: MCPError) -> tuple[str, ...]:

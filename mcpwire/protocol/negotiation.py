@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 if TYPE_CHECKING:
     from mcpwire.versions import Era, Revision
 
-__all__ = ["Agreement", "Negotiation", "NegotiationStep"]
+__all__ = ["Agreement", "Negotiation", "NegotiationStep", "shorten"]
+
+TEXT_SHOWN: Final = 200
+
+
+def shorten(text: str, limit: int = TEXT_SHOWN) -> str:
+    """Return a peer's text cut to what a record or a message can show."""
+    return text if len(text) <= limit else f"{text[:limit]}..."
 
 
 @attrs.frozen
@@ -50,7 +57,7 @@ class Negotiation:
 
     def note(self, at: float, event: str, detail: str = "") -> None:
         """Add a step to the record."""
-        self.steps.append(NegotiationStep(at, event, detail))
+        self.steps.append(NegotiationStep(at, event, shorten(detail)))
 
     def __str__(self) -> str:
         """Return the verdict and the steps that led to it, a line each."""
