@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.protocol.negotiation import Negotiation
     from mcpwire.protocol.notifications import Notification
-    from mcpwire.transports.stats import ClientStats
-    from mcpwire.transports.targets import Stdio
+    from mcpwire.transports.client.stats import ClientStats
+    from mcpwire.transports.stdio.target import Stdio
     from mcpwire.versions import REVISIONS, Era, Revision
 
 _EXPORTS: Final = {
@@ -90,8 +90,8 @@ _EXPORTS: Final = {
     "mcpwire.limits": ("Limits",),
     "mcpwire.protocol.negotiation": ("Negotiation",),
     "mcpwire.protocol.notifications": ("Notification",),
-    "mcpwire.transports.stats": ("ClientStats",),
-    "mcpwire.transports.targets": ("Stdio",),
+    "mcpwire.transports.client.stats": ("ClientStats",),
+    "mcpwire.transports.stdio.target": ("Stdio",),
     "mcpwire.versions": ("REVISIONS", "Era", "Revision"),
 }
 

@@ -14,8 +14,8 @@ from mcpwire._version import __version__
 from mcpwire.errors import InvalidMessage, LocalProtocolError
 from mcpwire.limits import DEFAULT_LIMITS, Limits, check_timeout
 from mcpwire.protocol.lifecycle import Identity, parse_mode
-from mcpwire.transports.connection import Connection
-from mcpwire.transports.requests import Requests
+from mcpwire.transports.client.connection import Connection
+from mcpwire.transports.client.requests import Requests
 from mcpwire.transports.targets import opener
 from mcpwire.types import UNSET, decode, decoder, encode
 from mcpwire.types.lifecycle import Implementation
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from mcpwire.protocol.negotiation import Negotiation
     from mcpwire.protocol.notifications import Notification
-    from mcpwire.transports.stats import ClientStats
+    from mcpwire.transports.client.stats import ClientStats
     from mcpwire.transports.targets import Target
     from mcpwire.types import (
         CompleteResult,

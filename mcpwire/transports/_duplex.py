@@ -4,15 +4,13 @@ What stdio, memory and the legacy HTTP+SSE transport share. A subclass brings th
 (`_write`, and `receive` / `finish` as they come in); everything else stands here.
 
 A quiet channel writes at once. With calls outstanding, writes gather until the end of
-the loop's turn, so that thirty calls of one turn are one system call. One timer serves
-all deadlines: it is armed for the earliest and looks at all when it fires.
+the loop's turn, so that thirty calls of one turn are one system call.
 """
 
 from __future__ import annotations
 
 import asyncio
 from asyncio import get_running_loop
-from math import inf
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +26,7 @@ from mcpwire.errors import (
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.peer import Peer
+from mcpwire.transports._clock import CallClock, Pending
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,34 +38,6 @@ if TYPE_CHECKING:
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["Duplex"]
-
-
-class _Pending:
-    """A call of ours that waits for its answer."""
-
-    __slots__ = (
-        "deadline",
-        "end",
-        "future",
-        "handle",
-        "method",
-        "on_notification",
-    )
-
-    def __init__(
-        self,
-        method: str,
-        future: asyncio.Future[dict[str, Any]],
-        deadline: Deadline | None,
-        on_notification: NotifyFn | None,
-        handle: CallHandle | None,
-    ) -> None:
-        self.method = method
-        self.future = future
-        self.deadline = deadline
-        self.on_notification = on_notification
-        self.handle = handle
-        self.end = 0
 
 
 class Duplex:
@@ -88,12 +59,9 @@ class Duplex:
         self._thread = get_ident()
         self._inbound = inbound
         self._limits = limits
-        self._peer: Peer[_Pending] = Peer(self, role=role, limits=limits)
+        self._peer: Peer[Pending] = Peer(self, role=role, limits=limits)
         self._gathered: list[bytes] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = inf
-        self._asking: set[RequestId] = set()
-        self._paused_at: float | None = None
+        self._clock = CallClock(self._loop, self._peer.outstanding, self.time_out)
         self._queued = 0
         self._written = 0
         self._dead: TransportError | None = None
@@ -165,7 +133,7 @@ class Duplex:
         ):
             raise self._refusal(headers)
         future: asyncio.Future[dict[str, Any]] = loop.create_future()
-        pending = _Pending(method, future, deadline, on_notification, handle)
+        pending = Pending(method, future, deadline, on_notification, handle)
         peer = self._peer
         id, line = peer.open(
             method, params, pending, progress=on_notification is not None
@@ -179,10 +147,11 @@ class Duplex:
             peer.forget(id)
             raise
         if deadline is not None:
-            if self._paused_at is not None:
+            clock = self._clock
+            if clock.is_paused:
                 deadline.pause(loop.time())
-            if deadline.at < self._timer_at:
-                self._arm(deadline.at)
+            elif deadline.at < clock.at:
+                clock.arm(deadline.at)
         try:
             return await future
         except asyncio.CancelledError:
@@ -255,30 +224,10 @@ class Duplex:
 
     # Deadlines...
 
-    def _arm(self, at: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = at
-        self._timer = self._loop.call_at(at, self._look_at_deadlines)
-
-    def _look_at_deadlines(self) -> None:
-        self._timer = None
-        self._timer_at = earliest = inf
-        now = self._loop.time()
-        for id, pending in list(self._peer.outstanding.items()):
-            deadline = pending.deadline
-            if deadline is None:
-                continue
-            if deadline.expired(now):
-                self._time_out(id, pending, deadline, now)
-            else:
-                earliest = min(earliest, deadline.at)
-        if earliest < inf and self._paused_at is None:
-            self._arm(earliest)
-
-    def _time_out(
-        self, id: int, pending: _Pending, deadline: Deadline, now: float
-    ) -> None:
+    def time_out(self, id: int, pending: Pending, now: float) -> None:
+        """End a call whose deadline has passed, and tell the peer."""
+        deadline = pending.deadline
+        assert deadline is not None
         self._give_up(id, "timeout")
         if not pending.future.done():
             timeout = deadline.timeout
@@ -302,56 +251,24 @@ class Duplex:
             )
         return None
 
-    def _begin_asking(self, id: RequestId) -> None:
-        """Stop the clock: a handler of ours is busy for the peer.
-
-        On a duplex stream nothing links the peer's request to the call it belongs to,
-        so every call's deadline pauses.
-        """
-        self._asking.add(id)
-        if self._paused_at is None:
-            self._paused_at = now = self._loop.time()
-            for pending in self._peer.outstanding.values():
-                if pending.deadline is not None:
-                    pending.deadline.pause(now)
-
-    def _end_asking(self, id: RequestId) -> None:
-        self._asking.discard(id)
-        if self._paused_at is None or self._asking:
-            return
-        self._paused_at = None
-        now = self._loop.time()
-        earliest = inf
-        for pending in self._peer.outstanding.values():
-            if pending.deadline is not None:
-                pending.deadline.resume(now)
-                earliest = min(earliest, pending.deadline.at)
-        if earliest < self._timer_at:
-            self._arm(earliest)
-
-    def _resume(self, call: _Pending) -> None:
-        # One deadline may span several requests of a call: it must not stay paused.
-        if call.deadline is not None:
-            call.deadline.resume(self._loop.time())
-
     # What the peer tells (`protocol.peer.Owner`)...
 
-    def answered(self, call: _Pending, result: dict[str, Any]) -> None:
+    def answered(self, call: Pending, result: dict[str, Any]) -> None:
         """Wake the caller with the result."""
-        if self._paused_at is not None:
-            self._resume(call)
+        if self._clock.is_paused:
+            self._clock.release(call)
         if not call.future.done():
             call.future.set_result(result)
 
-    def failed(self, call: _Pending, error: MCPError) -> None:
+    def failed(self, call: Pending, error: MCPError) -> None:
         """Wake the caller with the error."""
-        if self._paused_at is not None:
-            self._resume(call)
+        if self._clock.is_paused:
+            self._clock.release(call)
         if not call.future.done():
             call.future.set_exception(error)
 
     def notified(
-        self, method: str, params: dict[str, Any] | None, call: _Pending | None
+        self, method: str, params: dict[str, Any] | None, call: Pending | None
     ) -> None:
         """Hand a notification to its call, or to whoever hears the rest."""
         if call is not None:
@@ -373,11 +290,11 @@ class Duplex:
 
         self._inbound.request(id, method, params, reply, None)
         if self._peer.is_in_flight(id) and self._peer.role == "client":
-            self._begin_asking(id)
+            self._clock.pause(id)
 
     def withdrawn(self, id: RequestId) -> None:
         """Tell that the peer gave up a request."""
-        self._end_asking(id)
+        self._clock.resume(id)
         self._inbound.cancelled(id)
 
     def transmit(self, data: bytes) -> None:
@@ -399,7 +316,7 @@ class Duplex:
             line = self._peer.refuse(
                 id, InternalError(f"the answer could not be encoded: {error}")
             )
-        self._end_asking(id)
+        self._clock.resume(id)
         if line is not None:
             self.transmit(line)
 
@@ -473,10 +390,7 @@ class Duplex:
         self._dead = error
         written = self._written
         self._gathered.clear()
-        self._asking.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._clock.stop()
         for call in calls:
             if not call.future.done():
                 # A line needs all its bytes but the newline to be understood.
@@ -497,5 +411,4 @@ class Duplex:
         self._closed_by_us = True
         if self._dead is None:
             self._dead = TransportError("abandoned", target=self.target)
-        if self._timer is not None:
-            self._timer.cancel()
+        self._clock.stop()

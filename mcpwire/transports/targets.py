@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import attrs
 
-from mcpwire.errors import ConnectError
+from mcpwire.transports.stdio.target import Stdio, parse_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable
 
     from mcpwire.limits import Limits
     from mcpwire.transports.base import Inbound
@@ -22,128 +20,7 @@ if TYPE_CHECKING:
 
     OpenChannel = StdioChannel | FallbackChannel | MemoryChannel
 
-__all__ = [
-    "INHERITED",
-    "InMemory",
-    "Opener",
-    "Stdio",
-    "Target",
-    "opener",
-    "parse_command",
-]
-
-
-INHERITED: Final = (
-    (
-        "APPDATA",
-        "HOMEDRIVE",
-        "HOMEPATH",
-        "LOCALAPPDATA",
-        "PATH",
-        "PATHEXT",
-        "PROCESSOR_ARCHITECTURE",
-        "SYSTEMDRIVE",
-        "SYSTEMROOT",
-        "TEMP",
-        "USERNAME",
-        "USERPROFILE",
-    )
-    if sys.platform == "win32"
-    else (
-        "HOME",
-        "LANG",
-        "LC_ALL",
-        "LC_CTYPE",
-        "LOGNAME",
-        "PATH",
-        "SHELL",
-        "TERM",
-        "TMPDIR",
-        "TZ",
-        "USER",
-    )
-)
-"""What a server gets of our environment unasked: enough to run, and no secrets."""
-
-
-def _strings(value: Sequence[str] | Iterable[str]) -> tuple[str, ...]:
-    if isinstance(value, str):
-        raise ValueError(f"args must be a list of arguments, got the string {value!r}")
-    return tuple(os.fspath(item) for item in value)
-
-
-def _names(value: bool | Iterable[str]) -> bool | tuple[str, ...]:  # noqa: FBT001 - public option
-    return value if isinstance(value, bool) else _strings(value)
-
-
-@attrs.frozen
-class Stdio:
-    """A server to be started as a child process.
-
-    The command is run as given, without a shell. It gets a short list of harmless
-    variables (`INHERITED`) and what `env` adds, not our whole environment.
-    """
-
-    command: str = attrs.field(converter=os.fspath)
-    """The program: a name looked up in PATH, or a path."""
-
-    args: tuple[str, ...] = attrs.field(default=(), converter=_strings)
-    """Its arguments, exactly as the program shall see them."""
-
-    env: Mapping[str, str] | None = attrs.field(
-        default=None, kw_only=True, repr=lambda env: repr(sorted(env or ()))
-    )
-    """Variables to add or replace. Values stay out of the repr."""
-
-    inherit_env: bool | tuple[str, ...] = attrs.field(
-        default=(), kw_only=True, converter=_names
-    )
-    """Further variables to pass on by name; ``True`` passes on all of them."""
-
-    cwd: str | None = attrs.field(
-        default=None,
-        kw_only=True,
-        converter=attrs.converters.optional(os.fspath),
-    )
-    """The working directory; ours by default."""
-
-    stderr: str | Callable[[bytes], None] = attrs.field(default="tail", kw_only=True)
-    """``"tail"`` keeps the end of it for error messages, ``"inherit"`` lets it through
-    to ours, and a function gets the bytes as they come (the tail is kept too)."""
-
-    @stderr.validator
-    def _check_stderr(self, _: Any, value: object) -> None:
-        if value not in {"tail", "inherit"} and not callable(value):
-            raise ValueError(
-                f"stderr must be 'tail', 'inherit' or a function, got {value!r}"
-            )
-
-    def __str__(self) -> str:
-        """Return the command line, as one would type it."""
-        import shlex
-
-        return shlex.join((self.command, *self.args))
-
-    def environment(self) -> dict[str, str]:
-        """Return the environment the child will get.
-
-        Raises:
-            ConnectError: `inherit_env` names a variable that is not set.
-        """
-        if self.inherit_env is True:
-            chosen = dict(os.environ)
-        else:
-            names = (*INHERITED, *(self.inherit_env or ()))
-            chosen = {name: os.environ[name] for name in names if name in os.environ}
-            missing = [name for name in self.inherit_env or () if name not in chosen]
-            if missing:
-                raise ConnectError(
-                    f"inherit_env names variables that are not set: {missing}",
-                    target=self.command,
-                )
-        # An exported shell function is code that the child's shell would run.
-        chosen = {k: v for k, v in chosen.items() if not v.startswith("()")}
-        return {**chosen, **(self.env or {})}
+__all__ = ["InMemory", "Opener", "Stdio", "Target", "opener"]
 
 
 class InMemory(Protocol):
@@ -164,23 +41,6 @@ class Opener:
     """The target as one readable line."""
 
     open: Callable[[Inbound], OpenChannel]
-
-
-def parse_command(text: str) -> Stdio:
-    """Split a command line as a POSIX shell would, and run none.
-
-    Raises:
-        ValueError: It is empty or its quotes do not match.
-    """
-    import shlex
-
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise ValueError(f"cannot split the command line {text!r}: {error}") from error
-    if not words:
-        raise ValueError("the command line is empty")
-    return Stdio(words[0], words[1:])
 
 
 def opener(target: Any, limits: Limits) -> Opener:

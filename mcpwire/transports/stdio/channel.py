@@ -16,7 +16,7 @@ from mcpwire.transports.stdio.process import ChildProcess, describe_exit, spawn
 
 if TYPE_CHECKING:
     from mcpwire.transports.base import Inbound
-    from mcpwire.transports.targets import Stdio
+    from mcpwire.transports.stdio.target import Stdio
 
 __all__ = ["StdioChannel", "can_watch"]
 

@@ -24,7 +24,7 @@ from mcpwire.transports.stdio.process import (
 if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.transports.base import Inbound
-    from mcpwire.transports.targets import Stdio
+    from mcpwire.transports.stdio.target import Stdio
 
 __all__ = ["FallbackChannel"]
 

@@ -33,9 +33,9 @@ from mcpwire.protocol.negotiation import Negotiation
 from mcpwire.protocol.notifications import typed_notification
 from mcpwire.protocol.profile import Profile
 from mcpwire.transports.callbacks import Delivery
-from mcpwire.transports.handshake import Handshake, connect_error
+from mcpwire.transports.client.handshake import Handshake, connect_error
+from mcpwire.transports.client.stats import ClientStats
 from mcpwire.transports.inbound_tasks import InboundTasks
-from mcpwire.transports.stats import ClientStats
 
 if TYPE_CHECKING:
     from collections.abc import Callable

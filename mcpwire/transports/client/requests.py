@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mcpwire.limits import Limits
     from mcpwire.protocol.steps import Step, Steps
-    from mcpwire.transports.connection import Connection
+    from mcpwire.transports.client.connection import Connection
     from mcpwire.types import Unset
 
     ProgressFn = Callable[[float, float | None, str | None], Any]

@@ -1,0 +1,149 @@
+"""Calls that wait for their answer, and the one timer that ends them.
+
+The timer is armed for the earliest deadline and looks at all of them when it fires: a
+call that is answered in time neither arms nor cancels anything.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Mapping
+
+    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.transports.base import CallHandle, NotifyFn
+    from mcpwire.wire.jsonrpc import RequestId
+
+__all__ = ["CallClock", "Pending"]
+
+
+class Pending:
+    """A call of ours that waits for its answer."""
+
+    __slots__ = (
+        "deadline",
+        "end",
+        "future",
+        "handle",
+        "method",
+        "on_notification",
+    )
+
+    def __init__(
+        self,
+        method: str,
+        future: asyncio.Future[dict[str, Any]],
+        deadline: Deadline | None,
+        on_notification: NotifyFn | None,
+        handle: CallHandle | None,
+    ) -> None:
+        self.method = method
+        self.future = future
+        self.deadline = deadline
+        self.on_notification = on_notification
+        self.handle = handle
+        self.end = 0
+
+
+class CallClock:
+    """The deadlines of a channel's calls, and the time during which they stand still.
+
+    Attributes:
+        at: When the timer fires; infinite while it is not armed.
+        is_paused: Whether the clock stands still.
+    """
+
+    __slots__ = (
+        "_asking",
+        "_expire",
+        "_loop",
+        "_outstanding",
+        "_timer",
+        "at",
+        "is_paused",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        outstanding: Mapping[int, Pending],
+        expire: Callable[[int, Pending, float], None],
+    ) -> None:
+        self._loop = loop
+        self._outstanding = outstanding
+        self._expire = expire
+        self._timer: asyncio.TimerHandle | None = None
+        self._asking: set[RequestId] = set()
+        self.at = inf
+        self.is_paused = False
+
+    def arm(self, at: float) -> None:
+        """Let the timer fire then, and not when it would have."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.at = at
+        self._timer = self._loop.call_at(at, self._look)
+
+    def stop(self) -> None:
+        """Disarm the timer for good."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.at = inf
+        self._asking.clear()
+        self.is_paused = False
+
+    def _look(self) -> None:
+        self._timer = None
+        self.at = earliest = inf
+        now = self._loop.time()
+        for id, pending in list(self._outstanding.items()):
+            deadline = pending.deadline
+            if deadline is None:
+                continue
+            if deadline.expired(now):
+                self._expire(id, pending, now)
+            else:
+                earliest = min(earliest, deadline.at)
+        if earliest < self.at:
+            self.arm(earliest)
+
+    def pause(self, id: RequestId) -> None:
+        """Stop the clock: a handler of ours is busy with that request of the peer's.
+
+        On a duplex stream nothing links the peer's request to the call it belongs to,
+        so every call's deadline pauses.
+        """
+        self._asking.add(id)
+        if not self.is_paused:
+            self.is_paused = True
+            now = self._loop.time()
+            for pending in self._outstanding.values():
+                if pending.deadline is not None:
+                    pending.deadline.pause(now)
+
+    def resume(self, id: RequestId) -> None:
+        """Let the clock run again once the last such handler is through."""
+        self._asking.discard(id)
+        if not self.is_paused or self._asking:
+            return
+        self.is_paused = False
+        now = self._loop.time()
+        earliest = inf
+        for pending in self._outstanding.values():
+            if pending.deadline is not None:
+                pending.deadline.resume(now)
+                earliest = min(earliest, pending.deadline.at)
+        if earliest < self.at:
+            self.arm(earliest)
+
+    def release(self, pending: Pending) -> None:
+        """Let a call go that ends while the clock stands still.
+
+        One deadline may span several requests of a call: it must not stay paused.
+        """
+        if pending.deadline is not None:
+            pending.deadline.resume(self._loop.time())

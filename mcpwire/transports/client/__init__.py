@@ -1,0 +1,1 @@
+"""The asyncio shell of a client: who owns its connection and makes its requests."""
