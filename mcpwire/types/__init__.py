@@ -10,11 +10,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.types._names import HOME
+from mcpwire.types._codec.names import HOME
 
 if TYPE_CHECKING:
-    from mcpwire.types._base import UNSET, Json, JsonObject, Unset, WireType
-    from mcpwire.types._wire import decode, decoder, encode, encoder
+    from mcpwire.types._codec.base import UNSET, Json, JsonObject, Unset, WireType
+    from mcpwire.types._codec.wire import decode, decoder, encode, encoder
     from mcpwire.types.capabilities import (
         ClientCapabilities,
         ClientTaskRequests,

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import attrs
 
-from mcpwire.types._base import WireType
+from mcpwire.types._codec.base import WireType
 from mcpwire.types.capabilities import ClientCapabilities, ServerCapabilities
 
 if TYPE_CHECKING:
-    from mcpwire.types._fields import (
+    from mcpwire.types._codec.fields import (
         CacheScope,
         Extra,
         Meta,
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         Title,
         TtlMs,
     )
-    from mcpwire.types._spec import Spec
+    from mcpwire.types._codec.spec import Spec
     from mcpwire.types.content import Icon
 
 __all__ = [

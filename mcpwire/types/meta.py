@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
 
-from mcpwire.types._base import WireType
+from mcpwire.types._codec.base import WireType
 
 if TYPE_CHECKING:
-    from mcpwire.types._fields import Extra
-    from mcpwire.types._spec import Spec
+    from mcpwire.types._codec.fields import Extra
+    from mcpwire.types._codec.spec import Spec
     from mcpwire.types.capabilities import ClientCapabilities
     from mcpwire.types.lifecycle import Implementation
     from mcpwire.types.utilities import LoggingLevel, ProgressToken, RequestId

@@ -6,12 +6,19 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.types._base import WireType
+from mcpwire.types._codec.base import WireType
 
 if TYPE_CHECKING:
-    from mcpwire.types._base import Json
-    from mcpwire.types._fields import Extra, Meta, Raw, RequestMeta, ResultType, Title
-    from mcpwire.types._spec import Spec
+    from mcpwire.types._codec.base import Json
+    from mcpwire.types._codec.fields import (
+        Extra,
+        Meta,
+        Raw,
+        RequestMeta,
+        ResultType,
+        Title,
+    )
+    from mcpwire.types._codec.spec import Spec
 
 __all__ = [
     "CancelledNotificationParams",

@@ -8,7 +8,8 @@ from typing import Any
 import attrs
 
 from mcpwire import types
-from mcpwire.types._spec import (
+from mcpwire.types._codec.spec import (
+    ANY,
     Array,
     Closed,
     Either,
@@ -280,7 +281,7 @@ class Comparison:
         if (cls.__name__, field.wire) in WIDER:
             return
         theirs, ours = self.json_types(schema), json_types(field.kind)
-        if field.nullable and field.kind != ANY:
+        if field.nullable and field.kind is not ANY:
             ours = ours | {"null"}
         if ours == theirs:
             self.structure(field.kind, schema, path)
@@ -312,7 +313,7 @@ class Comparison:
     def item(self, kind: Kind, schema: dict[str, Any], path: str) -> None:
         """Compare the items of an array or the values of a map."""
         resolved = self.resolved(schema)
-        if kind == Leaf((dict,), "object"):
+        if isinstance(kind, Leaf) and kind.types == (dict,):
             return
         if json_types(kind) != self.json_types(resolved):
             self.report(path, f"the schema takes {sorted(self.json_types(resolved))}")
@@ -362,7 +363,6 @@ class Comparison:
         return types_ or ({"object"} if "properties" in schema else set())
 
 
-ANY = Leaf((), "any")
 _JSON = {
     str: "string",
     int: "integer",

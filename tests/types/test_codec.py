@@ -9,7 +9,7 @@ import pytest
 from mcpwire import types
 from mcpwire.errors import InvalidMessage, LocalProtocolError
 from mcpwire.types import UNSET, decode, decoder, encode, encoder
-from mcpwire.types._spec import wire_name
+from mcpwire.types._codec.spec import wire_name
 from mcpwire.versions import find_revision
 
 TEXT = {"type": "text", "text": "hi"}
@@ -383,7 +383,7 @@ def test_attributes_are_camel_case_on_the_wire(attribute, name):
 
 
 def test_a_refusal_that_nobody_can_explain_is_a_fault_of_ours():
-    from mcpwire.types._explain import explain_decoding
+    from mcpwire.types._codec.explain import explain_decoding
 
     with pytest.raises(AssertionError, match="nothing is wrong"):
         explain_decoding(types.TextContent, TEXT)

@@ -8,12 +8,13 @@ from wirevalues import PLAIN
 
 from mcpwire import types
 from mcpwire.errors import InvalidMessage
-from mcpwire.types import decode, forgive
-from mcpwire.types._decode import compile_decoder
-from mcpwire.types._explain import explain_decoding
-from mcpwire.types._spec import spec_of
-from mcpwire.types._wire import _nested_decoders
-from mcpwire.types.forgive import FORGIVEN, forgives
+from mcpwire.types import decode
+from mcpwire.types._codec import forgive
+from mcpwire.types._codec.decoders import compile_decoder
+from mcpwire.types._codec.explain import explain_decoding
+from mcpwire.types._codec.forgive import FORGIVEN, forgives
+from mcpwire.types._codec.spec import spec_of
+from mcpwire.types._codec.wire import _nested_decoders
 
 SERVER = {"protocolVersion": "2025-11-25"}
 
@@ -119,7 +120,7 @@ def without(monkeypatch, row):
     """Take a row out of the table, and forget what was read with it."""
     rows = {key: each for key, each in forgive._ROWS.items() if each is not row}
     monkeypatch.setattr(forgive, "_ROWS", rows)
-    monkeypatch.setattr("mcpwire.types._spec._SPECS", {})
+    monkeypatch.setattr("mcpwire.types._codec.spec._SPECS", {})
 
 
 def afresh(cls):

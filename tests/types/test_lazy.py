@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from mcpwire import types
-from mcpwire.types._names import HOME
+from mcpwire.types._codec.names import HOME
+
+NAMES = "mcpwire.types._codec.names"
 
 CALL_AND_ONE_RESULT = """
 import sys
@@ -34,15 +36,16 @@ def run(code):
 def test_importing_the_package_imports_no_types():
     code = "import sys, mcpwire.types; print(*sys.modules)"
     loaded = {name for name in run(code) if name.startswith("mcpwire.types")}
-    assert loaded == {"mcpwire.types", "mcpwire.types._names"}
+    assert loaded == {"mcpwire.types", "mcpwire.types._codec", NAMES}
 
 
 def test_one_call_loads_tools_lifecycle_and_content_only():
     """Our choice: the import budget of a client that calls one tool."""
     loaded = {name.removeprefix("mcpwire.types.") for name in run(CALL_AND_ONE_RESULT)}
     public = {name for name in loaded if not name.startswith("_")}
-    assert public == {"capabilities", "content", "forgive", "lifecycle", "tools"}
-    assert not loaded & {"_convert", "_explain", "_repr"}
+    assert public == {"capabilities", "content", "lifecycle", "tools"}
+    codec = {name.removeprefix("_codec.") for name in loaded - public}
+    assert not codec & {"convert", "explain", "one_line"}
 
 
 def test_no_library_of_others_is_imported():
@@ -59,7 +62,7 @@ def test_each_name_is_at_home_where_it_is_looked_for():
 
 def test_each_module_s_public_names_are_exported():
     # The keys of `_meta` are for those who ask for the module.
-    for module in set(HOME.values()) - {"_base", "_wire", "meta"}:
+    for module in set(HOME.values()) - {"_codec.base", "_codec.wire", "meta"}:
         home = importlib.import_module(f"mcpwire.types.{module}")
         assert set(home.__all__) <= set(types.__all__)
 

@@ -11,7 +11,8 @@ from wirevalues import PLAIN, example, full, name_of
 
 from mcpwire.errors import InvalidMessage
 from mcpwire.types import decode, encode
-from mcpwire.types._spec import (
+from mcpwire.types._codec.forgive import FORGIVEN
+from mcpwire.types._codec.spec import (
     Array,
     Closed,
     Either,
@@ -22,7 +23,6 @@ from mcpwire.types._spec import (
     Tagged,
     spec_of,
 )
-from mcpwire.types.forgive import FORGIVEN
 
 MISSING = object()
 

@@ -10,7 +10,7 @@ from parity import EXCLUDED, OURS, RENAMED, UNIONS, WIDER, Comparison, added, cl
 from wirevalues import OPAQUE, PLAIN
 
 from mcpwire import types
-from mcpwire.types._spec import spec_of
+from mcpwire.types._codec.spec import spec_of
 from mcpwire.versions import REVISIONS
 
 NAMES = [revision.name for revision in REVISIONS]

@@ -8,7 +8,7 @@ import attrs
 from hypothesis import strategies as st
 
 from mcpwire import types
-from mcpwire.types._spec import (
+from mcpwire.types._codec.spec import (
     ANY,
     Array,
     Closed,
@@ -21,7 +21,7 @@ from mcpwire.types._spec import (
     Tagged,
     spec_of,
 )
-from mcpwire.types._wire import decoder
+from mcpwire.types._codec.wire import decoder
 
 CLASSES = [
     value
@@ -173,7 +173,7 @@ class Maker:
             return st.just(META)
         values = SPECIAL.get((cls.__name__, field.wire))
         values = self.values(field.kind) if values is None else values
-        null = field.nullable and field.kind != ANY
+        null = field.nullable and field.kind is not ANY
         return st.none() | values if null else values
 
     def instances(self, cls: type) -> st.SearchStrategy[Any]:

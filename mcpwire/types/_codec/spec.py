@@ -39,15 +39,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 import attrs
 
 import mcpwire.types as public_names
-from mcpwire.types import _base
-from mcpwire.types._base import Pick
-from mcpwire.types.forgive import forgives
+from mcpwire.types._codec import base
+from mcpwire.types._codec.base import Pick
+from mcpwire.types._codec.forgive import forgives
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcpwire.types._base import WireType
+    from mcpwire.types._codec.base import WireType
 
 __all__ = [
     "ANY",
@@ -84,7 +84,11 @@ class Spec:
     """Its name on the wire, where that is not the attribute's in camel case."""
 
 
-@attrs.frozen
+# Only made once and compared by identity; what attrs would write for the rest is half
+# of what importing this module costs.
+
+
+@attrs.frozen(repr=False, eq=False)
 class Leaf:
     """A value without structure of ours: its exact Python types, none for any."""
 
@@ -94,35 +98,35 @@ class Leaf:
     """The members of an open set of strings that are known by now."""
 
 
-@attrs.frozen
+@attrs.frozen(repr=False, eq=False)
 class Closed:
     """One of a closed set of strings."""
 
     values: tuple[str, ...]
 
 
-@attrs.frozen
+@attrs.frozen(repr=False, eq=False)
 class Array:
     """A JSON array."""
 
     item: Kind
 
 
-@attrs.frozen
+@attrs.frozen(repr=False, eq=False)
 class Map:
     """A JSON object whose members' names are open."""
 
     item: Kind
 
 
-@attrs.frozen
+@attrs.frozen(repr=False, eq=False)
 class Nested:
     """A JSON object of one wire type."""
 
     cls: type[WireType]
 
 
-@attrs.frozen
+@attrs.frozen(repr=False, eq=False)
 class Tagged:
     """A union of wire types that a constant member tells apart."""
 
@@ -138,7 +142,7 @@ class Tagged:
         return (*self.members.values(), *rest)
 
 
-@attrs.frozen
+@attrs.frozen(repr=False, eq=False)
 class Picked:
     """A union of wire types that a function tells apart."""
 
@@ -146,7 +150,7 @@ class Picked:
     classes: tuple[type[WireType], ...]
 
 
-@attrs.frozen
+@attrs.frozen(repr=False, eq=False)
 class Either:
     """One value, or an array of them."""
 
@@ -160,7 +164,7 @@ ANY: Final = Leaf((), "any")
 _NAMES: Final = {str: "str", int: "int", float: "number", bool: "bool"}
 
 
-@attrs.frozen
+@attrs.frozen(repr=False, eq=False)
 class FieldSpec:
     """One field of a wire type."""
 
@@ -192,7 +196,7 @@ class FieldSpec:
         return self.exists_in(revision) and (required or self.default is attrs.NOTHING)
 
 
-@attrs.frozen
+@attrs.frozen(repr=False, eq=False)
 class TypeSpec:
     """A wire type as the codec sees it."""
 
@@ -212,10 +216,10 @@ class _Scope(dict[str, Any]):
     """The names that annotations may use; those of `mcpwire.types` load on demand."""
 
     def __missing__(self, name: str) -> Any:
-        from mcpwire.types import _fields
+        from mcpwire.types._codec import fields
 
-        if name in _fields.__all__:
-            return getattr(_fields, name)
+        if name in fields.__all__:
+            return getattr(fields, name)
         # KeyError lets the interpreter look into the module and the builtins.
         if name not in public_names.__all__:
             raise KeyError(name)
@@ -227,7 +231,7 @@ _SCOPE: Final = _Scope(
         name: getattr(typing, name)
         for name in ("Annotated", "Any", "ClassVar", "Literal")
     }
-    | {name: getattr(_base, name) for name in ("Json", "JsonObject")}
+    | {name: getattr(base, name) for name in ("Json", "JsonObject")}
     | {"Pick": Pick, "Spec": Spec}
 )
 
@@ -292,7 +296,7 @@ def _field(cls: type[WireType], attribute: attrs.Attribute[Any]) -> FieldSpec:
     optional = attribute.default is not attrs.NOTHING
     demanded = not optional or spec.required is True
     plain, has_null = _without_none(annotation)
-    null_is_absence = optional and attribute.default is not _base.UNSET
+    null_is_absence = optional and attribute.default is not base.UNSET
     return FieldSpec(
         attribute=attribute.name,
         wire=wire,
@@ -343,7 +347,7 @@ def _picked(annotation: Any, _: tuple[Any, ...]) -> Kind:
 
 def _object(_: Any, arguments: tuple[Any, ...]) -> Kind:
     item = _kind(arguments[1])
-    return Leaf((dict,), "object") if item == ANY else Map(item)
+    return Leaf((dict,), "object") if item is ANY else Map(item)
 
 
 def _exact(kind: type) -> tuple[type, ...]:

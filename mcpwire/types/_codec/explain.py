@@ -11,8 +11,9 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from mcpwire.errors import InvalidMessage, LocalProtocolError
-from mcpwire.types._base import UNSET
-from mcpwire.types._spec import (
+from mcpwire.types._codec.base import UNSET
+from mcpwire.types._codec.forgive import ANY_TYPE, forgives
+from mcpwire.types._codec.spec import (
     Array,
     Closed,
     Either,
@@ -25,12 +26,11 @@ from mcpwire.types._spec import (
     Tagged,
     spec_of,
 )
-from mcpwire.types.forgive import ANY_TYPE, forgives
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpwire.types._base import Json, WireType
+    from mcpwire.types._codec.base import Json, WireType
 
 __all__ = ["describe", "explain_decoding", "explain_encoding", "member"]
 

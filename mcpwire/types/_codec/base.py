@@ -65,7 +65,7 @@ class WireType:
 
     def __repr__(self) -> str:
         """Show the fields that are set on one line, with long data elided."""
-        from mcpwire.types._repr import one_line
+        from mcpwire.types._codec.one_line import one_line
 
         return one_line(self)
 

@@ -7,10 +7,10 @@ from typing import Final
 __all__ = ["HOME"]
 
 _MODULES: Final = {
-    "_base": """
+    "_codec.base": """
         UNSET Json JsonObject Unset WireType
     """,
-    "_wire": """
+    "_codec.wire": """
         decode decoder encode encoder
     """,
     "capabilities": """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.types._base import UNSET, WireType, factory_of
+from mcpwire.types._codec.base import UNSET, WireType, factory_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,11 +1,11 @@
-"""Annotations that many wire types share; only `_spec` imports them at run time."""
+"""Annotations that many wire types share; only `spec` imports them at run time."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from mcpwire.types._base import JsonObject
-from mcpwire.types._spec import Spec
+from mcpwire.types._codec.base import JsonObject
+from mcpwire.types._codec.spec import Spec
 
 __all__ = [
     "CacheScope",

@@ -4,23 +4,23 @@
 
     decode(cls, value) ── compiled decoder ──> instance
                                │ Refused
-                               └── _explain (slow, knows the path) ──> InvalidMessage
+                               └── explain (slow, knows the path) ──> InvalidMessage
 
 Each type has up to two decoders: the outermost one explains what is wrong, and the
-nested one only says that something is. `_spec` reads what both do from the classes.
+nested one only says that something is. `spec` reads what both do from the classes.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from mcpwire.types._decode import compile_decoder
-from mcpwire.types._encode import compile_encoder
+from mcpwire.types._codec.decoders import compile_decoder
+from mcpwire.types._codec.encoders import compile_encoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpwire.types._base import Json, JsonObject, WireType
+    from mcpwire.types._codec.base import Json, JsonObject, WireType
     from mcpwire.versions import Revision
 
 __all__ = ["decode", "decoder", "encode", "encoder"]
@@ -29,13 +29,13 @@ T = TypeVar("T", bound="WireType")
 
 
 def _explain_decoding(cls: type[WireType], value: Json) -> Exception:
-    from mcpwire.types._explain import explain_decoding
+    from mcpwire.types._codec.explain import explain_decoding
 
     return explain_decoding(cls, value)
 
 
 def _explain_encoding(value: Any, symptom: Exception) -> None:
-    from mcpwire.types._explain import explain_encoding
+    from mcpwire.types._codec.explain import explain_encoding
 
     explain_encoding(value, symptom)
 

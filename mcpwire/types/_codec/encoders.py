@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
-from mcpwire.types._base import UNSET, factory_of
-from mcpwire.types._source import Writer
-from mcpwire.types._spec import (
+from mcpwire.types._codec.base import UNSET, factory_of
+from mcpwire.types._codec.source import Writer
+from mcpwire.types._codec.spec import (
     Array,
     Either,
     FieldSpec,
@@ -29,7 +29,7 @@ from mcpwire.types._spec import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcpwire.types._base import Json, JsonObject, WireType
+    from mcpwire.types._codec.base import Json, JsonObject, WireType
 
     Encoder: TypeAlias = Callable[[Any], JsonObject]
     Resolve: TypeAlias = Callable[[type[WireType]], Encoder]

@@ -1,6 +1,6 @@
 """Compile the straight-line decoders of the wire types.
 
-A decoder knows no path: whatever is wrong raises `Refused`, and `_explain` walks the
+A decoder knows no path: whatever is wrong raises `Refused`, and `explain` walks the
 value again to find out where. Nested types are called through stubs that compile them
 when a value first needs them and then get out of the way.
 """
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from mcpwire.types._source import Writer
-from mcpwire.types._spec import (
+from mcpwire.types._codec.forgive import ANY_TYPE, forgives
+from mcpwire.types._codec.source import Writer
+from mcpwire.types._codec.spec import (
     ANY,
     Array,
     Closed,
@@ -25,12 +26,11 @@ from mcpwire.types._spec import (
     TypeSpec,
     spec_of,
 )
-from mcpwire.types.forgive import ANY_TYPE, forgives
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpwire.types._base import Json, JsonObject, WireType
+    from mcpwire.types._codec.base import Json, JsonObject, WireType
 
     Decoder: TypeAlias = Callable[[Json], Any]
     Resolve: TypeAlias = Callable[[type[WireType]], Decoder]
@@ -149,7 +149,7 @@ class _DecoderBody:
             self.check(field.kind, value)
         else:
             self.writer.line(f"{value} = d.get({field.wire!r}, UNSET)")
-            if field.kind == ANY:
+            if field.kind is ANY:
                 self.refuse_unless(f"{value} is not UNSET")
             else:
                 self.writer.line(f"if {value} is not None:")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mcpwire.types._base import UNSET, factory_of
+from mcpwire.types._codec.base import UNSET, factory_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from mcpwire.types._base import WireType
+    from mcpwire.types._codec.base import WireType
 
     Resolve: TypeAlias = Callable[[type[WireType]], Callable[[Any], Any]]
 
