@@ -6,7 +6,8 @@ import copy
 import re
 
 import pytest
-from parity import EXCLUDED, OURS, RENAMED, UNIONS, WIDER, Comparison, added, class_of
+from parity import Comparison, added, class_of
+from parity_tables import EXCLUDED, OURS, RENAMED, UNIONS, WIDER
 from wirevalues import OPAQUE, PLAIN
 
 from mcpwire import types
