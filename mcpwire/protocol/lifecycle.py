@@ -20,10 +20,8 @@ sent what came of it. It knows no clock; each outcome brings the time it was see
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from typing import Any, Final, TypeAlias
-
-import attrs
 
 from mcpwire.errors import (
     InvalidMessage,
@@ -33,13 +31,24 @@ from mcpwire.errors import (
     RPCError,
     TransportError,
 )
-from mcpwire.protocol.negotiation import Agreement, Negotiation, shorten
-from mcpwire.versions import (
-    Era,
-    Revision,
-    find_revision,
-    revisions_of,
+from mcpwire.protocol.negotiation import (
+    META,
+    MODES,
+    Agreement,
+    Answer,
+    Identity,
+    Negotiation,
+    Notify,
+    Receive,
+    Reopen,
+    Send,
+    Silence,
+    Step,
+    parse_mode,
+    request_meta,
+    shorten,
 )
+from mcpwire.versions import Era, Revision, find_revision
 
 __all__ = [
     "MODES",
@@ -50,17 +59,14 @@ __all__ = [
     "Reopen",
     "Send",
     "Silence",
+    "Step",
     "negotiate",
     "parse_mode",
     "request_meta",
 ]
 
-META: Final = "io.modelcontextprotocol/"
 DISCOVER: Final = "server/discover"
 INITIALIZE: Final = "initialize"
-
-MODES: Final = ("auto", "session", "stateless")
-"""`mode=` takes one of these, or the name of the one revision to speak."""
 
 MODERN_ERRORS: Final = frozenset({-32020, -32021, -32022})
 """Codes that only revisions from 2026-07-28 on define, so they prove the era."""
@@ -68,104 +74,7 @@ MODERN_ERRORS: Final = frozenset({-32020, -32021, -32022})
 NAMES_SHOWN: Final = 8
 
 
-@attrs.frozen
-class Identity:
-    """Who we are and what we can do."""
-
-    info: Mapping[str, Any]
-    """Our `Implementation` object."""
-
-    capabilities: Mapping[str, Any]
-    """Our `ClientCapabilities` object."""
-
-
-# Steps...
-
-
-@attrs.frozen
-class Send:
-    """Send a request and go on; its answer comes by `Receive`."""
-
-    method: str
-    params: dict[str, Any]
-
-
-@attrs.frozen
-class Receive:
-    """Wait for the next answer, or for silence of so many seconds."""
-
-    patience: float | None
-    """``None``: until the answer comes or the whole handshake runs out of time."""
-
-
-@attrs.frozen
-class Notify:
-    """Send a notification; the revision is agreed by then."""
-
-    method: str
-    revision: Revision
-
-
-@attrs.frozen
-class Reopen:
-    """Open a new connection to the same target in place of the one that ended."""
-
-    reason: str
-
-
-# Outcomes of `Receive`...
-
-
-@attrs.frozen
-class Answer:
-    """A request got its result or its error (a `TransportError`: none will come)."""
-
-    method: str
-    outcome: dict[str, Any] | MCPError
-    at: float
-    """Seconds since the handshake began."""
-
-
-@attrs.frozen
-class Silence:
-    """Nothing came within the patience."""
-
-    at: float
-
-
-Step: TypeAlias = Send | Receive | Notify | Reopen
 Negotiating: TypeAlias = Generator[Step, Any, Agreement]
-
-
-def parse_mode(mode: str) -> tuple[Revision, ...]:
-    """Return the revisions a mode allows, newest first.
-
-    Raises:
-        ValueError: It is no mode and names no revision.
-    """
-    if mode == "auto":
-        return revisions_of(Era.STATELESS) + revisions_of(Era.SESSION)
-    if mode in MODES:
-        return revisions_of(Era(mode))
-    revision = find_revision(mode)
-    if revision is None:
-        raise ValueError(
-            f"mode must be one of {', '.join(MODES)} or a revision, got {mode!r}"
-        )
-    return (revision,)
-
-
-def request_meta(revision: Revision, identity: Identity) -> dict[str, Any]:
-    """Return the `_meta` that every request of a stateless revision carries.
-
-    2026-07-28 basic, "_meta": version and capabilities on every request, clientInfo
-    where nothing speaks against it.
-    """
-    return {
-        META + "protocolVersion": revision.name,
-        META + "clientCapabilities": dict(identity.capabilities),
-        META + "clientInfo": dict(identity.info),
-    }
 
 
 def negotiate(

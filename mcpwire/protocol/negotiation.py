@@ -1,17 +1,153 @@
-"""What a handshake agreed on, and the record of how it came to that."""
+"""The words of a handshake: what it is given, what it asks, what it agreed on.
+
+`mcpwire.protocol.lifecycle` puts them together. A step goes from there to the shell,
+which sends the outcome back; the record tells afterwards how it went.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-if TYPE_CHECKING:
-    from mcpwire.versions import Era, Revision
+from mcpwire.versions import Era, find_revision, revisions_of
 
-__all__ = ["Agreement", "Negotiation", "NegotiationStep", "shorten"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpwire.errors import MCPError
+    from mcpwire.versions import Revision
+
+__all__ = [
+    "META",
+    "MODES",
+    "Agreement",
+    "Answer",
+    "Identity",
+    "Negotiation",
+    "NegotiationStep",
+    "Notify",
+    "Receive",
+    "Reopen",
+    "Send",
+    "Silence",
+    "Step",
+    "parse_mode",
+    "request_meta",
+    "shorten",
+]
+
+META: Final = "io.modelcontextprotocol/"
+
+MODES: Final = ("auto", "session", "stateless")
+"""`mode=` takes one of these, or the name of the one revision to speak."""
 
 TEXT_SHOWN: Final = 200
+
+
+# What it is given...
+
+
+@attrs.frozen
+class Identity:
+    """Who we are and what we can do."""
+
+    info: Mapping[str, Any]
+    """Our `Implementation` object."""
+
+    capabilities: Mapping[str, Any]
+    """Our `ClientCapabilities` object."""
+
+
+def parse_mode(mode: str) -> tuple[Revision, ...]:
+    """Return the revisions a mode allows, newest first.
+
+    Raises:
+        ValueError: It is no mode and names no revision.
+    """
+    if mode == "auto":
+        return revisions_of(Era.STATELESS) + revisions_of(Era.SESSION)
+    if mode in MODES:
+        return revisions_of(Era(mode))
+    revision = find_revision(mode)
+    if revision is None:
+        raise ValueError(
+            f"mode must be one of {', '.join(MODES)} or a revision, got {mode!r}"
+        )
+    return (revision,)
+
+
+def request_meta(revision: Revision, identity: Identity) -> dict[str, Any]:
+    """Return the `_meta` that every request of a stateless revision carries.
+
+    2026-07-28 basic, "_meta": version and capabilities on every request, clientInfo
+    where nothing speaks against it.
+    """
+    return {
+        META + "protocolVersion": revision.name,
+        META + "clientCapabilities": dict(identity.capabilities),
+        META + "clientInfo": dict(identity.info),
+    }
+
+
+# Steps...
+
+
+@attrs.frozen
+class Send:
+    """Send a request and go on; its answer comes by `Receive`."""
+
+    method: str
+    params: dict[str, Any]
+
+
+@attrs.frozen
+class Receive:
+    """Wait for the next answer, or for silence of so many seconds."""
+
+    patience: float | None
+    """``None``: until the answer comes or the whole handshake runs out of time."""
+
+
+@attrs.frozen
+class Notify:
+    """Send a notification; the revision is agreed by then."""
+
+    method: str
+    revision: Revision
+
+
+@attrs.frozen
+class Reopen:
+    """Open a new connection to the same target in place of the one that ended."""
+
+    reason: str
+
+
+# Outcomes of `Receive`...
+
+
+@attrs.frozen
+class Answer:
+    """A request got its result or its error (a `TransportError`: none will come)."""
+
+    method: str
+    outcome: dict[str, Any] | MCPError
+    at: float
+    """Seconds since the handshake began."""
+
+
+@attrs.frozen
+class Silence:
+    """Nothing came within the patience."""
+
+    at: float
+
+
+Step: TypeAlias = Send | Receive | Notify | Reopen
+
+
+# What it agreed on...
 
 
 def shorten(text: str, limit: int = TEXT_SHOWN) -> str:
