@@ -11,7 +11,8 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.errors import RPCError, TransportError
+from mcpwire.errors import MCPError, RPCError, TransportError
+from mcpwire.server.dispatcher import INITIALIZE
 from mcpwire.transports.inbound_tasks import InboundTasks
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class ServerConnection:
         self._tasks = InboundTasks(limit=limits.inbound, backlog=limits.notifications)
         self._open: dict[RequestId, RequestContext] = {}
         self._channel: Duplex | None = None
+        self._is_stopped = False
         self.session: Session | None = None
         self.ended = asyncio.Event()
 
@@ -58,6 +60,8 @@ class ServerConnection:
         call: CallHandle | None,
     ) -> None:
         """Answer a request, at once or by a task of its own."""
+        if self._is_stopped:
+            return
         dispatcher = self._dispatcher
         try:
             if self._opens_session(method, params):
@@ -74,7 +78,7 @@ class ServerConnection:
         self._tasks.start(id, partial(self._perform, request, params or {}), reply)
 
     def _opens_session(self, method: str, params: dict[str, Any] | None) -> bool:
-        return method == "initialize" and not self._dispatcher.opens_alone(params)
+        return method == INITIALIZE and not self._dispatcher.opens_alone(params)
 
     def _initialize(self, params: dict[str, Any] | None) -> dict[str, Any]:
         self.session, result = self._dispatcher.initialize(params, self.session)
@@ -119,14 +123,16 @@ class ServerConnection:
 
     def lost(self, error: TransportError) -> None:
         """Stop everything: nobody hears the answers any more."""
-        if error.__cause__ is not None:
-            logger.warning("the connection ended: %s", error)
+        # That a client went away is its right; that it broke a rule is worth a word.
+        if isinstance(error.__cause__, MCPError):
+            logger.warning("%s", error)
         self._stop()
         self.ended.set()
 
     # The end...
 
     def _stop(self) -> list[asyncio.Task[None]]:
+        self._is_stopped = True
         for request in self._open.values():
             request.is_cancelled = True
         self._open.clear()

@@ -26,6 +26,7 @@ from mcpwire.errors import (
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.methods import (
+    Kind,
     available,
     declared_extensions,
     find,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["Dispatcher"]
+__all__ = ["INITIALIZE", "Dispatcher"]
 
 _NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, _JUL_2026, *_ = REVISIONS
 
@@ -66,6 +67,8 @@ _STATELESS_MEMBERS: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
 
 _CACHE_HINTS: Final = {"ttlMs": 0, "cacheScope": "private"}
 """What a cacheable result says where its handler says nothing: do not keep it."""
+
+INITIALIZE: Final = "initialize"
 
 EXCERPT: Final = 100
 """How much of a name the peer chose is repeated in an error message."""
@@ -124,7 +127,9 @@ class Dispatcher:
         handlers = {**self._built_in, **methods}
         self._routes = {r.name: self._routes_at(r, handlers) for r in self._revisions}
         for method in methods:
-            if not any(method in routes for routes in self._routes.values()):
+            if method == INITIALIZE or not any(
+                method in routes for routes in self._routes.values()
+            ):
                 raise ValueError(_unreachable(method))
         self.limits = limits
 
@@ -140,10 +145,11 @@ class Dispatcher:
         routes = {}
         for method, handler in handlers.items():
             spec = available(method, revision, "client", extensions)
-            if spec is not None and is_declared(spec, capabilities):
+            if spec is None:
+                if find(method) is None:  # a method of its own, outside the protocol
+                    routes[method] = _Route(handler)
+            elif spec.kind is Kind.REQUEST and is_declared(spec, capabilities):
                 routes[method] = _Route(handler, spec.cacheable, spec.extension)
-            elif find(method) is None:  # a method of its own, outside the protocol
-                routes[method] = _Route(handler)
         return routes
 
     # Requests...
@@ -198,6 +204,7 @@ class Dispatcher:
             session=session,
             client_capabilities=capabilities,
             notify=notify,
+            can_log="logging" in self._capabilities[revision.name],
         )
         self._check_route(request)
         return request
@@ -384,8 +391,8 @@ def _unreachable(method: str) -> str:
     spec = find(method)
     assert spec is not None
     needed = spec.extension or spec.capability
-    if needed is None:
-        return f"{method!r} is nothing that a client asks of the revisions spoken"
+    if needed is None or "client" not in spec.senders:
+        return f"{method!r} is no request that a handler could answer"
     return f"the handler of {method!r} needs the capability {needed!r} to be declared"
 
 

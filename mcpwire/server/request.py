@@ -87,6 +87,7 @@ class RequestContext:
     """
 
     __slots__ = (
+        "_can_log",
         "_is_answered",
         "_level",
         "_notify",
@@ -111,6 +112,7 @@ class RequestContext:
         session: Session | None,
         client_capabilities: Mapping[str, Any],
         notify: NotifyFn,
+        can_log: bool,
     ) -> None:
         self.id = id
         self.method = method
@@ -121,6 +123,7 @@ class RequestContext:
         self.is_cancelled = False
         self._is_answered = False
         self._notify = notify
+        self._can_log = can_log
         self._progress: float | None = None
         self._level: str | None
         if session is not None:
@@ -178,8 +181,9 @@ class RequestContext:
     def log(self, level: str, data: Any, logger: str | None = None) -> None:
         """Send a log message, if the client wants to hear of that severity.
 
-        2026-07-28 server/utilities/logging: a request that names no level gets none.
-        In a session the level is the session's.
+        2026-07-28 server/utilities/logging: a server that does not declare `logging`
+        sends none, and a request that names no level gets none. In a session the level
+        is the session's.
 
         Raises:
             LocalProtocolError: The level is none of `LEVELS`, or `data` is not JSON.
@@ -189,7 +193,7 @@ class RequestContext:
                 f"the log level must be one of {', '.join(LEVELS)}, got {level!r}"
             )
         wanted = self._level if self.session is None else self.session.log_level
-        if wanted is None or not self.is_open:
+        if wanted is None or not self._can_log or not self.is_open:
             return
         if LEVELS.index(level) < LEVELS.index(wanted):
             return

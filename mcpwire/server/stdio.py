@@ -141,8 +141,9 @@ async def _run(dispatcher: Dispatcher) -> int:
         serving.cancel()
 
     for number in SIGNALS:
-        # Some platforms' loops have no signals; there the defaults stay.
-        with contextlib.suppress(NotImplementedError):
+        # Some platforms' loops have none, and only the main thread can have any; there
+        # the defaults stay.
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             loop.add_signal_handler(number, stop, number)
     await asyncio.wait([serving])
     if received:
@@ -157,7 +158,8 @@ def _borrowed(stdin_fd: int, stdout_fd: int) -> Iterator[tuple[int, int]]:
     with contextlib.ExitStack() as stack:
         nothing = os.open(os.devnull, os.O_RDWR)
         stack.callback(os.close, nothing)
-        elsewhere = STDERR_FD if _is_open(STDERR_FD) else nothing
+        # Without a stderr from the start, its number may belong to anything by now.
+        elsewhere = nothing if sys.__stderr__ is None else STDERR_FD
         read_fd = _borrow(stack, stdin_fd, nothing)
         write_fd = _borrow(stack, stdout_fd, elsewhere)
         # What handlers printed belongs where descriptor 1 led while they ran.
@@ -178,14 +180,6 @@ def _borrow(stack: contextlib.ExitStack, fd: int, substitute: int) -> int:
     stack.callback(give_back)
     os.dup2(substitute, fd, was_inheritable)
     return os.dup(kept)
-
-
-def _is_open(fd: int) -> bool:
-    try:
-        os.fstat(fd)
-    except OSError:
-        return False
-    return True
 
 
 def _flush_printed() -> None:

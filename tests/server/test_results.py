@@ -1,0 +1,341 @@
+"""What handlers return and raise, and what the client gets of it in each era."""
+
+import asyncio
+import logging
+
+import pytest
+from by_hand import (
+    CAPABILITIES_KEY,
+    SERVER,
+    SERVER_KEY,
+    STAMP,
+    Hand,
+    failure,
+    modern,
+    request,
+    server,
+    success,
+)
+
+from mcpwire import (
+    InternalError,
+    InvalidParams,
+    MissingCapability,
+    ResourceNotFound,
+    RPCError,
+    ToolError,
+    UrlElicitationRequired,
+)
+from mcpwire.protocol.methods import METHODS, TASKS, available
+from mcpwire.versions import LATEST, REVISIONS
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "the password is hunter2"
+FAILED = failure(1, -32603, "the handler failed")
+CAPABILITIES = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
+
+
+def answering(outcome, method="resources/read", *, slowly=False):
+    """Open a connection whose handler of one method returns or raises that."""
+
+    def handler(params, request):
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    async def slow_handler(params, request):
+        await asyncio.sleep(0)
+        return handler(params, request)
+
+    chosen = slow_handler if slowly else handler
+    return Hand(server({method: chosen}, CAPABILITIES), "2025-11-25")
+
+
+async def both(wire, method):
+    """Ask in a session and alone; return both answers."""
+    return await wire.ask(request(1, method), modern(2, method))
+
+
+# Results...
+
+
+@pytest.mark.parametrize("slowly", [False, True], ids=["plain", "async"])
+async def test_a_handler_may_be_plain_or_async(slowly):
+    wire = answering({"messages": []}, "prompts/get", slowly=slowly)
+    assert await both(wire, "prompts/get") == [
+        success(1, {"messages": []}),
+        success(2, {"messages": [], **STAMP}),
+    ]
+
+
+@pytest.mark.rule("CACHE-01", "CACHE-03")
+@pytest.mark.parametrize(
+    ("method", "result"),
+    [
+        ("tools/list", {"tools": []}),
+        ("prompts/list", {"prompts": []}),
+        ("resources/list", {"resources": []}),
+        ("resources/templates/list", {"resourceTemplates": []}),
+        ("resources/read", {"contents": []}),
+    ],
+)
+async def test_what_may_be_cached_says_how_long_and_by_whom(method, result):
+    private = {"ttlMs": 0, "cacheScope": "private", **STAMP}
+    assert await both(answering(result, method), method) == [
+        success(1, result),
+        success(2, {**result, **private}),
+    ]
+    own = {**result, "ttlMs": 9, "cacheScope": "public"}
+    assert await both(answering(own, method), method) == [
+        success(1, result),
+        success(2, {**own, **STAMP}),
+    ]
+
+
+@pytest.mark.rule("CACHE-01")
+@pytest.mark.parametrize(
+    ("method", "result"),
+    [
+        ("tools/call", {"content": []}),
+        ("prompts/get", {"messages": []}),
+        ("completion/complete", {"completion": {"values": []}}),
+    ],
+)
+async def test_what_may_not_be_cached_carries_no_hint(method, result):
+    assert await both(answering(result, method), method) == [
+        success(1, result),
+        success(2, {**result, **STAMP}),
+    ]
+
+
+@pytest.mark.rule("CACHE-02")
+async def test_a_result_that_asks_for_input_carries_no_hint():
+    result = {"resultType": "input_required", "requestState": "s"}
+    wire = answering(result)
+    assert await wire.ask(modern(1, "resources/read", {"uri": "a:b"})) == [
+        success(1, {**STAMP, **result})
+    ]
+
+
+@pytest.mark.rule("META-11")
+async def test_the_stamp_joins_the_meta_of_a_handler_and_leaves_its_dict_alone():
+    result = {"messages": [], "_meta": {"a.b/c": 1}}
+    wire = answering(result, "prompts/get")
+    expected = {**result, **STAMP, "_meta": {"a.b/c": 1, SERVER_KEY: SERVER}}
+    assert await both(wire, "prompts/get") == [success(1, result), success(2, expected)]
+    assert result == {"messages": [], "_meta": {"a.b/c": 1}}
+
+
+async def test_a_result_for_a_session_loses_what_only_2026_knows():
+    result = {"messages": [], "resultType": "complete", "ttlMs": 1, "cacheScope": "x"}
+    wire = answering(result, "prompts/get")
+    assert await wire.ask(request(1, "prompts/get")) == [success(1, {"messages": []})]
+
+
+@pytest.mark.parametrize("result", [None, [], "text", 7])
+async def test_a_handler_that_returns_no_object_has_failed(result, caplog):
+    wire = answering(result)
+    assert await wire.ask(request(1, "resources/read")) == [FAILED]
+    assert "returned no dict" in caplog.text
+
+
+async def test_a_result_that_is_no_json_becomes_an_error():
+    wire = answering({"contents": [object()]})
+    [answer] = await wire.ask(request(1, "resources/read"))
+    assert answer["error"]["code"] == -32603
+    assert "$.result.contents[0]" in answer["error"]["message"]
+
+
+# Errors...
+
+
+@pytest.mark.rule("TOOL-15")
+@pytest.mark.parametrize("slowly", [False, True], ids=["plain", "async"])
+async def test_a_tool_says_that_it_failed(slowly):
+    wire = answering(ToolError("no such city"), "tools/call", slowly=slowly)
+    said = {"content": [{"type": "text", "text": "no such city"}], "isError": True}
+    assert await both(wire, "tools/call") == [
+        success(1, said),
+        success(2, {**said, **STAMP}),
+    ]
+
+
+@pytest.mark.rule("TOOL-15")
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError(SECRET), KeyError(SECRET), SystemExit(SECRET), OSError(1, SECRET)],
+    ids=lambda error: type(error).__name__,
+)
+async def test_a_tool_that_raises_fails_without_telling_why(error, caplog):
+    wire = answering(error, "tools/call")
+    said = {"content": [{"type": "text", "text": "the tool failed"}], "isError": True}
+    assert await wire.ask(request(1, "tools/call")) == [success(1, said)]
+    [record] = caplog.records
+    assert (record.levelno, record.name) == (logging.ERROR, "mcpwire")
+    assert record.exc_info[1] is error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError(SECRET), SystemExit(SECRET), ToolError(SECRET)],
+    ids=lambda error: type(error).__name__,
+)
+async def test_any_other_handler_that_raises_is_an_internal_error(error, caplog):
+    wire = answering(error, slowly=True)
+    assert await wire.ask(request(1, "resources/read")) == [FAILED]
+    assert caplog.records[0].exc_info[1] is error
+
+
+@pytest.mark.pain("P02")
+async def test_a_handler_whose_own_work_is_cancelled_still_answers(caplog):
+    wire = answering(asyncio.CancelledError(), slowly=True)
+    assert await wire.ask(request(1, "resources/read")) == [FAILED]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidParams("unknown tool", data={"name": "x"}),
+        InternalError("the disk is full"),
+        RPCError("mine", code=-7),
+        RPCError("mine", code=1),
+        RPCError("edge", code=-32100),
+    ],
+)
+@pytest.mark.parametrize("method", ["tools/call", "resources/read"])
+async def test_an_rpc_error_is_the_answer(error, method):
+    wire = answering(error, method)
+    expected = (error.code, error.message, error.data)
+    assert await both(wire, method) == [failure(1, *expected), failure(2, *expected)]
+
+
+@pytest.mark.rule("RES-04", "RES-05", "RPC-27")
+async def test_a_missing_resource_has_the_code_of_its_era():
+    wire = answering(ResourceNotFound("no such resource", data={"uri": "a:b"}))
+    assert await both(wire, "resources/read") == [
+        failure(1, -32002, "no such resource", {"uri": "a:b"}),
+        failure(2, -32602, "no such resource", {"uri": "a:b"}),
+    ]
+
+
+@pytest.mark.rule("RPC-24", "RPC-26", "RPC-27")
+@pytest.mark.parametrize(
+    "error",
+    [
+        UrlElicitationRequired("visit", data={"elicitations": []}),
+        RPCError("mine", code=-32000),
+        RPCError("mine", code=-32019),
+        RPCError("mine", code=-32050),
+        RPCError("mine", code=-32099),
+    ],
+    ids=lambda error: str(error.code),
+)
+async def test_a_reserved_code_without_a_meaning_never_stands_alone(error, caplog):
+    wire = answering(error)
+    assert await wire.ask(modern(1, "resources/read")) == [FAILED]
+    assert str(error.code) in caplog.text
+    [answer] = await wire.ask(request(2, "resources/read"))
+    assert answer["error"]["code"] == error.code
+
+
+async def test_a_reserved_code_with_its_meaning_stands():
+    required = {"requiredCapabilities": {"sampling": {}}}
+    wire = answering(MissingCapability("needs sampling", data=required))
+    assert await wire.ask(modern(1, "resources/read")) == [
+        failure(1, -32021, "needs sampling", required)
+    ]
+
+
+# What a server has...
+
+
+def every_client_method():
+    return sorted(
+        {
+            spec.name
+            for spec in METHODS
+            if "client" in spec.senders
+            and spec.kind.value == "request"
+            and spec.extension is None
+        }
+        - {"initialize", "ping", "server/discover", "logging/setLevel"}
+    )
+
+
+@pytest.mark.rule("RPC-31", "LIFE-11")
+@pytest.mark.parametrize("revision", REVISIONS, ids=str)
+async def test_a_method_exists_where_the_table_and_the_capabilities_say_so(revision):
+    everything = {
+        "tools": {},
+        "resources": {"subscribe": True},
+        "prompts": {},
+        "completions": {},
+        "tasks": {"list": {}, "cancel": {}},
+    }
+    asked = []
+
+    def handler(params, request):
+        asked.append(request.method)
+        raise InvalidParams("enough")
+
+    methods = every_client_method()
+    with_all = server(dict.fromkeys(methods, handler), everything)
+    version = revision.name if revision is not LATEST else None
+    wire = Hand(with_all, version)
+    ask = modern if version is None else request
+    answers = await wire.ask(*(ask(method, method) for method in methods))
+    found = {answer["id"] for answer in answers if answer["error"]["code"] == -32602}
+    assert found == set(asked)
+    assert found == {m for m in methods if available(m, revision, "client")}
+
+
+@pytest.mark.parametrize(
+    ("method", "why"),
+    [
+        ("tools/list", "needs the capability 'tools'"),
+        ("resources/subscribe", r"needs the capability 'resources.subscribe'"),
+        ("skills/list", "needs the capability 'io.modelcontextprotocol/skills'"),
+        ("roots/list", "is no request that a handler could answer"),
+        ("notifications/initialized", "is no request that a handler could answer"),
+        ("initialize", "is no request that a handler could answer"),
+    ],
+)
+def test_a_handler_that_nobody_could_reach_is_refused(method, why):
+    with pytest.raises(ValueError, match=why) as caught:
+        server({method: lambda params, request: {}}, {"resources": {}})
+    assert repr(method) in str(caught.value)
+
+
+async def test_a_method_outside_the_protocol_is_answered_in_both_eras():
+    wire = Hand(server({"acme/ping": lambda params, request: params}), "2025-11-25")
+    assert await wire.ask(request(1, "acme/ping", {"a": 1})) == [success(1, {"a": 1})]
+    [answer] = await wire.ask(modern(2, "acme/ping"))
+    assert answer["result"]["resultType"] == "complete"
+
+
+async def test_a_handler_may_take_the_place_of_what_is_built_in():
+    wire = Hand(server({"ping": lambda params, request: {"a": 1}}), "2025-11-25")
+    assert await wire.ask(request(1, "ping")) == [success(1, {"a": 1})]
+
+
+@pytest.mark.rule("EXT-02")
+async def test_a_method_of_an_extension_needs_both_sides_to_name_it():
+    capabilities = {"extensions": {TASKS: {}}}
+    methods = {"tasks/cancel": lambda params, request: {}}
+    wire = Hand(server(methods, capabilities), "2025-11-25")
+    declared = {CAPABILITIES_KEY: {"extensions": {TASKS: {}}}}
+    needed = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+    why = f"'tasks/cancel' needs the extension {TASKS!r}"
+    gone = "'tasks/cancel' is no method of this server at 2025-11-25"
+    assert await wire.ask(modern(1, "tasks/cancel", {"taskId": "t"}, **declared)) == [
+        success(1, STAMP)
+    ]
+    assert await wire.ask(modern(2, "tasks/cancel", {"taskId": "t"})) == [
+        failure(2, -32021, why, needed)
+    ]
+    assert await wire.ask(request(3, "tasks/cancel")) == [failure(3, -32601, gone)]
+
+
+def test_the_repr_is_one_line_with_the_name():
+    assert repr(server()) == "<Dispatcher 'under-test'>"

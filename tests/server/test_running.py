@@ -1,0 +1,347 @@
+"""Handlers while they run: many at once, withdrawn, outlived, one answer each."""
+
+import asyncio
+
+import pytest
+from by_hand import (
+    PATIENCE,
+    STAMP,
+    Hand,
+    failure,
+    modern,
+    notice,
+    request,
+    server,
+    session,
+    success,
+)
+
+from mcpwire import Client, Limits, LocalProtocolError, TransportError
+
+pytestmark = pytest.mark.anyio
+
+TOOLS = {"tools": {}}
+
+
+class Gate:
+    """A tool that waits until the test opens it, and tells what became of it."""
+
+    def __init__(self):
+        self.open = asyncio.Event()
+        self.running = []
+        self.most = 0
+        self.ended = []
+        self.requests = {}
+        self._changed = asyncio.Event()
+
+    async def __call__(self, params, request):
+        name = params["name"]
+        self.running.append(name)
+        self.most = max(self.most, len(self.running))
+        self.requests[name] = request
+        self._changed.set()
+        try:
+            await self.open.wait()
+        except asyncio.CancelledError:
+            self.ended.append((name, "cancelled", request.is_cancelled))
+            raise
+        else:
+            self.ended.append((name, "finished", request.is_cancelled))
+        finally:
+            self.running.remove(name)
+            self._changed.set()
+        return {"content": [{"type": "text", "text": name}]}
+
+    async def runs(self, count):
+        """Wait until so many run."""
+        async with asyncio.timeout(PATIENCE):
+            while len(self.running) != count:
+                self._changed.clear()
+                await self._changed.wait()
+
+
+def call(id, name=None, **meta):
+    return request(id, "tools/call", {"name": name or str(id)}, meta or None)
+
+
+def call_alone(id):
+    return modern(id, "tools/call", {"name": str(id)})
+
+
+def text(id, text, **more):
+    return success(id, {"content": [{"type": "text", "text": text}], **more})
+
+
+def gated(version="2025-11-25", **options):
+    gate = Gate()
+    return gate, Hand(server({"tools/call": gate}, TOOLS, **options), version)
+
+
+# Cancelling...
+
+
+@pytest.mark.rule("CAN-05", "TR-STDIO-11")
+@pytest.mark.parametrize("ask", [call, call_alone])
+async def test_a_withdrawn_request_stops_and_gets_no_answer(ask):
+    gate, wire = gated()
+    wire.send(ask(1))
+    await gate.runs(1)
+    wire.send(notice("notifications/cancelled", requestId=1, reason="enough"))
+    assert await wire.settled() == []
+    assert gate.ended == [("1", "cancelled", True)]
+
+
+@pytest.mark.rule("CAN-06", "CAN-08")
+async def test_withdrawing_what_is_unknown_or_answered_changes_nothing():
+    gate, wire = gated()
+    wire.send(call(1), call("1"))
+    await gate.runs(2)
+    wire.send(notice("notifications/cancelled", requestId="2"))
+    wire.send(notice("notifications/cancelled", requestId=[1]))
+    gate.open.set()
+    assert [await wire.next(), await wire.next()] == [text(1, "1"), text("1", "1")]
+    wire.send(notice("notifications/cancelled", requestId=1))
+    assert await wire.ask(call(3)) == [text(3, "3")]
+
+
+async def test_a_request_withdrawn_before_its_turn_never_runs():
+    gate, wire = gated(limits=Limits(inbound=1))
+    wire.send(call(1), call(2), call(3))
+    await gate.runs(1)
+    wire.send(notice("notifications/cancelled", requestId=2))
+    gate.open.set()
+    assert await wire.settled() == [text(1, "1"), text(3, "3")]
+    assert [name for name, *_ in gate.ended] == ["1", "3"]
+
+
+async def test_a_request_withdrawn_in_the_same_breath_never_runs():
+    gate, wire = gated()
+    wire.send(call(1), notice("notifications/cancelled", requestId=1))
+    assert await wire.settled() == []
+    assert gate.ended == []
+
+
+@pytest.mark.pain("P18")
+async def test_a_handler_that_outlives_its_cancellation_answers_nobody():
+    released = asyncio.Event()
+    seen = []
+
+    async def stubborn(params, request):
+        if params["name"] == "stubborn":
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                seen.append("cancelled")
+                await released.wait()
+            request.progress(1)
+        await released.wait()
+        return {"content": [{"type": "text", "text": params["name"]}]}
+
+    wire = Hand(server({"tools/call": stubborn}, TOOLS), "2025-11-25")
+    wire.send(call(1, "stubborn", progressToken="t"))
+    await asyncio.sleep(0)
+    wire.send(notice("notifications/cancelled", requestId=1))
+    wire.send(call(1, "second"))  # the id is free again
+    released.set()
+    assert await wire.settled() == [text(1, "second")]
+    assert seen == ["cancelled"]
+
+
+@pytest.mark.rule("CAN-03", "CAN-05")
+async def test_a_client_that_cancels_stops_the_handler():
+    gate = Gate()
+    async with Client(server({"tools/call": gate}, TOOLS)) as client:
+        task = asyncio.create_task(client.call_tool("one"))
+        await gate.runs(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        gate.open.set()
+        assert (await client.call_tool("two")).text == "two"
+    assert gate.ended == [("one", "cancelled", True), ("two", "finished", False)]
+
+
+# The end of the stream...
+
+
+async def test_the_end_of_the_stream_stops_what_runs():
+    gate = Gate()
+    client = Client(server({"tools/call": gate}, TOOLS))
+    await client.connect()
+    calls = [asyncio.create_task(client.call_tool(str(n))) for n in range(3)]
+    await gate.runs(3)
+    await client.aclose()
+    for task in calls:
+        with pytest.raises(TransportError):
+            await task
+    await gate.runs(0)
+    assert sorted(gate.ended) == [(str(n), "cancelled", True) for n in range(3)]
+
+
+async def test_a_handler_that_goes_on_after_the_end_sends_nothing():
+    gate, wire = gated()
+    wire.send(call(1, progressToken="t"))
+    await gate.runs(1)
+    await wire.connection.aclose()
+    request = gate.requests["1"]
+    assert (request.is_cancelled, request.is_open) == (True, False)
+    request.progress(1)
+    assert wire.rest() == []
+    await wire.connection.aclose()
+
+
+# Many at once...
+
+
+async def test_a_hundred_calls_at_once_each_get_their_own_answer():
+    async def echo(params, request):
+        for _ in range(request.id % 7):
+            await asyncio.sleep(0)
+        return {"content": [{"type": "text", "text": params["arguments"]["text"]}]}
+
+    async with Client(server({"tools/call": echo}, TOOLS)) as client:
+        calls = [client.call_tool("echo", {"text": str(n)}) for n in range(100)]
+        results = await asyncio.gather(*calls)
+    assert [result.text for result in results] == [str(n) for n in range(100)]
+
+
+@pytest.mark.attack("S13")
+async def test_no_more_handlers_run_than_the_limit_and_no_more_wait():
+    gate, wire = gated(limits=Limits(inbound=3, notifications=2))
+    wire.send(*(call(n) for n in range(7)))
+    await gate.runs(3)
+    full = "too many requests are waiting already"
+    assert wire.rest() == [failure(5, -32603, full), failure(6, -32603, full)]
+    gate.open.set()
+    answers = await wire.settled()
+    assert {answer["id"] for answer in answers} == set(range(5))
+    assert gate.most == 3
+
+
+@pytest.mark.rule("PING-01")
+async def test_a_ping_overtakes_handlers_that_take_long():
+    gate, wire = gated(limits=Limits(inbound=1))
+    wire.send(call(1), call(2), request(3, "ping"))
+    assert await wire.next() == success(3, {})
+    gate.open.set()
+    assert await wire.settled() == [text(1, "1"), text(2, "2")]
+
+
+@pytest.mark.attack("S31")
+async def test_a_second_request_with_an_id_in_flight_gets_no_second_answer():
+    gate, wire = gated()
+    wire.send(call(1, "first"), call(1, "second"), call("1", "third"))
+    await gate.runs(2)
+    gate.open.set()
+    assert await wire.settled() == [text(1, "first"), text("1", "third")]
+    assert await wire.ask(call(1, "again")) == [text(1, "again")]
+
+
+@pytest.mark.attack("S10")
+async def test_the_same_ids_on_two_connections_do_not_meet():
+    gate = Gate()
+    both = server({"tools/call": gate}, TOOLS)
+    one, two = Hand(both, "2025-11-25"), Hand(both)
+    one.send(call(1, "one"))
+    two.send(modern(1, "tools/call", {"name": "two"}))
+    await gate.runs(2)
+    two.send(notice("notifications/cancelled", requestId=1))
+    gate.open.set()
+    assert await one.settled() == [text(1, "one")]
+    assert await two.settled() == []
+
+
+# Batches and broken lines...
+
+
+@pytest.mark.rule("RPC-13")
+async def test_a_batch_of_2025_03_26_is_answered_as_one():
+    gate, wire = gated("2025-03-26")
+    wire.send(
+        [call(1), request(2, "ping"), notice("notifications/x"), request(3, "no/such")]
+    )
+    wire.send(request(4, "ping"))
+    await gate.runs(1)
+    assert wire.rest() == [success(4, {})]
+    gate.open.set()
+    [batch] = await wire.settled()
+    assert batch == [
+        success(2, {}),
+        failure(3, -32601, "'no/such' is no method of this server at 2025-03-26"),
+        text(1, "1"),
+    ]
+
+
+@pytest.mark.rule("RPC-14")
+async def test_initialize_in_a_batch_is_refused():
+    _, wire = gated("2025-03-26")
+    again = request(2, "initialize", session("2025-03-26"))
+    assert await wire.ask([again]) == [
+        [failure(2, -32600, "initialize must not be part of a batch")]
+    ]
+
+
+@pytest.mark.rule("RPC-15", "RPC-08")
+@pytest.mark.parametrize("version", [None, "2025-11-25", "2025-06-18", "2024-11-05"])
+async def test_a_batch_anywhere_else_runs_nothing(version):
+    gate, wire = gated(version)
+    wire.send([call(1), call(2)])
+    refusal = {
+        "jsonrpc": "2.0",
+        "error": {
+            "code": -32600,
+            "message": "batches belong to revision 2025-03-26 only",
+        },
+    }
+    # Only revisions that know errors without an id can say so.
+    expected = [] if version in {"2025-06-18", "2024-11-05"} else [refusal]
+    assert await wire.settled() == expected
+    assert gate.ended == []
+
+
+@pytest.mark.attack("S12")
+@pytest.mark.fault("F12", "F13")
+@pytest.mark.rule("RPC-04", "RPC-08")
+async def test_no_broken_line_ends_the_connection():
+    _, wire = gated()
+    for line in (
+        b"hello\n",
+        b"\xff\xfe\n",
+        b"\n",
+        b"null\n",
+        b'{"jsonrpc":"2.0"}\n',
+        b'{"jsonrpc":"2.0","id":null,"method":"ping"}\n',
+        b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}\n',
+        b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[1]}\n',
+        b'{"jsonrpc":"2.0","id":8,"method":7}\n',
+        b'{"jsonrpc":"1.0","id":9,"method":"ping"}\n',
+        b'{"jsonrpc":"2.0","id":1,"result":{}}\n',
+        b"[" * 2_000 + b"\n",
+    ):
+        wire.receive(line)
+    answers = wire.rest()
+    assert {answer["error"]["code"] for answer in answers} <= {-32700, -32600}
+    assert [a["id"] for a in answers if "id" in a] == [7, 8, 9]
+    assert await wire.ask(request(1, "ping")) == [success(1, {})]
+
+
+# What a server may send...
+
+
+@pytest.mark.rule("RPC-20", "TR-STDIO-07")
+@pytest.mark.parametrize("opened", [False, True], ids=["before", "alone"])
+async def test_a_server_asks_nothing_outside_a_session(opened):
+    _, wire = gated(None)
+    if opened:
+        await wire.ask(modern(1, "server/discover"))
+    with pytest.raises(LocalProtocolError, match="only inside a session"):
+        await wire.call("roots/list", None, deadline=None)
+    assert wire.rest() == []
+
+
+@pytest.mark.rule("TR-STDIO-07")
+async def test_requests_that_stand_alone_are_answered_without_being_asked_back():
+    gate, wire = gated(None)
+    gate.open.set()
+    [answer] = await wire.ask(modern(1, "tools/call", {"name": "1"}))
+    assert answer == text(1, "1", **STAMP)
