@@ -164,13 +164,13 @@ def _notice(
     name: str, stem: str, span: _Span, senders: frozenset[Sender], **facts: Any
 ) -> MethodSpec:
     """Make the row of a notification; without a stem it has the general params."""
+    facts = {"params": f"{stem}NotificationParams", **facts}
     return MethodSpec(
         name=f"notifications/{name}",
         kind=Kind.NOTIFICATION,
         senders=senders,
         since=span[0],
         until=span[1],
-        params=f"{stem}NotificationParams",
         **facts,
     )
 
@@ -270,13 +270,13 @@ _CORE_TASKS: Final = (
 
 # The extension stays off below 2026-07-28 (SEP-2663, "Backward Compatibility").
 _EXTENSION_TASKS: Final = (
-    _request("tasks/get", "GetTask", _STATELESS, "repeatable",
+    _request("tasks/get", "GetTask", _STATELESS, "repeatable", result="DetailedTask",
              extension=TASKS, mirrored="taskId"),
-    _request("tasks/update", "UpdateTask", _STATELESS,
+    _request("tasks/update", "UpdateTask", _STATELESS, result="EmptyResult",
              extension=TASKS, mirrored="taskId"),
     _request("tasks/cancel", "CancelTask", _STATELESS, "repeatable",
-             extension=TASKS, mirrored="taskId"),
-    _notice("tasks", "TaskStatus", _STATELESS, _SERVER,
+             result="EmptyResult", extension=TASKS, mirrored="taskId"),
+    _notice("tasks", "TaskStatus", _STATELESS, _SERVER, params="DetailedTask",
             extension=TASKS, listen_filter="taskIds"),
 )
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from mcpwire import types
 from mcpwire.protocol.methods import (
     METHODS,
     SKILLS,
@@ -473,3 +474,15 @@ def test_the_table_imports_nothing_heavy():
     )
 
     assert done.stdout.strip() == "[]"
+
+
+def test_every_type_the_table_names_is_one_of_ours():
+    # The types of the skills extension come with that extension.
+    named = {
+        name
+        for spec in METHODS
+        if spec.extension != SKILLS
+        for name in (spec.params, spec.result)
+        if name is not None
+    }
+    assert named - set(types.__all__) == set()
