@@ -87,13 +87,14 @@ coverage: $(VENV)/.dev
 	@$(PY) -m coverage report --include='$(PURE)' --precision=2 --fail-under=100
 	@$(PY) -m coverage report --precision=2 --fail-under=95
 
-test: ## set up, then lint, types, tests and coverage
+test: ## set up, then lint, types, tests, coverage and a fresh install
 	@mkdir -p $(BUILD) && rm -f $(BUILD)/times $(BUILD)/junit.xml
 	@$(PART) "set-up" $(MAKE_QUIETLY) setup
 	@$(PART) "real servers" $(MAKE_QUIETLY) peers
 	@$(PART) "lint and types" $(MAKE_QUIETLY) lint
 	@$(PART) "tests" $(MAKE_QUIETLY) pytest
 	@$(PART) "coverage" $(MAKE_QUIETLY) coverage
+	@$(PART) "fresh install" $(MAKE_QUIETLY) fresh
 	@cat $(BUILD)/times
 	@$(PY) tests/ci_skips.py $(BUILD)/junit.xml
 

@@ -72,11 +72,12 @@ def install(wheel: Path) -> Path:
 
 
 def readme_example() -> str:
-    """Return the first Python block of the README, as a program."""
+    """Return the README's first Python block that uses that server, as a program."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    expect(bool(blocks), "README.md has no Python block")
-    return blocks[0]
+    fitting = [block for block in blocks if SERVER in block]
+    expect(bool(fitting), f"README.md has no Python block with {SERVER!r}")
+    return fitting[0]
 
 
 def expect(holds: bool, message: str) -> None:  # noqa: FBT001 - an assertion of a script
