@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from mcpwire.protocol.methods import find
+from mcpwire.protocol.methods import Kind, find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,10 +33,11 @@ def typed_notification(method: str, params: Mapping[str, Any] | None) -> Notific
         InvalidMessage: They break the rules; names the path.
     """
     spec = find(method)
-    if spec is None or spec.params is None:
+    if spec is None or spec.kind is not Kind.NOTIFICATION:
         return Notification(method, params)
     from mcpwire import types
 
+    assert spec.params is not None
     return Notification(
         method, types.decode(getattr(types, spec.params), dict(params or {}))
     )

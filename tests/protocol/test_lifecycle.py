@@ -21,7 +21,7 @@ from handshakes import (
 )
 
 from mcpwire.errors import InvalidMessage
-from mcpwire.protocol.lifecycle import parse_mode, request_meta
+from mcpwire.protocol.lifecycle import request_meta
 from mcpwire.versions import LATEST, REVISIONS, Era
 
 PROBE = "server/discover 2026-07-28"
@@ -267,26 +267,6 @@ def test_initialize_carries_version_capabilities_and_who_we_are():
         "capabilities": {"roots": {}},
         "clientInfo": {"name": "me", "version": "1"},
     }
-
-
-@pytest.mark.parametrize(
-    ("mode", "names"),
-    [
-        ("auto", [r.name for r in reversed(REVISIONS)]),
-        ("session", ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]),
-        ("stateless", ["2026-07-28"]),
-        *((r.name, [r.name]) for r in REVISIONS),
-    ],
-)
-def test_a_mode_allows_revisions_newest_first(mode, names):
-    assert [revision.name for revision in parse_mode(mode)] == names
-
-
-@pytest.mark.parametrize("mode", ["", "Auto", "modern", "2026-07-29", "2026"])
-def test_an_unknown_mode_is_refused_by_name(mode):
-    with pytest.raises(ValueError, match="mode must be one of") as raised:
-        parse_mode(mode)
-    assert repr(mode) in str(raised.value)
 
 
 # What is agreed...
