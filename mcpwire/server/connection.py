@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import MCPError, RPCError, TransportError
-from mcpwire.server.dispatcher import INITIALIZE
+from mcpwire.server.routes import INITIALIZE
 from mcpwire.transports.inbound_tasks import InboundTasks
 
 if TYPE_CHECKING:
@@ -98,11 +98,9 @@ class ServerConnection:
                 del self._open[request.id]
 
     def _notify(self, method: str, params: dict[str, Any]) -> None:
-        channel = self._channel
-        if channel is None or channel.lost is not None:
-            return
+        assert self._channel is not None
         try:
-            channel.notify_nowait(method, params)
+            self._channel.notify_nowait(method, params)
         except TransportError as error:
             # The client does not read. Its answers will fail on that; this can be lost.
             logger.debug("%s was not sent: %s", method, error)
@@ -149,6 +147,6 @@ class ServerConnection:
             if tasks:
                 await asyncio.wait(tasks, timeout=seconds)
         finally:
-            if self._channel is not None:
-                await self._channel.aclose()
+            assert self._channel is not None
+            await self._channel.aclose()
             self.ended.set()

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from mcpwire.errors import (
     InvalidParams,
     InvalidRequest,
@@ -25,15 +23,10 @@ from mcpwire.errors import (
     UnsupportedVersion,
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.protocol.methods import (
-    Kind,
-    available,
-    declared_extensions,
-    find,
-    is_declared,
-)
+from mcpwire.protocol.methods import declared_extensions
 from mcpwire.server.handlers import run_handler
 from mcpwire.server.request import RequestContext, Session, check_level
+from mcpwire.server.routes import Route, capabilities_at, check_handlers, routes_at
 from mcpwire.types import encode
 from mcpwire.types.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
 from mcpwire.versions import REVISIONS, Era, find_revision
@@ -51,16 +44,7 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["INITIALIZE", "Dispatcher"]
-
-_NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, _JUL_2026, *_ = REVISIONS
-
-_CAPABILITY_SPANS: Final = {
-    "completions": (_MAR_2025, None),
-    "extensions": (_JUL_2026, None),
-    "tasks": (_NOV_2025, _NOV_2025),
-}
-"""Capabilities that not every revision knows: the first and the last that does."""
+__all__ = ["Dispatcher"]
 
 _STATELESS_MEMBERS: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
 """Members of results that no revision before 2026-07-28 has."""
@@ -68,19 +52,8 @@ _STATELESS_MEMBERS: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
 _CACHE_HINTS: Final = {"ttlMs": 0, "cacheScope": "private"}
 """What a cacheable result says where its handler says nothing: do not keep it."""
 
-INITIALIZE: Final = "initialize"
-
 EXCERPT: Final = 100
 """How much of a name the peer chose is repeated in an error message."""
-
-
-@attrs.frozen
-class _Route:
-    """How one method is answered in one revision."""
-
-    handler: Handler
-    is_cacheable: bool = False
-    extension: str | None = None
 
 
 class Dispatcher:
@@ -98,7 +71,8 @@ class Dispatcher:
         limits: Bounds on what one client may cost.
 
     Raises:
-        ValueError: A handler's method needs a capability that is not declared.
+        ValueError: A handler's method needs a capability that is not declared, or no
+            client's request would ever reach it.
     """
 
     def __init__(
@@ -116,8 +90,10 @@ class Dispatcher:
         self._instructions = instructions
         self._revisions = tuple(sorted(revisions, reverse=True))
         self._sessions = tuple(r for r in self._revisions if r.era is Era.SESSION)
+        if not self._revisions:
+            raise ValueError("a server must speak at least one revision")
         self._capabilities = {
-            r.name: _known_at(r, capabilities) for r in self._revisions
+            r.name: capabilities_at(r, capabilities) for r in self._revisions
         }
         self._built_in: dict[str, Handler] = {
             "logging/setLevel": _set_level,
@@ -125,32 +101,16 @@ class Dispatcher:
             "server/discover": self._discover,
         }
         handlers = {**self._built_in, **methods}
-        self._routes = {r.name: self._routes_at(r, handlers) for r in self._revisions}
-        for method in methods:
-            if method == INITIALIZE or not any(
-                method in routes for routes in self._routes.values()
-            ):
-                raise ValueError(_unreachable(method))
+        self._routes = {
+            r.name: routes_at(r, self._capabilities[r.name], handlers)
+            for r in self._revisions
+        }
+        check_handlers(methods, self._revisions, self._capabilities, self._routes)
         self.limits = limits
 
     def __repr__(self) -> str:
         """Return one readable line."""
         return f"<{type(self).__name__} {self._info['name']!r}>"
-
-    def _routes_at(
-        self, revision: Revision, handlers: Mapping[str, Handler]
-    ) -> dict[str, _Route]:
-        capabilities = self._capabilities[revision.name]
-        extensions = declared_extensions(capabilities)
-        routes = {}
-        for method, handler in handlers.items():
-            spec = available(method, revision, "client", extensions)
-            if spec is None:
-                if find(method) is None:  # a method of its own, outside the protocol
-                    routes[method] = _Route(handler)
-            elif spec.kind is Kind.REQUEST and is_declared(spec, capabilities):
-                routes[method] = _Route(handler, spec.cacheable, spec.extension)
-        return routes
 
     # Requests...
 
@@ -296,7 +256,7 @@ class Dispatcher:
         return self._finish(request, route, result)
 
     def _finish(
-        self, request: RequestContext, route: _Route, result: dict[str, Any]
+        self, request: RequestContext, route: Route, result: dict[str, Any]
     ) -> dict[str, Any]:
         """Give a result what its era asks for, and nothing of another."""
         request.close()
@@ -308,6 +268,8 @@ class Dispatcher:
         # 2026-07-28 server/utilities/caching: hints only on complete results.
         if route.is_cacheable and finished["resultType"] == "complete":
             finished = {**_CACHE_HINTS, **finished}
+            if type(finished["ttlMs"]) is not int or finished["ttlMs"] < 0:
+                finished["ttlMs"] = 0  # as a client must read what is no such number
         finished["_meta"] = {**(result.get("_meta") or {}), **self._stamp}
         return finished
 
@@ -375,25 +337,6 @@ def _set_level(params: dict[str, Any], request: RequestContext) -> dict[str, Any
     assert request.session is not None  # the method table: sessions only
     request.session.log_level = check_level(params.get("level"))
     return {}
-
-
-def _known_at(revision: Revision, capabilities: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the capabilities that a revision knows."""
-    known = {}
-    for name, settings in capabilities.items():
-        since, until = _CAPABILITY_SPANS.get(name, (_NOV_2024, None))
-        if since <= revision and (until is None or revision <= until):
-            known[name] = settings
-    return known
-
-
-def _unreachable(method: str) -> str:
-    spec = find(method)
-    assert spec is not None
-    needed = spec.extension or spec.capability
-    if needed is None or "client" not in spec.senders:
-        return f"{method!r} is no request that a handler could answer"
-    return f"the handler of {method!r} needs the capability {needed!r} to be declared"
 
 
 def _member(fields: Mapping[str, Any], name: str, kind: type) -> Any:

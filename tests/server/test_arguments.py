@@ -41,7 +41,6 @@ def test_what_fits_passes_with_the_defaults_filled_in(given, filled):
     assert type(checked["count"]) is int
 
 
-@pytest.mark.rule("TOOL-16", "TOOL-18")
 @pytest.mark.parametrize(
     ("given", "why"),
     [

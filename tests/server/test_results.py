@@ -69,7 +69,7 @@ async def test_a_handler_may_be_plain_or_async(slowly):
     ]
 
 
-@pytest.mark.rule("CACHE-01", "CACHE-03")
+@pytest.mark.rule("CACHE-01")
 @pytest.mark.parametrize(
     ("method", "result"),
     [
@@ -91,6 +91,14 @@ async def test_what_may_be_cached_says_how_long_and_by_whom(method, result):
         success(1, result),
         success(2, {**own, **STAMP}),
     ]
+
+
+@pytest.mark.rule("CACHE-03")
+@pytest.mark.parametrize("ttl", [-1, 1.5, "60", None, True])
+async def test_a_time_to_live_that_is_none_means_at_once(ttl):
+    wire = answering({"contents": [], "ttlMs": ttl})
+    [answer] = await wire.ask(modern(1, "resources/read"))
+    assert answer["result"]["ttlMs"] == 0
 
 
 @pytest.mark.rule("CACHE-01")
@@ -290,10 +298,17 @@ async def test_a_method_exists_where_the_table_and_the_capabilities_say_so(revis
     assert found == {m for m in methods if available(m, revision, "client")}
 
 
+@pytest.mark.rule("TOOL-01", "RES-01", "PROMPT-01", "COMP-01")
 @pytest.mark.parametrize(
     ("method", "why"),
     [
         ("tools/list", "needs the capability 'tools'"),
+        ("tools/call", "needs the capability 'tools'"),
+        ("resources/list", "needs the capability 'resources'"),
+        ("resources/read", "needs the capability 'resources'"),
+        ("prompts/list", "needs the capability 'prompts'"),
+        ("prompts/get", "needs the capability 'prompts'"),
+        ("completion/complete", "needs the capability 'completions'"),
         ("resources/subscribe", r"needs the capability 'resources.subscribe'"),
         ("skills/list", "needs the capability 'io.modelcontextprotocol/skills'"),
         ("roots/list", "is no request that a handler could answer"),
@@ -303,7 +318,7 @@ async def test_a_method_exists_where_the_table_and_the_capabilities_say_so(revis
 )
 def test_a_handler_that_nobody_could_reach_is_refused(method, why):
     with pytest.raises(ValueError, match=why) as caught:
-        server({method: lambda params, request: {}}, {"resources": {}})
+        server({method: lambda params, request: {}}, {"experimental": {}})
     assert repr(method) in str(caught.value)
 
 
@@ -335,6 +350,11 @@ async def test_a_method_of_an_extension_needs_both_sides_to_name_it():
         failure(2, -32021, why, needed)
     ]
     assert await wire.ask(request(3, "tasks/cancel")) == [failure(3, -32601, gone)]
+
+
+def test_a_server_speaks_something():
+    with pytest.raises(ValueError, match="at least one revision"):
+        server(revisions=[])
 
 
 def test_the_repr_is_one_line_with_the_name():
