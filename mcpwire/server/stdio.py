@@ -13,6 +13,7 @@ import os
 import signal
 import stat
 import sys
+import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.server.connection import ServerConnection
@@ -27,14 +28,17 @@ __all__ = ["run_stdio", "serve_stdio"]
 
 # 2026-07-28 basic/transports/stdio, "Shutdown": a server should exit promptly when its
 # input ends. Together these stay under a second.
-ANSWER_GRACE_S: Final = 0.25
+ANSWER_GRACE_S: Final = 0.2
 """How long handlers may go on after the end of input: ``echo ... | server`` works."""
 
-CANCEL_GRACE_S: Final = 0.25
+CANCEL_GRACE_S: Final = 0.2
 """How long they may take to end once they are cancelled."""
 
-FLUSH_GRACE_S: Final = 0.25
+FLUSH_GRACE_S: Final = 0.2
 """How long the client may take to read the last answers."""
+
+EXIT_GRACE_S: Final = 0.3
+"""How long what ignored its cancellation, or runs in a thread, may hold up the exit."""
 
 STDERR_FD: Final = 2
 
@@ -121,17 +125,23 @@ async def serve_stdio(
 
 
 def run_stdio(dispatcher: Dispatcher) -> int:
-    """Serve on stdin and stdout; return the exit code.
+    """Serve on stdin and stdout as this process's whole work; return the exit code.
 
     It is 0 at the end of input. SIGINT and SIGTERM end it quietly with the code that a
-    shell would name.
+    shell would name. A handler that does not end, be it in a thread, ends with the
+    process: then this does not return.
     """
-    with contextlib.suppress(KeyboardInterrupt):
-        return asyncio.run(_run(dispatcher))
-    return SIGNAL_EXIT + signal.SIGINT
+    last_resort: list[threading.Timer] = []
+    try:
+        return asyncio.run(_run(dispatcher, last_resort))
+    except KeyboardInterrupt:
+        return SIGNAL_EXIT + signal.SIGINT
+    finally:
+        for timer in last_resort:
+            timer.cancel()
 
 
-async def _run(dispatcher: Dispatcher) -> int:
+async def _run(dispatcher: Dispatcher, last_resort: list[threading.Timer]) -> int:
     loop = asyncio.get_running_loop()
     serving = loop.create_task(serve_stdio(dispatcher), name="mcpwire-serve-stdio")
     received: list[int] = []
@@ -146,10 +156,16 @@ async def _run(dispatcher: Dispatcher) -> int:
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             loop.add_signal_handler(number, stop, number)
     await asyncio.wait([serving])
-    if received:
-        return SIGNAL_EXIT + received[0]
-    serving.result()
-    return 0
+    code = SIGNAL_EXIT + received[0] if received else 0
+    # The loop's own end waits for every task and thread, however long they take.
+    if len(asyncio.all_tasks()) > 1 or threading.active_count() > 1:
+        timer = threading.Timer(EXIT_GRACE_S, os._exit, (code,))
+        timer.daemon = True
+        timer.start()
+        last_resort.append(timer)
+    if not received:
+        serving.result()
+    return code
 
 
 @contextlib.contextmanager

@@ -139,6 +139,41 @@ def test_what_was_asked_before_the_end_of_input_is_answered():
     assert all(texts[n] == str(n) for n in range(1, 51))
 
 
+STUBBORN = """
+async def tool(params, request):
+    while True:
+        try:
+            await asyncio.sleep(3_600)
+        except asyncio.CancelledError:
+            pass
+serve(tool)
+"""
+
+THREADED = """
+import time
+async def tool(params, request):
+    await asyncio.to_thread(time.sleep, 3_600)
+serve(tool)
+"""
+
+
+@pytest.mark.rule("TR-STDIO-13")
+@pytest.mark.parametrize("body", [STUBBORN, THREADED], ids=["stubborn", "threaded"])
+def test_no_handler_holds_up_its_exit(body):
+    def attempt():
+        with child(scripted(body)) as process:
+            process.stdin.write(opened(request(1, "tools/call"), request(2, "ping")))
+            read_lines(process, 2)
+            began = time.monotonic()
+            process.stdin.close()
+            assert process.wait(PATIENCE) == 0
+            taken = time.monotonic() - began
+            assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
+            return taken
+
+    assert prompt(attempt) < PROMPT
+
+
 def test_it_ends_when_nobody_reads_its_answers():
     def attempt():
         with child() as process:
