@@ -5,12 +5,14 @@ Everything that a peer sends is counted while it is read, against these numbers.
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 import attrs
 
 __all__ = ["DEFAULT_LIMITS", "DEFAULT_RECOVERY", "Limits", "Recovery", "check_timeout"]
+
+LONGEST_TIMEOUT_S: Final = 1e9
+"""Some thirty years: what is longer (or infinite) is no limit."""
 
 _KIB: Final = 1024
 _MIB: Final = 1024 * 1024
@@ -26,16 +28,16 @@ def check_timeout(value: object, name: str = "timeout") -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"{name} must be a number of seconds or None, got {value!r}")
-    if math.isnan(value) or value <= 0:
+    if not value > 0:  # NaN is not above zero either
         raise ValueError(f"{name} must be above zero, got {value!r}")
-    return None if math.isinf(value) else float(value)
+    return None if value > LONGEST_TIMEOUT_S else float(value)
 
 
 def _positive(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
     kind = int if attribute.type in {int, "int"} else (int, float)
     if isinstance(value, bool) or not isinstance(value, kind):
         raise ValueError(f"{attribute.name} must be a number, got {value!r}")
-    if math.isnan(value) or value <= 0:
+    if not value > 0:  # NaN is not above zero either
         raise ValueError(f"{attribute.name} must be above zero, got {value!r}")
 
 
@@ -44,8 +46,14 @@ def _size(default: int) -> int:
     return field
 
 
+def _lifetime_at_most(value: Any) -> Any:
+    return min(value, LONGEST_TIMEOUT_S) if isinstance(value, (int, float)) else value
+
+
 def _seconds(default: float) -> float:
-    field: float = attrs.field(default=default, validator=_positive)
+    field: float = attrs.field(
+        default=default, validator=_positive, converter=_lifetime_at_most
+    )
     return field
 
 
