@@ -96,6 +96,10 @@ def test_the_errors_say_what_both_sides_speak():
     )
     error = play("session", initialize_gets(initialized("2026-07-28"))).error
     assert "answered initialize with 2026-07-28" in str(error)
+    error = play("stateless", probe_gets(refused(-32022, "2027-03-01"))).error
+    assert str(error).endswith("we allow 2026-07-28; the server speaks 2027-03-01")
+    error = play("2025-11-25", initialize_gets(refused(-32022, "2025-11-25"))).error
+    assert str(error).startswith("the server refused the handshake: no (JSON-RPC error")
     error = play("stateless", probe_gets(discovered())).error
     assert str(error).endswith("we allow 2026-07-28; the server speaks none")
 

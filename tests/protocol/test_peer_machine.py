@@ -290,5 +290,5 @@ class TwoPeers(RuleBasedStateMachine):
 @pytest.mark.attack("S31")
 def test_whatever_two_peers_do_every_call_ends_exactly_once():
     run_state_machine_as_test(
-        TwoPeers, settings=settings(max_examples=40, stateful_step_count=30)
+        TwoPeers, settings=settings(max_examples=40, stateful_step_count=40)
     )

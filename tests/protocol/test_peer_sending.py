@@ -1,7 +1,7 @@
 """What leaves a peer: our requests, cancellations and notifications."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_tables import (
     ALL,
@@ -220,6 +220,7 @@ JSON = st.recursive(
 
 @pytest.mark.rule("RPC-02", "TR-STDIO-01", "TR-STDIO-03")
 @pytest.mark.pain("P14")
+@settings(max_examples=50)
 @given(st.dictionaries(st.text(), JSON, max_size=4))
 def test_whatever_is_sent_is_one_line_of_utf_8_that_means_what_was_given(params):
     peer, _ = make_peer()
