@@ -24,4 +24,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from mcpwire.cli.app import run
 
-    return run(sys.argv[1:] if argv is None else list(argv))
+    if argv is not None:
+        return run(list(argv))
+    code = run(sys.argv[1:])
+    signal = sys.modules.get("signal")
+    if signal is not None:
+        # Nothing is left to be cleaned up: from here on Ctrl-C just ends the process.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return code

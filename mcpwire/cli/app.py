@@ -6,6 +6,7 @@ sentence and a script gets one code, never a traceback (but for a bug of ours, w
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from mcpwire.cli.failures import Exit, OutputError, exit_code
 from mcpwire.cli.streams import abandon_stdout, write_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mcpwire.cli.grammar import Options
     from mcpwire.cli.output import Output
     from mcpwire.cli.session import Signals
@@ -56,7 +59,23 @@ def _dispatch(argv: list[str]) -> int:
 
 
 def _report(argv: list[str], error: BaseException) -> int:
-    """Say what went wrong, by the options as far as they can be known."""
+    """Say what went wrong, by the options as far as they can be known.
+
+    However often Ctrl-C is pressed meanwhile, it is said once and whole.
+    """
+    import signal
+    import threading
+
+    is_main = threading.current_thread() is threading.main_thread()
+    kept = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
+    try:
+        return _tell(argv, error)
+    finally:
+        if kept is not None:
+            signal.signal(signal.SIGINT, kept)
+
+
+def _tell(argv: list[str], error: BaseException) -> int:
     from mcpwire.cli.output import Output
 
     if isinstance(error, OutputError):
@@ -85,15 +104,16 @@ def _perform(options: Options) -> int:
 
     work = prepare(options)
     output = Output(is_json=options.json, verbose=options.verbose > 0)
-    _take_log(output)
 
     async def session(signals: Signals) -> int:
         return await Session(options, output, signals).run(work)
 
-    return run_interruptible(session)
+    with _logging_to(output):
+        return run_interruptible(session)
 
 
-def _take_log(output: Output) -> None:
+@contextlib.contextmanager
+def _logging_to(output: Output) -> Iterator[None]:
     """Let the library's log go where everything else goes, and only with -v."""
     import logging
 
@@ -102,5 +122,9 @@ def _take_log(output: Output) -> None:
             output.detail(f"log: {record.getMessage()}")
 
     logger = logging.getLogger("mcpwire")
-    logger.handlers = [Handler()]
-    logger.propagate = False
+    kept = logger.handlers, logger.propagate
+    logger.handlers, logger.propagate = [Handler()], False
+    try:
+        yield
+    finally:
+        logger.handlers, logger.propagate = kept

@@ -41,10 +41,6 @@ class Output:
     def __init__(self, *, is_json: bool = False, verbose: bool = False) -> None:
         self.is_json = is_json
         self.verbose = verbose
-        for stream in (sys.stdout, sys.stderr):
-            reconfigure = getattr(stream, "reconfigure", None)
-            if reconfigure is not None:  # a stream of somebody else's has none
-                reconfigure(errors="backslashreplace")
         self.is_terminal = _is_terminal(sys.stdout)
         self.width = _columns(sys.stdout) if self.is_terminal else None
         live = _is_terminal(sys.stderr) and not is_json
@@ -96,8 +92,9 @@ class Output:
     def note(self, text: str) -> None:
         """Tell something on stderr, as one harmless line."""
         self.clear()
-        sys.stderr.write(f"{one_line(text)}\n")
-        sys.stderr.flush()
+        if sys.stderr is not None:
+            sys.stderr.write(f"{one_line(text)}\n")
+            sys.stderr.flush()
 
     def detail(self, text: str) -> None:
         """Tell something that only ``-v`` asks for."""
@@ -168,11 +165,9 @@ def _fit(text: str, columns: int) -> str:
     return text
 
 
-def _is_terminal(stream: TextIO) -> bool:
-    try:
-        return stream.isatty()
-    except ValueError:  # it is closed
-        return False
+def _is_terminal(stream: TextIO | None) -> bool:
+    # Without a descriptor Python's own stream is None.
+    return stream is not None and not stream.closed and stream.isatty()
 
 
 def _columns(stream: TextIO) -> int:

@@ -72,6 +72,8 @@ class Signals:
         self.number: int | None = None
         self.is_hurried = False
         for number in SIGNALS:
+            if signal.getsignal(number) is signal.SIG_IGN:
+                continue  # `nohup`, or a shell's background job: so it shall stay
             # Not every loop can, and only the main thread may.
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.add_signal_handler(number, self.receive, int(number))

@@ -11,19 +11,14 @@ __all__ = ["abandon_stdout", "write_bytes", "write_text"]
 
 
 def write_text(text: str) -> None:
-    """Write a text to stdout, now.
+    """Write a text to stdout, now; what its encoding cannot say is written out.
 
     Raises:
         BrokenPipeError: Whoever read it is gone, which is no failure of ours.
         OutputError: It cannot be written.
     """
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except (OSError, ValueError, AttributeError) as error:
-        raise _unwritable(error) from error
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    write_bytes(text.encode(encoding, "backslashreplace"))
 
 
 def write_bytes(data: bytes) -> None:
@@ -33,19 +28,19 @@ def write_bytes(data: bytes) -> None:
         BrokenPipeError: Whoever read it is gone.
         OutputError: It cannot be written.
     """
+    left = memoryview(data)
     try:
-        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+        while left:
+            # Unbuffered (PYTHONUNBUFFERED) it may take a part, and says how much.
+            left = left[sys.stdout.buffer.write(left) :]
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise
     except (OSError, ValueError, AttributeError) as error:
-        raise _unwritable(error) from error
-
-
-def _unwritable(error: Exception) -> OutputError:
-    # Without a descriptor 1 Python's own stdout is None, hence AttributeError.
-    reason = (getattr(error, "strerror", None) or "it is closed").lower()
-    return OutputError(f"cannot write to standard output: {reason}")
+        # Without a descriptor 1 Python's own stdout is None, hence AttributeError.
+        reason = (getattr(error, "strerror", None) or "it is closed").lower()
+        raise OutputError(f"cannot write to standard output: {reason}") from error
 
 
 def abandon_stdout() -> None:

@@ -164,7 +164,7 @@ async def _call(session: Session, name: str, arguments: dict[str, Any]) -> int:
     else:
         output.text(results.tool_text(result))
     if result.is_error:
-        raise ToolError(f"tool {name!r} reported failure", result=result)
+        raise ToolError(f"tool {name!r} reported failure")
     return Exit.OK
 
 
@@ -181,6 +181,8 @@ def _read_file(path: str) -> str:
 
 
 def _read_input() -> str:
+    if sys.stdin is None:  # as Python has it without a descriptor 0
+        raise UsageError("cannot read standard input: it is closed")
     try:
         return sys.stdin.buffer.read().decode()
     except (OSError, ValueError) as error:
@@ -342,13 +344,14 @@ async def info(session: Session) -> int:
         return Exit.OK
     from mcpwire.types import encode
 
-    record = client.negotiation
+    record, capabilities = client.negotiation, client.capabilities
     assert record is not None
+    assert capabilities is not None
     output.document(
         {
             "protocolVersion": client.protocol_version,
             "serverInfo": encode(client.server_info) if client.server_info else None,
-            "capabilities": encode(client.capabilities) if client.capabilities else {},
+            "capabilities": encode(capabilities),
             "instructions": client.instructions,
             "era": record.era.value if record.era is not None else None,
             "reason": record.reason,

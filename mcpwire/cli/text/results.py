@@ -88,8 +88,7 @@ def capability_words(client: Client) -> list[str]:
     """Return what the server declared, with the switches that are on."""
     from mcpwire.types import encode
 
-    if client.capabilities is None:
-        return []
+    assert client.capabilities is not None
     words = []
     declared: dict[str, Any] = encode(client.capabilities)
     for name, settings in declared.items():

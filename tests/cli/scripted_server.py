@@ -1,0 +1,60 @@
+"""A server that answers as its test wrote down; it uses nothing but Python's own.
+
+``scripted_server.py SCRIPT LOG``: SCRIPT maps methods to the steps of their answer,
+LOG gets each line that came, and the process id first.
+
+A step is ``{"result": ...}`` or ``{"error": ...}``, which gets the request's id,
+``{"method": ...}``, which is sent as it is (``"$token"`` becomes the progress token),
+``{"stderr": text}``, ``{"line": text}``, ``{"environ": true}`` (a result that tells the
+environment) or ``{"exit": code}``. No step is silence.
+"""
+
+import json
+import os
+import signal
+import sys
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as file:  # noqa: PTH123 - a light start
+        script = json.load(file)
+    if script.pop("stubborn", False):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    log = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(log, f"{os.getpid()}\n".encode())
+    for step in script.pop("first", []):
+        perform(step, None)
+    for line in sys.stdin.buffer:
+        os.write(log, line)
+        message = json.loads(line)
+        for step in script.get(message.get("method"), []):
+            perform(step, message)
+    while script.get("stays"):
+        signal.pause()
+
+
+def perform(step, message):
+    if "stderr" in step:
+        os.write(2, step["stderr"].encode())
+    elif "line" in step:
+        os.write(1, step["line"].encode() + b"\n")
+    elif "exit" in step:
+        os._exit(step["exit"])
+    elif "method" in step:
+        token = message["params"].get("_meta", {}).get("progressToken")
+        text = json.dumps({"jsonrpc": "2.0", **step})
+        send(text.replace('"$token"', json.dumps(token)))
+    elif "environ" in step:
+        text = json.dumps(dict(os.environ))
+        result = {"content": [{"type": "text", "text": text}]}
+        send(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+    else:
+        send(json.dumps({"jsonrpc": "2.0", "id": message["id"], **step}))
+
+
+def send(text):
+    os.write(1, text.encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""Ctrl-C ends a command at once: the server is told, and nothing stays behind."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import MCPWIRE, PATIENCE
+
+from mcpwire.cli.session import Signals
+
+SOON_S = 5.0
+"""Bounds what takes about a second on a machine that has nothing else to do."""
+
+
+@pytest.fixture(autouse=True)
+def heard():
+    """Let children hear signals, also where whoever started pytest ignores them."""
+    kept = {
+        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)
+    }
+    for number in kept:
+        signal.signal(number, signal.default_int_handler)
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+
+
+class Running:
+    """A command that is under way."""
+
+    def __init__(self, *words):
+        self.process = subprocess.Popen(
+            [*MCPWIRE, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def end(self):
+        """Return exit code, stdout, stderr and the seconds it took to end."""
+        started = time.monotonic()
+        try:
+            out, err = self.process.communicate(timeout=PATIENCE)
+        finally:
+            self.process.kill()
+        return self.process.returncode, out, err, time.monotonic() - started
+
+
+@pytest.mark.rule("CAN-01")
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+)
+def test_an_interrupted_call_is_cancelled_on_the_server(tool_server, number, code):
+    server = tool_server()
+    running = Running("call", server.line, "do")
+    server.wait_for("tools/call")
+    running.signal(number)
+    assert running.end()[:3] == (code, "", "mcpwire: interrupted\n")
+    messages = server.messages()
+    (call,) = [m for m in messages if m.get("method") == "tools/call"]
+    assert messages[-1]["method"] == "notifications/cancelled"
+    assert messages[-1]["params"]["requestId"] == call["id"]
+    assert not server.is_running()
+
+
+def test_an_interrupted_call_is_one_line_of_json_where_that_was_asked_for(tool_server):
+    server = tool_server()
+    running = Running("call", "--json", server.line, "do")
+    server.wait_for("tools/call")
+    running.signal(signal.SIGINT)
+    code, out, err, _ = running.end()
+    assert (code, out) == (130, "")
+    assert json.loads(err)["error"] == {
+        "type": "Interrupted",
+        "exit": 130,
+        "message": "interrupted",
+        "details": {"number": 2},
+    }
+
+
+def test_a_server_that_will_not_leave_is_killed_soon(tool_server):
+    server = tool_server(stubborn=True, stays=True)
+    running = Running("call", server.line, "do")
+    server.wait_for("tools/call")
+    running.signal(signal.SIGINT)
+    code, _, err, took = running.end()
+    assert (code, err) == (130, "mcpwire: interrupted\n")
+    assert took < SOON_S
+    assert not server.is_running()
+
+
+def test_a_second_interrupt_waits_for_nothing(tool_server):
+    server = tool_server(stubborn=True, stays=True)
+    running = Running("call", server.line, "do")
+    server.wait_for("tools/call")
+    running.signal(signal.SIGINT)
+    server.wait_for("notifications/cancelled")
+    running.signal(signal.SIGINT)
+    running.signal(signal.SIGINT)
+    code, out, err, took = running.end()
+    assert (code, out) == (130, "")
+    assert err in {"mcpwire: interrupted\n", ""}
+    assert took < SOON_S
+    assert not server.is_running()
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_interrupting_the_handshake_leaves_no_child(scripted, stubborn):
+    server = scripted(server__discover=[], stubborn=stubborn, stays=stubborn)
+    running = Running("ls", server.line)
+    server.wait_for("server/discover")
+    running.signal(signal.SIGINT)
+    code, out, err, took = running.end()
+    assert (code, out, err) == (130, "", "mcpwire: interrupted\n")
+    assert took < SOON_S
+    assert not server.is_running()
+
+
+def test_a_signal_that_is_ignored_stays_ignored(tool_server):
+    server = tool_server()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    running = Running("call", "--timeout", "1", server.line, "do")
+    server.wait_for("tools/call")
+    running.signal(signal.SIGHUP)
+    assert running.end()[0] == 7
+
+
+def test_a_signal_that_comes_before_the_work_is_remembered():
+    with asyncio.Runner() as runner:
+        signals = Signals(runner.get_loop())
+        signals.receive(signal.SIGINT)
+        assert (signals.number, signals.is_hurried) == (signal.SIGINT, False)
+
+
+def test_interrupting_what_reads_standard_input_is_clean():
+    read, write = os.pipe()
+    process = subprocess.Popen(
+        [*MCPWIRE, "call", "true", "x", "-"],
+        stdin=read,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(read)
+    os.write(write, b"{")
+    try:
+        _wait_until_it_reads(process.pid)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE)
+    finally:
+        os.close(write)
+        process.kill()
+    assert (process.returncode, err) == (130, "mcpwire: interrupted\n")
+
+
+def _wait_until_it_reads(pid):
+    """Return once a process sleeps in `read` of its standard input."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        with open(f"/proc/{pid}/syscall", encoding="ascii") as file:  # noqa: PTH123 - as named
+            if file.read().startswith("0 0x0 "):
+                return
+        time.sleep(0.01)
+    pytest.fail("it does not read its standard input")

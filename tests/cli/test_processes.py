@@ -1,0 +1,447 @@
+"""The command line as a process: codes, streams, environment, the embedded server."""
+
+import io
+import json
+import logging
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import MCPWIRE, PATIENCE
+
+import mcpwire
+from mcpwire.cli import verbs
+from mcpwire.cli.manual import OVERVIEW
+
+TEXT = {"type": "text", "text": "fine"}
+
+URL = (
+    "the target is a URL: HTTP is not in this version, which starts servers as "
+    "commands and talks to them over stdio"
+)
+
+# Words, exit code, and the whole sentence on stderr after `mcpwire: `.
+BAD_INPUT = {
+    "unknown command": (["lst", "x"], 2, "unknown command 'lst'; did you mean 'ls'?"),
+    "no target": (["ls"], 2, "ls needs TARGET (see mcpwire ls --help)"),
+    "a URL": (
+        ["ls", "http://user:secret@example.com/mcp?key=1"],
+        2,
+        URL,
+    ),
+    "no command line": (["ls", " "], 2, "the server's command line is empty"),
+    "an open quote": (
+        ["ls", "'x"],
+        2,
+        'cannot split the command line "\'x": No closing quotation',
+    ),
+    "a mode that is none": (
+        ["ls", "x", "--mode", "y"],
+        2,
+        "mode must be one of auto, session, stateless or a revision, got 'y'",
+    ),
+    "a missing program": (["ls", "/no/such/server"], 4, None),
+    "a directory": (["ls", "/tmp"], 4, "cannot start '/tmp': it is a directory"),
+    "a file that is no program": (["ls", "/etc/passwd"], 4, None),
+    "a missing working directory": (["ls", "true", "--cwd", "/no/where"], 4, None),
+    "a program that ends at once": (["ls", "true"], 4, None),
+    "an echo": (["ls", "cat"], 4, None),
+    "a program that talks": (["ls", "echo hello"], 4, None),
+    "a missing file": (
+        ["call", "true", "x", "a=@/no/such/file"],
+        2,
+        None,
+    ),
+    "a directory for a file": (
+        ["call", "true", "x", "a=@/tmp"],
+        2,
+        None,
+    ),
+}
+
+SENTENCES = {
+    "a missing file": "argument 'a': cannot read '/no/such/file': no such file or dir",
+    "a directory for a file": "argument 'a': cannot read '/tmp': is a directory (for",
+    "a missing program": "cannot start '/no/such/server': command not found",
+    "a file that is no program": "'/etc/passwd': Permission denied; it is no program",
+    "a missing working directory": "the working directory '/no/where' does not exist",
+    "a program that ends at once": "the server exited with code 0 before the handshake",
+    "an echo": "is it an MCP server that speaks over stdio?",
+    "a program that talks": "no protocol messages, first: 'hello'",
+}
+
+
+@pytest.mark.parametrize("name", BAD_INPUT)
+def test_bad_input_is_one_sentence_and_one_code(cli, name):
+    words, code, sentence = BAD_INPUT[name]
+    done = cli(*words)
+    assert (done.code, done.out) == (code, "")
+    assert done.err.count("\n") == 1
+    assert done.err.startswith("mcpwire: ")
+    if sentence is not None:
+        assert done.err == f"mcpwire: {sentence}\n"
+    else:
+        assert SENTENCES[name] in done.err
+
+
+@pytest.mark.parametrize("name", ["unknown command", "a missing program", "an echo"])
+def test_a_process_says_and_returns_the_same(cli, child, name):
+    words, _, _ = BAD_INPUT[name]
+    assert child(*words) == cli(*words)
+
+
+def test_a_server_that_never_answers_is_given_up_in_time(cli):
+    code, out, err = cli("ls", "sleep 100", "--timeout", "0.5")
+    assert (code, out) == (7, "")
+    assert re.search(r": no answer within 0\.5 s \(after 0\.[5-9]\d* s\); ", err)
+    assert "; --timeout SECONDS gives it another limit; is it an MCP server " in err
+    assert err.count("\n") == 1
+
+
+def test_what_a_program_says_as_it_dies_is_quoted(cli):
+    code, _, err = cli("ls", "sh -c 'echo starting >&2; echo no key >&2; exit 3'")
+    assert code == 4
+    assert "exited with code 3" in err
+    assert "last line of stderr: 'no key'" in err
+
+
+def test_errors_are_json_where_results_are(cli):
+    code, out, err = cli("ls", "--json", "/no/such/server")
+    assert (code, out) == (4, "")
+    assert json.loads(err) == {
+        "error": {
+            "type": "ConnectError",
+            "exit": 4,
+            "message": "cannot start '/no/such/server': command not found",
+            "details": {"target": "/no/such/server", "errno": 2},
+        }
+    }
+
+
+# The embedded server...
+
+
+def test_the_embedded_server_does_the_main_job(child, demo_target):
+    code, out, err = child("ls", demo_target)
+    assert (code, err) == (0, "")
+    assert "add(a: int, b: int = 0) -> {sum: int}  [read-only]" in out
+    assert child("call", demo_target, "add", "a=2", "b=-3").out == '{"sum": -1}\n'
+
+
+def test_an_argument_of_the_wrong_type_is_refused_before_the_call(cli, demo_target):
+    code, out, err = cli("call", demo_target, "add", "a=two")
+    assert (code, out) == (2, "")
+    assert err == "mcpwire: argument 'a' of tool 'add' must be an integer, got 'two'\n"
+
+
+def test_an_unknown_tool_is_refused_with_what_may_be_meant(cli, demo_target):
+    code, out, err = cli("call", demo_target, "ecko", "message=x")
+    assert (code, out) == (2, "")
+    assert err == "mcpwire: the server has no tool 'ecko'; did you mean 'echo'?\n"
+
+
+def test_arguments_come_from_standard_input_and_files(child, demo_target, tmp_path):
+    path = tmp_path / "message"
+    path.write_text("from a file", encoding="utf-8")
+    done = child("call", demo_target, "echo", f"message=@{path}")
+    assert done.out == "from a file\n"
+    done = child("call", demo_target, "echo", "-", given=b'{"message": "from stdin"}')
+    assert done.out == "from stdin\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (b"\xff", "cannot read standard input: it is no UTF-8 text (byte 0)\n"),
+        (b"", "standard input is no JSON: ''"),
+        (b"[]", "standard input must be one JSON object, got []\n"),
+    ],
+)
+def test_standard_input_that_is_no_object_is_one_sentence(
+    cli, monkeypatch, given, sentence
+):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+    code, _, err = cli("call", "true", "x", "-")
+    assert code == 2
+    assert err.startswith(f"mcpwire: {sentence}")
+
+
+def test_a_file_that_is_no_text_is_one_sentence(cli, tmp_path):
+    path = tmp_path / "binary"
+    path.write_bytes(b"ok\xff")
+    code, _, err = cli("call", "true", "x", f"a=@{path}")
+    assert code == 2
+    assert "it is no UTF-8 text (byte 2)" in err
+
+
+def test_words_that_are_no_text_are_refused(demo_target):
+    argv = [*MCPWIRE, "call", demo_target, "echo", b"message=\xff"]
+    done = subprocess.run(argv, capture_output=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"mcpwire: cannot send $.params.arguments.message")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_the_demo_shows_each_step(child):
+    code, out, err = child("demo")
+    assert (code, err) == (0, "")
+    steps = re.findall(r"^ *[\d.]+ ms  (\S+(?: \S+)*)", out, re.MULTILINE)
+    assert steps == [
+        "connect",
+        "list tools",
+        "call a tool",
+        "progress",
+        "read",
+        "prompt",
+        "time out",
+        "one at a time",
+        "32 in flight",
+        "close",
+    ]
+    assert "4/4  step 4 of 4" in out
+    assert out.endswith("\nEverything worked.\n")
+
+
+def test_the_demo_as_json_is_one_document(cli):
+    found = json.loads(cli("demo", "--json").out)
+    assert [step["step"] for step in found["steps"]][:2] == ["connect", "list tools"]
+    assert all(step["milliseconds"] > 0 for step in found["steps"])
+
+
+def test_the_demo_finds_itself_where_the_path_tells_where_it_is(child):
+    root = str(Path(mcpwire.__file__).parents[1])
+    done = child("demo", env={"PYTHONPATH": root}, cwd="/")
+    assert done.code == 0
+
+
+def test_the_embedded_server_is_a_command_that_ends_with_its_input(child):
+    request = {"jsonrpc": "2.0", "id": 1, "method": "nonsense"}
+    code, out, _ = child("demo-server", given=json.dumps(request).encode() + b"\n")
+    assert code == 0
+    assert json.loads(out)["id"] == 1
+
+
+# Streams...
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_leaves_is_no_failure(scripted, unbuffered):
+    tools = [{"name": "x" * 60_000, "inputSchema": {}}] * 10
+    server = scripted({"tools": {}}, tools__list=[{"result": {"tools": tools}}])
+    command = shlex.join([*MCPWIRE, "ls", server.line])
+    done = subprocess.run(
+        ["bash", "-c", f"{command} | head -c 5; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+    )
+    assert (done.stdout, done.stderr) == ("Tools141\n", "")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["ls", "--help"]])
+def test_a_full_disk_is_one_sentence(words):
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [*MCPWIRE, *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "mcpwire: cannot write to standard output: no space left on device\n"
+    )
+
+
+def test_a_result_that_cannot_be_written_leaves_no_server(tool_server):
+    server = tool_server({"result": {"content": [TEXT]}}, stays=True)
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [*MCPWIRE, "call", server.line, "do"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert not server.is_running()
+
+
+@pytest.mark.parametrize(
+    ("words", "closed", "code"),
+    [
+        ("--version", ">&-", 1),
+        ("call true x -", "<&-", 2),
+        ("lst", "2>&-", 2),
+    ],
+)
+def test_closed_streams_do_no_harm(words, closed, code):
+    line = f"exec {shlex.join(MCPWIRE)} {words} {closed}"
+    done = subprocess.run(
+        ["sh", "-c", line],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == code
+    assert done.stderr.count("\n") <= 1
+    assert "Traceback" not in done.stderr
+
+
+def test_output_survives_an_encoding_that_cannot_say_it(child, tool_server):
+    server = tool_server({"result": {"content": [{"type": "text", "text": "é€"}]}})
+    done = child("call", server.line, "do", env={"PYTHONIOENCODING": "ascii"})
+    assert done == (0, "\\xe9\\u20ac\n", "")
+
+
+# What -v tells...
+
+
+def test_verbose_shows_messages_the_handshake_and_the_servers_stderr(cli, tool_server):
+    long = {"type": "text", "text": "x" * 2000}
+    server = tool_server(
+        {"stderr": "first\nsecond \x1b[31m\xff"},
+        {"method": "notifications/message", "params": {"level": "info", "data": "hi"}},
+        {"result": {"content": [long]}},
+    )
+    code, out, err = cli("call", "-v", server.line, "do")
+    assert (code, out) == (0, f"{'x' * 2000}\n")
+    lines = [re.sub(r"^ *[\d.]+ s  ", "", line) for line in err.splitlines()]
+    assert lines[0] == f"started {server.line}"
+    assert lines[1].startswith('--> {"jsonrpc":"2.0","id":1,"method":"server/discover"')
+    assert '<-- {"jsonrpc": "2.0", "id": 1, "error":' in err
+    assert "2025-11-25: the server answered initialize" in err
+    assert "server: first" in lines
+    assert "server: second \\x1b[31m\xff" in lines
+    assert any(
+        line.startswith('<-- {"jsonrpc": "2.0", "method": "noti') for line in lines
+    )
+    assert "characters, -vv shows all)" in err
+    assert "x" * 2000 not in err
+    assert "x" * 2000 in cli("call", "-vv", server.line, "do").err
+
+
+def test_a_bug_of_ours_is_one_sentence_and_with_verbose_a_traceback(tmp_path):
+    broken = tmp_path / "broken.py"
+    broken.write_text(
+        "import sys\n"
+        "from mcpwire.cli import verbs, main\n"
+        "async def ls(session):\n"
+        "    raise ZeroDivisionError('a bug')\n"
+        "verbs.PLAIN['ls'] = ls\n"
+        "sys.exit(main())\n",
+        encoding="utf-8",
+    )
+    target = shlex.join((*MCPWIRE, "demo-server"))
+    argv = [sys.executable, str(broken), "ls", target]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    sentence = "mcpwire: internal error: ZeroDivisionError: a bug; -v shows where\n"
+    assert (done.returncode, done.stderr) == (1, sentence)
+    done = subprocess.run(
+        [*argv, "-v"], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert done.stderr.endswith(sentence)
+
+
+def test_the_librarys_log_is_told_with_verbose_only(cli, scripted, monkeypatch):
+    async def work(_):
+        logging.getLogger("mcpwire.part").warning("look %s", "here\x1b")
+        return 0
+
+    monkeypatch.setitem(verbs.PLAIN, "ping", work)
+    before = logging.getLogger("mcpwire").handlers
+    assert cli("ping", scripted().line) == (0, "", "")
+    assert "log: look here\\x1b\n" in cli("ping", "-v", scripted().line).err
+    assert logging.getLogger("mcpwire").handlers == before
+
+
+# Environment...
+
+
+@pytest.mark.attack("S20")
+@pytest.mark.parametrize(
+    ("options", "secret"),
+    [
+        ([], None),
+        (["--env", "SECRET_TOKEN"], "ours"),
+        (["--env", "SECRET_TOKEN=theirs"], "theirs"),
+        (["--inherit-env"], "ours"),
+    ],
+)
+def test_a_server_gets_no_variable_it_was_not_given(
+    child, tool_server, options, secret
+):
+    server = tool_server({"environ": True})
+    done = child("call", *options, server.line, "do", env={"SECRET_TOKEN": "ours"})
+    found = json.loads(done.out)
+    assert found.get("SECRET_TOKEN") == secret
+    assert found["PATH"] == os.environ["PATH"]
+
+
+def test_a_server_runs_where_it_is_told_to(cli, tmp_path):
+    (tmp_path / "here").write_text("x", encoding="utf-8")
+    err = cli("ls", "--cwd", str(tmp_path), "--", "ls").err
+    assert "first: 'here'" in err
+
+
+# Starting...
+
+QUIET_START = """
+import sys
+before = set(sys.modules)  # whoever measures coverage has loaded some already
+from mcpwire.cli import main
+code = main({words})
+loaded = sorted(set({heavy}) & set(sys.modules) - before)
+sys.exit(f"code {{code}}, loaded {{loaded}}" if code or loaded else 0)
+"""
+HEAVY = [
+    "argparse",
+    "asyncio",
+    "attr",
+    "json",
+    "mcpwire.client",
+    "mcpwire.errors",
+    "orjson",
+]
+
+
+@pytest.mark.pain("P39")
+@pytest.mark.parametrize(
+    ("words", "heavy"),
+    [
+        (["--help"], HEAVY),
+        (["--version"], HEAVY),
+        (["ls", "--help"], [name for name in HEAVY if name != "argparse"]),
+    ],
+)
+def test_help_imports_nothing_of_the_client(words, heavy):
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", QUIET_START.format(words=words, heavy=heavy)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+def test_help_and_version_say_what_they_should(child):
+    assert child("--help") == (0, OVERVIEW, "")
+    assert child("-h").out == child("help").out == OVERVIEW
+    assert child("--version") == (0, f"mcpwire {mcpwire.__version__}\n", "")
+    assert child() == (2, "", OVERVIEW)

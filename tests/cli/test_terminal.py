@@ -1,0 +1,281 @@
+"""On a terminal: progress while a call runs, and nothing that drives the terminal."""
+
+import fcntl
+import io
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+from conftest import MCPWIRE, PATIENCE
+
+from mcpwire.cli.output import Output, ProgressLine, progress_text
+
+CONTENT = [{"type": "text", "text": "a\x1b]0;evil\x07\u202eb\tc\r\nd"}]
+
+
+class Terminal:
+    """A terminal of some width, and all that was written to it."""
+
+    def __init__(self, columns: int) -> None:
+        self._ours, self._theirs = pty.openpty()
+        fcntl.ioctl(
+            self._theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0)
+        )
+        # What is written is to be seen as it is: no carriage return before newlines.
+        settings = termios.tcgetattr(self._theirs)
+        settings[1] &= ~termios.OPOST
+        termios.tcsetattr(self._theirs, termios.TCSANOW, settings)
+        self.written = b""
+
+    def start(self, *words, env=None, stdout=None):
+        """Start a command with this as its terminal."""
+        return subprocess.Popen(
+            [*MCPWIRE, *words],
+            stdin=self._theirs,
+            stdout=self._theirs if stdout is None else stdout,
+            stderr=self._theirs,
+            env={**os.environ, "TERM": "xterm", "NO_COLOR": "", **(env or {})},
+        )
+
+    def read_until(self, pattern: str) -> None:
+        """Read until that was written."""
+        deadline = time.monotonic() + PATIENCE
+        while not re.search(pattern.encode(), self.written):
+            assert self._read(deadline), self.written
+
+    def finish(self, process) -> int:
+        """Read to the end of the process; return its exit code."""
+        deadline = time.monotonic() + PATIENCE
+        while process.poll() is None:
+            self._read(min(deadline, time.monotonic() + 0.05))
+            assert time.monotonic() < deadline
+        while self._read(time.monotonic()):
+            pass
+        return process.returncode
+
+    def _read(self, deadline: float) -> bool:
+        left = max(0.0, deadline - time.monotonic())
+        if not select.select([self._ours], [], [], left)[0]:
+            return False
+        try:
+            data = os.read(self._ours, 65_536)
+        except OSError:  # so Linux tells the end
+            return False
+        self.written += data
+        return bool(data)
+
+    def close(self) -> None:
+        os.close(self._ours)
+        os.close(self._theirs)
+
+
+@pytest.fixture
+def terminal():
+    opened = []
+
+    def make(columns=80):
+        opened.append(Terminal(columns))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.close()
+
+
+def run(terminal, *words, **options):
+    """Return exit code and text of a command on a terminal."""
+    return terminal.finish(terminal.start(*words, **options)), terminal.written.decode()
+
+
+@pytest.mark.attack("S32")
+def test_text_of_a_server_is_escaped_on_a_terminal(terminal, tool_server):
+    server = tool_server({"result": {"content": CONTENT}})
+    assert run(terminal(), "call", server.line, "do") == (
+        0,
+        "a\\x1b]0;evil\\x07\\u202eb\tc\\r\nd\n",
+    )
+
+
+@pytest.mark.attack("S32")
+def test_an_error_of_a_server_is_escaped_on_a_terminal(terminal, tool_server):
+    server = tool_server({"error": {"code": -1, "message": "no\x1b[2J\nway"}})
+    code, text = run(terminal(), "call", server.line, "do")
+    assert (code, text) == (
+        8,
+        "mcpwire: tools/call: no\\x1b[2J\\nway (JSON-RPC error -1)\n",
+    )
+
+
+def progress(*steps):
+    return [
+        {
+            "method": "notifications/progress",
+            "params": {"progressToken": "$token", **step},
+        }
+        for step in steps
+    ]
+
+
+def test_progress_is_one_line_that_is_rewritten_and_taken_away(terminal, tool_server):
+    server = tool_server(
+        *progress(
+            {"progress": 1, "total": 4, "message": "one\x1b[31m"},
+            {"progress": 4, "total": 4, "message": "four"},
+        ),
+        {"result": {"content": [{"type": "text", "text": "done"}]}},
+    )
+    code, text = run(terminal(), "call", server.line, "do")
+    assert code == 0
+    assert text == (
+        "\r\x1b[K[#####...............]  25%  1/4  one\\x1b[31m"
+        "\r\x1b[K[####################] 100%  4/4  four"
+        "\r\x1b[Kdone\n"
+    )
+
+
+def test_progress_is_shown_while_the_result_is_piped(terminal, demo_target):
+    one = terminal()
+    process = one.start(
+        "call", demo_target, "slow", "steps=3", "seconds=0.3", stdout=subprocess.PIPE
+    )
+    assert one.finish(process) == 0
+    with process.stdout:
+        assert process.stdout.read() == b"3 steps in 0.3 seconds\n"
+    assert b"33%  1/3  step 1 of 3" in one.written
+    assert one.written.endswith(b"\r\x1b[K")
+
+
+def test_no_progress_is_drawn_where_results_are_json(terminal, demo_target):
+    words = ["call", demo_target, "slow", "steps=2", "seconds=0.1", "--json"]
+    code, text = run(terminal(), *words)
+    assert code == 0
+    assert "\x1b" not in text
+    assert text.startswith("{")
+
+
+def test_an_interrupt_takes_the_progress_line_away(terminal, demo_target):
+    one = terminal()
+    process = one.start("call", demo_target, "slow", "steps=200", "seconds=20")
+    one.read_until(r"2/200")
+    process.send_signal(signal.SIGINT)
+    assert one.finish(process) == 130
+    assert one.written.endswith(b"\r\x1b[Kmcpwire: interrupted\n")
+
+
+def test_binary_contents_are_not_printed_on_a_terminal(terminal, scripted):
+    parts = [{"uri": "x:1", "blob": "/wA=", "mimeType": "image/png"}]
+    server = scripted(
+        {"resources": {}}, resources__read=[{"result": {"contents": parts}}]
+    )
+    code, text = run(terminal(), "read", server.line, "x:1")
+    assert code == 2
+    assert text.startswith(
+        "mcpwire: 'x:1' is binary (image/png, 2 bytes): save it with"
+    )
+    one = terminal()
+    process = one.start("read", server.line, "x:1", "-o", "-")
+    assert (one.finish(process), one.written) == (0, b"\xff\x00")
+
+
+def test_text_contents_are_escaped_on_a_terminal(terminal, scripted):
+    parts = [{"uri": "x:1", "text": "a\x1bb"}, {"uri": "x:2", "text": "c"}]
+    server = scripted(
+        {"resources": {}}, resources__read=[{"result": {"contents": parts}}]
+    )
+    assert run(terminal(), "read", server.line, "x:1") == (0, "a\\x1bb\nc\n")
+
+
+def listing(scripted):
+    tool = {
+        "name": "do",
+        "description": "It does a thing that takes some words to describe.",
+        "inputSchema": {"properties": {"first": {"type": "string"}, "second": {}}},
+        "annotations": {"readOnlyHint": True},
+    }
+    return scripted({"tools": {}}, tools__list=[{"result": {"tools": [tool]}}])
+
+
+def test_a_listing_fits_the_terminal_and_has_headings(terminal, scripted):
+    assert run(terminal(30), "ls", listing(scripted).line) == (
+        0,
+        (
+            "\x1b[1mTools (1)\x1b[0m\n"
+            "  do(\n"
+            "      first?: str,\n"
+            "      second?: any,\n"
+            "  )\x1b[2m  [read-only]\x1b[0m\n"
+            "      It does a thing that\n"
+            "      takes some words to\n"
+            "      describe.\n"
+        ),
+    )
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_a_terminal_without_styles_gets_none(terminal, scripted, env):
+    code, text = run(terminal(), "ls", listing(scripted).line, env=env)
+    assert code == 0
+    assert "\x1b" not in text
+
+
+def test_the_demo_shows_progress_as_it_comes(terminal):
+    code, text = run(terminal(), "demo")
+    assert code == 0
+    assert "\r\x1b[K[#####...............]  25%  1/4" in text
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((1, 4, None), "[#####...............]  25%  1/4"),
+        ((0, 3, "x"), "[....................]   0%  0/3  x"),
+        ((5, 4, None), "[####################] 100%  5/4"),
+        ((-1, 4, None), "[....................]   0%  -1/4"),
+        ((2.5, None, None), "2.5"),
+        ((2, 0, None), "2"),
+        ((2, -3, None), "2"),
+        ((2, float("nan"), None), "2"),
+        ((2, None, "a\nb"), "2  a\\nb"),
+    ],
+)
+def test_progress_is_said_in_one_line(values, text):
+    assert progress_text(*values) == text
+
+
+def test_a_progress_line_is_rewritten_no_more_often_than_it_can_be_read():
+    stream = io.StringIO()
+    line = ProgressLine(stream)
+    for step in range(1000):
+        line.show(step, 1000, None)
+    line.show(1000, 1000, "end")
+    line.clear()
+    line.clear()
+    written = stream.getvalue()
+    assert written.count("\r") <= 10
+    assert written.endswith("1000/1000  end\r\x1b[K")
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [("x" * 200, "x" * 76), ("日" * 60, "日" * 38), ("日本", "日本")],
+)
+def test_a_progress_line_never_wraps(message, shown):
+    stream = io.StringIO()
+    ProgressLine(stream).show(0, None, message)
+    assert stream.getvalue().removeprefix("\r\x1b[K0  ")[: len(shown)] == shown
+    assert len(stream.getvalue().removeprefix("\r\x1b[K0  ")) <= len(shown) + 1
+
+
+def test_streams_that_are_not_there_are_no_terminals(monkeypatch):
+    monkeypatch.setattr("sys.stdout", None)
+    monkeypatch.setattr("sys.stderr", None)
+    output = Output()
+    output.note("nobody hears it")
+    assert (output.is_terminal, output.progress, output.width) == (False, None, None)
