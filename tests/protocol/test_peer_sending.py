@@ -23,7 +23,7 @@ UNENCODABLE = [
     "\ud800",
     {1: "a"},
     2**64,
-    object(),
+    Ellipsis,
 ]
 
 
