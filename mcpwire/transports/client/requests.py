@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import MCPError, MissingCapability
+from mcpwire.errors import MCPError, RemoteProtocolError, RequestTimeout
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.steps import Ask, Call, Sleep
@@ -170,7 +170,7 @@ class Requests:
             revision=agreement.revision,
             limit=self._limits.input_rounds,
         )
-        result: dict[str, Any] = await self._drive(steps, deadline, options)
+        result: dict[str, Any] = await self._drive(method, steps, deadline, options)
         return result
 
     async def pages(
@@ -184,7 +184,9 @@ class Requests:
             raise profile.refusal(method)
         deadline = self.deadline(options.get("timeout", UNSET))
         steps = pages(method, {}, limit=self._limits.pages)
-        found: list[dict[str, Any]] = await self._drive(steps, deadline, options)
+        found: list[dict[str, Any]] = await self._drive(
+            method, steps, deadline, options
+        )
         return found
 
     async def walk(
@@ -202,13 +204,21 @@ class Requests:
     # The driver...
 
     async def _drive(
-        self, steps: Steps[Any], deadline: Deadline | None, options: Mapping[str, Any]
+        self,
+        method: str,
+        steps: Steps[Any],
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
     ) -> Any:
         try:
             step = next(steps)
             while True:
                 try:
-                    outcome = await self._perform(step, deadline, options)
+                    if type(step) is Sleep:
+                        await self._sleep(method, step.seconds, deadline)
+                        outcome = None
+                    else:
+                        outcome = await self._perform(step, deadline, options)
                 except MCPError as error:
                     step = steps.throw(error)
                 else:
@@ -228,12 +238,27 @@ class Requests:
                 options.get("on_progress"),
                 options.get("headers"),
             )
-        if type(step) is Sleep:
-            await asyncio.sleep(step.seconds)
-            return None
         assert type(step) is Ask
         # 2026-07-28 basic/patterns/mrtr: a server MUST NOT ask for what the client did
         # not declare, and there is no way to answer it with an error.
-        raise MissingCapability(
+        raise RemoteProtocolError(
             f"the server asks for {step.method!r}, which this client did not declare"
+        )
+
+    async def _sleep(
+        self, method: str, seconds: float, deadline: Deadline | None
+    ) -> None:
+        """Wait between two requests of a call, but never past the call's deadline."""
+        connection = self._connection
+        left = None if deadline is None else deadline.remaining(connection.time())
+        if left is None or seconds < left:
+            await asyncio.sleep(seconds)
+            return
+        await asyncio.sleep(left)
+        assert deadline is not None
+        assert deadline.timeout is not None
+        raise RequestTimeout(
+            method=method,
+            timeout=deadline.timeout,
+            elapsed=deadline.elapsed(connection.time()),
         )

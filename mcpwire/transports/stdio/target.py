@@ -62,6 +62,21 @@ def _names(value: bool | Iterable[str]) -> bool | tuple[str, ...]:  # noqa: FBT0
     return value if isinstance(value, bool) else _strings(value)
 
 
+def _shown(words: Sequence[str]) -> tuple[str, ...]:
+    """Return a command's words with what is secret in their URLs hidden."""
+    return tuple(_masked(word) if "://" in word else word for word in words)
+
+
+def _masked(word: str) -> str:
+    import re
+
+    from mcpwire.wire.urls import mask_url
+
+    url = re.search(r"[A-Za-z][A-Za-z0-9+.-]*://", word)
+    start = url.start() if url is not None else 0
+    return word[:start] + mask_url(word[start:])
+
+
 @attrs.frozen
 class Stdio:
     """A server to be started as a child process.
@@ -73,8 +88,11 @@ class Stdio:
     command: str = attrs.field(converter=os.fspath)
     """The program: a name looked up in PATH, or a path."""
 
-    args: tuple[str, ...] = attrs.field(default=(), converter=_strings)
-    """Its arguments, exactly as the program shall see them."""
+    args: tuple[str, ...] = attrs.field(
+        default=(), converter=_strings, repr=lambda args: repr(_shown(args))
+    )
+    """Its arguments, exactly as the program shall see them. In reprs and messages URLs
+    among them lose userinfo, query and fragment; other secrets belong into `env`."""
 
     env: Mapping[str, str] | None = attrs.field(
         default=None, kw_only=True, repr=lambda env: repr(sorted(env or ()))
@@ -105,10 +123,10 @@ class Stdio:
             )
 
     def __str__(self) -> str:
-        """Return the command line, as one would type it."""
+        """Return the command line as one would type it, without the secrets of URLs."""
         import shlex
 
-        return shlex.join((self.command, *self.args))
+        return shlex.join(_shown((self.command, *self.args)))
 
     def environment(self) -> dict[str, str]:
         """Return the environment the child will get.
