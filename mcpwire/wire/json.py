@@ -220,13 +220,8 @@ def salvage(line: bytes) -> Json | None:
     except JSONDecodeError:
         if len(text) > _SLOWLY_SALVAGED:
             return None
-    text = _LONG_NUMBER.sub(_INFINITY, text)
-    try:
-        return stdlib_json.loads(text, strict=False)
-    except RecursionError:
-        text = _cut_depth(text)
-    except ValueError:
-        return None
+    # The standard library's own limit of depth is another one in each Python.
+    text = _cut_depth(_LONG_NUMBER.sub(_INFINITY, text))
     try:
         return stdlib_json.loads(text, strict=False)
     except (RecursionError, ValueError):
