@@ -1,0 +1,185 @@
+"""Runs what the documents show, and compares it with what they say comes of it.
+
+``python tests/docs/documents.py --write`` puts what really comes into the documents.
+
+===========  ==============================================================
+``python``   a program; without ``asyncio.run`` it gets a `client` of the
+             demo server around it
+``console``  ``$ command`` lines for a shell, each followed by its output
+``text``     behind a program its output, else only to be read
+``sh``       only to be read: commands that change the machine
+===========  ==============================================================
+
+Programs of the documents are found through a folder of shims: nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+from typing import NamedTuple
+
+TESTS = Path(__file__).parents[1]
+ROOT = TESTS.parent
+DOCUMENTS = ("README.md", "docs/cli.md", "docs/client.md")
+LANGUAGES = frozenset({"python", "console", "text", "sh"})
+PATIENCE = 60.0
+EVERYTHING = "@modelcontextprotocol/server-everything"
+
+FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+AROUND = """\
+import asyncio
+import mcpwire
+
+async def main():
+    async with mcpwire.Client("mcpwire demo-server") as client:
+{code}
+
+asyncio.run(main())
+"""
+
+MEASURED = re.compile(r" *\d[\d,]*(\.\d+)?(?= (ms|µs|s)\b)|\d[\d,]*(?=/s)")
+VERSION = re.compile(r"\b\d+\.\d+\.\d+(\.dev\d+|rc\d+)?\b")
+BETWEEN = re.compile(r"```\s*```text\n")
+
+
+class Block(NamedTuple):
+    """One fenced block of a document."""
+
+    document: str
+    line: int
+    language: str
+    text: str
+    span: tuple[int, int]
+
+    def __str__(self) -> str:
+        return f"{self.document}:{self.line}"
+
+
+def blocks(document: str) -> list[Block]:
+    """Return the blocks of a document."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return [
+        Block(
+            document,
+            text.count("\n", 0, match.start()) + 1,
+            match[1],
+            match[2],
+            match.span(2),
+        )
+        for match in FENCE.finditer(text)
+    ]
+
+
+def pairs(document: str) -> list[tuple[Block, Block | None]]:
+    """Return what is to be run, each with the block that shows its output."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    found = blocks(document)
+    result: list[tuple[Block, Block | None]] = []
+    for block, after in zip(found, [*found[1:], None], strict=True):
+        if block.language == "console":
+            result.append((block, block))
+        elif block.language == "python":
+            follows = after is not None and BETWEEN.fullmatch(
+                text, block.span[1], after.span[0]
+            )
+            result.append((block, after if follows else None))
+    return result
+
+
+def commands(block: Block) -> list[str]:
+    """Return the commands of a console block."""
+    return [line[2:] for line in block.text.splitlines() if line.startswith("$ ")]
+
+
+def needs_everything(block: Block) -> bool:
+    return EVERYTHING in block.text
+
+
+def normal(text: str) -> str:
+    """Return the text without what differs from run to run."""
+    return VERSION.sub("VERSION", MEASURED.sub("N", text))
+
+
+class Runner:
+    """Runs blocks in a folder of their own, with shims for the programs they name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.shims = folder / "shims"
+        self.shims.mkdir()
+        self.folder = folder / "work"
+        self.folder.mkdir()
+        python = f'exec "{sys.executable}"'
+        self._shim("mcpwire", f'{python} -m mcpwire "$@"')
+        self._shim("python", f'{python} "$@"')
+        sys.path.insert(0, str(TESTS))
+        from real_servers import real_server
+
+        self.everything = real_server("everything", folder)
+        server = " ".join(f'"{word}"' for word in self.everything.argv)
+        self._shim("npx", f'test "$*" = "-y {EVERYTHING}" || exit 127\nexec {server}')
+
+    def _shim(self, name: str, code: str) -> None:
+        path = self.shims / name
+        path.write_text(f"#!/bin/sh\n{code}\n", encoding="utf-8")
+        path.chmod(0o755)
+
+    def output(self, block: Block) -> str:
+        """Return what the block should show: its output, commands included."""
+        if block.language == "python":
+            return self._run([sys.executable, "-c", program(block.text)])
+        parts = []
+        for command in commands(block):
+            said = self._run(["/bin/sh", "-c", command])
+            parts.append(f"$ {command}\n{said}")
+        return "".join(parts)
+
+    def _run(self, argv: list[str]) -> str:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=self.folder,
+            env={**os.environ, "PATH": f"{self.shims}:{os.environ['PATH']}"},
+            timeout=PATIENCE,
+            check=False,
+        )
+        text = done.stdout.decode()
+        return text if not text or text.endswith("\n") else f"{text}\n"
+
+
+def program(code: str) -> str:
+    """Return a block's code as a whole program."""
+    if "asyncio.run(" in code:
+        return code
+    return AROUND.format(code=textwrap.indent(code, " " * 8))
+
+
+def write() -> None:
+    """Put what really comes of each block into its document."""
+    for document in DOCUMENTS:
+        path = ROOT / document
+        text = path.read_text(encoding="utf-8")
+        for block, shown in reversed(pairs(document)):
+            if shown is None:
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                output = Runner(Path(folder)).output(block)
+            if normal(output) != normal(shown.text):
+                start, end = shown.span
+                text = text[:start] + output + text[end:]
+                sys.stdout.write(f"{shown}: written\n")
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--write"]:
+        sys.exit("usage: python tests/docs/documents.py --write")
+    write()

@@ -1,0 +1,133 @@
+"""Every program and command that the documents show does what they say."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from documents import (
+    DOCUMENTS,
+    LANGUAGES,
+    PATIENCE,
+    ROOT,
+    Runner,
+    blocks,
+    commands,
+    needs_everything,
+    normal,
+    pairs,
+)
+
+SHOWN = [pair for document in DOCUMENTS for pair in pairs(document)]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+HARMLESS = re.compile(r"(pip install|make) [\w. -]+")
+
+
+@pytest.fixture
+def runner(tmp_path):
+    return Runner(tmp_path)
+
+
+def demand(runner):
+    """Skip where the real server is not installed; under CI that is a failure."""
+    missing = runner.everything.missing()
+    if missing is not None:
+        reason = f"{missing} is not there: run `make peers`"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize(("block", "shown"), SHOWN, ids=str)
+def test_what_a_document_shows_is_what_comes_of_it(runner, block, shown):
+    if needs_everything(block):
+        demand(runner)
+    output = runner.output(block)
+    if shown is not None:
+        assert normal(output) == normal(shown.text)
+    else:
+        assert "Traceback" not in output
+        assert output
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_each_block_of_a_document_is_run_or_harmless(document):
+    for block in blocks(document):
+        assert block.language in LANGUAGES, str(block)
+        if block.language == "sh":
+            for line in block.text.splitlines():
+                assert HARMLESS.fullmatch(line), str(block)
+        if block.language == "console":
+            assert commands(block), str(block)
+
+
+def test_the_documents_show_something():
+    assert len(SHOWN) > 15
+    assert sum(shown is not None for _, shown in SHOWN) > 15
+
+
+def test_the_readmes_program_takes_six_lines():
+    first = next(b for b in blocks("README.md") if b.language == "python")
+    assert needs_everything(first)
+    assert len([line for line in first.text.splitlines() if line]) == 6
+
+
+def test_the_readme_has_the_two_commands_for_developers():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "make demo\nmake test\n" in text
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_each_link_within_the_repository_leads_somewhere(document):
+    path = ROOT / document
+    text = path.read_text(encoding="utf-8")
+    anchors = {
+        re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-")
+        for line in text.splitlines()
+        if line.startswith("#")
+    }
+    for link in re.findall(r"\]\(([^)]+)\)", text):
+        if link.startswith("#"):
+            assert link[1:] in anchors
+        elif "://" not in link:
+            assert (path.parent / link.partition("#")[0]).exists(), link
+
+
+PRINTED = {
+    "quickstart.py": "'get-sum'",
+    "progress_and_cancel.py": "cancelled: True\nand still there: {'sum': 5}\n",
+    "in_memory.py": "hi\nHello, Ada.\n",
+}
+
+
+def test_each_example_has_its_expectation():
+    assert {path.name for path in EXAMPLES} == set(PRINTED)
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_runs(runner, path):
+    if "npx" in path.read_text(encoding="utf-8"):
+        demand(runner)
+    done = subprocess.run(
+        [sys.executable, str(path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": f"{runner.shims}:{os.environ['PATH']}"},
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert PRINTED[path.name] in done.stdout
+
+
+def test_measured_numbers_and_versions_do_not_count():
+    assert normal("   1.30 ms  a 0.1.0.dev0") == normal(" 1,030 ms  a 10.2.3")
+    assert normal("5 µs each, 1,000/s") == normal("50 µs each, 9/s")
+    assert normal("2 things") != normal("3 things")
