@@ -43,6 +43,18 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(autouse=True, scope="session")
+def measured_children():
+    """Let the coverage of child processes through the environment's allow-list."""
+    named = [name for name in os.environ if name.startswith("COVERAGE_PROCESS_")]
+    with pytest.MonkeyPatch.context() as patch:
+        if named:
+            from mcpwire.transports.stdio import target
+
+            patch.setattr(target, "INHERITED", (*target.INHERITED, *named))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def leak_check(request):
     """Fail the test that leaves a child process or a descriptor behind."""
