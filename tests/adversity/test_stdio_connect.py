@@ -173,8 +173,6 @@ async def test_a_variable_to_be_inherited_must_exist(monkeypatch):
     assert everything.environment()["TOKEN_OF_MINE"] == "t"
 
 
-@pytest.mark.pain("P07")
-@pytest.mark.rule("LIFE-12", "TR-STDIO-12")
 async def test_a_server_that_starts_slowly_still_agrees_after_the_probe_timeout():
     # It locks its era at the first message it reads and refuses `initialize` then.
     target = scripted(

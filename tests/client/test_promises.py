@@ -1,18 +1,16 @@
 """What the client promises in passing: options of each verb, bounds, fault, figures."""
 
+import ast
 import asyncio
 import inspect
-import json
-import threading
 from pathlib import Path
 
 import attrs
 import pytest
 from fakes import SILENCE, FakeServer, text
-from scripted import ECHO_LOOP, scripted
 
 import mcpwire
-from mcpwire import types
+from mcpwire import errors, types
 
 pytestmark = pytest.mark.anyio
 
@@ -28,6 +26,7 @@ def asking(**question):
 ROOTS = {"k": {"method": "roots/list", "params": {}}}
 
 
+@pytest.mark.rule("RPC-30")
 async def test_a_question_nobody_may_ask_is_the_servers_fault_and_no_error_of_its():
     server = FakeServer(
         {"tools/call": lambda *_: asking(inputRequests=ROOTS)}, version="2026-07-28"
@@ -35,6 +34,32 @@ async def test_a_question_nobody_may_ask_is_the_servers_fault_and_no_error_of_it
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.RemoteProtocolError, match="roots/list"):
             await client.call_tool("x")
+
+
+RPC_ERRORS = {
+    name
+    for name, value in vars(errors).items()
+    if inspect.isclass(value) and issubclass(value, mcpwire.RPCError)
+}
+PACKAGE = Path(mcpwire.__file__).parent
+
+
+@pytest.mark.rule("RPC-30")
+def test_no_code_of_the_clients_side_raises_an_error_of_the_peers():
+    paths = [
+        path
+        for folder in ("wire", "types", "protocol", "transports")
+        for path in (PACKAGE / folder).rglob("*.py")
+    ]
+    raised = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path in [PACKAGE / "client.py", *paths]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Raise)
+        and isinstance(node.exc, ast.Call)
+        and getattr(node.exc.func, "id", None) in RPC_ERRORS | {"rpc_error"}
+    ]
+    assert raised == []
 
 
 # Bounds...
@@ -130,11 +155,10 @@ LATER = {"head", "oauth_document", "oauth_timeout"}
 
 
 def test_each_limit_is_read_by_the_code_that_keeps_it():
-    package = Path(mcpwire.__file__).parent
     code = "".join(
         path.read_text(encoding="utf-8")
-        for path in package.rglob("*.py")
-        if path != package / "limits.py"
+        for path in PACKAGE.rglob("*.py")
+        if path != PACKAGE / "limits.py"
     )
     unread = {
         field.name
@@ -300,119 +324,3 @@ async def test_stats_count_over_all_connections():
         assert after.bytes_sent == sent
     client.stats.requests = 0  # what is given out is the caller's own
     assert client.stats.requests == 4
-
-
-# The connection...
-
-
-async def test_connecting_while_it_closes_waits_and_then_connects():
-    client = mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP))
-    async with asyncio.timeout(BOUND_S):
-        await client.connect()
-        first = client._connection.channel.pid
-        closing = asyncio.create_task(client.aclose())
-        await asyncio.sleep(0)
-        await client.connect()
-        assert closing.done()
-        assert client._connection.channel.pid != first
-        assert (await client.call_tool("x", {"text": "hi"})).text == "hi"
-        await client.aclose()
-
-
-async def test_closing_waits_until_a_callback_it_cancelled_has_ended():
-    entered, left = asyncio.Event(), asyncio.Event()
-
-    async def callback(_):
-        entered.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            for _ in range(3):
-                await asyncio.sleep(0)
-            left.set()
-
-    server = FakeServer()
-    client = mcpwire.Client(server, on_notification=callback)
-    async with asyncio.timeout(BOUND_S):
-        await client.connect()
-        server.notify("notifications/tools/list_changed")
-        await entered.wait()
-        await client.aclose()
-        assert left.is_set()
-
-
-async def test_a_client_forgotten_in_another_thread_is_let_go_on_its_own():
-    client = mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP))
-    async with asyncio.timeout(BOUND_S):
-        await client.connect()
-        channel = client._connection.channel
-        threads = []
-        abandon = channel.abandon
-        done = asyncio.Event()
-
-        def noted():
-            threads.append(threading.current_thread())
-            abandon()
-            done.set()
-
-        channel.abandon = noted
-        with pytest.warns(ResourceWarning, match="unclosed"):
-            await asyncio.to_thread(client.__del__)
-        await done.wait()
-    assert threads == [threading.current_thread()]
-
-
-async def test_noise_before_the_agreement_is_told_in_the_log(caplog):
-    target = scripted("raw(b'Welcome!\\n'); handshake()\n" + ECHO_LOOP)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
-        assert client.stats.noise == ("Welcome!",)
-    assert "1 line(s) to stdout that are no messages" in caplog.text
-    assert "Welcome!" in caplog.text
-
-
-async def test_a_call_that_times_out_quotes_the_noise():
-    target = scripted("handshake()\nrecv(); raw(b'oops, no JSON\\n'); recv(); recv()")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
-        with pytest.raises(mcpwire.RequestTimeout) as caught:
-            await client.call_tool("x", timeout=0.3)
-    assert "oops, no JSON" in str(caught.value)
-
-
-async def test_a_child_gets_arguments_folder_and_variables_exactly_as_given(tmp_path):
-    odd = ["$HOME", "*", "a b", "", "'", '"', "\\", ";true", "--x=\n"]
-    body = (
-        "handshake()\nm = recv()\n"
-        "text(m, json.dumps([sys.argv[1:], os.getcwd(), os.environ['LANG']])); recv()"
-    )
-    target = scripted(body, *odd, cwd=tmp_path, env={"LANG": "mine"})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
-        result = await client.call_tool("x")
-        assert "\n" not in repr(client)
-    assert json.loads(result.text) == [odd, str(tmp_path), "mine"]
-
-
-async def test_no_url_in_a_command_shows_its_secrets():
-    secret = "https://me:hush@example.com/mcp?token=hush#hush"
-    target = mcpwire.Stdio(
-        "no-such-command-at-all", [secret, f"--url={secret}", '{"a": "b"}']
-    )
-    client = mcpwire.Client(target)
-    shown = [repr(client), repr(target), str(target)]
-    with pytest.raises(mcpwire.LocalProtocolError) as refused:
-        await client.ping()
-    with pytest.raises(mcpwire.ConnectError) as failed:
-        await client.connect()
-    for error in (refused.value, failed.value):
-        shown += [str(error), repr(error), str(getattr(error, "target", ""))]
-    assert [line for line in shown if "hush" in line] == []
-    assert "--url=https://***@example.com/mcp?***" in str(target)
-    assert target.args == (secret, f"--url={secret}", '{"a": "b"}')
-
-
-async def test_a_connection_that_is_lost_shows_no_url_s_secrets():
-    target = scripted("handshake()\nrecv()", "https://me:hush@example.com/?hush")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
-        with pytest.raises(mcpwire.ConnectionClosed) as caught:
-            await client.call_tool("x")
-    assert "example.com" in caught.value.target
-    assert "hush" not in caught.value.target + str(caught.value)

@@ -1,0 +1,157 @@
+"""What the client promises of its connection: opening, closing, forgetting, showing."""
+
+import asyncio
+import json
+import threading
+
+import pytest
+from fakes import SILENCE, FakeServer, text
+from scripted import ECHO_LOOP, scripted
+
+import mcpwire
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 10.0
+
+
+async def test_connecting_while_it_closes_waits_and_then_connects():
+    client = mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP))
+    async with asyncio.timeout(BOUND_S):
+        await client.connect()
+        first = client._connection.channel.pid
+        closing = asyncio.create_task(client.aclose())
+        await asyncio.sleep(0)
+        await client.connect()
+        assert closing.done()
+        assert client._connection.channel.pid != first
+        assert (await client.call_tool("x", {"text": "hi"})).text == "hi"
+        await client.aclose()
+
+
+async def test_closing_waits_until_a_callback_it_cancelled_has_ended():
+    entered, left = asyncio.Event(), asyncio.Event()
+
+    async def callback(_):
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(3):
+                await asyncio.sleep(0)
+            left.set()
+
+    server = FakeServer()
+    client = mcpwire.Client(server, on_notification=callback)
+    async with asyncio.timeout(BOUND_S):
+        await client.connect()
+        server.notify("notifications/tools/list_changed")
+        await entered.wait()
+        await client.aclose()
+        assert left.is_set()
+
+
+async def test_a_client_forgotten_in_another_thread_is_let_go_on_its_own():
+    client = mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP))
+    async with asyncio.timeout(BOUND_S):
+        await client.connect()
+        channel = client._connection.channel
+        threads = []
+        abandon = channel.abandon
+        done = asyncio.Event()
+
+        def noted():
+            threads.append(threading.current_thread())
+            abandon()
+            done.set()
+
+        channel.abandon = noted
+        with pytest.warns(ResourceWarning, match="unclosed"):
+            await asyncio.to_thread(client.__del__)
+        await done.wait()
+    assert threads == [threading.current_thread()]
+
+
+async def test_noise_before_the_agreement_is_told_in_the_log(caplog):
+    target = scripted("raw(b'Welcome!\\n'); handshake()\n" + ECHO_LOOP)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        assert client.stats.noise == ("Welcome!",)
+    assert "1 line(s) to stdout that are no messages" in caplog.text
+    assert "Welcome!" in caplog.text
+
+
+async def test_a_call_that_times_out_quotes_the_noise():
+    target = scripted("handshake()\nrecv(); raw(b'oops, no JSON\\n'); recv(); recv()")
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            await client.call_tool("x", timeout=0.3)
+    assert "oops, no JSON" in str(caught.value)
+
+
+async def test_a_child_gets_arguments_folder_and_variables_exactly_as_given(tmp_path):
+    odd = ["$HOME", "*", "a b", "", "'", '"', "\\", ";true", "--x=\n"]
+    body = (
+        "handshake()\nm = recv()\n"
+        "text(m, json.dumps([sys.argv[1:], os.getcwd(), os.environ['LANG']])); recv()"
+    )
+    target = scripted(body, *odd, cwd=tmp_path, env={"LANG": "mine"})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        result = await client.call_tool("x")
+        assert "\n" not in repr(client)
+    assert json.loads(result.text) == [odd, str(tmp_path), "mine"]
+
+
+async def test_no_url_in_a_command_shows_its_secrets():
+    secret = "https://me:hush@example.com/mcp?token=hush#hush"
+    target = mcpwire.Stdio(
+        "no-such-command-at-all", [secret, f"--url={secret}", '{"a": "b"}']
+    )
+    client = mcpwire.Client(target)
+    shown = [repr(client), repr(target), str(target)]
+    with pytest.raises(mcpwire.LocalProtocolError) as refused:
+        await client.ping()
+    with pytest.raises(mcpwire.ConnectError) as failed:
+        await client.connect()
+    for error in (refused.value, failed.value):
+        shown += [str(error), repr(error), str(getattr(error, "target", ""))]
+    assert [line for line in shown if "hush" in line] == []
+    assert "--url=https://***@example.com/mcp?***" in str(target)
+    assert target.args == (secret, f"--url={secret}", '{"a": "b"}')
+
+
+async def test_a_connection_that_is_lost_shows_no_url_s_secrets():
+    target = scripted("handshake()\nrecv()", "https://me:hush@example.com/?hush")
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        with pytest.raises(mcpwire.ConnectionClosed) as caught:
+            await client.call_tool("x")
+    assert "example.com" in caught.value.target
+    assert "hush" not in caught.value.target + str(caught.value)
+
+
+@pytest.mark.rule("LIFE-05")
+async def test_nothing_but_the_handshake_is_sent_before_there_is_an_agreement():
+    server = FakeServer({"tools/call": lambda *_: text("too early")})
+    client = mcpwire.Client(server, mode="session")
+    opened = asyncio.Event()
+
+    def opening(*_):
+        opened.set()
+        return SILENCE
+
+    server.methods["initialize"] = opening
+    async with asyncio.timeout(BOUND_S):
+        connecting = asyncio.create_task(client.connect())
+        await opened.wait()
+        early = (
+            lambda: client.call_tool("x"),
+            lambda: client.request("tools/call", {"name": "x"}),
+            lambda: client.notify("notifications/mine"),
+            client.ping,
+        )
+        for use in early:
+            with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
+                await use()
+        await client.aclose()
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await connecting
+    assert [message["method"] for message in server.received] == ["initialize"]
