@@ -93,22 +93,30 @@ def exit_code(error: BaseException) -> int:
         return Exit.INTERRUPTED
     from mcpwire import errors
 
-    if isinstance(error, errors.NegotiationError):
-        # An answer that breaks the rules is why there was no agreement.
-        broken = isinstance(error.__cause__, errors.RemoteProtocolError)
-        return Exit.PROTOCOL if broken else Exit.CONNECT
     table: tuple[tuple[type[BaseException], Exit], ...] = (
         (errors.LocalProtocolError, Exit.USAGE),
         (errors.AuthError, Exit.AUTHORIZATION),
         (errors.TransportError, Exit.CONNECT),
+        (errors.NegotiationError, Exit.CONNECT),
         (errors.ToolError, Exit.TOOL),
         (errors.RemoteProtocolError, Exit.PROTOCOL),
         (errors.RequestTimeout, Exit.TIMEOUT),
         (errors.RPCError, Exit.RPC),
     )
-    return next(
+    code = next(
         (code for kind, code in table if isinstance(error, kind)), Exit.INTERNAL
     )
+    if code is Exit.CONNECT and _is_caused_by(error, errors.RemoteProtocolError):
+        return Exit.PROTOCOL  # what broke the rules also ended the connection
+    return code
+
+
+def _is_caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
+    while error is not None:
+        if isinstance(error, kind):
+            return True
+        error = error.__cause__
+    return False
 
 
 def sentence(error: BaseException) -> str:

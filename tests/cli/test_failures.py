@@ -36,6 +36,8 @@ CODES = [
     (mcpwire.NegotiationError("x"), 4),
     (caused(mcpwire.NegotiationError("x"), rpc_error(-32601, "x")), 4),
     (caused(mcpwire.NegotiationError("x"), BROKEN), 6),
+    (caused(mcpwire.ConnectError("x"), OSError()), 4),
+    (caused(mcpwire.ConnectError("x"), caused(OSError(), BROKEN)), 6),
     (mcpwire.ToolError("x"), 5),
     (BROKEN, 6),
     (mcpwire.MessageTooLarge("x", limit=1), 6),

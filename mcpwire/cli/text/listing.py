@@ -19,6 +19,7 @@ __all__ = ["Style", "first_line", "prompts", "resources", "templates", "tools"]
 
 NAME_INDENT = "  "
 TEXT_INDENT = "      "
+MAX_DESCRIPTION = 120
 
 
 class Style:
@@ -36,9 +37,14 @@ class Style:
 
 
 def first_line(text: str | None) -> str:
-    """Return the first line of a text that says anything."""
+    """Return the first line that says anything; of a long one its first sentences."""
     lines = (line.strip() for line in (text or "").split("\n"))
-    return one_line(next((line for line in lines if line), ""))
+    line = one_line(next((line for line in lines if line), ""))
+    if len(line) <= MAX_DESCRIPTION:
+        return line
+    head = line[: MAX_DESCRIPTION - len(" ...")]
+    sentence = head.rfind(". ") + 1
+    return f"{head[: sentence or max(head.rfind(' '), 0)] or head} ..."
 
 
 def tools(items: Sequence[Tool], style: Style) -> list[str]:
