@@ -98,6 +98,16 @@ async def test_a_later_round_has_what_the_first_has_left_of_the_time():
     assert taken - caught.value.elapsed < 0.1
 
 
+async def test_progress_extends_a_call_to_ten_timeouts_unless_told_otherwise():
+    options = {"reset_timeout_on_progress": True}
+    for given, maximum in ({}, 20.0), ({"max_timeout": 5.0}, 5.0):
+        client = mcpwire.Client(FakeServer(), **options, **given)
+        deadline = client._requests.deadline(2.0)
+        assert deadline.at - deadline.started == pytest.approx(2.0)
+        deadline.extend(deadline.started + 1000)
+        assert deadline.at - deadline.started == pytest.approx(maximum)
+
+
 async def test_input_rounds_end_at_the_clients_limit():
     server = FakeServer(
         {"tools/call": lambda *_: asking(requestState="again")}, version="2026-07-28"

@@ -155,3 +155,18 @@ async def test_nothing_but_the_handshake_is_sent_before_there_is_an_agreement():
         with pytest.raises(mcpwire.ConnectionClosed):
             await connecting
     assert [message["method"] for message in server.received] == ["initialize"]
+
+
+async def test_each_connection_has_a_record_of_its_own_in_order():
+    client = mcpwire.Client(FakeServer())
+    records = []
+    for _ in range(2):
+        async with asyncio.timeout(BOUND_S), client:
+            records.append(client.negotiation)
+    first, second = ([step.event for step in record.steps] for record in records)
+    assert first == second
+    assert records[0] is not records[1]
+    times = [step.at for step in records[1].steps]
+    assert times == sorted(times)
+    assert (first[0], first[-1]) == ("sent server/discover", "agreed")
+    assert "\n" not in repr(records[0])
