@@ -147,7 +147,8 @@ def test_an_unknown_command_is_answered_with_what_may_be_meant(
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_each_command_explains_itself(verb):
+def test_each_command_explains_itself(verb, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     text = parse([verb, "--help"]).help
     assert text is not None
     assert text.startswith(f"usage: mcpwire {verb}")

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import MCPWIRE, PATIENCE
+from cli_servers import MCPWIRE, PATIENCE
 
 from mcpwire.cli.session import Signals
 

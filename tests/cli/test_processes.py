@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import MCPWIRE, PATIENCE
+from cli_servers import MCPWIRE, PATIENCE
 
 import mcpwire
 from mcpwire.cli import verbs

@@ -13,7 +13,7 @@ import termios
 import time
 
 import pytest
-from conftest import MCPWIRE, PATIENCE
+from cli_servers import MCPWIRE, PATIENCE
 
 from mcpwire.cli.output import Output, ProgressLine, progress_text
 
