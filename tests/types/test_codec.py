@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import pytest
@@ -252,11 +253,13 @@ def calls_of(function, value):
         count += event == "call"
 
     before = sys.getprofile()
+    gc.disable()  # what it finalises would be counted too
     sys.setprofile(profile)
     try:
         function(value)
     finally:
         sys.setprofile(before)
+        gc.enable()
     return count
 
 
