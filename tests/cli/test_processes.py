@@ -15,9 +15,14 @@ from cli_servers import MCPWIRE, PATIENCE
 
 import mcpwire
 from mcpwire.cli import verbs
+from mcpwire.cli.grammar import parse
 from mcpwire.cli.manual import OVERVIEW
 
 TEXT = {"type": "text", "text": "fine"}
+
+needs_full_device = pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="there is no /dev/full on this system"
+)
 
 URL = (
     "the target is a URL: HTTP is not in this version, which starts servers as "
@@ -144,13 +149,15 @@ def test_an_unknown_tool_is_refused_with_what_may_be_meant(cli, demo_target):
     assert err == "mcpwire: the server has no tool 'ecko'; did you mean 'echo'?\n"
 
 
-def test_arguments_come_from_standard_input_and_files(child, demo_target, tmp_path):
+def test_an_argument_comes_from_a_file(cli, demo_target, tmp_path):
     path = tmp_path / "message"
     path.write_text("from a file", encoding="utf-8")
-    done = child("call", demo_target, "echo", f"message=@{path}")
-    assert done.out == "from a file\n"
+    assert cli("call", demo_target, "echo", f"message=@{path}").out == "from a file\n"
+
+
+def test_arguments_come_from_standard_input(child, demo_target):
     done = child("call", demo_target, "echo", "-", given=b'{"message": "from stdin"}')
-    assert done.out == "from stdin\n"
+    assert done == (0, "from stdin\n", "")
 
 
 @pytest.mark.parametrize(
@@ -212,10 +219,15 @@ def test_the_demo_as_json_is_one_document(cli):
     assert all(step["milliseconds"] > 0 for step in found["steps"])
 
 
-def test_the_demo_finds_itself_where_the_path_tells_where_it_is(child):
-    root = str(Path(mcpwire.__file__).parents[1])
-    done = child("demo", env={"PYTHONPATH": root}, cwd="/")
-    assert done.code == 0
+@pytest.mark.parametrize("path", [None, "/somewhere"])
+def test_the_demos_server_is_found_where_we_were_found(monkeypatch, path):
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    if path is not None:
+        monkeypatch.setenv("PYTHONPATH", path)
+    options = parse(["demo"])
+    verbs.prepare(options)
+    assert options.command[1:] == ("-m", "mcpwire", "demo-server")
+    assert options.passed_env == (("PYTHONPATH",) if path else ())
 
 
 def test_the_embedded_server_is_a_command_that_ends_with_its_input(child):
@@ -244,6 +256,7 @@ def test_a_reader_that_leaves_is_no_failure(scripted, unbuffered):
     assert (done.stdout, done.stderr) == ("Tools141\n", "")
 
 
+@needs_full_device
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["ls", "--help"]])
 def test_a_full_disk_is_one_sentence(words):
     with Path("/dev/full").open("w", encoding="utf-8") as full:
@@ -261,6 +274,7 @@ def test_a_full_disk_is_one_sentence(words):
     )
 
 
+@needs_full_device
 def test_a_result_that_cannot_be_written_leaves_no_server(tool_server):
     server = tool_server({"result": {"content": [TEXT]}}, stays=True)
     with Path("/dev/full").open("w", encoding="utf-8") as full:
