@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import select
 import threading
 
 import pytest
@@ -170,3 +171,70 @@ async def test_each_connection_has_a_record_of_its_own_in_order():
     assert times == sorted(times)
     assert (first[0], first[-1]) == ("sent server/discover", "agreed")
     assert "\n" not in repr(records[0])
+
+
+async def test_a_notification_from_another_loop_is_refused_too():
+    client = mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP))
+    refusals = []
+
+    async def misuse():
+        try:
+            await client.notify("notifications/mine")
+        except mcpwire.LocalProtocolError as error:
+            refusals.append(str(error))
+
+    async with asyncio.timeout(BOUND_S), client:
+        await asyncio.to_thread(lambda: asyncio.run(misuse()))
+    assert len(refusals) == 1
+    assert "another event loop" in refusals[0]
+
+
+async def test_errors_of_a_connection_name_its_target():
+    target = scripted("handshake()\nrecv(); recv()", "the-one")
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        call = asyncio.create_task(client.call_tool("x"))
+        await asyncio.sleep(0)
+        await client.aclose()
+        with pytest.raises(mcpwire.ConnectionClosed) as closed:
+            await call
+        with pytest.raises(mcpwire.ConnectError) as refused:
+            await mcpwire.Client(scripted("sys.exit(1)", "the-one")).connect()
+    for error in (closed.value, refused.value):
+        assert error.target.endswith("the-one")
+
+
+async def test_no_more_of_stderr_is_kept_than_the_limit():
+    target = scripted("os.write(2, b'x' * 5000 + b'end')\nhandshake()\nsys.exit(1)")
+    limits = mcpwire.Limits(stderr_tail=100)
+    client = mcpwire.Client(target, limits=limits)
+    async with asyncio.timeout(BOUND_S), client:
+        with pytest.raises(mcpwire.ConnectionClosed) as caught:
+            await client.call_tool("x")
+    assert caught.value.stderr_tail == "x" * 97 + "end"
+
+
+async def test_an_error_has_what_stderr_holds_at_that_very_moment():
+    target = scripted("handshake()\nrecv()\nos.write(2, b'now')\nrecv()")
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        channel = client._connection.channel
+        channel.notify_nowait("notifications/mine")
+        # No turn of the loop lies between its writing and our asking.
+        assert select.select([channel._child._stderr_fd], [], [], BOUND_S)[0]
+        assert channel.stderr_tail == "now"
+
+
+async def test_the_trace_gives_messages_as_bytes_without_their_newline():
+    events = []
+    target = scripted(
+        "handshake()\nm = recv()\n"
+        'raw(b\'{"jsonrpc":"2.0","id":%d,"result":{}}\\r\\n\' % m["id"]); recv()'
+    )
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(target, trace=lambda *event: events.append(event)) as client,
+    ):
+        await client.request("x/y")
+    lines = [data for event, data in events if event in {"send", "receive"}]
+    assert all(type(line) is bytes for line in lines)
+    assert [line for line in lines if line[-1:] != b"}"] == []
+    assert ("receive", b'{"jsonrpc":"2.0","id":3,"result":{}}') in events
