@@ -505,6 +505,8 @@ class Client:
         """
         from mcpwire.types import DiscoverResult
 
+        if self._connection.channel is None:
+            raise self._connection.not_connected()
         if self._connection.profile.era is not Era.STATELESS:
             raise LocalProtocolError(
                 "server/discover exists from 2026-07-28 on; this connection speaks "

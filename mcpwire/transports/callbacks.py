@@ -41,7 +41,9 @@ class Delivery:
             pending = self._call(item)
             if pending is not None:
                 loop = asyncio.get_running_loop()
-                self._task = loop.create_task(self._drain(pending))
+                task = loop.create_task(self._drain(pending))
+                if not task.done():  # an eager one may have ended already
+                    self._task = task
         elif len(self._waiting) < self._limit:
             self._waiting.append(item)
         else:
@@ -50,7 +52,8 @@ class Delivery:
     def _call(self, item: tuple[Any, ...]) -> Awaitable[Any] | None:
         try:
             outcome = self._callback(*item)
-        except Exception:
+        except (Exception, asyncio.CancelledError):
+            # CancelledError: it asked for the result of something cancelled.
             logger.exception("callback %r raised", self._callback)
             return None
         return outcome if inspect.isawaitable(outcome) else None
@@ -59,15 +62,24 @@ class Delivery:
         try:
             while True:
                 if pending is not None:
-                    try:
-                        await pending
-                    except Exception:
-                        logger.exception("callback %r raised", self._callback)
+                    await self._finish(pending)
                 if not self._waiting:
                     return
                 pending = self._call(self._waiting.popleft())
         finally:
             self._task = None
+
+    async def _finish(self, pending: Awaitable[Any]) -> None:
+        task = asyncio.current_task()
+        try:
+            await pending
+        except asyncio.CancelledError:
+            if task is None or task.cancelling():
+                raise
+            # It awaited something that somebody cancelled: its failure, not our end.
+            logger.exception("callback %r raised", self._callback)
+        except Exception:
+            logger.exception("callback %r raised", self._callback)
 
     async def settle(self) -> None:
         """Wait until every item so far was taken; safe to cancel."""

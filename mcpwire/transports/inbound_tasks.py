@@ -70,6 +70,9 @@ class InboundTasks:
     ) -> None:
         task = asyncio.current_task()
         assert task is not None
+        # An eager task runs before `_run` knows it.
+        self._tasks.add(task)
+        self._running[id] = task
         answer: dict[str, Any] | RPCError
         try:
             outcome = handler()

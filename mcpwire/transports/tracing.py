@@ -15,6 +15,7 @@ is called.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ class Trace:
         """Tell the hook; what it raises is logged."""
         try:
             self._hook(event, data)
-        except Exception:
+        except (Exception, asyncio.CancelledError):
             logger.exception("trace hook %r raised", self._hook)
 
     def watching(self, opener: Opener) -> Opener:

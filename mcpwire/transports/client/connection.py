@@ -105,6 +105,7 @@ class Connection:
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._waiters = 0
+        self._taken = False  # whether anybody has been told of this connection
         self._current: OpenChannel | None = None
         self.channel: OpenChannel | None = None
         self.time: Callable[[], float] = monotonic
@@ -154,16 +155,25 @@ class Connection:
             ConnectionClosed: It was closed while it was being opened.
         """
         loop = self._check_loop()
-        while self._closing is not None:
-            await asyncio.shield(self._closing)
-        if self.channel is not None and self.channel.lost is None:
-            return
-        if self._opening is None:
-            self._loop = loop
-            self.time = loop.time
-            self._opening = loop.create_task(self._open(), name="mcpwire-connect")
-            self._opening.add_done_callback(self._opened)
-        await self._share(self._opening)
+        # `wait` yields also where the task is done and only its callback is to come.
+        while (ending := self._ending()) is not None:
+            await asyncio.wait([ending])
+        if self.channel is None or self.channel.lost is not None:
+            if self._opening is None:
+                self._loop = loop
+                self.time = loop.time
+                self._taken = False
+                self._opening = loop.create_task(self._open(), name="mcpwire-connect")
+                self._opening.add_done_callback(self._opened)
+            await self._share(self._opening)
+        self._taken = True
+
+    def _ending(self) -> asyncio.Task[None] | None:
+        """Return what must be over before anything can be opened."""
+        if self._closing is not None:
+            return self._closing
+        opening = self._opening
+        return opening if opening is not None and opening.cancelling() else None
 
     async def _share(self, opening: asyncio.Task[None]) -> None:
         self._waiters += 1
@@ -173,12 +183,19 @@ class Connection:
             task = asyncio.current_task()
             if opening.cancelled() and task is not None and not task.cancelling():
                 raise ConnectionClosed("closed while connecting", sent=False) from None
-            if self._waiters == 1 and not opening.done():
-                opening.cancel()
-                await asyncio.wait([opening])
+            if self._waiters == 1:
+                await self._undo(opening)
             raise
         finally:
             self._waiters -= 1
+
+    async def _undo(self, opening: asyncio.Task[None]) -> None:
+        """End an opening for which nobody waits any more; done, it may be too late."""
+        if not opening.done():
+            opening.cancel()
+            await asyncio.wait([opening])
+        elif self.channel is not None and not self._taken:
+            await self.aclose()
 
     def _opened(self, task: asyncio.Task[None]) -> None:
         self._opening = None
@@ -261,9 +278,10 @@ class Connection:
 
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
-        old, self._current, self.channel = self._current, None, None
+        old, self.channel = self._current, None
         if old is not None:
             await old.aclose()
+            self._current = None
             self._closed_stats.add(old)
         started = loop.time()
         handshake = Handshake(self._opener, self, started)

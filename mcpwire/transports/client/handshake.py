@@ -7,6 +7,7 @@ other, silence is measured, and a connection that ends is opened again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import ConnectError, MCPError, TransportError
@@ -106,11 +107,18 @@ class Handshake:
             await asyncio.wait(tasks)
 
     async def discard(self) -> None:
-        """Close what was opened; bounded, and safe to cancel."""
+        """Close what was opened; bounded in time, and never cut short.
+
+        Whoever cancels an opening waits for its end and may then rely on it.
+        """
         for task in self._tasks:
             task.cancel()
-        if self.channel is not None:
-            await asyncio.shield(self._loop.create_task(self.channel.aclose()))
+        if self.channel is None:
+            return
+        closing = self._loop.create_task(self.channel.aclose())
+        while not closing.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([closing])
 
 
 def connect_error(

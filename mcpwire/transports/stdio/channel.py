@@ -113,6 +113,7 @@ class StdioChannel(PipeDuplex):
             self._stopping = self._loop.create_task(
                 self._stop(), name=f"mcpwire-stop-{self._child.pid}"
             )
+            self._stopping.add_done_callback(self._stopped)
 
     async def _stop(self) -> None:
         self._stop_writing()
@@ -123,6 +124,13 @@ class StdioChannel(PipeDuplex):
             )
         finally:
             self._stop_reading()
+
+    def _stopped(self, _: asyncio.Task[None]) -> None:
+        # A loop that is closed in the very turn in which the ladder was begun cancels
+        # it before its first step.
+        self._child.kill()
+        self._stop_writing()
+        self._stop_reading()
 
     async def aclose(self) -> None:
         """Close stdin, wait, TERM, wait, KILL; bounded by `Limits`' graces.

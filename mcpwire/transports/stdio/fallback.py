@@ -19,6 +19,7 @@ from mcpwire.transports.stdio.process import (
     StderrTail,
     describe_exit,
     spawn_error,
+    tell_stderr,
 )
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class FallbackChannel(Duplex):
         if fd != STDOUT_FD:
             self._stderr.feed(data)
             if self._on_stderr is not None:
-                self._on_stderr(data)
+                tell_stderr(self._on_stderr, data)
         elif self._dead is None:
             self.receive(data)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -34,9 +35,15 @@ __all__ = [
     "describe_exit",
     "spawn",
     "spawn_error",
+    "tell_stderr",
 ]
 
+logger = logging.getLogger("mcpwire")
+
 READ_BYTES: Final = 65_536
+
+DRAIN_READS: Final = 16
+"""A pipe holds at most 1 MiB, unless its writer is privileged."""
 
 SWEEP_INTERVAL_S: Final = 0.01
 """The first pause between looks at a group whose leader is gone."""
@@ -58,26 +65,41 @@ def describe_exit(code: int | None) -> str:
     return f"was killed by {name}"
 
 
+def tell_stderr(hook: Callable[[bytes], None], data: bytes) -> None:
+    """Hand bytes to the user's function, whose failure must not cost a call its end."""
+    try:
+        hook(data)
+    except (Exception, asyncio.CancelledError):
+        logger.exception("stderr function %r raised", hook)
+
+
 class StderrTail:
     """Keeps the end of a stream, within a number of bytes, in linear time."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._kept = bytearray()
+        self._text: str | None = ""
         self.total = 0
 
     def feed(self, data: bytes) -> None:
         """Take in bytes, forgetting the oldest over the limit."""
         self.total += len(data)
         self._kept += data
+        self._text = None
         # Cut in half-limit strides, so that each byte is moved at most once or twice.
         if len(self._kept) > 2 * self._limit:
             del self._kept[: -self._limit]
 
     @property
     def text(self) -> str:
-        """What is kept, as text; bytes that are no UTF-8 are replaced."""
-        return bytes(self._kept[-self._limit :]).decode("utf-8", "replace")
+        """What is kept, as text; bytes that are no UTF-8 are replaced.
+
+        The same string until more comes: every call that fails quotes it.
+        """
+        if self._text is None:
+            self._text = bytes(self._kept[-self._limit :]).decode("utf-8", "replace")
+        return self._text
 
 
 class ChildProcess:
@@ -125,9 +147,14 @@ class ChildProcess:
             callback()
 
     def drain_stderr(self) -> None:
-        """Take in what stderr holds now, so that an error can quote it."""
-        while self._stderr_fd >= 0 and self._drain_stderr():
-            pass
+        """Take in what stderr holds now, so that an error can quote it.
+
+        What is written meanwhile may be left: a child that floods its stderr must not
+        keep us here.
+        """
+        for _ in range(DRAIN_READS):
+            if self._stderr_fd < 0 or not self._drain_stderr():
+                return
 
     def _drain_stderr(self) -> bool:
         try:
@@ -141,7 +168,7 @@ class ChildProcess:
             return False
         self.stderr.feed(data)
         if self._on_stderr is not None:
-            self._on_stderr(data)
+            tell_stderr(self._on_stderr, data)
         return True
 
     def _close_stderr(self) -> None:
@@ -259,9 +286,11 @@ def spawn(
             cwd=cwd,
             process_group=0,
         )
-    except (OSError, ValueError) as error:
+    except BaseException as error:
         for fd in fds:
             os.close(fd)
+        if not isinstance(error, (OSError, ValueError)):
+            raise
         raise spawn_error(argv, cwd, error) from error
     for fd in (child_in, child_out, child_err):
         if fd >= 0:

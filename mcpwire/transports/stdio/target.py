@@ -115,6 +115,16 @@ class Stdio:
     """``"tail"`` keeps the end of it for error messages, ``"inherit"`` lets it through
     to ours, and a function gets the bytes as they come (the tail is kept too)."""
 
+    @env.validator
+    def _check_env(self, _: Any, value: Mapping[Any, Any] | None) -> None:
+        # A number is the usual mistake; values are never shown, they may be secrets.
+        for name, text in (value or {}).items():
+            if not isinstance(name, str) or not isinstance(text, str):
+                raise ValueError(
+                    f"env must map names to strings, got {type(text).__name__} "
+                    f"for {name!r}"
+                )
+
     @stderr.validator
     def _check_stderr(self, _: Any, value: object) -> None:
         if value not in {"tail", "inherit"} and not callable(value):
