@@ -189,6 +189,39 @@ def test_a_loop_that_ends_while_closing_begins_leaves_no_descriptor(turns):
     asyncio.run(main())
 
 
+class OnlyOnce(FakeServer):
+    """Refuses every connection after the first."""
+
+    def open_in_memory(self, client, limits):
+        if self.channel is not None:
+            raise mcpwire.ConnectError("no more")
+        return super().open_in_memory(client, limits)
+
+
+async def test_closing_ends_a_callback_also_where_reconnecting_had_failed():
+    running, ended = asyncio.Event(), asyncio.Event()
+
+    async def callback(_):
+        running.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    server = OnlyOnce()
+    client = mcpwire.Client(server, on_notification=callback)
+    async with asyncio.timeout(BOUND_S):
+        await client.connect()
+        server.notify("x/y")
+        await running.wait()
+        await server.channel.aclose()
+        await asyncio.sleep(0)
+        with pytest.raises(mcpwire.ConnectError):
+            await client.connect()
+        await client.aclose()
+    assert ended.is_set()
+
+
 async def test_what_needs_a_revision_says_first_that_there_is_no_connection():
     client = mcpwire.Client(FakeServer())
     with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):

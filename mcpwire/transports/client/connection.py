@@ -210,12 +210,12 @@ class Connection:
         """
         loop = self._check_loop()
         if self._closing is None:
-            if self._current is None and self._opening is None:
-                return
             tasks = self._tasks.close()
             if self._notifications is not None:
                 drain = self._notifications.close()
                 tasks += [drain] if drain is not None else []
+            if self._current is None and self._opening is None and not tasks:
+                return
             self._closing = loop.create_task(self._close(tasks), name="mcpwire-close")
             self._closing.add_done_callback(self._closed)
         await asyncio.shield(self._closing)

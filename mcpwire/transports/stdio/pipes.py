@@ -27,6 +27,10 @@ READ_BYTES: Final = 65_536
 WRITE_BYTES: Final = 1_048_576
 """The most one write is given; a longer message is passed on slice by slice."""
 
+SHARED_BYTES: Final = 16_384
+"""Lines up to this size wait in one buffer: each by itself would cost ten times its
+bytes, and a peer that asks much and reads nothing chooses how many there are."""
+
 LAST_WORDS_S: Final = 0.1
 """How long a peer that no longer reads may still take to end its own output."""
 
@@ -51,6 +55,7 @@ class PipeDuplex(Duplex):
         self._read_fd = read_fd
         self._write_fd = write_fd
         self._unwritten: deque[memoryview] = deque()
+        self._shared = bytearray()  # comes after `_unwritten`; empty while that is
         self._write_failed = False
         self._start_reading()
 
@@ -77,7 +82,11 @@ class PipeDuplex(Duplex):
 
     def _write(self, data: bytes) -> None:
         if self._unwritten:
-            self._unwritten.append(memoryview(data))
+            if len(data) <= SHARED_BYTES:
+                self._shared += data
+            else:
+                self._seal()
+                self._unwritten.append(memoryview(data))
             return
         if self._write_failed:
             return
@@ -93,6 +102,12 @@ class PipeDuplex(Duplex):
             self._unwritten.append(memoryview(data)[count:])
             self._loop.add_writer(self._write_fd, self._writable)
 
+    def _seal(self) -> None:
+        """Put the lines that wait together in line with the rest."""
+        if self._shared:
+            self._unwritten.append(memoryview(self._shared))
+            self._shared = bytearray()
+
     def _writable(self) -> None:
         unwritten = self._unwritten
         try:
@@ -102,6 +117,8 @@ class PipeDuplex(Duplex):
                 self._written += count
                 if count == len(data):
                     unwritten.popleft()
+                    if not unwritten:
+                        self._seal()
                 else:
                     unwritten[0] = data[count:]
                     if count < WRITE_BYTES:
@@ -121,7 +138,7 @@ class PipeDuplex(Duplex):
         """Stop writing; what the peer wrote before it went may still be read."""
         self._write_failed = True
         if self._unwritten:
-            self._unwritten.clear()
+            self._forget_unwritten()
             self._loop.remove_writer(self._write_fd)
         self._loop.call_later(
             LAST_WORDS_S,
@@ -129,6 +146,10 @@ class PipeDuplex(Duplex):
             f"the peer closed its input: {error.strerror}",
             error,
         )
+
+    def _forget_unwritten(self) -> None:
+        self._unwritten.clear()
+        self._shared = bytearray()
 
     def _stream_ended(self, why: str, cause: BaseException | None = None) -> None:
         """Nothing more will come; a subclass may know why."""
@@ -143,7 +164,7 @@ class PipeDuplex(Duplex):
 
     def _stop_writing(self) -> None:
         if self._write_fd >= 0:
-            self._unwritten.clear()
+            self._forget_unwritten()
             forget_descriptor(self._loop, self._write_fd)
             os.close(self._write_fd)
             self._write_fd = -1

@@ -1,0 +1,65 @@
+"""What waits for a peer that does not read: in order, whole, and for what it weighs."""
+
+import asyncio
+import json
+import os
+import tracemalloc
+
+import pytest
+
+from mcpwire.transports.stdio.pipes import SHARED_BYTES, PipeDuplex
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 10.0
+
+
+class Deaf:
+    """An `Inbound` that hears of nothing."""
+
+    def lost(self, error):
+        """The connection is gone."""
+
+
+@pytest.fixture
+async def unread():
+    """Give a channel and the descriptor where what it writes can be read."""
+    never, hold = os.pipe()
+    read, write = os.pipe()
+    channel = PipeDuplex(Deaf(), never, write)
+    yield channel, read
+    await channel.aclose()
+    os.close(hold)
+    os.close(read)
+
+
+@pytest.mark.fault("F07")
+async def test_lines_small_and_large_arrive_whole_and_in_order(unread):
+    channel, read = unread
+    sizes = [1, SHARED_BYTES, 10, 200_000, 5, 5, SHARED_BYTES + 1, 70_000, 3] * 4
+    for number, size in enumerate(sizes):
+        channel.notify_nowait("x/y", {"number": number, "text": "a" * size})
+    received = b""
+    async with asyncio.timeout(BOUND_S):
+        while received.count(b"\n") < len(sizes):
+            received += os.read(read, 50_000)
+            await asyncio.sleep(0)
+    params = [json.loads(line)["params"] for line in received.splitlines()]
+    assert [p["number"] for p in params] == list(range(len(sizes)))
+    assert [len(p["text"]) for p in params] == sizes
+    assert channel.bytes_sent == len(received)
+
+
+@pytest.mark.fault("F07")
+async def test_many_small_lines_cost_about_their_bytes(unread):
+    channel, _ = unread
+    channel.notify_nowait("x/y", {"text": "a" * 100_000})  # fills the pipe
+    tracemalloc.start()
+    try:
+        for _ in range(20_000):
+            channel.notify_nowait("x/y")
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    waiting = channel._queued - channel.bytes_sent
+    assert used < 2 * waiting
