@@ -11,7 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 from mcpwire._version import __version__
-from mcpwire.errors import InvalidMessage, LocalProtocolError
+from mcpwire.errors import LocalProtocolError
 from mcpwire.limits import DEFAULT_LIMITS, Limits, check_timeout
 from mcpwire.protocol.lifecycle import Identity, parse_mode
 from mcpwire.transports.client.connection import Connection
@@ -78,6 +78,9 @@ class CallOptions(TypedDict, total=False):
 
 class Client:
     """A connection to one MCP server.
+
+    Every method that sends a request takes `CallOptions`, raises what `call_tool`
+    raises, and is as safe to cancel: the server is told, and the connection goes on.
 
     ::
 
@@ -393,13 +396,11 @@ class Client:
         """Read a resource and return its text.
 
         Raises:
-            InvalidMessage: It has no text, only bytes.
+            LocalProtocolError: It has no text, only bytes; see `read_bytes`.
         """
         result = await self.read_resource(uri, **options)
         if not result.text and any(hasattr(part, "blob") for part in result.contents):
-            raise InvalidMessage(
-                "ReadResourceResult.contents", expected="text", got="only bytes"
-            )
+            raise LocalProtocolError(f"{uri!r} has only bytes: use read_bytes")
         return result.text
 
     async def read_bytes(self, uri: str, **options: Unpack[CallOptions]) -> bytes:

@@ -32,9 +32,6 @@ class Call:
 
     params: dict[str, Any]
 
-    timeout: float | None = None
-    """Seconds for this step alone; ``None``: the deadline of the whole operation."""
-
 
 @attrs.frozen
 class Ask:

@@ -362,7 +362,7 @@ async def test_resources_are_read_as_results_as_text_and_as_bytes():
         assert await c.read_text("a:text") == "hé"
         assert await c.read_bytes("a:text") == "hé".encode()
         assert await c.read_bytes("a:blob") == b"\x00\x01\xff"
-        with pytest.raises(mcpwire.InvalidMessage, match="only bytes"):
+        with pytest.raises(mcpwire.LocalProtocolError, match="only bytes"):
             await c.read_text("a:blob")
 
 

@@ -15,7 +15,7 @@ def operation():
     except ConnectionError as error:
         channel = yield Open(str(error))
         yield Sleep(0.5)
-        found = yield Call("tools/call", {"name": answer}, timeout=5.0)
+        found = yield Call("tools/call", {"name": answer})
         return channel, found
     return None, found
 
@@ -37,7 +37,7 @@ def test_an_operation_is_thrown_what_went_wrong_in_a_step():
 
     assert walk.throw(ConnectionError("gone")) == Open("gone")
     assert walk.send("channel 2") == Sleep(0.5)
-    assert walk.send(None) == Call("tools/call", {"name": "me"}, timeout=5.0)
+    assert walk.send(None) == Call("tools/call", {"name": "me"})
     with pytest.raises(StopIteration) as done:
         walk.send({})
     assert done.value.value == ("channel 2", {})
@@ -74,7 +74,3 @@ def test_a_step_is_a_value_that_cannot_change(step):
         if not name.startswith("__"):
             with pytest.raises(AttributeError):
                 setattr(step, name, None)
-
-
-def test_a_call_has_no_limit_of_its_own_unless_it_says_so():
-    assert Call("ping", {}).timeout is None

@@ -110,3 +110,21 @@ def test_a_forgotten_client_kills_its_child():
         assert process.get_returncode() == -9
 
     run(main)
+
+
+def test_what_waits_for_a_child_that_does_not_read_is_bounded_and_not_sent():
+    async def main():
+        target = scripted("handshake()\ntime.sleep(60)")
+        limits = mcpwire.Limits(unwritten=2**20, close_grace=0.1, terminate_grace=0.1)
+        async with mcpwire.Client(target, limits=limits) as client:
+            unread = asyncio.create_task(
+                client.call_tool("x", {"data": "a" * 2**20}, timeout=None)
+            )
+            await asyncio.sleep(0)
+            with pytest.raises(mcpwire.TransportError, match="does not read"):
+                await client.call_tool("x", {"data": "a" * 2**19}, timeout=None)
+        with pytest.raises(mcpwire.ConnectionClosed) as caught:
+            await unread
+        assert caught.value.sent is False
+
+    run(main)

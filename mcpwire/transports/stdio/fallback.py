@@ -82,12 +82,21 @@ class FallbackChannel(Duplex):
         self._early.clear()
 
     def _write(self, data: bytes) -> None:
-        # asyncio keeps what the child has not read; it is not counted as unwritten.
-        self._written += len(data)
         if self._stdin is None:
             self._early.append(data)
         else:
             self._stdin.write(data)
+
+    def _send(self, data: bytes) -> None:
+        self._count_written()
+        super()._send(data)
+
+    def _count_written(self) -> None:
+        """Take over what asyncio's pipe has passed on by now."""
+        if self._stdin is not None:
+            gathered = sum(map(len, self._gathered))
+            kept = self._stdin.get_write_buffer_size()
+            self._written = self._queued - gathered - kept
 
     def heard(self, fd: int, data: bytes) -> None:
         """Take in what the child wrote."""
@@ -120,6 +129,7 @@ class FallbackChannel(Duplex):
 
     def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
         if self._dead is None:
+            self._count_written()
             super()._lose(error, cause)
             self._stopping = self._loop.create_task(self._stop())
 
