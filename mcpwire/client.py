@@ -7,6 +7,7 @@ A call is one `dumps`, one write, one `loads` and one future: no task, no implic
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
@@ -23,7 +24,7 @@ from mcpwire.types.tools import CallToolResult
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable
     from types import TracebackType
     from typing import Self, Unpack
 
@@ -102,7 +103,8 @@ class Client:
             ten times its timeout. Without `reset_timeout_on_progress` it does nothing.
         on_notification: Called with each `Notification` that belongs to no call.
         trace: Called as ``trace(event, data)`` with each message and turn of events
-            (see `mcpwire.transports.tracing`); without it nothing is called.
+            (see `mcpwire.transports.tracing`), a plain function; without it nothing
+            is called.
 
     Raises:
         ValueError: An argument is out of its range; names it.
@@ -209,7 +211,11 @@ class Client:
 
     @property
     def server_info(self) -> Implementation | None:
-        """The server's name and version, where it gave them."""
+        """The server's name and version, where it gave them.
+
+        Raises:
+            InvalidMessage: What it gave breaks the rules; calls work all the same.
+        """
         agreement = self._connection.profile.agreement
         if agreement is None or agreement.server_info is None:
             return None
@@ -217,7 +223,11 @@ class Client:
 
     @property
     def capabilities(self) -> ServerCapabilities | None:
-        """What the server declared; ``None`` before the first connection."""
+        """What the server declared; ``None`` before the first connection.
+
+        Raises:
+            InvalidMessage: What it declared breaks the rules; calls work all the same.
+        """
         from mcpwire.types.capabilities import ServerCapabilities
 
         agreement = self._connection.profile.agreement
@@ -530,7 +540,10 @@ class Client:
         2026-07-28); no capability is asked for and no input round is run.
         """
         fields = None if params is None else dict(params)
-        meta = {**((fields or {}).get("_meta") or {}), **(options.get("meta") or {})}
+        own = (fields or {}).get("_meta") or {}
+        if not isinstance(own, Mapping):
+            raise LocalProtocolError(f"params._meta must be an object, got {own!r}")
+        meta = {**own, **(options.get("meta") or {})}
         return await self._requests.begin(
             method,
             fields,

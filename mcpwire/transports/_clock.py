@@ -7,7 +7,7 @@ call that is answered in time neither arms nor cancels anything.
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import asyncio
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["CallClock", "Pending"]
+
+GRAIN_S: Final = 0.005
+"""How close two looks may follow: each is at all calls, and deadlines may be many."""
 
 
 class Pending:
@@ -109,7 +112,7 @@ class CallClock:
             else:
                 earliest = min(earliest, deadline.at)
         if earliest < self.at:
-            self.arm(earliest)
+            self.arm(max(earliest, now + GRAIN_S))
 
     def pause(self, id: RequestId) -> None:
         """Stop the clock: a handler of ours is busy with that request of the peer's.

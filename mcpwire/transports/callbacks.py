@@ -11,18 +11,25 @@ import contextlib
 import inspect
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 __all__ = ["Delivery", "ProgressSink"]
 
+SETTLE_S: Final = 5.0
+"""How long callbacks may take to be through when their call has no limit."""
+
 logger = logging.getLogger("mcpwire")
 
 
 class Delivery:
     """One callback and the items that wait for it.
+
+    The callback runs in the context (`contextvars`) in which this was made, not in that
+    of whoever reads the connection.
 
     Attributes:
         dropped: Items forgotten because the callback was too slow.
@@ -31,6 +38,7 @@ class Delivery:
     def __init__(self, callback: Callable[..., Any], *, limit: int) -> None:
         self._callback = callback
         self._limit = limit
+        self._context = copy_context()
         self._waiting: deque[tuple[Any, ...]] = deque()
         self._task: asyncio.Task[None] | None = None
         self.dropped = 0
@@ -41,7 +49,9 @@ class Delivery:
             pending = self._call(item)
             if pending is not None:
                 loop = asyncio.get_running_loop()
-                task = loop.create_task(self._drain(pending))
+                task = loop.create_task(
+                    self._drain(pending), context=self._context.copy()
+                )
                 if not task.done():  # an eager one may have ended already
                     self._task = task
         elif len(self._waiting) < self._limit:
@@ -51,7 +61,7 @@ class Delivery:
 
     def _call(self, item: tuple[Any, ...]) -> Awaitable[Any] | None:
         try:
-            outcome = self._callback(*item)
+            outcome = self._context.copy().run(self._callback, *item)
         except (Exception, asyncio.CancelledError):
             # CancelledError: it asked for the result of something cancelled.
             logger.exception("callback %r raised", self._callback)
@@ -121,11 +131,11 @@ class ProgressSink:
     async def settle(self, seconds: float | None) -> None:
         """Wait until the callback is through with what came before the answer.
 
-        It has as long as the call had left: the answer is here, and a callback that
-        hangs must not withhold it.
+        It has as long as the call had left, or `SETTLE_S` where that is no limit: the
+        answer is here, and a callback that hangs must not withhold it.
         """
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(SETTLE_S if seconds is None else seconds):
                 await self._delivery.settle()
 
     def close(self) -> None:

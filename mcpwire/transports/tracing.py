@@ -16,6 +16,7 @@ is called.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,8 @@ class Trace:
     """A user's hook, kept from harming what it watches."""
 
     def __init__(self, hook: Callable[[str, Any], Any], limits: Limits) -> None:
+        if inspect.iscoroutinefunction(hook):
+            raise ValueError(f"trace must be a plain function, got {hook!r}")
         self._hook = hook
         self._limits = limits
 

@@ -1,6 +1,7 @@
 """The stdio channel for loops that cannot watch descriptors, as on Windows."""
 
 import asyncio
+import errno
 import sys
 
 import pytest
@@ -76,8 +77,12 @@ def test_the_childs_end_fails_the_call(end, code):
 
 def test_a_command_that_cannot_start_is_a_connect_error():
     async def main():
-        with pytest.raises(mcpwire.ConnectError, match="not found"):
+        with pytest.raises(mcpwire.ConnectError, match="not found") as caught:
             await mcpwire.Client("no-such-command-at-all").connect()
+        assert caught.value.errno == errno.ENOENT
+        missing = mcpwire.Stdio("true", inherit_env=["NO_SUCH_VARIABLE"])
+        with pytest.raises(mcpwire.ConnectError, match="NO_SUCH_VARIABLE"):
+            await mcpwire.Client(missing).connect()
 
     run(main)
 

@@ -35,7 +35,6 @@ from mcpwire.protocol.profile import Profile
 from mcpwire.transports.callbacks import Delivery
 from mcpwire.transports.client.handshake import Handshake, connect_error
 from mcpwire.transports.client.stats import ClientStats
-from mcpwire.transports.inbound_tasks import InboundTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,8 +52,11 @@ __all__ = ["Connection"]
 
 logger = logging.getLogger("mcpwire")
 
-HANDLER_END_S: Final = 2.0
-"""How long our own handlers may take to end once they are cancelled."""
+TARGET_CHARACTERS: Final = 120
+"""How much of a command line a repr shows."""
+
+CALLBACK_END_S: Final = 2.0
+"""How long a callback may take to end once it is cancelled."""
 
 
 class Connection:
@@ -100,7 +102,6 @@ class Connection:
             if on_notification is not None
             else None
         )
-        self._tasks = InboundTasks(limit=limits.inbound, backlog=limits.notifications)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -124,7 +125,10 @@ class Connection:
             state = f"lost: {self.channel.lost.args[0]}"
         else:
             state = f"connected, {self.channel.revision}"
-        return f"{self._opener.target!r} {state}"
+        target = self._opener.target
+        if len(target) > TARGET_CHARACTERS:
+            target = f"{target[:TARGET_CHARACTERS]}..."
+        return f"{target!r} {state}"
 
     @property
     def stats(self) -> ClientStats:
@@ -206,17 +210,14 @@ class Connection:
         """Close the connection; afterwards `connect` works again.
 
         Cancelling it leaves the closing under way; call it again to wait for its end.
-        It may be called from a handler of this connection.
+        It may be called from a callback of this connection.
         """
         loop = self._check_loop()
         if self._closing is None:
-            tasks = self._tasks.close()
-            if self._notifications is not None:
-                drain = self._notifications.close()
-                tasks += [drain] if drain is not None else []
-            if self._current is None and self._opening is None and not tasks:
+            drain = self._notifications.close() if self._notifications else None
+            if self._current is None and self._opening is None and drain is None:
                 return
-            self._closing = loop.create_task(self._close(tasks), name="mcpwire-close")
+            self._closing = loop.create_task(self._close(drain), name="mcpwire-close")
             self._closing.add_done_callback(self._closed)
         await asyncio.shield(self._closing)
 
@@ -225,7 +226,7 @@ class Connection:
         if not task.cancelled():
             task.exception()
 
-    async def _close(self, tasks: list[asyncio.Task[None]]) -> None:
+    async def _close(self, callback: asyncio.Task[None] | None) -> None:
         opening = self._opening
         if opening is not None:
             opening.cancel()
@@ -236,8 +237,8 @@ class Connection:
             self._closed_stats.add(channel)
             if self._trace is not None:
                 self._trace("close", channel.target)
-        if tasks:
-            await asyncio.wait(tasks, timeout=HANDLER_END_S)
+        if callback is not None:
+            await asyncio.wait([callback], timeout=CALLBACK_END_S)
         self._loop = None
 
     def abandon(self) -> bool:
@@ -380,8 +381,7 @@ class Connection:
             reply(MethodNotFound(f"this client does not answer {method!r}"))
 
     def cancelled(self, id: RequestId) -> None:
-        """Stop a handler whose answer is no longer wanted."""
-        self._tasks.cancel(id)
+        """Nothing is under way: what this client answers, it answers at once."""
 
     def lost(self, error: TransportError) -> None:
         """The connection is gone; calls say so, and `connect` opens another."""

@@ -125,6 +125,9 @@ def connect_error(
     error: TransportError | None, channel: OpenChannel | None
 ) -> ConnectError:
     """Say that no connection came about, with all that the channel knows."""
+    lost = channel.lost if channel is not None else None
+    if isinstance(lost, ConnectError):
+        return lost  # it never began, and says so better
     target = channel.target if channel is not None else None
     why = str(error.args[0]) if error is not None else "no answer to the handshake"
     where = f"{target}: " if target else ""

@@ -40,11 +40,12 @@ class FallbackChannel(Duplex):
         self._early: list[bytes] = []
         self._process: asyncio.SubprocessTransport | None = None
         self._stdin: asyncio.WriteTransport | None = None
-        self._refused: ConnectError | None = None
         self._ended = asyncio.Event()
         self._stopping: asyncio.Task[None] | None = None
         self._stderr = StderrTail(limits.stderr_tail)
         self._on_stderr = None if isinstance(target.stderr, str) else target.stderr
+        self._spawning: asyncio.Task[None] | None = None
+        # An eager task runs, and may fail, before its name is bound.
         self._spawning = self._loop.create_task(self._spawn(target))
 
     @property
@@ -68,10 +69,13 @@ class FallbackChannel(Duplex):
                 cwd=target.cwd,
                 stderr=None if inherit else subprocess.PIPE,
             )
-        except (OSError, ValueError) as error:
+        except (ConnectError, OSError, ValueError) as error:
+            if not isinstance(error, ConnectError):
+                failure = spawn_error(argv, target.cwd, error)
+                failure.__cause__ = error
+                error = failure
             self._ended.set()
-            self._refused = spawn_error(argv, target.cwd, error)
-            self._lose(self._refused, error)
+            self._lose(error, error.__cause__)
             return
         self._process = process
         stdin = process.get_pipe_transport(0)
@@ -134,7 +138,8 @@ class FallbackChannel(Duplex):
             self._stopping = self._loop.create_task(self._stop())
 
     async def _stop(self) -> None:
-        await asyncio.wait([self._spawning])
+        if self._spawning is not None:
+            await asyncio.wait([self._spawning])
         process = self._process
         if process is None:
             return

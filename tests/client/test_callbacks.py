@@ -1,0 +1,104 @@
+"""Where and how callbacks run: their context, their time, their kind."""
+
+import asyncio
+import contextvars
+
+import pytest
+from fakes import SILENCE, FakeServer, text
+
+import mcpwire
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 10.0
+WHO = contextvars.ContextVar("WHO", default="nobody")
+
+
+def reporting(params, server):
+    token = params["_meta"]["progressToken"]
+    server.notify("notifications/progress", progressToken=token, progress=1)
+    return text("done")
+
+
+async def test_progress_callbacks_run_in_the_context_of_their_call():
+    heard = []
+
+    async def later(*_):
+        await asyncio.sleep(0)
+        heard.append(WHO.get())
+
+    server = FakeServer({"tools/call": reporting})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+
+        async def call(name, callback):
+            WHO.set(name)
+            await client.call_tool("x", on_progress=callback)
+
+        await asyncio.create_task(call("plain", lambda *_: heard.append(WHO.get())))
+        await asyncio.create_task(call("async", later))
+    assert heard == ["plain", "async"]
+
+
+async def test_a_hanging_callback_withholds_no_answer_of_a_call_without_limit(
+    monkeypatch,
+):
+    from mcpwire.transports import callbacks
+
+    async def hang(*_):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(callbacks, "SETTLE_S", 0.05)
+    server = FakeServer({"tools/call": reporting})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        result = await client.call_tool("x", on_progress=hang, timeout=None)
+    assert result.text == "done"
+
+
+async def test_many_deadlines_are_looked_at_together(monkeypatch):
+    server = FakeServer({"tools/call": lambda *_: SILENCE})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        clock = client._connection.channel._clock
+        looks = []
+        look = type(clock)._look
+        monkeypatch.setattr(
+            type(clock), "_look", lambda self: (looks.append(1), look(self))[1]
+        )
+        calls = [client.call_tool("x", timeout=0.05 + n / 10_000) for n in range(500)]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {mcpwire.RequestTimeout}
+    # They end within 50 ms of each other, and looks are 5 ms apart at least.
+    assert len(looks) <= 30
+
+
+async def test_an_async_trace_hook_is_refused_at_construction():
+    async def hook(event, data): ...
+
+    with pytest.raises(ValueError, match="plain function"):
+        mcpwire.Client(FakeServer(), trace=hook)
+
+
+async def test_meta_that_is_no_object_is_refused_and_nothing_is_sent():
+    server = FakeServer()
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        with pytest.raises(mcpwire.LocalProtocolError, match="_meta"):
+            await client.request("x/y", {"_meta": "text"})
+    assert server.requests("x/y") == []
+
+
+async def test_declarations_against_the_rules_do_not_keep_calls_from_working():
+    server = FakeServer(
+        {"tools/call": lambda *_: text("ok")},
+        capabilities={"tools": {}, "resources": 5},
+        serverInfo={"name": 5},
+    )
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        assert (await client.call_tool("x")).text == "ok"
+        with pytest.raises(mcpwire.InvalidMessage, match="resources"):
+            _ = client.capabilities
+        with pytest.raises(mcpwire.InvalidMessage, match="name"):
+            _ = client.server_info
+
+
+async def test_a_repr_does_not_grow_with_its_command():
+    client = mcpwire.Client(mcpwire.Stdio("x", ["y" * 10_000]))
+    assert len(repr(client)) < 200
