@@ -102,6 +102,7 @@ class Duplex:
     @property
     def bytes_sent(self) -> int:
         """Bytes that the operating system has taken."""
+        self._recount()
         return self._written
 
     @property
@@ -331,6 +332,9 @@ class Duplex:
         unwritten = self._queued - self._written
         size = len(data)
         if unwritten and unwritten + size > self._limits.unwritten:
+            self._recount()
+            unwritten = self._queued - self._written
+        if unwritten and unwritten + size > self._limits.unwritten:
             raise TransportError(
                 f"the peer does not read: {unwritten} bytes are unwritten "
                 f"(Limits.unwritten is {self._limits.unwritten})",
@@ -356,6 +360,9 @@ class Duplex:
     def _write(self, data: bytes) -> None:
         """Pass bytes on, adding to `_written` what was taken; must not raise."""
         raise NotImplementedError
+
+    def _recount(self) -> None:
+        """Bring `_written` up to date, where writing does not do that by itself."""
 
     def receive(self, data: bytes) -> None:
         """Take in bytes that came; a subclass calls this."""

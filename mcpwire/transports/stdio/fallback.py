@@ -91,11 +91,7 @@ class FallbackChannel(Duplex):
         else:
             self._stdin.write(data)
 
-    def _send(self, data: bytes) -> None:
-        self._count_written()
-        super()._send(data)
-
-    def _count_written(self) -> None:
+    def _recount(self) -> None:
         """Take over what asyncio's pipe has passed on by now."""
         if self._stdin is not None:
             gathered = sum(map(len, self._gathered))
@@ -133,7 +129,7 @@ class FallbackChannel(Duplex):
 
     def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
         if self._dead is None:
-            self._count_written()
+            self._recount()
             super()._lose(error, cause)
             self._stopping = self._loop.create_task(self._stop())
 
