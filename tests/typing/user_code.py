@@ -1,0 +1,80 @@
+"""What a user's type checker sees of the public API; checked by mypy, never run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, assert_type
+
+import mcpwire
+from mcpwire import types
+
+
+@dataclass
+class Sum:
+    """A caller's own type."""
+
+    sum: int
+
+
+async def tools(client: mcpwire.Client) -> None:
+    """Tools, their results, and the options every request takes."""
+    assert_type(await client.list_tools(timeout=5), list[types.Tool])
+    assert_type(await client.list_tools_page("cursor"), types.ListToolsResult)
+    async for tool in client.iter_tools(meta={"a": 1}):
+        assert_type(tool.name, str)
+        assert_type(tool.annotations, types.ToolAnnotations | None)
+    result = await client.call_tool(
+        "add", {"a": 1}, timeout=None, on_progress=print, check=True
+    )
+    assert_type(result, types.CallToolResult)
+    assert_type(result.text, str)
+    assert_type(result.is_error, bool)
+    assert_type(result.as_(Sum), Sum)
+    assert_type(result.raise_for_error(), types.CallToolResult)
+
+
+async def the_rest(client: mcpwire.Client) -> None:
+    """Resources, prompts, completion, and what is raw."""
+    assert_type(await client.list_resources(), list[types.Resource])
+    assert_type(await client.list_resource_templates(), list[types.ResourceTemplate])
+    assert_type(await client.read_resource("a:b"), types.ReadResourceResult)
+    assert_type(await client.read_text("a:b"), str)
+    assert_type(await client.read_bytes("a:b"), bytes)
+    assert_type(await client.get_prompt("p", {"a": "b"}), types.GetPromptResult)
+    found = await client.complete(types.PromptReference("p"), "a", "b")
+    assert_type(found, types.CompleteResult)
+    assert_type(await client.ping(), float)
+    assert_type(await client.request("x/y", {"a": 1}), dict[str, Any])
+    await client.notify("x/y")
+
+
+async def whole() -> None:
+    """Targets, lifetime, facts and errors."""
+
+    def heard(notification: mcpwire.Notification) -> None:
+        assert_type(notification.method, str)
+
+    target = mcpwire.Stdio("cat", ["-u"], env={"A": "b"}, cwd="/", inherit_env=["C"])
+    async with mcpwire.Client(target, on_notification=heard) as client:
+        assert_type(client, mcpwire.Client)
+        assert_type(client.protocol_version, str | None)
+        assert_type(client.server_info, types.Implementation | None)
+        assert_type(client.capabilities, types.ServerCapabilities | None)
+        assert_type(client.negotiation, mcpwire.Negotiation | None)
+        assert_type(client.stats, mcpwire.ClientStats)
+        try:
+            await client.call_tool("x")
+        except mcpwire.RPCError as error:
+            assert_type(error.code, int)
+        except mcpwire.ConnectionClosed as error:
+            assert_type(error.sent, bool)
+            assert_type(error.exit_code, int | None)
+    await mcpwire.Client("cat", limits=mcpwire.Limits(message=1024)).aclose()
+
+
+async def refused(client: mcpwire.Client) -> None:
+    """What a type checker must not let pass."""
+    await client.call_tool(1)  # type: ignore[arg-type]  # a tool has a name
+    await client.list_tools(time=1)  # type: ignore[call-arg]  # no such option
+    await client.read_resource()  # type: ignore[call-arg]  # of what?
+    types.Tool()  # type: ignore[call-arg]  # a tool has a name and a schema
