@@ -383,3 +383,9 @@ def test_an_enormous_id_is_not_taken_for_a_small_one():
 @example(b"\xef\xbb\xbf")
 def test_salvage_never_raises(line):
     salvage(line)
+
+
+def test_an_offence_behind_whole_lists_and_objects_is_found():
+    value = {"list": [1, [2], ()], "object": {"a": None}, "bad": [0, {"c": object()}]}
+    with pytest.raises(LocalProtocolError, match=r"\$\.bad\[1\]\.c"):
+        encode(value)
