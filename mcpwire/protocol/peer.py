@@ -205,6 +205,7 @@ class Peer(Receiver[C]):
 
         The owner is told nothing more, even where it ends a peer that is reading.
         """
+        self._is_ending = True
         if not self._lines.overflow:
             self.receive(b"", last=True)
         self._has_ended = True

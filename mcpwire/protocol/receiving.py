@@ -69,6 +69,7 @@ class Receiver(Generic[C]):
     __slots__ = (
         "_has_ended",
         "_inbound",
+        "_is_ending",
         "_late",
         "_limits",
         "_owner",
@@ -82,6 +83,7 @@ class Receiver(Generic[C]):
         self._owner = owner
         self._limits = limits
         self._has_ended = False
+        self._is_ending = False
         self._late: dict[RequestId, None] = {}
         self._inbound: dict[RequestId, _Batch | None] = {}
         self.outstanding: dict[int, C] = {}
@@ -150,9 +152,7 @@ class Receiver(Generic[C]):
                 self._receive_object(message, line, batch)
             else:
                 self.stats.invalid += 1
-        answers = self._settle(batch)
-        if answers is not None:
-            self._owner.transmit(answers)
+        self._transmit(self._settle(batch))
 
     def _receive_object(
         self, value: dict[str, Any], line: bytes, batch: _Batch | None
@@ -340,10 +340,11 @@ class Receiver(Generic[C]):
     def _refuse_unnamed(self, error: RPCError) -> None:
         """Answer what has no readable id, where the revision has a form for that."""
         if self.revision is None or self.revision.errors_without_id:
-            self._owner.transmit(encode_line(jsonrpc.failure(None, error)))
+            self._transmit(encode_line(jsonrpc.failure(None, error)))
 
     def _transmit(self, data: bytes | None) -> None:
-        if data is not None:
+        # At the end of the stream there is nobody left to be answered.
+        if data is not None and not self._is_ending:
             self._owner.transmit(data)
 
     # Our answers...

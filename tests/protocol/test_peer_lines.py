@@ -354,3 +354,12 @@ def test_any_mixture_of_members_is_received(lines, role, revision):
         assert peer.answer(id, {}) is None
     for line in owner.transmitted:
         one_message(line)
+
+
+@pytest.mark.parametrize("half", [b"{", b"[", b"7", b'{"jsonrpc":"2.0","id":1,'])
+def test_a_half_line_at_the_end_is_answered_to_nobody(half):
+    peer, owner = make_peer("server")
+    peer.receive(half)
+    owner.transmit = lambda data: pytest.fail(f"answered {data!r}")
+    assert peer.end() == []
+    assert peer.stats.noise == 1
