@@ -6,7 +6,6 @@ import os
 import sys
 from pathlib import Path
 
-import hypothesis
 import pytest
 
 TESTS = Path(__file__).parent
@@ -17,13 +16,6 @@ sys.path.insert(0, str(TESTS))
 import leaks  # noqa: E402 - found through the line above
 import spec_files  # noqa: E402 - as above
 import wirecheck  # noqa: E402 - as above
-
-
-# Under CI the same examples each time, so that neither a failure nor a line covered is a
-# matter of luck there; everywhere else new ones, so that somebody finds the rest.
-hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
-if os.environ.get("CI"):
-    hypothesis.settings.load_profile("ci")
 
 
 def pytest_configure(config):
