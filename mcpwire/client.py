@@ -9,12 +9,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from mcpwire._version import __version__
 from mcpwire.errors import LocalProtocolError
 from mcpwire.limits import DEFAULT_LIMITS, Limits, check_timeout
 from mcpwire.protocol.lifecycle import Identity, parse_mode
+from mcpwire.protocol.methods import find
 from mcpwire.transports.client.connection import Connection
 from mcpwire.transports.client.requests import Requests
 from mcpwire.transports.targets import opener
@@ -55,8 +56,6 @@ if TYPE_CHECKING:
     ProgressFn = Callable[[float, float | None, str | None], Any]
 
 __all__ = ["CallOptions", "Client"]
-
-P = TypeVar("P", bound="WireType")
 
 _decode_tool_result: Final = decoder(CallToolResult)
 
@@ -310,85 +309,56 @@ class Client:
 
     async def list_tools(self, **options: Unpack[CallOptions]) -> list[Tool]:
         """Return all tools, all pages; see `call_tool` for what is raised."""
-        from mcpwire.types import ListToolsResult
-
-        return await self._list("tools/list", ListToolsResult, "tools", options)
+        return await self._list("tools/list", options)
 
     async def list_tools_page(
         self, cursor: str | None = None, **options: Unpack[CallOptions]
     ) -> ListToolsResult:
         """Return one page of the tools and the cursor of the next."""
-        from mcpwire.types import ListToolsResult
-
-        return await self._page("tools/list", ListToolsResult, cursor, options)
+        page: ListToolsResult = await self._page("tools/list", cursor, options)
+        return page
 
     def iter_tools(self, **options: Unpack[CallOptions]) -> AsyncIterator[Tool]:
         """Iterate over all tools, fetching pages as they are needed."""
-        from mcpwire.types import ListToolsResult
-
-        return self._iterate("tools/list", ListToolsResult, "tools", options)
+        return self._iterate("tools/list", options)
 
     # Resources...
 
     async def list_resources(self, **options: Unpack[CallOptions]) -> list[Resource]:
         """Return all resources, all pages; see `call_tool` for what is raised."""
-        from mcpwire.types import ListResourcesResult
-
-        return await self._list(
-            "resources/list", ListResourcesResult, "resources", options
-        )
+        return await self._list("resources/list", options)
 
     async def list_resources_page(
         self, cursor: str | None = None, **options: Unpack[CallOptions]
     ) -> ListResourcesResult:
         """Return one page of the resources and the cursor of the next."""
-        from mcpwire.types import ListResourcesResult
-
-        return await self._page("resources/list", ListResourcesResult, cursor, options)
+        page: ListResourcesResult = await self._page("resources/list", cursor, options)
+        return page
 
     def iter_resources(self, **options: Unpack[CallOptions]) -> AsyncIterator[Resource]:
         """Iterate over all resources, fetching pages as they are needed."""
-        from mcpwire.types import ListResourcesResult
-
-        return self._iterate(
-            "resources/list", ListResourcesResult, "resources", options
-        )
+        return self._iterate("resources/list", options)
 
     async def list_resource_templates(
         self, **options: Unpack[CallOptions]
     ) -> list[ResourceTemplate]:
         """Return all resource templates, all pages."""
-        from mcpwire.types import ListResourceTemplatesResult
-
-        return await self._list(
-            "resources/templates/list",
-            ListResourceTemplatesResult,
-            "resource_templates",
-            options,
-        )
+        return await self._list("resources/templates/list", options)
 
     async def list_resource_templates_page(
         self, cursor: str | None = None, **options: Unpack[CallOptions]
     ) -> ListResourceTemplatesResult:
         """Return one page of the resource templates and the cursor of the next."""
-        from mcpwire.types import ListResourceTemplatesResult
-
-        return await self._page(
-            "resources/templates/list", ListResourceTemplatesResult, cursor, options
+        page: ListResourceTemplatesResult = await self._page(
+            "resources/templates/list", cursor, options
         )
+        return page
 
     def iter_resource_templates(
         self, **options: Unpack[CallOptions]
     ) -> AsyncIterator[ResourceTemplate]:
         """Iterate over all resource templates, fetching pages as they are needed."""
-        from mcpwire.types import ListResourceTemplatesResult
-
-        return self._iterate(
-            "resources/templates/list",
-            ListResourceTemplatesResult,
-            "resource_templates",
-            options,
-        )
+        return self._iterate("resources/templates/list", options)
 
     async def read_resource(
         self, uri: str, **options: Unpack[CallOptions]
@@ -425,23 +395,18 @@ class Client:
 
     async def list_prompts(self, **options: Unpack[CallOptions]) -> list[Prompt]:
         """Return all prompts, all pages; see `call_tool` for what is raised."""
-        from mcpwire.types import ListPromptsResult
-
-        return await self._list("prompts/list", ListPromptsResult, "prompts", options)
+        return await self._list("prompts/list", options)
 
     async def list_prompts_page(
         self, cursor: str | None = None, **options: Unpack[CallOptions]
     ) -> ListPromptsResult:
         """Return one page of the prompts and the cursor of the next."""
-        from mcpwire.types import ListPromptsResult
-
-        return await self._page("prompts/list", ListPromptsResult, cursor, options)
+        page: ListPromptsResult = await self._page("prompts/list", cursor, options)
+        return page
 
     def iter_prompts(self, **options: Unpack[CallOptions]) -> AsyncIterator[Prompt]:
         """Iterate over all prompts, fetching pages as they are needed."""
-        from mcpwire.types import ListPromptsResult
-
-        return self._iterate("prompts/list", ListPromptsResult, "prompts", options)
+        return self._iterate("prompts/list", options)
 
     async def get_prompt(
         self,
@@ -571,23 +536,37 @@ class Client:
             raise self._connection.not_connected()
         await channel.notify(method, params, headers=headers)
 
-    # Lists...
+    # Lists, by what the method table says of each...
 
-    async def _list(
-        self, method: str, cls: type[Any], key: str, options: CallOptions
-    ) -> list[Any]:
+    async def _list(self, method: str, options: CallOptions) -> list[Any]:
         pages = await self._requests.pages(method, options)
-        return [item for page in pages for item in getattr(decode(cls, page), key)]
+        return [item for page in pages for item in _items(method, page)]
 
-    async def _page(
-        self, method: str, cls: type[P], cursor: str | None, options: CallOptions
-    ) -> P:
+    async def _page(self, method: str, cursor: str | None, options: CallOptions) -> Any:
         params = {} if cursor is None else {"cursor": cursor}
-        return decode(cls, await self._requests.request(method, params, options))
+        page = await self._requests.request(method, params, options)
+        return decode(_page_type(method), page)
 
-    async def _iterate(
-        self, method: str, cls: type[Any], key: str, options: CallOptions
-    ) -> AsyncIterator[Any]:
+    async def _iterate(self, method: str, options: CallOptions) -> AsyncIterator[Any]:
         async for page in self._requests.walk(method, options):
-            for item in getattr(decode(cls, page), key):
+            for item in _items(method, page):
                 yield item
+
+
+def _page_type(method: str) -> type[WireType]:
+    """Return the type of one page of a list."""
+    from mcpwire import types
+
+    spec = find(method)
+    assert spec is not None and spec.result is not None  # noqa: PT018 - no test
+    found: type[WireType] = getattr(types, spec.result)
+    return found
+
+
+def _items(method: str, page: dict[str, Any]) -> list[Any]:
+    """Decode one page of a list and return what it lists."""
+    spec = find(method)
+    assert spec is not None and spec.list_key is not None  # noqa: PT018 - no test
+    snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in spec.list_key)
+    items: list[Any] = getattr(decode(_page_type(method), page), snake)
+    return items
