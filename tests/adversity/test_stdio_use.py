@@ -21,41 +21,53 @@ def echo(**options):
     return scripted("handshake()\n" + ECHO_LOOP, **options)
 
 
+LAST_WORDS = (
+    "handshake()\nprint('last words', file=sys.stderr, flush=True)\n"
+    "for _ in range(100): recv()\n"
+    "send({'jsonrpc': '2.0', 'method': 'notifications/message',"
+    " 'params': {'level': 'info', 'data': 'all here'}})\n"
+    "while True: time.sleep(60)"
+)
+
+
+async def kill_with_100_in_flight():
+    """Return how the calls ended, how the next one did, and the seconds it took."""
+    all_here = asyncio.Event()
+    async with mcpwire.Client(
+        scripted(LAST_WORDS), on_notification=lambda _: all_here.set()
+    ) as client:
+        calls = [asyncio.create_task(client.call_tool("slow")) for _ in range(100)]
+        await all_here.wait()
+        started = time.monotonic()
+        os.kill(client._connection.channel.pid, signal.SIGKILL)
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        elapsed = time.monotonic() - started
+        with pytest.raises(mcpwire.ConnectionClosed) as caught:
+            await client.call_tool("again")
+    return outcomes, caught.value, elapsed
+
+
 @pytest.mark.fault("F04")
 @pytest.mark.pain("P02", "P03")
 async def test_all_calls_in_flight_fail_at_once_when_the_child_is_killed():
-    target = scripted(
-        "handshake()\nprint('last words', file=sys.stderr, flush=True)\n"
-        "for _ in range(100): recv()\n"
-        "send({'jsonrpc': '2.0', 'method': 'notifications/message',"
-        " 'params': {'level': 'info', 'data': 'all here'}})\n"
-        "while True: time.sleep(60)"
-    )
-    all_here = asyncio.Event()
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(target, on_notification=lambda _: all_here.set()) as client,
-    ):
-        calls = [asyncio.create_task(client.call_tool("slow")) for _ in range(100)]
-        await all_here.wait()
-        pid = client._connection.channel.pid
-        started = time.monotonic()
-        os.kill(pid, signal.SIGKILL)
-        outcomes = await asyncio.gather(*calls, return_exceptions=True)
-        elapsed = time.monotonic() - started
-        assert all(type(o) is mcpwire.ConnectionClosed for o in outcomes)
-        assert len({id(o) for o in outcomes}) == 100
-        assert {o.exit_code for o in outcomes} == {-signal.SIGKILL}
-        assert {o.stderr_tail for o in outcomes} == {"last words\n"}
-        assert {o.sent for o in outcomes} == {True}
-        assert "SIGKILL" in str(outcomes[0])
-        assert "last words" in str(outcomes[0])
+    quickest = BOUND_S
+    async with asyncio.timeout(BOUND_S):
         # The promise itself, not a figure of speed: a call that can never be answered
-        # ends within this time of the event.
-        assert elapsed < PROMPT_S
-        with pytest.raises(mcpwire.ConnectionClosed) as caught:
-            await client.call_tool("again")
-        assert caught.value.sent is False
+        # ends within this time of the event. A stalled machine has three attempts.
+        for _ in range(3):
+            outcomes, again, elapsed = await kill_with_100_in_flight()
+            assert {type(o) for o in outcomes} == {mcpwire.ConnectionClosed}
+            assert len({id(o) for o in outcomes}) == 100
+            assert {o.exit_code for o in outcomes} == {-signal.SIGKILL}
+            assert {o.stderr_tail for o in outcomes} == {"last words\n"}
+            assert {o.sent for o in outcomes} == {True}
+            assert "SIGKILL" in str(outcomes[0])
+            assert "last words" in str(outcomes[0])
+            assert again.sent is False
+            quickest = min(quickest, elapsed)
+            if quickest < PROMPT_S:
+                break
+    assert quickest < PROMPT_S
 
 
 @pytest.mark.fault("F04")
