@@ -296,38 +296,34 @@ class Connection:
         try:
             async with asyncio.timeout(self._connect_timeout):
                 agreement = await handshake.drive(steps)
-        except TimeoutError as error:
-            elapsed = loop.time() - started
+        except BaseException as error:
+            failure = self._failure(error, handshake, loop.time() - started)
             await handshake.discard()
-            if isinstance(error, MCPError) or self._connect_timeout is None:
+            if failure is None:
                 raise
-            raise self._silence(handshake, elapsed) from None
-        except ConnectError:
-            await handshake.discard()
-            raise
-        except TransportError as error:
-            failure = connect_error(error, handshake.channel)
-            await handshake.discard()
             raise failure from error
-        except BaseException:
-            await handshake.discard()
-            raise
         channel = handshake.channel
         assert channel is not None
         self._settle(channel, agreement)
 
-    def _silence(self, handshake: Handshake, elapsed: float) -> RequestTimeout:
-        assert self._connect_timeout is not None
-        channel = handshake.channel
-        detail = None
-        if channel is not None:
-            error = connect_error(None, channel)
-            detail = str(error) if error.noise or error.stderr_tail.strip() else None
+    def _failure(
+        self, error: BaseException, handshake: Handshake, elapsed: float
+    ) -> MCPError | None:
+        """Say what an error means for who connects; ``None``: just what it says."""
+        if isinstance(error, TransportError):
+            if isinstance(error, ConnectError):
+                return None
+            return connect_error(error, handshake.channel)
+        if isinstance(error, MCPError) or not isinstance(error, TimeoutError):
+            return None
+        if self._connect_timeout is None:
+            return None
+        silent = connect_error(None, handshake.channel)
         return RequestTimeout(
             method=handshake.last_method,
             timeout=self._connect_timeout,
             elapsed=elapsed,
-            detail=detail,
+            detail=str(silent) if silent.noise or silent.stderr_tail.strip() else None,
         )
 
     def _settle(self, channel: OpenChannel, agreement: Agreement) -> None:

@@ -1,0 +1,162 @@
+"""How long a call may take, and what it hears of progress meanwhile."""
+
+import asyncio
+
+import pytest
+from fakes import SILENCE, FakeServer, text
+
+import mcpwire
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 10.0
+ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+
+
+def client(server, **options):
+    return mcpwire.Client(server, **options)
+
+
+# Time...
+
+
+@pytest.mark.rule("LIFE-15")
+async def test_a_call_has_the_clients_timeout_its_own_or_none():
+    server = FakeServer({"tools/call": lambda *_: SILENCE})
+    async with asyncio.timeout(BOUND_S), client(server, timeout=0.05) as c:
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            await c.call_tool("x")
+        assert caught.value.timeout == 0.05
+        with pytest.raises(TimeoutError) as caught:
+            await c.call_tool("x", timeout=0.01)
+        assert caught.value.timeout == 0.01
+        endless = asyncio.create_task(c.call_tool("x", timeout=None))
+        with pytest.raises(mcpwire.RequestTimeout):
+            await c.call_tool("x", timeout=0.1)
+        assert not endless.done()
+        endless.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await endless
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), "1", True])
+async def test_a_timeout_out_of_range_is_refused(timeout):
+    async with asyncio.timeout(BOUND_S), client(FakeServer()) as c:
+        with pytest.raises(ValueError, match="timeout"):
+            await c.call_tool("x", timeout=timeout)
+        with pytest.raises(ValueError, match="timeout"):
+            await c.list_tools(timeout=timeout)
+
+
+async def test_one_timeout_spans_all_pages_of_a_list():
+    def page(params, server):
+        number = int(params.get("cursor", "0")) + 1
+        return {"tools": [], "nextCursor": str(number)} if number < 5 else SILENCE
+
+    server = FakeServer({"tools/list": page})
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            await c.list_tools(timeout=0.1)
+    assert caught.value.timeout == 0.1
+    assert len(server.requests("tools/list")) == 5
+
+
+# Progress...
+
+
+@ERAS
+@pytest.mark.rule("PROG-01")
+async def test_progress_comes_in_order_and_before_the_result(version):
+    def slow(params, server):
+        token = params["_meta"]["progressToken"]
+        for step in (1, 2.5):
+            server.notify(
+                "notifications/progress",
+                progressToken=token,
+                progress=step,
+                total=3,
+                message=f"at {step}",
+            )
+        server.notify("notifications/progress", progressToken=token, progress="bad")
+        server.notify("notifications/progress", progressToken=token, progress=3)
+        return text("done")
+
+    seen, late = [], []
+
+    async def tardily(*args):
+        await asyncio.sleep(0)
+        late.append(args)
+
+    server = FakeServer({"tools/call": slow}, version=version)
+    expected = [(1, 3, "at 1"), (2.5, 3, "at 2.5"), (3, None, None)]
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        await c.call_tool("x", on_progress=lambda *args: seen.append(args))
+        assert seen == expected
+        await c.call_tool("x", on_progress=tardily)
+        assert late == expected
+    first, second = server.requests("tools/call")
+    assert first["_meta"]["progressToken"] != second["_meta"]["progressToken"]
+
+
+async def test_a_progress_callback_that_hangs_does_not_withhold_the_result():
+    def slow(params, server):
+        token = params["_meta"]["progressToken"]
+        server.notify("notifications/progress", progressToken=token, progress=1)
+        return text("done")
+
+    async def hang(*_):
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(BOUND_S), client(FakeServer({"tools/call": slow})) as c:
+        result = await c.call_tool("x", on_progress=hang, timeout=0.05)
+    assert result.text == "done"
+
+
+async def test_a_progress_callback_that_raises_is_logged(caplog):
+    def slow(params, server):
+        token = params["_meta"]["progressToken"]
+        server.notify("notifications/progress", progressToken=token, progress=1)
+        return text("done")
+
+    def fail(*_):
+        raise RuntimeError("mine")
+
+    async def fail_later(*_):
+        raise RuntimeError("mine too")
+
+    async with asyncio.timeout(BOUND_S), client(FakeServer({"tools/call": slow})) as c:
+        for callback in (fail, fail_later):
+            result = await c.call_tool("x", on_progress=callback)
+            assert result.text == "done"
+    assert len(caplog.records) == 2
+
+
+@pytest.mark.rule("LIFE-15")
+async def test_progress_extends_a_call_up_to_its_maximum_when_asked_for():
+    def endless(params, server):
+        loop = asyncio.get_running_loop()
+        token = params["_meta"]["progressToken"]
+
+        def step(number):
+            if server.channel.lost is None:
+                server.notify(
+                    "notifications/progress", progressToken=token, progress=number
+                )
+                loop.call_later(0.02, step, number + 1)
+
+        step(1)
+        return SILENCE
+
+    steps = []
+    server = FakeServer({"tools/call": endless})
+    options = {"timeout": 0.1, "reset_timeout_on_progress": True, "max_timeout": 0.4}
+    async with asyncio.timeout(BOUND_S), client(server, **options) as c:
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            await c.call_tool("x", on_progress=lambda *args: steps.append(args))
+        assert caught.value.timeout == 0.4
+        assert caught.value.elapsed >= 0.4
+    assert len(steps) > 5
+    async with asyncio.timeout(BOUND_S), client(server, timeout=0.1) as c:
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            await c.call_tool("x", on_progress=lambda *_: None)
+        assert caught.value.timeout == 0.1
