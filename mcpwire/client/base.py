@@ -1,0 +1,197 @@
+"""What every client has: its options, its lifetime, and what was agreed."""
+
+from __future__ import annotations
+
+import warnings
+from math import inf
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from mcpwire._version import __version__
+from mcpwire.limits import DEFAULT_LIMITS, Limits, check_timeout
+from mcpwire.protocol.lifecycle import Identity, parse_mode
+from mcpwire.transports.client.connection import Connection
+from mcpwire.transports.client.requests import Requests
+from mcpwire.transports.targets import opener
+from mcpwire.types import decode, encode
+from mcpwire.types.lifecycle import Implementation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from mcpwire.protocol.negotiation import Negotiation
+    from mcpwire.protocol.notifications import Notification
+    from mcpwire.transports.client.stats import ClientStats
+    from mcpwire.transports.targets import Target
+    from mcpwire.types import ServerCapabilities
+
+    ProgressFn = Callable[[float, float | None, str | None], Any]
+
+__all__ = ["CallOptions", "ClientBase"]
+
+
+class CallOptions(TypedDict, total=False):
+    """What every request takes beside its own parameters."""
+
+    timeout: float | None
+    """Seconds, above zero; omitted: the client's; ``None``: no limit."""
+
+    meta: Mapping[str, Any] | None
+    """Further members of the request's `_meta`."""
+
+    on_progress: ProgressFn | None
+    """Called with progress, total and message, in order; plain or async."""
+
+    headers: Mapping[str, str] | None
+    """Further HTTP headers; refused on any other transport."""
+
+
+class ClientBase:
+    """A connection to one MCP server, without its verbs."""
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        timeout: float | None = 30.0,
+        connect_timeout: float | None = 60.0,
+        probe_timeout: float = 5.0,
+        mode: str = "auto",
+        client_info: Implementation | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        reset_timeout_on_progress: bool = False,
+        max_timeout: float | None = None,
+        on_notification: Callable[[Notification], Any] | None = None,
+        trace: Callable[[str, Any], Any] | None = None,
+    ) -> None:
+        info = client_info or Implementation("mcpwire", __version__)
+        self._connection = Connection(
+            opener(target, limits),
+            Identity(encode(info), {}),
+            allowed=parse_mode(mode),
+            connect_timeout=check_timeout(connect_timeout, "connect_timeout"),
+            probe_timeout=check_timeout(probe_timeout, "probe_timeout") or inf,
+            limits=limits,
+            reset_on_progress=reset_timeout_on_progress,
+            on_notification=on_notification,
+            trace=trace,
+        )
+        self._requests = Requests(
+            self._connection,
+            timeout=check_timeout(timeout),
+            max_timeout=check_timeout(max_timeout, "max_timeout"),
+            limits=limits,
+        )
+
+    # Lifetime...
+
+    async def connect(self) -> None:
+        """Connect, or wait for whoever is connecting; does nothing when connected.
+
+        Works from any task, again after `aclose`, and again after the server died.
+        Cancelling the last caller undoes what had begun.
+
+        Raises:
+            ConnectError: The server could not be reached, or ended before it agreed.
+            RequestTimeout: It did not agree within `connect_timeout`.
+            NegotiationError: There is no common revision.
+            ConnectionClosed: `aclose` was called meanwhile.
+        """
+        await self._connection.connect()
+
+    async def aclose(self) -> None:
+        """Close the connection and end the server's process; bounded in time.
+
+        Works from any task, in any order, twice. Calls still open fail with
+        `ConnectionClosed`. When cancelled, the closing goes on by itself.
+        """
+        await self._connection.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        # Where construction failed there is no connection.
+        connection = getattr(self, "_connection", None)
+        if connection is not None and connection.abandon():
+            warnings.warn(
+                f"unclosed {self!r}: its server was killed",
+                ResourceWarning,
+                source=self,
+                stacklevel=2,
+            )
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"<mcpwire.Client {self._connection}>"
+
+    # What was agreed...
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether calls can be made now."""
+        channel = self._connection.channel
+        return channel is not None and channel.lost is None
+
+    @property
+    def protocol_version(self) -> str | None:
+        """The agreed revision, such as ``2025-11-25``; ``None`` before."""
+        agreement = self._connection.profile.agreement
+        return agreement.revision.name if agreement is not None else None
+
+    @property
+    def server_info(self) -> Implementation | None:
+        """The server's name and version, where it gave them.
+
+        Raises:
+            InvalidMessage: What it gave breaks the rules; calls work all the same.
+        """
+        agreement = self._connection.profile.agreement
+        if agreement is None or agreement.server_info is None:
+            return None
+        return decode(Implementation, agreement.server_info)
+
+    @property
+    def capabilities(self) -> ServerCapabilities | None:
+        """What the server declared; ``None`` before the first connection.
+
+        Raises:
+            InvalidMessage: What it declared breaks the rules; calls work all the same.
+        """
+        from mcpwire.types.capabilities import ServerCapabilities
+
+        agreement = self._connection.profile.agreement
+        if agreement is None:
+            return None
+        return decode(ServerCapabilities, agreement.capabilities)
+
+    @property
+    def instructions(self) -> str | None:
+        """How the server wants to be used, where it said so."""
+        agreement = self._connection.profile.agreement
+        return agreement.instructions if agreement is not None else None
+
+    @property
+    def session_id(self) -> str | None:
+        """The HTTP session's id; ``None`` on transports that have none."""
+        return None
+
+    @property
+    def negotiation(self) -> Negotiation | None:
+        """How the last handshake went, step by step, also one that failed."""
+        return self._connection.negotiation
+
+    @property
+    def stats(self) -> ClientStats:
+        """What this client has sent and received, connections taken together."""
+        return self._connection.stats
