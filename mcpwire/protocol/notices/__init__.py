@@ -1,0 +1,1 @@
+"""Notifications between arrival and consumer: what waits, and who wants what."""
