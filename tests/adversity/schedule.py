@@ -1,0 +1,140 @@
+"""Cancels an operation at each moment at which anything can happen to it.
+
+A moment is where a task that works for the operation is about to run, where it has
+suspended, and where bytes of the peer have been taken in. Moments are counted, not
+timed: the n-th is the same however slow the machine is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+import leaks
+
+from mcpwire.transports._duplex import Duplex
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+LATER_TURNS = (0, 1, 2)
+"""How many turns of the loop after a moment the cancellation comes."""
+
+
+class Watched(Coroutine):
+    """A coroutine that tells before and after each of its steps."""
+
+    def __init__(self, inner: Coroutine, moment: Callable[[], None]) -> None:
+        self._inner = inner
+        self._moment = moment
+
+    def _step(self, step: Callable[..., Any], *args: Any) -> Any:
+        self._moment()
+        suspended_on = step(*args)
+        self._moment()
+        return suspended_on
+
+    def send(self, value: Any) -> Any:
+        return self._step(self._inner.send, value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._step(self._inner.throw, *error)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def __await__(self) -> Any:
+        raise AssertionError("only a task drives it")
+
+
+class Schedule:
+    """One run of an operation, cancelled at its n-th moment.
+
+    Attributes:
+        fired: Whether there was such a moment.
+    """
+
+    def __init__(self, moment: int, turns: int, monkeypatch: Any) -> None:
+        self._left = moment
+        self._named = f"moment {moment}, {turns} turns later"
+        self._turns = turns
+        self._patches = monkeypatch
+        self._victim: asyncio.Task[Any] | None = None
+        self.fired = False
+
+    def _moment(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self.fired = True
+            self._strike(self._turns)
+
+    def _strike(self, turns: int) -> None:
+        # A task that cancels itself in its last step ends cancelled though all it
+        # awaited has returned: no callee could know.
+        if turns or asyncio.current_task() is self._victim:
+            asyncio.get_running_loop().call_soon(self._strike, max(turns - 1, 0))
+        elif self._victim is not None:
+            self._victim.cancel()
+
+    def _make_task(self, loop: Any, inner: Any, **options: Any) -> asyncio.Task[Any]:
+        return asyncio.Task(Watched(inner, self._moment), loop=loop, **options)
+
+    def __repr__(self) -> str:
+        return f"<cancelled at {self._named}, fired: {self.fired}>"
+
+    async def run(self, operation: Callable[[], Awaitable[Any]]) -> asyncio.Task[Any]:
+        """Return the operation's task when it has ended, one way or the other."""
+
+        async def operate() -> Any:
+            return await operation()
+
+        loop = asyncio.get_running_loop()
+        receive = Duplex.receive
+
+        def receive_and_tell(channel: Duplex, data: bytes) -> None:
+            receive(channel, data)
+            self._moment()
+
+        with self._patches.context() as patch:
+            patch.setattr(Duplex, "receive", receive_and_tell)
+            loop.set_task_factory(self._make_task)
+            try:
+                self._victim = loop.create_task(operate())
+                await asyncio.wait([self._victim])
+            finally:
+                loop.set_task_factory(None)
+        return self._victim
+
+
+class Remains:
+    """What was there before: tasks, children, descriptors."""
+
+    def __init__(self) -> None:
+        self._tasks = asyncio.all_tasks()
+        self._watch = leaks.Watch()
+
+    def assert_none(self) -> None:
+        """Fail at once if anything is there that was not."""
+        assert not self._watch.leaked(), self._watch.leaked()
+        assert asyncio.all_tasks() == self._tasks
+
+
+async def cancel_everywhere(
+    once: Callable[[Schedule], Awaitable[None]], monkeypatch: Any
+) -> int:
+    """Do `once` with a cancellation at each moment; return how many moments there are.
+
+    `once` makes what it needs, has the schedule run the operation, and checks.
+    """
+    fewest = 10_000
+    for turns in LATER_TURNS:
+        moment = 0
+        while True:
+            moment += 1
+            schedule = Schedule(moment, turns, monkeypatch)
+            await once(schedule)
+            if not schedule.fired:
+                break
+        fewest = min(fewest, moment - 1)
+    return fewest

@@ -1,0 +1,99 @@
+"""The shells of the client behind one face, so that a fault is written down once.
+
+`shell(target, **options)` gives what has the asyncio client's methods, as coroutines.
+The blocking client runs in threads behind it, one for each call that waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Self
+
+import mcpwire
+
+THREADS = 128
+"""More than any test has calls in flight."""
+
+
+def names() -> list[str]:
+    """Return the shells there are."""
+    found = importlib.util.find_spec("mcpwire.sync")
+    return ["asyncio", "blocking"] if found is not None else ["asyncio"]
+
+
+class AsyncioShell:
+    """The client itself."""
+
+    name = "asyncio"
+
+    def __call__(self, target: Any, **options: Any) -> Any:
+        return mcpwire.Client(target, **options)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class BlockingShell:
+    """The blocking client, each of its methods in a thread."""
+
+    name = "blocking"
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(THREADS, "test-caller")
+
+    def __call__(self, target: Any, **options: Any) -> Any:
+        import mcpwire.sync
+
+        return Threaded(mcpwire.sync.Client(target, **options), self._threads)
+
+    def close(self) -> None:
+        """End the threads; a call that still hangs is a failed test."""
+        self._threads.shutdown()
+
+
+class Threaded:
+    """A blocking client whose methods are awaited."""
+
+    def __init__(self, client: Any, threads: ThreadPoolExecutor) -> None:
+        self.blocking = client
+        self._threads = threads
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.blocking, name)
+        if name.startswith("_") or not callable(value):
+            return value
+
+        def run(*args: Any, **options: Any) -> asyncio.Future[Any]:
+            loop = asyncio.get_running_loop()
+            return loop.run_in_executor(self._threads, lambda: value(*args, **options))
+
+        return run
+
+    def aclose(self) -> asyncio.Future[Any]:
+        return self.close()
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class Signal:
+    """An event that any thread may set."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+
+    def set(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._event.set)
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+
+SHELLS = {"asyncio": AsyncioShell, "blocking": BlockingShell}

@@ -1,0 +1,189 @@
+"""Cancelling at each moment of connecting, calling, listing and closing leaves nothing.
+
+Each test runs its operation once for each moment there is (see `schedule`), over a real
+child and in memory.
+"""
+
+import asyncio
+
+import pytest
+from fakes import FakeServer, text
+from quick import quick
+from schedule import LATER_TURNS, Remains, Schedule, cancel_everywhere
+
+import mcpwire
+
+pytestmark = [pytest.mark.anyio, pytest.mark.fault("F42")]
+
+BOUND_S = 60.0
+MODES = pytest.mark.parametrize("mode", ["auto", "session"])
+
+
+def pages(params, _):
+    number = int(params.get("cursor", "0")) + 1
+    return {"tools": [], **({"nextCursor": str(number)} if number < 3 else {})}
+
+
+def in_memory(version="2025-11-25"):
+    methods = {"tools/call": lambda *_: text("ok"), "tools/list": pages}
+    return FakeServer(methods, version=version)
+
+
+TARGETS = pytest.mark.parametrize(
+    "target",
+    [quick, in_memory, lambda: in_memory("2026-07-28")],
+    ids=["child", "memory", "memory, stateless"],
+)
+
+
+async def connect_and_undo(schedule, client, remains):
+    """Connect under the schedule; whatever came of it, nothing is left afterwards."""
+    task = await schedule.run(client.connect)
+    if task.cancelled():
+        remains.assert_none()  # who was cancelled waited for the undoing
+        assert not client.is_connected
+    else:
+        task.result()
+        assert client.is_connected
+    await client.aclose()
+    remains.assert_none()
+
+
+@pytest.mark.pain("P10")
+@MODES
+@TARGETS
+async def test_cancelling_connect_at_each_moment_leaves_nothing(
+    target, mode, monkeypatch
+):
+    async def once(schedule):
+        mode_there = "auto" if mode == "auto" else client_mode(target)
+        client = mcpwire.Client(target(), mode=mode_there)
+        await connect_and_undo(schedule, client, remains)
+
+    async with asyncio.timeout(BOUND_S):
+        remains = Remains()
+        assert await cancel_everywhere(once, monkeypatch) >= 10
+
+
+def client_mode(target):
+    server = target()
+    return "stateless" if getattr(server, "version", "") == "2026-07-28" else "session"
+
+
+@pytest.mark.pain("P10")
+async def test_200_cancelled_connects_of_one_client_leave_nothing(monkeypatch):
+    client = mcpwire.Client(quick())
+    cancelled = moment = 0
+    async with asyncio.timeout(BOUND_S):
+        remains = Remains()
+        while cancelled < 200:
+            moment += 1
+            turns = LATER_TURNS[cancelled % len(LATER_TURNS)]
+            schedule = Schedule(moment, turns, monkeypatch)
+            task = await schedule.run(client.connect)
+            if not schedule.fired:
+                moment = 0
+            if task.cancelled():
+                remains.assert_none()
+                cancelled += 1
+            await client.aclose()
+        await client.connect()
+        assert (await client.call_tool("x")).text
+        await client.aclose()
+        remains.assert_none()
+
+
+@TARGETS
+async def test_cancelling_close_at_each_moment_leaves_nothing(target, monkeypatch):
+    async def once(schedule):
+        client = mcpwire.Client(target())
+        await client.connect()
+        await schedule.run(client.aclose)
+        await client.aclose()  # waits for the end of what goes on by itself
+        assert not client.is_connected
+        remains.assert_none()
+
+    async with asyncio.timeout(BOUND_S):
+        remains = Remains()
+        assert await cancel_everywhere(once, monkeypatch) >= 4
+
+
+@TARGETS
+async def test_cancelling_a_whole_use_at_each_moment_leaves_nothing(
+    target, monkeypatch
+):
+    async def once(schedule):
+        client = mcpwire.Client(target())
+
+        async def use():
+            async with client:
+                await client.call_tool("x")
+
+        await schedule.run(use)
+        await client.aclose()
+        remains.assert_none()
+
+    async with asyncio.timeout(BOUND_S):
+        remains = Remains()
+        assert await cancel_everywhere(once, monkeypatch) >= 12
+
+
+OPERATIONS = pytest.mark.parametrize(
+    "operate",
+    [
+        lambda client: client.call_tool("x"),
+        lambda client: client.call_tool("x", on_progress=lambda *_: None),
+        lambda client: client.list_tools(),
+        lambda client: client.ping(),
+    ],
+    ids=["call", "call with progress", "list", "ping"],
+)
+
+
+@TARGETS
+@OPERATIONS
+async def test_cancelling_a_request_at_each_moment_leaves_the_connection_whole(
+    operate, target, monkeypatch
+):
+    async def once(schedule):
+        await schedule.run(lambda: operate(client))
+        assert not client._connection.channel._peer.outstanding
+        remains.assert_none()
+
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target()) as client:
+        remains = Remains()
+        assert await cancel_everywhere(once, monkeypatch) >= 2
+        assert (await client.call_tool("x")).text
+        assert client.stats.connections == 1
+
+
+@pytest.mark.pain("P09")
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+@OPERATIONS
+async def test_whoever_cancels_a_request_that_has_left_tells_the_server_once(
+    operate, version, monkeypatch
+):
+    server = in_memory(version)
+
+    async def once(schedule):
+        before = len(server.received)
+        task = await schedule.run(lambda: operate(client))
+        await client.call_tool("behind it")  # all before it has arrived
+        *seen, behind = server.received[before:]
+        assert behind["method"] == "tools/call"
+        asked = [m["id"] for m in seen if "id" in m]
+        told = [
+            m["params"]["requestId"]
+            for m in seen
+            if m["method"] == "notifications/cancelled"
+        ]
+        assert told in ([], asked[-1:])
+        if task.cancelled():
+            cancelled_in_flight[0] += told == asked[-1:] != []
+        else:
+            assert told == []
+
+    cancelled_in_flight = [0]
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        await cancel_everywhere(once, monkeypatch)
+    assert cancelled_in_flight[0] >= 2
