@@ -27,6 +27,7 @@ from mcpwire.errors import (
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.peer import Peer
 from mcpwire.transports._clock import CallClock, Pending
+from mcpwire.transports._fork import let_go_after_fork
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,6 +69,7 @@ class Duplex:
         self._closed_by_us = False
         self.target = target
         self.reset_on_progress = False
+        let_go_after_fork(self)
 
     def __repr__(self) -> str:
         """Return one readable line."""
@@ -202,6 +204,11 @@ class Duplex:
 
     def _refusal(self, headers: Mapping[str, str] | None) -> MCPError:
         """Say why a call cannot even begin."""
+        if not self._thread:
+            return LocalProtocolError(
+                "this connection belongs to the process that this one was forked from; "
+                "connect a client of your own"
+            )
         if get_running_loop() is not self._loop:
             return LocalProtocolError(
                 "this connection belongs to another event loop; "
@@ -407,11 +414,22 @@ class Duplex:
         if not self._closed_by_us:
             self._inbound.lost(error)
 
+    def give_up(self, error: TransportError) -> None:
+        """Take the connection for lost, though it has not ended by itself."""
+        self._lose(error)
+
     async def aclose(self) -> None:
         """Close the channel; calls still open fail with `ConnectionClosed`."""
         self._closed_by_us = True
         self._flush()
         self._lose(self._closed_error())
+
+    def forked(self) -> None:
+        """Refuse every use: this process was forked off the one that connected."""
+        self._thread = 0  # no thread has that identity
+        self._closed_by_us = True
+        if self._dead is None:
+            self._dead = TransportError("left to the parent", target=self.target)
 
     def abandon(self) -> None:
         """Let go of the connection now, from anywhere: a finaliser cannot wait."""
