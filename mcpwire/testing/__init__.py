@@ -1,0 +1,76 @@
+"""What MCP clients and servers are tested with; mcpwire's own tests use it too.
+
+==================  ============================================================
+`ScriptedServer`    a server that says what a test tells it to, right or wrong
+`ScriptedClient`    the same for the other side, to any server
+`MemoryPeer`        a server's end of a connection in memory, driven by hand
+`scripted_command`  a few lines of Python as a real child process
+`FaultyStdio`       a real server behind pipes that lose, spoil and delay
+`leak_check`        what was left open: descriptors, children, threads, tasks
+`VirtualClockLoop`  an event loop whose timers take no time
+==================  ============================================================
+
+``mcpwire.testing.pytest_plugin`` has fixtures for pytest. Names are imported when they
+are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from mcpwire.testing.command import scripted_command
+    from mcpwire.testing.messages import SILENCE, Message, in_turn, later, repeated
+    from mcpwire.testing.scripted import (
+        MemoryPeer,
+        ScriptedClient,
+        ScriptedServer,
+        text,
+    )
+    from mcpwire.testing.splits import at_random
+
+_EXPORTS: Final = {
+    "mcpwire.testing.command": ("scripted_command",),
+    "mcpwire.testing.messages": ("SILENCE", "Message", "in_turn", "later", "repeated"),
+    "mcpwire.testing.scripted": (
+        "MemoryPeer",
+        "ScriptedClient",
+        "ScriptedServer",
+        "text",
+    ),
+    "mcpwire.testing.splits": ("at_random",),
+}
+
+_MODULE_OF: Final = {
+    name: module for module, names in _EXPORTS.items() for name in names
+}
+
+__all__ = [
+    "SILENCE",
+    "MemoryPeer",
+    "Message",
+    "ScriptedClient",
+    "ScriptedServer",
+    "at_random",
+    "in_turn",
+    "later",
+    "repeated",
+    "scripted_command",
+    "text",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name with its first use."""
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module 'mcpwire.testing' has no attribute {name!r}")
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List what is public."""
+    return sorted(__all__)

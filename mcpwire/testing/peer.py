@@ -1,0 +1,346 @@
+"""One side of a connection that does what a test says, right or wrong.
+
+`ScriptedPeer` is what `ScriptedServer` and `ScriptedClient` share: messages and bytes
+out, messages in, and a table of outcomes by method. What it sends passes no check.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import RPCError
+from mcpwire.testing.messages import SILENCE, Later, Message, Repeated
+from mcpwire.testing.splits import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcpwire.testing.splits import Split
+    from mcpwire.testing.wire import Wire
+
+__all__ = ["PATIENCE_S", "ScriptedPeer", "plain"]
+
+PATIENCE_S: Final = 10.0
+"""How long a peer waits for what a test expects, unless told otherwise."""
+
+
+def plain(value: Any) -> Any:
+    """Return a value of `mcpwire.types` as JSON, and anything else as it is."""
+    if isinstance(value, (dict, list, str, int, float, type(None))):
+        return value
+    from mcpwire.types import encode
+
+    return encode(value)
+
+
+class ScriptedPeer:
+    """Sends what it is told to and answers by a table; see `ScriptedServer`.
+
+    What the table does not answer waits for `receive`: notifications, answers to our
+    own requests, and requests whose outcome is `SILENCE`.
+
+    Args:
+        answers: Outcomes by method (see `mcpwire.testing.messages`).
+        split: How every message is cut, unless `send` or `send_bytes` say otherwise.
+        turns: Turns of the loop before each part, at least one.
+
+    Attributes:
+        answers: The table; it may be changed at any time.
+        received: Every message that came, over all connections.
+        received_bytes: Every byte that came, over all connections.
+    """
+
+    def __init__(
+        self,
+        answers: Mapping[str, Any] | None = None,
+        *,
+        split: Split = None,
+        turns: int = 1,
+    ) -> None:
+        self.answers: dict[str, Any] = dict(answers or {})
+        self.split = split
+        self.turns = turns
+        self.received: list[Message] = []
+        self.received_bytes = bytearray()
+        self._partial = bytearray()
+        self._inbox: list[Message] = []
+        self._waiting: list[asyncio.Future[None]] = []
+        self._wire: Wire | None = None
+        self._last_id = 0
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        state = "connected" if self.is_open else "not connected"
+        return f"<{type(self).__name__} {state}, {len(self.received)} received>"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection."""
+        return self._wire is not None and self._wire.is_open
+
+    # Out...
+
+    def send_bytes(
+        self, data: bytes, *, split: Split = None, turns: int | None = None
+    ) -> None:
+        """Send exactly these bytes, in these parts (see `mcpwire.testing.splits`).
+
+        Messages leave in the order in which they were given, each part in a turn of the
+        loop of its own; the other side reads what one turn brought at once.
+
+        Raises:
+            ConnectionError: There is no connection.
+        """
+        chosen = self.split if split is None else split
+        self._need_wire().put(cut(data, chosen), self.turns if turns is None else turns)
+
+    def send(
+        self, message: Any, *, split: Split = None, turns: int | None = None
+    ) -> None:
+        """Send any JSON value as one line."""
+        text = json.dumps(plain(message), separators=(",", ":"))
+        self.send_bytes(text.encode() + b"\n", split=split, turns=turns)
+
+    def answer(self, id: Any, result: Any) -> None:
+        """Answer a request: with a dict, or with a value of `mcpwire.types`."""
+        self.send({"jsonrpc": "2.0", "id": id, "result": plain(result)})
+
+    def fail(self, id: Any, code: int, message: str, data: Any = None) -> None:
+        """Answer a request with an error."""
+        error = {"code": code, "message": message}
+        error |= {} if data is None else {"data": plain(data)}
+        self.send({"jsonrpc": "2.0", "id": id, "error": error})
+
+    def notify(self, method: str, params: Any = None) -> None:
+        """Send a notification."""
+        self.send({"jsonrpc": "2.0", "method": method, **_members(params)})
+
+    def ask(self, method: str, params: Any = None, *, id: Any = None) -> Any:
+        """Send a request and return its id; `request` also waits for the answer."""
+        if id is None:
+            self._last_id += 1
+            id = self._last_id
+        self.send({"jsonrpc": "2.0", "id": id, "method": method, **_members(params)})
+        return id
+
+    def hang_up(self) -> None:
+        """Close the connection once everything sent before has left."""
+        self._need_wire().finish()
+
+    def go_silent(self) -> None:
+        """Send nothing from now on, whatever is asked; the connection stays open."""
+        self._need_wire().is_silent = True
+
+    # In...
+
+    async def request(
+        self,
+        method: str,
+        params: Any = None,
+        *,
+        id: Any = None,
+        timeout: float = PATIENCE_S,
+    ) -> Message:
+        """Send a request and return the message that answers it.
+
+        Raises:
+            AssertionError: No answer came in time, or the other side went away.
+        """
+        id = self.ask(method, params, id=id)
+        return await self._expect(
+            lambda message: message.is_answer and message.id == id,
+            f"answer to {method!r}",
+            timeout,
+        )
+
+    async def receive(
+        self, method: str | None = None, *, timeout: float = PATIENCE_S
+    ) -> Message:
+        """Return the next message that was not answered, of that method if given.
+
+        Raises:
+            AssertionError: None came in time, or the other side went away.
+        """
+        what = "message" if method is None else repr(method)
+        return await self._expect(
+            lambda message: method is None or message.method == method, what, timeout
+        )
+
+    async def closed(self, *, timeout: float = PATIENCE_S) -> None:
+        """Wait until the connection is closed, whoever closes it.
+
+        Raises:
+            AssertionError: It was not in time.
+        """
+        await self._wait(lambda: not self.is_open, "end of the connection", timeout)
+
+    def requests(self, method: str) -> list[Any]:
+        """Return the params of each request and notification of that method so far."""
+        return [each.params for each in self.received if each.method == method]
+
+    async def _expect(
+        self, matches: Callable[[Message], bool], what: str, timeout: float
+    ) -> Message:
+        found: list[Message] = []
+
+        def look() -> bool:
+            match = next((each for each in self._inbox if matches(each)), None)
+            if match is not None:
+                self._inbox.remove(match)
+                found.append(match)
+            elif self._is_over():
+                raise AssertionError(
+                    f"no {what} came before the end: {self._account()}"
+                )
+            return match is not None
+
+        await self._wait(look, what, timeout)
+        return found[0]
+
+    async def _wait(
+        self, is_met: Callable[[], bool], what: str, timeout: float
+    ) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                while not is_met():
+                    arrival = asyncio.get_running_loop().create_future()
+                    self._waiting.append(arrival)
+                    await arrival
+        except TimeoutError:
+            raise AssertionError(
+                f"no {what} came within {timeout:g} s: {self._account()}"
+            ) from None
+
+    def _is_over(self) -> bool:
+        """Tell whether nothing can come any more."""
+        return not self.is_open
+
+    def _account(self) -> str:
+        """Say what came so far."""
+        names = [
+            each.method or ("answer" if each.is_answer else "noise")
+            for each in self.received
+        ]
+        return f"received {', '.join(names)}" if names else "nothing was received"
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for arrival in waiting:
+            if not arrival.done():
+                arrival.set_result(None)
+
+    # What the wire tells...
+
+    def wire_received(self, wire: Wire, data: bytes) -> None:
+        """Take bytes, and each message that they complete."""
+        if wire is not self._wire:
+            return
+        self.received_bytes += data
+        self._partial += data
+        if b"\n" in data:
+            *lines, rest = self._partial.split(b"\n")
+            self._partial = rest
+            for line in lines:
+                if line.strip():
+                    self._take_line(bytes(line))
+        self._wake()
+
+    def wire_ended(self, wire: Wire) -> None:
+        """The connection is over, whoever ended it."""
+        if wire is self._wire:
+            self._wake()
+
+    def _use(self, wire: Wire) -> None:
+        """Go on with a new connection."""
+        if self._wire is not None:
+            self._wire.close()
+        self._wire = wire
+        self._partial = bytearray()
+        self._inbox.clear()
+
+    def _need_wire(self) -> Wire:
+        if self._wire is None or not self._wire.is_open:
+            raise ConnectionError(f"there is no connection: {self!r}")
+        return self._wire
+
+    def _take_line(self, line: bytes) -> None:
+        try:
+            value = json.loads(line)
+        except ValueError:
+            value = line
+        for item in value if isinstance(value, list) else [value]:
+            message = Message(item, self)
+            self.received.append(message)
+            if not (message.is_request and self._answer_by_table(message)):
+                self._inbox.append(message)
+
+    # The table...
+
+    def _answer_by_table(self, request: Message) -> bool:
+        """Answer a request if it has an outcome; return whether it had."""
+        method = request.method
+        assert method is not None
+        if method in self.answers:
+            return self._act(request, self.answers[method])
+        return self._act(request, self._default(request))
+
+    def _default(self, request: Message) -> Any:
+        """Return the outcome of a method that is not in the table."""
+        return SILENCE
+
+    def _act(self, request: Message, outcome: Any) -> bool:
+        """Do what an outcome says; return whether it says anything."""
+        wire = self._wire
+        assert wire is not None
+        if callable(outcome):
+            outcome = _call(outcome, request)
+            # The function may have closed the connection.
+            return not wire.is_open or self._act(request, outcome)
+        if outcome is SILENCE:
+            return False
+        if isinstance(outcome, Later):
+            act = partial(self._act_late, wire, request, outcome.outcome)
+            if outcome.seconds > 0:
+                wire.later(outcome.seconds, act)
+            else:
+                wire.after_turns(outcome.turns, act)
+        elif isinstance(outcome, Repeated):
+            for _ in range(outcome.times):
+                self._act(request, outcome.outcome)
+        elif isinstance(outcome, RPCError):
+            self.fail(request.id, outcome.code, outcome.message, outcome.data)
+        elif isinstance(outcome, bytes):
+            self.send_bytes(outcome)
+        else:
+            self.answer(request.id, outcome)
+        return True
+
+    def _act_late(self, wire: Wire, request: Message, outcome: Any) -> None:
+        if wire is self._wire and wire.is_open:
+            self._act(request, outcome)
+
+
+def _members(params: Any) -> dict[str, Any]:
+    return {} if params is None else {"params": plain(params)}
+
+
+def _call(script: Callable[[Message], Any], request: Message) -> Any:
+    """Return what a function of the test's says; its mistakes are answers too."""
+    try:
+        outcome = script(request)
+    except RPCError as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - must reach who waits for the answer
+        return RPCError(f"the script raised {error!r}", code=-32603)
+    if inspect.iscoroutine(outcome):
+        outcome.close()
+        return RPCError(
+            f"{script!r} is a coroutine function: scripts are plain functions, "
+            "and what takes time is said with `later`",
+            code=-32603,
+        )
+    return outcome

@@ -1,0 +1,313 @@
+"""A server for testing clients, and a client for testing servers.
+
+`MemoryPeer` is the far end of a connection in memory and answers nothing by itself;
+`ScriptedServer` adds the handshake and a table; `ScriptedClient` is the other side.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import RPCError
+from mcpwire.limits import DEFAULT_LIMITS, Limits
+from mcpwire.testing.messages import SILENCE
+from mcpwire.testing.peer import PATIENCE_S, ScriptedPeer, plain
+from mcpwire.testing.wire import ChannelWire, MemoryWire
+from mcpwire.versions import REVISIONS, Era, find_revision
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from mcpwire.testing.messages import Message
+    from mcpwire.transports.base import Inbound
+    from mcpwire.transports.memory import MemoryChannel
+    from mcpwire.transports.targets import Target
+
+__all__ = ["MemoryPeer", "ScriptedClient", "ScriptedServer", "text"]
+
+META: Final = "io.modelcontextprotocol/"
+METHOD_NOT_FOUND: Final = -32601
+
+CAPABILITIES: Final[Mapping[str, Any]] = {
+    "tools": {},
+    "resources": {},
+    "prompts": {},
+    "completions": {},
+    "logging": {},
+}
+
+VERSIONS: Final = tuple(revision.name for revision in REVISIONS)
+
+LATEST_SESSION: Final = max(r for r in REVISIONS if r.era is Era.SESSION).name
+"""What a handshake by hand agrees on, unless told otherwise."""
+
+
+def text(value: str, *, is_error: bool = False) -> dict[str, Any]:
+    """Return a tool's result with one block of text."""
+    result: dict[str, Any] = {"content": [{"type": "text", "text": value}]}
+    return {**result, "isError": True} if is_error else result
+
+
+class MemoryPeer(ScriptedPeer):
+    """The far end of a connection in memory, driven by hand: a target for a client.
+
+    ::
+
+        peer = MemoryPeer()
+        client = mcpwire.Client(peer)
+        connecting = asyncio.create_task(client.connect())
+        await peer.handshake("2025-11-25")
+        await connecting
+
+    What is sent here is what the client's decoder gets, byte for byte. A client may
+    connect again after the end of a connection; messages go to the newest.
+
+    Attributes:
+        connections: How many connections there have been.
+        refusal: An error that opening a connection raises; ``None``: it opens.
+    """
+
+    connections = 0
+    refusal: Exception | None = None
+
+    def open_in_memory(self, client: Inbound, limits: Limits) -> MemoryChannel:
+        """Open a connection and return the client's end of it; clients call this."""
+        if self.refusal is not None:
+            raise self.refusal
+        wire = MemoryWire(self, client, limits, f"{type(self).__name__} in memory")
+        self._use(wire)
+        self.connections += 1
+        self._wake()
+        return wire.near
+
+    async def connected(self, *, timeout: float = PATIENCE_S) -> None:
+        """Wait until there is a connection.
+
+        Raises:
+            AssertionError: There is none in time.
+        """
+        await self._wait(lambda: self.is_open, "connection", timeout)
+
+    async def handshake(
+        self,
+        version: str = LATEST_SESSION,
+        *,
+        capabilities: Any = CAPABILITIES,
+        timeout: float = PATIENCE_S,
+    ) -> None:
+        """Go through a client's handshake by hand and agree on that version.
+
+        Raises:
+            AssertionError: The client does not get there in time.
+        """
+        script = ScriptedServer(versions=(version,), capabilities=capabilities)
+        while True:
+            message = await self.receive(timeout=timeout)
+            if message.method == "notifications/initialized":
+                return
+            outcome = script.outcome(message)
+            self._act(message, outcome)
+            if message.method == "server/discover" and isinstance(outcome, dict):
+                return
+
+    def _is_over(self) -> bool:
+        return False  # a client may connect again
+
+
+class ScriptedServer(MemoryPeer):
+    """A server that says exactly what a test tells it to: a target for a client.
+
+    ::
+
+        server = ScriptedServer({"tools/call": text("hi")})
+        async with mcpwire.Client(server) as client:
+            assert (await client.call_tool("any")).text == "hi"
+
+    It goes through the handshake, answers ``ping``, and refuses with -32601 what is not
+    in its table. Methods of `ScriptedPeer` send anything at any time.
+
+    Args:
+        answers: Outcomes by method (see `mcpwire.testing.messages`); they come before
+            the handshake's own.
+        versions: What it speaks, one or several; all revisions by default. Who opens
+            a session with none of them is offered the last.
+        capabilities: What it declares; by default that it has everything.
+        members: Further members of the handshake's results.
+        split: How every message is cut (see `mcpwire.testing.splits`).
+        turns: Turns of the loop before each part, at least one.
+    """
+
+    def __init__(
+        self,
+        answers: Mapping[str, Any] | None = None,
+        *,
+        versions: str | Iterable[str] = VERSIONS,
+        capabilities: Any = CAPABILITIES,
+        members: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(answers, **options)
+        self.versions = (versions,) if isinstance(versions, str) else tuple(versions)
+        self.members = {"capabilities": plain(capabilities), **(members or {})}
+
+    def _is_stateless(self, version: str) -> bool:
+        revision = find_revision(version)
+        return revision is not None and revision.era is Era.STATELESS
+
+    def outcome(self, request: Message) -> Any:
+        """Return what it answers by itself, without its table."""
+        method, params = request.method, request.params
+        sessions = [each for each in self.versions if not self._is_stateless(each)]
+        stateless = [each for each in self.versions if self._is_stateless(each)]
+        if method == "server/discover" and stateless:
+            return {
+                "resultType": "complete",
+                "supportedVersions": list(self.versions),
+                "ttlMs": 0,
+                "cacheScope": "private",
+                "_meta": {META + "serverInfo": {"name": "scripted", "version": "1"}},
+                **self.members,
+            }
+        if method == "initialize" and sessions:
+            asked = params.get("protocolVersion") if isinstance(params, dict) else None
+            return {
+                "protocolVersion": asked if asked in sessions else sessions[-1],
+                "serverInfo": {"name": "scripted", "version": "1"},
+                **self.members,
+            }
+        if method == "ping" and sessions:
+            return {}
+        return RPCError(f"Method not found: {method}", code=METHOD_NOT_FOUND)
+
+    def _default(self, request: Message) -> Any:
+        return self.outcome(request)
+
+
+class ScriptedClient(ScriptedPeer):
+    """A client that says exactly what a test tells it to, to any server.
+
+    ::
+
+        async with ScriptedClient("my-server --stdio") as client:
+            await client.handshake()
+            answer = await client.request("tools/list")
+            client.send({"not": "a request"}, split=1)
+
+    Over stdio the server is a real process, started and ended like any other client's.
+
+    Args:
+        target: A command line, a `Stdio` or a server object, as for `mcpwire.Client`.
+        answers: Outcomes of the server's requests, by method; what is not in it waits
+            for `receive`.
+        limits: Bounds on what closing may take, and the like.
+        split: How every message is cut (see `mcpwire.testing.splits`).
+        turns: Turns of the loop before each part, at least one.
+
+    Attributes:
+        meta: Members of the `_meta` that `request` adds to params which have none;
+            `handshake` with a stateless revision sets it.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        answers: Mapping[str, Any] | None = None,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        **options: Any,
+    ) -> None:
+        super().__init__(answers, **options)
+        self._target = target
+        self._limits = limits
+        self._channel_wire: ChannelWire | None = None
+        self.meta: dict[str, Any] = {}
+
+    async def connect(self) -> None:
+        """Open the connection and say nothing.
+
+        Raises:
+            ConnectError: The server could not be started.
+        """
+        from mcpwire.transports.targets import opener
+
+        await self.aclose()
+        wire = ChannelWire(self)
+        self._use(wire)
+        self._channel_wire = wire
+        wire.attach(opener(self._target, self._limits).open(wire))
+
+    async def aclose(self) -> None:
+        """Close the connection and end the server; bounded by `Limits`' graces."""
+        if self._channel_wire is not None:
+            await self._channel_wire.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Connect."""
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self,
+        _: type[BaseException] | None,
+        __: BaseException | None,
+        ___: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await self.aclose()
+
+    @property
+    def exit_code(self) -> int | None:
+        """How the server's process ended; ``None`` while it runs, or has none."""
+        return getattr(self._channel, "exit_code", None)
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what the server's process wrote to stderr."""
+        return getattr(self._channel, "stderr_tail", "")
+
+    @property
+    def _channel(self) -> Any:
+        return self._channel_wire.channel if self._channel_wire is not None else None
+
+    async def handshake(
+        self,
+        version: str = LATEST_SESSION,
+        *,
+        capabilities: Any = None,
+        timeout: float = PATIENCE_S,
+    ) -> Message:
+        """Open a session, or ask a stateless server what it is; return its answer.
+
+        Raises:
+            AssertionError: No answer came in time, or the server went away.
+        """
+        info = {"name": "scripted", "version": "1"}
+        declared = plain(capabilities) or {}
+        revision = find_revision(version)
+        if revision is not None and revision.era is Era.STATELESS:
+            self.meta = {
+                META + "protocolVersion": version,
+                META + "clientCapabilities": declared,
+                META + "clientInfo": info,
+            }
+            return await self.request("server/discover", timeout=timeout)
+        params = {
+            "protocolVersion": version,
+            "capabilities": declared,
+            "clientInfo": info,
+        }
+        answer = await self.request("initialize", params, timeout=timeout)
+        if answer.error is None:
+            self.notify("notifications/initialized")
+        return answer
+
+    def ask(self, method: str, params: Any = None, *, id: Any = None) -> Any:
+        """Send a request, with `meta` where its params have no `_meta`."""
+        if self.meta:
+            params = {"_meta": self.meta, **(plain(params) or {})}
+        return super().ask(method, params, id=id)
+
+    def _default(self, request: Message) -> Any:
+        return SILENCE

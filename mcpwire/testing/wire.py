@@ -1,0 +1,259 @@
+"""One connection as a scripted peer sees it: bytes out in order, bytes in, the end.
+
+A `Wire` knows how bytes get to the other side and nothing of messages. What is to leave
+stands in one queue, so that a message in parts with turns of the loop between them is
+never overtaken by a later one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mcpwire.transports.memory import MemoryChannel
+from mcpwire.transports.stdio.pipes import PipeDuplex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from mcpwire.errors import TransportError
+    from mcpwire.limits import Limits
+    from mcpwire.transports._duplex import Duplex
+    from mcpwire.transports.base import Inbound
+
+__all__ = ["ChannelWire", "MemoryWire", "Wire", "WireOwner"]
+
+
+class WireOwner(Protocol):
+    """Who hears what comes over a wire."""
+
+    def wire_received(self, wire: Wire, data: bytes) -> None:
+        """Bytes came."""
+
+    def wire_ended(self, wire: Wire) -> None:
+        """The connection is over, whoever ended it."""
+
+
+class Wire:
+    """One connection; a subclass brings `_deliver` and `_hang_up`.
+
+    Attributes:
+        is_open: Whether neither side has closed it.
+        is_silent: Whether what is to leave stays here instead.
+    """
+
+    def __init__(self, owner: WireOwner) -> None:
+        self._owner = owner
+        self._loop = asyncio.get_running_loop()
+        self._queue: deque[tuple[int, Callable[[], None]]] = deque()
+        self._turns = 0
+        self._timers: set[asyncio.TimerHandle] = set()
+        self.is_open = True
+        self.is_silent = False
+
+    def put(self, parts: Iterable[bytes], turns: int) -> None:
+        """Let parts leave in order, with so many turns of the loop before each."""
+        for part in parts:
+            self._enqueue(turns, partial(self._send, part))
+
+    def finish(self) -> None:
+        """Send no more once everything put before has left."""
+        self._enqueue(1, self._finish)
+
+    def later(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do something after so many seconds of the loop's clock, if still open."""
+
+        def act() -> None:
+            self._timers.discard(timer)
+            action()
+
+        timer = self._loop.call_later(seconds, act)
+        self._timers.add(timer)
+
+    def after_turns(self, turns: int, action: Callable[[], None]) -> None:
+        """Do something after so many turns of the loop, if still open."""
+        if not self.is_open:
+            return
+        if turns <= 0:
+            action()
+        else:
+            self._loop.call_soon(self.after_turns, turns - 1, action)
+
+    def close(self) -> None:
+        """Hang up now; what has not left is dropped."""
+        if self.is_open:
+            self._end()
+            self._hang_up()
+            self._owner.wire_ended(self)
+
+    def ended(self) -> None:
+        """The other side is gone: nothing can leave any more."""
+        if self.is_open:
+            self._end()
+            self._owner.wire_ended(self)
+
+    def received(self, data: bytes) -> None:
+        """Bytes came from the other side."""
+        if self.is_open:
+            self._owner.wire_received(self, data)
+
+    def _enqueue(self, turns: int, action: Callable[[], None]) -> None:
+        if not self.is_open:
+            return
+        self._queue.append((turns, action))
+        if len(self._queue) == 1:
+            self._begin()
+
+    def _begin(self) -> None:
+        # At least one turn lies before each: nobody is called from inside its own call.
+        self._turns = max(self._queue[0][0], 1)
+        self._loop.call_soon(self._step)
+
+    def _step(self) -> None:
+        if not self._queue:
+            return  # closed meanwhile
+        self._turns -= 1
+        if self._turns > 0:
+            self._loop.call_soon(self._step)
+            return
+        # It stays in the queue while it acts, so what it puts comes after it.
+        self._queue[0][1]()
+        if self._queue:
+            self._queue.popleft()
+            if self._queue:
+                self._begin()
+
+    def _send(self, data: bytes) -> None:
+        if not self.is_silent:
+            self._deliver(data)
+
+    def _finish(self) -> None:
+        self.close()
+
+    def _end(self) -> None:
+        self.is_open = False
+        self._queue.clear()
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+
+    def _deliver(self, data: bytes) -> None:
+        """Let the other side have these bytes in one piece."""
+        raise NotImplementedError
+
+    def _hang_up(self) -> None:
+        """Let the other side see the end of the stream."""
+        raise NotImplementedError
+
+
+class _NearEnd(MemoryChannel):
+    """A client's end of a connection in memory whose far end is a `MemoryWire`."""
+
+    def __init__(self, wire: MemoryWire, inbound: Inbound, **options: Any) -> None:
+        super().__init__(inbound, **options)
+        self._wire: MemoryWire | None = wire
+
+    def _write(self, data: bytes) -> None:
+        self._written += len(data)
+        if self._wire is not None:
+            self._loop.call_soon(self._wire.received, data)
+
+    def hang_up(self) -> None:
+        """See the end of the stream."""
+        self._wire = None
+        self._hang_up()
+
+    def abandon(self) -> None:
+        """Let go without waiting."""
+        super().abandon()
+        self._tell_end()
+
+    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
+        # Closing comes by here, and so does a client that gives the connection up.
+        super()._lose(error, cause)
+        self._tell_end()
+
+    def _tell_end(self) -> None:
+        wire, self._wire = self._wire, None
+        if wire is not None and not self._loop.is_closed():
+            self._loop.call_soon(wire.ended)
+
+
+class MemoryWire(Wire):
+    """A connection in memory.
+
+    Attributes:
+        near: The client's end of it.
+    """
+
+    def __init__(
+        self, owner: WireOwner, inbound: Inbound, limits: Limits, target: str
+    ) -> None:
+        super().__init__(owner)
+        self.near = _NearEnd(self, inbound, limits=limits, target=target)
+
+    def _deliver(self, data: bytes) -> None:
+        self.near.deliver(data)
+
+    def _hang_up(self) -> None:
+        self.near.hang_up()
+
+
+class ChannelWire(Wire):
+    """A connection over a channel whose messages pass us as bytes.
+
+    It is the channel's `Inbound` too, which hears nothing but its end.
+
+    Attributes:
+        channel: The channel; ``None`` until `attach`.
+    """
+
+    def __init__(self, owner: WireOwner) -> None:
+        super().__init__(owner)
+        self.channel: Duplex | None = None
+        self._closing: asyncio.Task[None] | None = None
+
+    def attach(self, channel: Duplex) -> None:
+        """Take over a channel that has just been opened, past its protocol."""
+        channel.receive = self.received  # type: ignore[method-assign]  # past its `Peer`
+        self.channel = channel
+
+    async def aclose(self) -> None:
+        """Close the channel; bounded as its own closing is."""
+        self.close()
+        if self._closing is not None:
+            await self._closing
+
+    def _deliver(self, data: bytes) -> None:
+        assert self.channel is not None
+        self.channel._write(data)  # noqa: SLF001 - past every check, as is our purpose
+
+    def _finish(self) -> None:
+        # A pipe's other direction goes on: a server may still answer what it has read.
+        channel = self.channel
+        if isinstance(channel, PipeDuplex):
+            channel._stop_writing()  # noqa: SLF001 - no user of `Channel` does this
+        else:
+            self.close()
+
+    def _hang_up(self) -> None:
+        if self.channel is not None:
+            self._closing = self._loop.create_task(self.channel.aclose())
+
+    # What the channel tells (`transports.base.Inbound`)...
+
+    def notification(self, *_: Any) -> None:
+        """Never told: what comes passes as bytes."""
+
+    def request(self, *_: Any) -> None:
+        """Never told: what comes passes as bytes."""
+
+    def cancelled(self, *_: Any) -> None:
+        """Never told: what comes passes as bytes."""
+
+    def lost(self, error: TransportError) -> None:
+        """The other side is gone."""
+        self._hang_up()
+        self.ended()

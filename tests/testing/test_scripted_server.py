@@ -1,0 +1,364 @@
+"""A scripted server says what its script says, byte for byte, and nothing else."""
+
+import asyncio
+import itertools
+import json
+
+import pytest
+
+import mcpwire
+from mcpwire.testing import (
+    SILENCE,
+    MemoryPeer,
+    ScriptedServer,
+    at_random,
+    in_turn,
+    later,
+    repeated,
+    text,
+)
+from mcpwire.types import CallToolResult, TextContent
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 10.0
+ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+
+
+async def waiting(call):
+    """Return a task for a call, its request under way."""
+    task = asyncio.create_task(call)
+    await asyncio.sleep(0)
+    return task
+
+
+# The table...
+
+
+@pytest.mark.parametrize("version", [r.name for r in mcpwire.REVISIONS])
+async def test_it_agrees_on_the_revision_it_is_given(version):
+    server = ScriptedServer({"tools/call": text("hi")}, versions=version)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        assert client.protocol_version == version
+        assert client.server_info.name == "scripted"
+        assert (await client.call_tool("x")).text == "hi"
+
+
+async def test_it_speaks_both_eras_unless_told_otherwise():
+    server = ScriptedServer(members={"instructions": "be kind"})
+    for mode, version in [("stateless", "2026-07-28"), ("session", "2025-11-25")]:
+        async with (
+            asyncio.timeout(BOUND_S),
+            mcpwire.Client(server, mode=mode) as client,
+        ):
+            assert client.protocol_version == version
+            assert client.instructions == "be kind"
+            await client.ping()
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        text("hi"),
+        CallToolResult([TextContent("hi")]),
+        lambda _: text("hi"),
+        lambda _: lambda _: text("hi"),
+        in_turn(text("hi")),
+        later(text("hi")),
+        later(text("hi"), turns=3),
+        later(lambda _: text("hi"), seconds=0.001),
+    ],
+    ids=lambda outcome: type(outcome).__name__,
+)
+async def test_an_outcome_may_be_given_in_many_ways(outcome):
+    server = ScriptedServer({"tools/call": outcome})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        assert (await client.call_tool("x")).text == "hi"
+
+
+async def test_a_script_sees_the_request_and_the_table_may_change():
+    server = ScriptedServer()
+    server.answers["tools/call"] = lambda request: text(
+        f"{request.method} {request.params['name']} {request.arguments}"
+    )
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        result = await client.call_tool("add", {"a": 1})
+        assert result.text == "tools/call add {'a': 1}"
+        server.answers["tools/call"] = text("changed", is_error=True)
+        result = await client.call_tool("add")
+    assert (result.text, result.is_error) == ("changed", True)
+    assert [params.get("arguments") for params in server.requests("tools/call")] == [
+        {"a": 1},
+        None,
+    ]
+
+
+async def test_errors_are_answered_raised_or_returned_and_so_are_mistakes():
+    def refuse(_):
+        raise mcpwire.RPCError("no", code=7, data={"a": 1})
+
+    async def asynchronous(_):
+        return text("never")
+
+    outcomes = [
+        mcpwire.RPCError("no", code=7, data={"a": 1}),
+        refuse,
+        lambda _: 1 / 0,
+        asynchronous,
+    ]
+    server = ScriptedServer({"tools/call": in_turn(*outcomes)})
+    caught = []
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        for _ in outcomes:
+            with pytest.raises(mcpwire.RPCError) as error:
+                await client.call_tool("x")
+            caught.append(error.value)
+        with pytest.raises(mcpwire.MethodNotFound):
+            await client.request("mine/own")
+    assert [(e.code, e.data) for e in caught[:2]] == [(7, {"a": 1})] * 2
+    assert "ZeroDivisionError" in caught[2].message
+    assert "plain functions" in caught[3].message
+
+
+async def test_outcomes_in_turn_end_with_the_last():
+    server = ScriptedServer({"tools/call": in_turn(text("one"), text("two"))})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        said = [(await client.call_tool("x")).text for _ in range(3)]
+    assert said == ["one", "two", "two"]
+    with pytest.raises(ValueError, match="at least one"):
+        in_turn()
+
+
+async def test_a_second_answer_to_the_same_id_is_seen_and_dropped():
+    server = ScriptedServer({"tools/call": repeated(text("hi"), 3)})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        assert (await client.call_tool("x")).text == "hi"
+        await client.ping()
+        assert client.stats.unknown_answers == 2
+
+
+async def test_bytes_are_sent_instead_of_an_answer():
+    line = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}\n'
+    server = ScriptedServer(
+        {"tools/call": lambda r: b"noise\n" + line % r.id}, versions="2025-11-25"
+    )
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        assert (await client.call_tool("x")).content == []
+        assert client.stats.noise == ("noise",)
+
+
+# By hand...
+
+
+async def test_silence_leaves_a_request_to_be_taken_and_answered_by_hand():
+    steps = []
+    server = ScriptedServer({"tools/call": SILENCE})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        call = await waiting(
+            client.call_tool("x", on_progress=lambda *args: steps.append(args))
+        )
+        request = await server.receive("tools/call")
+        request.progress(1)
+        request.progress(2, 3, "two")
+        request.answer(text("by hand"))
+        assert (await call).text == "by hand"
+        assert steps == [(1, None, None), (2, 3, "two")]
+        call = await waiting(client.call_tool("x"))
+        request = await server.receive("tools/call")
+        request.progress(1)  # did not ask for it
+        request.fail(-32000, "not today", [1])
+        with pytest.raises(mcpwire.RPCError, match="not today") as caught:
+            await call
+    assert (caught.value.code, caught.value.data) == (-32000, [1])
+    assert len(steps) == 2
+
+
+async def test_it_asks_the_client_and_gets_the_answer():
+    server = ScriptedServer(versions="2025-11-25")
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server):
+        answer = await server.request("ping")
+        assert (answer.result, answer.error, answer.is_answer) == ({}, None, True)
+        answer = await server.request("mine/own", {"a": 1}, id="a string")
+        assert (answer.id, answer.error["code"]) == ("a string", -32601)
+
+
+async def test_notifications_of_the_client_wait_to_be_received():
+    server = ScriptedServer(versions="2025-11-25")
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        await client.notify("notifications/mine", {"n": 1})
+        message = await server.receive("notifications/mine")
+        assert (message.params, message.is_request) == ({"n": 1}, False)
+        first = await server.receive()
+        assert first.method == "notifications/initialized"
+
+
+async def test_what_does_not_come_is_an_assertion_that_tells_what_did():
+    server = ScriptedServer(versions="2025-11-25")
+    with pytest.raises(AssertionError, match="nothing was received"):
+        await server.receive("tools/call", timeout=0.01)
+    with pytest.raises(AssertionError, match="no connection came"):
+        await server.connected(timeout=0.01)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server):
+        with pytest.raises(AssertionError, match="no 'tools/call' came within"):
+            await server.receive("tools/call", timeout=0.01)
+        with pytest.raises(AssertionError, match="initialize, notifications/init"):
+            await server.request("ping", id=SILENT_ID, timeout=0.01)
+        with pytest.raises(AssertionError, match="no end of the connection"):
+            await server.closed(timeout=0.01)
+    await server.closed(timeout=BOUND_S)
+
+
+SILENT_ID = 1e400  # no JSON, so the client cannot answer it
+
+
+async def test_a_handshake_can_be_gone_through_by_hand():
+    for version in ("2024-11-05", "2025-11-25", "2026-07-28"):
+        peer = MemoryPeer()
+        client = mcpwire.Client(peer)
+        async with asyncio.timeout(BOUND_S):
+            connecting = asyncio.create_task(client.connect())
+            await peer.handshake(version, capabilities={})
+            await connecting
+            assert client.protocol_version == version
+            call = asyncio.create_task(client.request("mine/own", {"a": 1}))
+            request = await peer.receive("mine/own")
+            request.answer({"b": 2})
+            assert (await call)["b"] == 2
+            await client.aclose()
+
+
+# Bytes...
+
+
+@ERAS
+@pytest.mark.parametrize("split", [1, 3, [1, -1], at_random(1), at_random(2, 3)])
+async def test_whatever_the_split_the_client_hears_the_same(version, split):
+    server = ScriptedServer(
+        {"tools/call": text("päck")}, versions=version, split=split, turns=2
+    )
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        calls = [client.call_tool("x") for _ in range(3)]
+        assert [r.text for r in await asyncio.gather(*calls)] == ["päck"] * 3
+
+
+async def test_each_part_comes_in_a_turn_of_its_own_and_none_overtakes():
+    server = ScriptedServer(versions="2025-11-25")
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        channel = client._connection.channel
+        parts, receive, turns = [], channel.receive, []
+        channel.receive = lambda data: (parts.append(data), receive(data))
+        server.send_bytes(b"abcde\n", split=[2, 4], turns=3)
+        server.send_bytes(b"f\n")
+        for turn in range(20):
+            if len(turns) < len(parts):
+                turns.append(turn)
+            await asyncio.sleep(0)
+        channel.receive = receive
+    assert parts == [b"ab", b"cd", b"e\n", b"f\n"]
+    assert [b - a for a, b in itertools.pairwise(turns)] == [3, 3, 1]
+
+
+async def test_any_json_can_be_sent_as_one_line():
+    server = ScriptedServer(versions="2025-11-25")
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        for value in (None, [], "text", 1.5, {"jsonrpc": "1.0"}):
+            server.send(value)
+        await client.ping()
+        stats = client.stats
+        assert stats.noise_lines + stats.invalid_messages == 5
+
+
+async def test_it_records_every_byte_and_every_message():
+    server = ScriptedServer(versions="2025-11-25")
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        await client.ping()
+    methods = [message.method for message in server.received]
+    assert methods == [
+        "server/discover",
+        "initialize",
+        "notifications/initialized",
+        "ping",
+    ]
+    lines = bytes(server.received_bytes).splitlines()
+    assert len(lines) == 4
+    assert [json.loads(line) for line in lines] == [m.raw for m in server.received]
+    assert "4 received" in repr(server)
+
+
+# The end...
+
+
+async def test_hanging_up_comes_after_what_was_sent():
+    def last_words(request):
+        request.answer(text("bye"))
+        server.hang_up()
+        return SILENCE
+
+    server = ScriptedServer({"tools/call": last_words}, split=5)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        assert (await client.call_tool("x")).text == "bye"
+        await server.closed()
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await client.ping()
+    assert not server.is_open
+    with pytest.raises(ConnectionError, match="no connection"):
+        server.send({})
+
+
+async def test_a_client_may_come_back_after_the_end():
+    server = ScriptedServer({"tools/call": text("hi")})
+    client = mcpwire.Client(server)
+    async with asyncio.timeout(BOUND_S):
+        for number in (1, 2):
+            await client.connect()
+            assert server.connections == number
+            assert (await client.call_tool("x")).text == "hi"
+            server.hang_up()
+            await server.closed()
+        await client.aclose()
+
+
+async def test_answers_that_come_too_late_for_their_connection_are_dropped():
+    server = ScriptedServer({"tools/call": later(text("late"), seconds=0.001)})
+    client = mcpwire.Client(server)
+    async with asyncio.timeout(BOUND_S):
+        await client.connect()
+        call = await waiting(client.call_tool("x"))
+        await client.aclose()
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await call
+        async with client:
+            await asyncio.sleep(0.01)
+            assert client.stats.unknown_answers == 0
+
+
+async def test_a_refusal_is_what_the_client_gets_instead_of_a_connection():
+    server = ScriptedServer()
+    server.refusal = mcpwire.ConnectError("not today")
+    client = mcpwire.Client(server)
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(mcpwire.ConnectError, match="not today"):
+            await client.connect()
+        server.refusal = None
+        async with client:
+            assert server.connections == 1
+
+
+async def test_a_silent_server_hears_and_says_nothing():
+    server = ScriptedServer({"tools/call": text("hi")})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        server.go_silent()
+        with pytest.raises(mcpwire.RequestTimeout):
+            await client.call_tool("x", timeout=0.02)
+        await server.receive("notifications/cancelled")
+        assert len(server.requests("tools/call")) == 1
+
+
+async def test_a_client_that_gives_up_is_gone_for_the_server_too():
+    server = ScriptedServer({"tools/call": text("x" * 5000)})
+    limits = mcpwire.Limits(message=1000)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, limits=limits) as c:
+        with pytest.raises(mcpwire.MCPError, match="longer than 1000"):
+            await c.call_tool("x")
+        await server.closed()
