@@ -1,0 +1,215 @@
+"""Programs that end without closing: no noise, and no server left behind."""
+
+import os
+import signal
+
+import pytest
+from programs import BOUND_S, is_running, run, seconds_until, start
+
+pytestmark = pytest.mark.pain("P01")
+
+EXIT_S = 1.0
+"""Within what our server leaves once its input has ended."""
+
+STUBBORN = """
+def stubborn():
+    return scripted(
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\\n"
+        "handshake()\\nwhile True: time.sleep(60)"  # does not mind the end of its input
+    )
+
+def tell(client):
+    say(client._connection.channel.pid)
+    return client
+"""
+
+ENDINGS = {
+    "the loop is closed, the client kept": """
+client = mcpwire.Client(stubborn())
+asyncio.run(client.connect())
+tell(client)
+""",
+    "the loop is not closed": """
+warnings.simplefilter("ignore", ResourceWarning)
+loop = asyncio.new_event_loop()
+client = mcpwire.Client(stubborn())
+loop.run_until_complete(client.connect())
+tell(client)
+""",
+    "main returns with the client open": """
+async def main():
+    client = mcpwire.Client(stubborn())
+    await client.connect()
+    tell(client)
+asyncio.run(main())
+""",
+    "main returns with calls in flight": """
+async def main():
+    client = mcpwire.Client(stubborn())
+    await client.connect()
+    tell(client)
+    calls = [asyncio.create_task(client.call_tool("x")) for _ in range(10)]
+    await asyncio.sleep(0)
+    return calls
+calls = asyncio.run(main())
+""",
+    "an async generator holds it": """
+async def session():
+    async with mcpwire.Client(stubborn(), limits=short) as client:
+        yield client
+async def main():
+    generator = session()
+    tell(await anext(generator))
+    return generator
+short = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
+generator = asyncio.run(main())
+""",
+    "a reference cycle holds it": """
+async def main():
+    client = mcpwire.Client(stubborn(), on_notification=lambda _: client)
+    await client.connect()
+    client.me = client
+    tell(client)
+asyncio.run(main())
+""",
+    "a daemon thread runs its loop": """
+import threading
+connected = threading.Event()
+client = mcpwire.Client(stubborn())
+async def use():
+    await client.connect()
+    connected.set()
+    await asyncio.Event().wait()
+threading.Thread(target=lambda: asyncio.run(use()), daemon=True).start()
+connected.wait(10)
+tell(client)
+""",
+    "sys.exit in the middle": """
+async def main():
+    async with mcpwire.Client(stubborn(), limits=short) as client:
+        tell(client)
+        sys.exit(0)
+short = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
+asyncio.run(main())
+""",
+}
+
+
+@pytest.mark.pain("P06")
+@pytest.mark.fault("F41")
+@pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS.keys())
+def test_a_program_that_ends_is_silent_and_takes_its_server_along(ending):
+    said, complained, code = run(STUBBORN + ending)
+    assert (code, complained) == (0, "")
+    pid = int(said)
+    assert seconds_until(lambda: not is_running(pid)) < BOUND_S
+
+
+def test_a_program_that_ends_while_connecting_is_silent_and_leaves_no_server():
+    said, complained, code = run("""
+async def main():
+    up = asyncio.Event()
+    def heard(data):
+        say(int(data))
+        up.set()
+    target = scripted(
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\\n"
+        "print(os.getpid(), file=sys.stderr, flush=True)\\ntime.sleep(60)",
+        stderr=heard)
+    limits = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
+    client = mcpwire.Client(target, limits=limits)
+    connecting = asyncio.create_task(client.connect())
+    await up.wait()
+    return connecting
+connecting = asyncio.run(main())
+""")
+    assert (code, complained) == (0, "")
+    assert not is_running(int(said))
+
+
+def test_the_users_own_error_is_all_that_is_told():
+    said, complained, code = run(
+        STUBBORN
+        + """
+short = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
+async def main():
+    async with mcpwire.Client(stubborn(), limits=short) as client:
+        tell(client)
+        raise KeyError("mine")
+asyncio.run(main())
+"""
+    )
+    assert code == 1
+    assert complained.count("Traceback") == 1
+    assert complained.endswith("KeyError: 'mine'\n")
+    assert not is_running(int(said))
+
+
+def test_with_the_interpreters_developer_mode_only_the_unclosed_client_is_told():
+    said, complained, code = run(
+        STUBBORN + ENDINGS["main returns with the client open"], python=("-X", "dev")
+    )
+    assert code == 0
+    unclosed = [line for line in complained.splitlines() if "unclosed" in line]
+    assert len(unclosed) == 1
+    assert "unclosed <mcpwire.Client" in unclosed[0]
+    assert "never retrieved" not in complained
+    assert "Traceback" not in complained
+    assert not is_running(int(said))
+
+
+INTERRUPTED = (
+    STUBBORN
+    + """
+async def main():
+    limits = mcpwire.Limits(close_grace=30.0, terminate_grace=30.0)
+    client = mcpwire.Client(stubborn(), limits=limits)
+    await client.connect()
+    tell(client)
+    closing = asyncio.create_task(client.aclose())
+    await asyncio.sleep(0)
+    say("closing")
+    await closing
+try:
+    asyncio.run(main())
+except KeyboardInterrupt:
+    say("interrupted")
+"""
+)
+
+
+@pytest.mark.pain("P07")
+@pytest.mark.fault("F41")
+def test_an_interrupt_during_closing_still_ends_and_reaps_the_server():
+    with start(INTERRUPTED) as process:
+        pid = int(process.stdout.readline())
+        assert process.stdout.readline() == "closing\n"
+        process.send_signal(signal.SIGINT)
+        said, complained = process.communicate(timeout=10)
+    assert (said, complained, process.returncode) == ("interrupted\n", "", 0)
+    assert not is_running(pid)
+
+
+SERVED = """
+target = mcpwire.Stdio(sys.executable, ["-m", "mcpwire", "demo-server"])
+async def main():
+    async with mcpwire.Client(target, mode=sys.argv[1]) as client:
+        say(client._connection.channel.pid)
+        await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+@pytest.mark.pain("P06")
+@pytest.mark.parametrize("mode", ["session", "stateless"])
+def test_our_server_leaves_within_a_second_of_its_clients_sudden_death(mode):
+    quickest = BOUND_S
+    for _ in range(3):  # a stalled machine has three attempts
+        with start(SERVED, mode) as process:
+            pid = int(process.stdout.readline())
+            os.kill(process.pid, signal.SIGKILL)
+            quickest = min(quickest, seconds_until(lambda pid=pid: not is_running(pid)))
+            process.communicate()
+        if quickest < EXIT_S:
+            break
+    assert quickest < EXIT_S

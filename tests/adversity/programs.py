@@ -1,0 +1,69 @@
+"""Whole programs that use the client, run as a user runs them, and how they ended."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TESTS = Path(__file__).parent.parent
+BOUND_S = 20.0
+
+HEAD = f"""
+import sys
+sys.path.insert(0, {str(TESTS)!r})
+import asyncio, contextlib, gc, json, os, signal, time, warnings
+import mcpwire
+from quick import quick
+from scripted import ECHO_LOOP, scripted
+
+def echo():
+    return scripted("handshake()\\n" + ECHO_LOOP)
+
+def say(*words):
+    print(*words, flush=True)
+"""
+
+
+def start(body: str, *args: str, python: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+    """Start a program of these lines, `mcpwire` and the quick servers at hand."""
+    return subprocess.Popen(
+        [sys.executable, *python, "-c", HEAD + body, *args],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(body: str, *args: str, python: tuple[str, ...] = ()) -> tuple[str, str, int]:
+    """Run a program to its end; return what it said, complained, and its exit code."""
+    with start(body, *args, python=python) as process:
+        try:
+            said, complained = process.communicate(timeout=BOUND_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return said, complained, process.returncode
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process still runs; a zombie of a foreign parent does not."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return status.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def seconds_until(holds: Callable[[], bool]) -> float:
+    """Return how long it took until that held, or the bound."""
+    started = time.monotonic()
+    while not holds() and time.monotonic() - started < BOUND_S:
+        time.sleep(0.005)  # a foreign process tells nobody
+    return time.monotonic() - started
