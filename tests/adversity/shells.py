@@ -7,9 +7,8 @@ The blocking client runs in threads behind it, one for each call that waits.
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import mcpwire
 
@@ -19,14 +18,19 @@ THREADS = 128
 
 def names() -> list[str]:
     """Return the shells there are."""
-    found = importlib.util.find_spec("mcpwire.sync")
-    return ["asyncio", "blocking"] if found is not None else ["asyncio"]
+    try:
+        from mcpwire.sync import Client  # noqa: F401 - asked whether it is there
+    except ImportError:
+        return ["asyncio"]
+    return ["asyncio", "blocking"]
 
 
 class AsyncioShell:
     """The client itself."""
 
     name = "asyncio"
+    listening: ClassVar[dict[str, Any]] = {}
+    """What makes a client hear of notifications while nobody calls."""
 
     def __call__(self, target: Any, **options: Any) -> Any:
         return mcpwire.Client(target, **options)
@@ -39,6 +43,7 @@ class BlockingShell:
     """The blocking client, each of its methods in a thread."""
 
     name = "blocking"
+    listening: ClassVar[dict[str, Any]] = {"background": True}
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, "test-caller")
@@ -65,14 +70,16 @@ class Threaded:
         if name.startswith("_") or not callable(value):
             return value
 
-        def run(*args: Any, **options: Any) -> asyncio.Future[Any]:
+        async def run(*args: Any, **options: Any) -> Any:
             loop = asyncio.get_running_loop()
-            return loop.run_in_executor(self._threads, lambda: value(*args, **options))
+            return await loop.run_in_executor(
+                self._threads, lambda: value(*args, **options)
+            )
 
         return run
 
-    def aclose(self) -> asyncio.Future[Any]:
-        return self.close()
+    async def aclose(self) -> None:
+        await self.close()
 
     async def __aenter__(self) -> Self:
         await self.connect()

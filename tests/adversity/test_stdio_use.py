@@ -7,6 +7,7 @@ import time
 
 import pytest
 from scripted import ECHO_LOOP, scripted
+from shells import Signal
 
 import mcpwire
 
@@ -30,13 +31,11 @@ LAST_WORDS = (
 )
 
 
-async def kill_with_100_in_flight():
+async def kill_with_100_in_flight(shell):
     """Return how the calls ended, how the next one did, and the seconds it took."""
-    all_here = asyncio.Event()
-    async with mcpwire.Client(
-        scripted(LAST_WORDS), on_notification=lambda _: all_here.set()
-    ) as client:
-        calls = [asyncio.create_task(client.call_tool("slow")) for _ in range(100)]
+    all_here = Signal()
+    async with shell(scripted(LAST_WORDS), on_notification=all_here.set) as client:
+        calls = [asyncio.ensure_future(client.call_tool("slow")) for _ in range(100)]
         await all_here.wait()
         started = time.monotonic()
         os.kill(client._connection.channel.pid, signal.SIGKILL)
@@ -49,13 +48,13 @@ async def kill_with_100_in_flight():
 
 @pytest.mark.fault("F04")
 @pytest.mark.pain("P02", "P03")
-async def test_all_calls_in_flight_fail_at_once_when_the_child_is_killed():
+async def test_all_calls_in_flight_fail_at_once_when_the_child_is_killed(shell):
     quickest = BOUND_S
     async with asyncio.timeout(BOUND_S):
         # The promise itself, not a figure of speed: a call that can never be answered
         # ends within this time of the event. A stalled machine has three attempts.
         for _ in range(3):
-            outcomes, again, elapsed = await kill_with_100_in_flight()
+            outcomes, again, elapsed = await kill_with_100_in_flight(shell)
             assert {type(o) for o in outcomes} == {mcpwire.ConnectionClosed}
             assert len({id(o) for o in outcomes}) == 100
             assert {o.exit_code for o in outcomes} == {-signal.SIGKILL}
@@ -72,9 +71,9 @@ async def test_all_calls_in_flight_fail_at_once_when_the_child_is_killed():
 
 @pytest.mark.fault("F04")
 @pytest.mark.parametrize("end", ["sys.exit(0)", "sys.exit(7)", "os.close(1)"])
-async def test_a_call_fails_when_the_child_ends_instead_of_answering(end):
+async def test_a_call_fails_when_the_child_ends_instead_of_answering(shell, end):
     target = scripted(f"handshake()\nrecv()\n{end}\ntime.sleep(60)")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
             await client.call_tool("x")
         expected = {"sys.exit(0)": 0, "sys.exit(7)": 7, "os.close(1)": None}
@@ -83,9 +82,9 @@ async def test_a_call_fails_when_the_child_ends_instead_of_answering(end):
 
 
 @pytest.mark.fault("F05")
-async def test_a_child_that_closes_its_output_is_reaped():
+async def test_a_child_that_closes_its_output_is_reaped(shell):
     target = scripted("handshake()\nos.close(1)\ntime.sleep(60)")
-    client = mcpwire.Client(target, limits=mcpwire.Limits(close_grace=0.1))
+    client = shell(target, limits=mcpwire.Limits(close_grace=0.1))
     async with asyncio.timeout(BOUND_S):
         await client.connect()
         pid = client._connection.channel.pid
@@ -97,17 +96,18 @@ async def test_a_child_that_closes_its_output_is_reaped():
 
 
 @pytest.mark.fault("F06")
-async def test_a_child_that_closes_its_input_ends_the_connection():
+async def test_a_child_that_closes_its_input_ends_the_connection(shell):
     target = scripted(
         "handshake()\nos.close(0)\nsend({'jsonrpc': '2.0', 'method':"
         " 'notifications/message', 'params': {'level': 'info', 'data': 1}})\n"
         "time.sleep(60)"
     )
-    closed = asyncio.Event()
-    client = mcpwire.Client(
+    closed = Signal()
+    client = shell(
         target,
-        on_notification=lambda _: closed.set(),
+        on_notification=closed.set,
         limits=mcpwire.Limits(close_grace=0.1),
+        **shell.listening,
     )
     async with asyncio.timeout(BOUND_S), client:
         await closed.wait()
@@ -117,11 +117,11 @@ async def test_a_child_that_closes_its_input_ends_the_connection():
 
 
 @pytest.mark.fault("F07")
-async def test_a_child_that_does_not_read_blocks_neither_other_tasks_nor_closing():
+async def test_a_child_that_does_not_read_blocks_neither_other_tasks_nor_closing(shell):
     target = scripted("handshake()\ntime.sleep(60)")
     limits = mcpwire.Limits(close_grace=0.1, terminate_grace=0.5)
     async with asyncio.timeout(BOUND_S):
-        client = mcpwire.Client(target, limits=limits)
+        client = shell(target, limits=limits)
         await client.connect()
         big = asyncio.create_task(
             client.call_tool("x", {"data": "a" * 2**20}, timeout=0.3)
@@ -144,7 +144,7 @@ async def test_what_waits_for_a_child_that_does_not_read_is_bounded():
         asyncio.timeout(BOUND_S),
         mcpwire.Client(target, limits=limits) as client,
     ):
-        first = asyncio.create_task(client.call_tool("x", {"data": "a" * 2**20}))
+        first = asyncio.ensure_future(client.call_tool("x", {"data": "a" * 2**20}))
         await asyncio.sleep(0)
         with pytest.raises(mcpwire.TransportError, match="does not read"):
             await client.call_tool("x", {"data": "a" * 2**19}, timeout=None)
@@ -155,7 +155,7 @@ async def test_what_waits_for_a_child_that_does_not_read_is_bounded():
 
 @pytest.mark.fault("F08")
 @pytest.mark.pain("P07")
-async def test_a_child_that_floods_its_output_can_be_closed():
+async def test_a_child_that_floods_its_output_can_be_closed(shell):
     target = scripted(
         "handshake()\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         'line = b\'{"jsonrpc":"2.0","method":"notifications/x"}\\n\' * 1000\n'
@@ -163,14 +163,16 @@ async def test_a_child_that_floods_its_output_can_be_closed():
     )
     limits = mcpwire.Limits(close_grace=0.2, terminate_grace=0.2)
     async with asyncio.timeout(BOUND_S):
-        client = mcpwire.Client(target, limits=limits)
+        client = shell(target, limits=limits)
         await client.connect()
         await client.aclose()
 
 
 @pytest.mark.fault("F09")
 @pytest.mark.pain("P06", "P07")
-async def test_a_grandchild_that_ignores_everything_is_gone_after_closing(tmp_path):
+async def test_a_grandchild_that_ignores_everything_is_gone_after_closing(
+    shell, tmp_path
+):
     pid_file = tmp_path / "pid"
     target = scripted(
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -182,7 +184,7 @@ async def test_a_grandchild_that_ignores_everything_is_gone_after_closing(tmp_pa
     )
     limits = mcpwire.Limits(close_grace=0.3, terminate_grace=0.3)
     async with asyncio.timeout(BOUND_S):
-        client = mcpwire.Client(target, limits=limits)
+        client = shell(target, limits=limits)
         await client.connect()
         pid = client._connection.channel.pid
         await client.aclose()
@@ -201,14 +203,14 @@ def is_running(pid):
 
 
 @pytest.mark.fault("F09")
-async def test_the_end_is_seen_though_a_grandchild_holds_the_pipe():
+async def test_the_end_is_seen_though_a_grandchild_holds_the_pipe(shell):
     target = scripted(
         "handshake()\nrecv()\nif os.fork() == 0:\n    time.sleep(60)\nos._exit(5)"
     )
     limits = mcpwire.Limits(close_grace=0.2, terminate_grace=0.2)
     async with (
         asyncio.timeout(BOUND_S),
-        mcpwire.Client(target, limits=limits) as client,
+        shell(target, limits=limits) as client,
     ):
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
             await client.call_tool("x")
@@ -216,7 +218,7 @@ async def test_the_end_is_seen_though_a_grandchild_holds_the_pipe():
 
 
 @pytest.mark.fault("F10", "F11")
-async def test_answers_in_pieces_and_in_heaps_are_whole():
+async def test_answers_in_pieces_and_in_heaps_are_whole(shell):
     target = scripted(
         "handshake()\n"
         "a, b = recv(), recv()\n"
@@ -230,7 +232,7 @@ async def test_answers_in_pieces_and_in_heaps_are_whole():
         ".encode() for m in (c, d)))\n"
         "recv()"
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
         for names in (("a", "b"), ("c", "d")):
             results = await asyncio.gather(*map(client.call_tool, names))
             assert [result.text for result in results] == list(names)
@@ -239,12 +241,12 @@ async def test_answers_in_pieces_and_in_heaps_are_whole():
 @pytest.mark.fault("F12")
 @pytest.mark.pain("P15")
 @pytest.mark.rule("TR-STDIO-02")
-async def test_noise_between_messages_is_counted_kept_and_passed_over():
+async def test_noise_between_messages_is_counted_kept_and_passed_over(shell):
     target = scripted(
         "handshake()\nm = recv()\n"
         "raw(b'hello\\n\\n[1]\\n\"x\"\\nnull\\n{}\\n42\\n'); text(m, 'ok'); recv()"
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
         assert (await client.call_tool("x")).text == "ok"
         stats = client.stats
         assert stats.noise_lines == 6
@@ -253,7 +255,7 @@ async def test_noise_between_messages_is_counted_kept_and_passed_over():
 
 @pytest.mark.fault("F13")
 @pytest.mark.pain("P17")
-async def test_one_bad_byte_costs_one_line_and_a_bom_costs_nothing():
+async def test_one_bad_byte_costs_one_line_and_a_bom_costs_nothing(shell):
     target = scripted(
         "raw(b'\\xef\\xbb\\xbf'); handshake()\n"
         "m = recv(); raw(b'\\xff\\xfe junk\\n')\n"
@@ -261,7 +263,7 @@ async def test_one_bad_byte_costs_one_line_and_a_bom_costs_nothing():
         '"text","text":"\\xff"}]}}\\n\' % m[\'id\'])\n'
         "m = recv(); text(m, 'fine'); recv()"
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
         with pytest.raises(mcpwire.InvalidMessage) as caught:
             await client.call_tool("x")
         assert b"\xff" in caught.value.raw
@@ -272,12 +274,14 @@ async def test_one_bad_byte_costs_one_line_and_a_bom_costs_nothing():
 @pytest.mark.fault("F14")
 @pytest.mark.pain("P18")
 @pytest.mark.parametrize("id", ["str(m['id'])", "float(m['id'])"])
-async def test_an_answer_whose_id_changed_type_fails_its_call_with_the_diagnosis(id):
+async def test_an_answer_whose_id_changed_type_fails_its_call_with_the_diagnosis(
+    shell, id
+):
     target = scripted(
         "handshake()\nm = recv()\n"
         f"send({{'jsonrpc': '2.0', 'id': {id}, 'result': {{}}}})\nrecv()"
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
         with pytest.raises(mcpwire.InvalidMessage) as caught:
             await client.call_tool("x", timeout=None)
         assert "changed the type" in str(caught.value)
@@ -285,15 +289,15 @@ async def test_an_answer_whose_id_changed_type_fails_its_call_with_the_diagnosis
 
 
 @pytest.mark.pain("P13")
-async def test_32_mib_arrive_whole_in_one_line():
+async def test_32_mib_arrive_whole_in_one_line(shell):
     target = scripted("handshake()\nm = recv(); text(m, 'a' * 2**25); recv()")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
         result = await client.call_tool("x")
         assert len(result.text) == 2**25
 
 
 @pytest.mark.pain("P13")
-async def test_a_line_over_the_limit_ends_the_connection_after_what_came_before():
+async def test_a_line_over_the_limit_ends_the_connection_after_what_came_before(shell):
     target = scripted(
         "handshake()\na, b = recv(), recv()\ntext(a, 'small')\n"
         "text(b, 'a' * 200_000); recv()"
@@ -301,7 +305,7 @@ async def test_a_line_over_the_limit_ends_the_connection_after_what_came_before(
     limits = mcpwire.Limits(message=100_000)
     async with (
         asyncio.timeout(BOUND_S),
-        mcpwire.Client(target, limits=limits) as client,
+        shell(target, limits=limits) as client,
     ):
         small, large = await asyncio.gather(
             client.call_tool("a"), client.call_tool("b"), return_exceptions=True
@@ -314,19 +318,19 @@ async def test_a_line_over_the_limit_ends_the_connection_after_what_came_before(
 
 @pytest.mark.pain("P14")
 @pytest.mark.rule("TR-STDIO-01")
-async def test_separators_inside_strings_are_untouched_both_ways():
+async def test_separators_inside_strings_are_untouched_both_ways(shell):
     text = "\u2028 \u2029 \x85 \x0b \x0c \x1c \x1d \x1e \r \n \U0001f600"
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(echo()) as client:
+    async with asyncio.timeout(BOUND_S), shell(echo()) as client:
         assert (await client.call_tool("x", {"text": text})).text == text
 
 
 @pytest.mark.pain("P16")
-async def test_10_mib_of_stderr_before_the_first_answer_do_not_block():
+async def test_10_mib_of_stderr_before_the_first_answer_do_not_block(shell):
     target = scripted(
         "for _ in range(160): os.write(2, b'e' * 65536)\n"
         "print('the end', file=sys.stderr, flush=True)\nhandshake()\n" + ECHO_LOOP
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
         assert (await client.call_tool("x", {"text": "hi"})).text == "hi"
         channel = client._connection.channel
         tail = channel.stderr_tail
@@ -334,20 +338,20 @@ async def test_10_mib_of_stderr_before_the_first_answer_do_not_block():
         assert tail.endswith("the end\n")
 
 
-async def test_stderr_goes_where_it_is_told(capfd):
+async def test_stderr_goes_where_it_is_told(shell, capfd):
     heard = []
     target = scripted(
         "print('to you', file=sys.stderr, flush=True)\nhandshake()\nrecv()",
         stderr=heard.append,
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target):
+    async with asyncio.timeout(BOUND_S), shell(target):
         pass
     assert b"".join(heard) == b"to you\n"
     target = scripted(
         "print('to all', file=sys.stderr, flush=True)\nhandshake()\nrecv()",
         stderr="inherit",
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target):
+    async with asyncio.timeout(BOUND_S), shell(target):
         pass
     assert capfd.readouterr().err == "to all\n"
     with pytest.raises(ValueError, match="stderr"):
@@ -357,12 +361,12 @@ async def test_stderr_goes_where_it_is_told(capfd):
 @pytest.mark.fault("F15")
 @pytest.mark.pain("P09")
 @pytest.mark.rule("CAN-02", "CAN-07", "CAN-12", "TR-STDIO-10", "LIFE-14", "CAN-10")
-async def test_a_call_that_times_out_tells_the_server_and_drops_the_late_answer():
+async def test_a_call_that_times_out_tells_the_server_and_drops_the_late_answer(shell):
     target = scripted(
         "handshake()\nm = recv(); c = recv()\ntext(m, 'too late')\n"
         "m = recv(); text(m, json.dumps(c)); recv()"
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
         with pytest.raises(mcpwire.RequestTimeout) as caught:
             await client.call_tool("x", timeout=0.1)
         assert caught.value.method == "tools/call"
@@ -384,7 +388,7 @@ async def test_cancelling_the_task_returns_at_once_and_tells_the_server_once():
         "text(n, json.dumps([m, c, n])); recv()"
     )
     async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
-        call = asyncio.create_task(client.call_tool("x"))
+        call = asyncio.ensure_future(client.call_tool("x"))
         await asyncio.sleep(0)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -397,7 +401,7 @@ async def test_cancelling_the_task_returns_at_once_and_tells_the_server_once():
 
 
 @pytest.mark.fault("F17")
-async def test_a_notification_callback_that_raises_harms_nothing(caplog):
+async def test_a_notification_callback_that_raises_harms_nothing(shell, caplog):
     def callback(notification):
         raise RuntimeError("mine")
 
@@ -407,21 +411,21 @@ async def test_a_notification_callback_that_raises_harms_nothing(caplog):
     )
     async with (
         asyncio.timeout(BOUND_S),
-        mcpwire.Client(target, on_notification=callback) as client,
+        shell(target, on_notification=callback) as client,
     ):
         assert (await client.call_tool("x")).text == "ok"
     assert "raised" in caplog.text
 
 
 @pytest.mark.rule("PING-01")
-async def test_the_servers_ping_is_answered_and_other_requests_are_refused():
+async def test_the_servers_ping_is_answered_and_other_requests_are_refused(shell):
     target = scripted(
         "handshake()\nm = recv()\n"
         "send({'jsonrpc': '2.0', 'id': 'p', 'method': 'ping'}); a = recv()\n"
         "send({'jsonrpc': '2.0', 'id': 9, 'method': 'roots/list'}); b = recv()\n"
         "text(m, json.dumps([a, b])); recv()"
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
         import json
 
         pong, refusal = json.loads((await client.call_tool("x")).text)
@@ -431,13 +435,13 @@ async def test_the_servers_ping_is_answered_and_other_requests_are_refused():
 
 
 @pytest.mark.rule("RPC-21", "TR-STDIO-08")
-async def test_at_2026_07_28_the_client_answers_no_request_of_the_servers():
+async def test_at_2026_07_28_the_client_answers_no_request_of_the_servers(shell):
     target = scripted(
         "discover()\nm = recv()\n"
         "send({'jsonrpc': '2.0', 'id': 9, 'method': 'ping'}); text(m, 'ok')\n"
         "n = recv(); text(n, n['method']); recv()"
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
         assert (await client.call_tool("x")).text == "ok"
         assert (await client.call_tool("y")).text == "tools/call"
         assert client.stats.invalid_messages == 1
