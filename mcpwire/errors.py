@@ -71,6 +71,9 @@ __all__ = [
 RAW_EXCERPT_BYTES: Final = 200
 """How much of an offending message an error keeps."""
 
+QUOTED_CHARACTERS: Final = 200
+"""How much of the last line of stderr a message quotes: its end."""
+
 
 class MCPError(Exception):
     """Everything mcpwire raises on purpose."""
@@ -105,6 +108,8 @@ class TransportError(MCPError):
 
 def _with_stderr(message: str, stderr_tail: str) -> str:
     last = stderr_tail.strip().rsplit("\n", 1)[-1].strip()
+    if len(last) > QUOTED_CHARACTERS:
+        last = f"...{last[-QUOTED_CHARACTERS:]}"
     return f"{message}; last line of stderr: {last!r}" if last else message
 
 

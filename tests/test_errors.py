@@ -72,6 +72,11 @@ CASES = [
         {"exit_code": None, "sent": True},
     ),
     (
+        ConnectionClosed("the server exited", stderr_tail="a" * 9_000 + "the end"),
+        f"the server exited; last line of stderr: '...{'a' * 193}the end'",
+        {"stderr_tail": "a" * 9_000 + "the end"},
+    ),
+    (
         SessionExpired("the session is gone", target="https://x.example/mcp"),
         "the session is gone",
         {"target": "https://x.example/mcp"},

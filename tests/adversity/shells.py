@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Self
 
 import mcpwire
 
+BLOCKED_S = 30.0
+
 THREADS = 128
 """More than any test has calls in flight."""
 
@@ -35,6 +37,10 @@ class AsyncioShell:
     def __call__(self, target: Any, **options: Any) -> Any:
         return mcpwire.Client(target, **options)
 
+    def callback(self, function: Any) -> Any:
+        """Return an async function as this shell's users write it."""
+        return function
+
     def close(self) -> None:
         """Nothing is held."""
 
@@ -52,6 +58,16 @@ class BlockingShell:
         import mcpwire.sync
 
         return Threaded(mcpwire.sync.Client(target, **options), self._threads)
+
+    def callback(self, function: Any) -> Any:
+        """Return a plain function that blocks until the async one is through."""
+        loop = asyncio.get_running_loop()
+
+        def block(*args: Any) -> Any:
+            running = asyncio.run_coroutine_threadsafe(function(*args), loop)
+            return running.result(BLOCKED_S)
+
+        return block
 
     def close(self) -> None:
         """End the threads; a call that still hangs is a failed test."""

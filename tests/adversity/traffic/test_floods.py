@@ -1,0 +1,225 @@
+"""A server that says far more than was asked, before the answer that counts."""
+
+import asyncio
+import logging
+import time
+
+import pytest
+from scripted import ECHO_LOOP, scripted
+from shells import Signal
+
+import mcpwire
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 40.0
+MANY = 100_000
+LOG_LINE = (
+    '{"jsonrpc":"2.0","method":"notifications/message",'
+    '"params":{"level":"info","data":%d}}\\n'
+)
+FLOOD = (
+    "handshake(capabilities={'tools': {}, 'logging': {}})\n"
+    "m = recv()\n"
+    f"for start in range(0, {MANY}, 1000):\n"
+    f"    raw(''.join('{LOG_LINE}' % n for n in range(start, start + 1000)).encode())\n"
+    "text(m, 'the answer')\n" + ECHO_LOOP
+)
+SHORTEST_LINE = len(LOG_LINE) - len("%d\\") + 1
+READ_BYTES = 65_536
+LAG_S = 0.05
+
+
+@pytest.mark.fault("F16")
+async def test_a_flood_before_the_reply_reaches_a_plain_callback_whole_and_in_order(
+    shell,
+):
+    heard = []
+    async with (
+        asyncio.timeout(BOUND_S),
+        shell(
+            scripted(FLOOD), on_notification=lambda n: heard.append(n.params.data)
+        ) as client,
+    ):
+        assert (await client.call_tool("x")).text == "the answer"
+        assert (await client.call_tool("y", {"text": "more"})).text == "more"
+        dropped = client.stats.dropped_notifications
+    assert heard == sorted(heard)
+    assert len(heard) + dropped == MANY
+
+
+@pytest.mark.fault("F16")
+async def test_a_flood_waits_in_a_bounded_queue_and_what_is_dropped_is_counted(shell):
+    release, heard = Signal(), []
+    drained = Signal()
+    limit = 100
+
+    async def held_up(notification):
+        if not heard:
+            heard.append(notification.params.data)
+            await release.wait()
+            return
+        heard.append(notification.params.data)
+        if len(heard) == limit + 1:
+            drained.set()
+
+    client = shell(
+        scripted(FLOOD),
+        on_notification=shell.callback(held_up),
+        limits=mcpwire.Limits(notifications=limit),
+    )
+    async with asyncio.timeout(BOUND_S), client:
+        assert (await client.call_tool("x")).text == "the answer"
+        dropped = client.stats.dropped_notifications
+        release.set()
+        await drained.wait()
+        assert (await client.call_tool("y", {"text": "more"})).text == "more"
+        assert client.stats.dropped_notifications == dropped
+    assert len(heard) + dropped == MANY
+    assert len(heard) == limit + 1  # the one at work, and those that may wait
+    assert heard == sorted(heard)
+
+
+class Turns:
+    """Watches a loop turn: what happens between two of its turns."""
+
+    def __init__(self):
+        self._loop = asyncio.get_running_loop()
+        self._last_at = time.thread_time()
+        self._events = 0
+        self._runs = True
+        self.most_events = 0
+        self.longest_s = 0.0
+        self._loop.call_soon(self._turn)
+
+    def count(self, *_):
+        self._events += 1
+
+    def _turn(self):
+        at = time.thread_time()
+        self.longest_s = max(self.longest_s, at - self._last_at)
+        self.most_events = max(self.most_events, self._events)
+        self._last_at, self._events = at, 0
+        if self._runs:
+            self._loop.call_soon(self._turn)
+
+    def stop(self):
+        self._runs = False
+
+
+@pytest.mark.fault("F16")
+async def test_a_flood_never_keeps_the_loop_from_turning():
+    # The promise, in the thread's own time: another process may hold the core longer.
+    shortest = BOUND_S
+    async with asyncio.timeout(BOUND_S):
+        for _ in range(3):
+            turns = Turns()
+            target = scripted(FLOOD)
+            async with mcpwire.Client(target, on_notification=turns.count) as client:
+                turns.longest_s = 0.0  # of the flood, not of starting a child
+                assert (await client.call_tool("x")).text == "the answer"
+            turns.stop()
+            await asyncio.sleep(0)
+            assert turns.most_events <= READ_BYTES // SHORTEST_LINE + 1
+            shortest = min(shortest, turns.longest_s)
+            if shortest < LAG_S:
+                break
+    assert shortest < LAG_S
+
+
+# Stderr...
+
+TAIL = mcpwire.Limits().stderr_tail
+
+
+@pytest.mark.pain("P16")
+@pytest.mark.parametrize("chunk", ["b'e' * 65536", "b'a line of a log\\n' * 4096"])
+async def test_10_mib_of_stderr_block_nothing_and_their_end_is_told_with_the_exit(
+    shell, chunk
+):
+    target = scripted(
+        f"for _ in range(160): os.write(2, {chunk})\n"
+        "handshake()\nm = recv(); text(m, 'ok')\nrecv()\n"
+        "os.write(2, b'the very end'); os._exit(3)"
+    )
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
+        assert (await client.call_tool("x")).text == "ok"
+        with pytest.raises(mcpwire.ConnectionClosed) as caught:
+            await client.call_tool("y")
+    assert caught.value.exit_code == 3
+    assert len(caught.value.stderr_tail) == TAIL
+    assert caught.value.stderr_tail.endswith("the very end")
+    assert "the very end" in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.pain("P16")
+@pytest.mark.attack("S16")
+async def test_an_endless_line_on_stderr_costs_no_more_than_the_tail(shell):
+    target = scripted(
+        "import threading\n"
+        "def pour():\n    while True: os.write(2, b'x' * 65536)\n"
+        "threading.Thread(target=pour, daemon=True).start()\n"
+        "handshake()\n" + ECHO_LOOP
+    )
+    limits = mcpwire.Limits(stderr_tail=1000, close_grace=0.2, terminate_grace=0.2)
+    client = shell(target, limits=limits, **shell.listening)
+    async with asyncio.timeout(BOUND_S), client:
+        for number in range(50):
+            text = str(number)
+            assert (await client.call_tool("x", {"text": text})).text == text
+        channel = client._connection.channel
+        assert len(channel.stderr_tail) <= 1000
+        kept = channel._child.stderr._kept
+        assert len(kept) <= 2 * 1000 + READ_BYTES
+
+
+# What users' functions do meanwhile...
+
+
+@pytest.mark.fault("F17")
+@pytest.mark.pain("P29")
+async def test_a_callback_that_never_returns_holds_up_nothing_but_itself(shell):
+    held = Signal()
+
+    async def forever(_):
+        await held.wait()
+
+    target = scripted(
+        "handshake()\n"
+        "while True:\n"
+        "    m = recv()\n"
+        "    send({'jsonrpc': '2.0', 'method': 'notifications/tools/list_changed'})\n"
+        "    if 'id' in m: text(m, m['params']['arguments']['text'])\n"
+    )
+    client = shell(target, on_notification=shell.callback(forever))
+    async with asyncio.timeout(BOUND_S), client:
+        for number in range(50):
+            text = str(number)
+            assert (await client.call_tool("x", {"text": text})).text == text
+        held.set()
+
+
+@pytest.mark.fault("F17")
+async def test_every_failing_callback_is_logged_and_the_next_item_still_comes(
+    shell, caplog
+):
+    heard = []
+
+    def fail(notification):
+        heard.append(notification.method)
+        raise [RuntimeError, ValueError, asyncio.CancelledError][len(heard) % 3]
+
+    through = 20
+    target = scripted(
+        "handshake()\n"
+        f"m = recv()\nfor _ in range({through}):\n"
+        "    send({'jsonrpc': '2.0', 'method': 'x/y'})\n"
+        "text(m, 'ok')\nm = recv(); text(m, 'ok')\nrecv()"
+    )
+    with caplog.at_level(logging.ERROR, "mcpwire"):
+        async with asyncio.timeout(BOUND_S), shell(target, on_notification=fail) as c:
+            await c.call_tool("x")
+            await c.call_tool("x")
+    assert len(heard) == through
+    assert caplog.text.count("raised") >= through
