@@ -8,6 +8,7 @@ a URL that every program reads alike; what is odd about it `describe_url` says.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+from unicodedata import category, name
 
 import attrs
 
@@ -111,14 +112,16 @@ def _shown_label(label: str) -> str:
         shown = label.removeprefix(_PUNYCODE).encode("ascii").decode("punycode")
     except (UnicodeError, OverflowError):
         return label
-    # Invisible and right-to-left marks would let a host lie about itself.
-    return shown if shown.isprintable() and "." not in shown else label
+    # What looks like a dot or slash, or turns the direction, would let a host lie.
+    is_name = all(
+        letter.isalnum() or category(letter)[0] == "M" or letter == "-"
+        for letter in shown
+    )
+    return shown if is_name else label
 
 
 def _mixes_scripts(label: str) -> bool:
     if label.isascii():
         return False
-    from unicodedata import name
-
     scripts = {name(letter, "").partition(" ")[0] for letter in label}
     return len(scripts & _LOOKALIKES) > 1
