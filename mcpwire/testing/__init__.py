@@ -20,6 +20,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from mcpwire.testing.clock import VirtualClockLoop, run
     from mcpwire.testing.command import scripted_command
     from mcpwire.testing.messages import SILENCE, Message, in_turn, later, repeated
     from mcpwire.testing.scripted import (
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from mcpwire.testing.splits import at_random
 
 _EXPORTS: Final = {
+    "mcpwire.testing.clock": ("VirtualClockLoop", "run"),
     "mcpwire.testing.command": ("scripted_command",),
     "mcpwire.testing.messages": ("SILENCE", "Message", "in_turn", "later", "repeated"),
     "mcpwire.testing.scripted": (
@@ -52,10 +54,12 @@ __all__ = [
     "Message",
     "ScriptedClient",
     "ScriptedServer",
+    "VirtualClockLoop",
     "at_random",
     "in_turn",
     "later",
     "repeated",
+    "run",
     "scripted_command",
     "text",
 ]

@@ -1,0 +1,265 @@
+"""An event loop whose timers take no time: tests of timeouts and back-off in no time.
+
+Its clock stands still while code runs. When nothing is ready to run::
+
+    somebody awaits `advance`       ──► it goes to the next timer, up to the goal
+    auto_advance, nothing real open ──► it jumps to the next timer at once
+    auto_advance, something real    ──► it goes on as a real clock does, until I/O comes
+    else                            ──► it stands still, and I/O is waited for
+
+Something real is a descriptor that the loop watches (a pipe, a socket), a child process
+or work in the loop's executor: these take the time they take, and a clock that ran away
+from them would end them by timeouts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import selectors
+import threading
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
+    from concurrent.futures import Executor
+
+    _Events = list[tuple[selectors.SelectorKey, int]]
+
+__all__ = ["VirtualClockLoop", "run"]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+START_S: Final = 1_000.0
+"""Where a clock starts: not at zero, which code may take for "no time"."""
+
+PATIENCE_S: Final = 10.0
+"""How long, in real time, nothing may happen where only I/O could go on."""
+
+WAITING_THREADS: Final = ("asyncio-waitpid-", "waitpid-", "mcpwire-reaper")
+"""Threads that wait for children: asyncio's own, and ours where there is no pidfd."""
+
+
+class VirtualClockLoop(asyncio.SelectorEventLoop):
+    """An event loop with a clock of its own; see the module's text.
+
+    It works wherever a loop factory is taken::
+
+        with asyncio.Runner(loop_factory=VirtualClockLoop) as runner:
+            runner.run(main())
+
+    Args:
+        auto_advance: Whether the clock goes on by itself when nothing is ready; without
+            it only `advance` and `jump` move it.
+        start: What `time` says at first.
+        patience: How many real seconds nothing may happen while the clock cannot go on;
+            then the loop raises `RuntimeError`, since the test would hang.
+    """
+
+    def __init__(
+        self,
+        *,
+        auto_advance: bool = True,
+        start: float = START_S,
+        patience: float = PATIENCE_S,
+    ) -> None:
+        self.auto_advance = auto_advance
+        self._now = start
+        self._patience = patience
+        self._goal = start
+        self._arrival: asyncio.Future[None] | None = None
+        self._real_work = 0
+        self._looked_at = monotonic()
+        selector = _ClockSelector(self._select)
+        self._watched: Mapping[Any, Any] = selector.get_map()
+        super().__init__(selector)
+        self._own_descriptors = len(self._watched)
+
+    def time(self) -> float:
+        """Return the time of this clock, in seconds."""
+        return self._now
+
+    async def advance(self, seconds: float) -> None:
+        """Let so many seconds pass: every timer in them fires at its time.
+
+        It returns when the time is over and nothing is ready any more.
+
+        Raises:
+            ValueError: The time would go backwards.
+            RuntimeError: Another task advances the clock already.
+        """
+        _check_seconds(seconds)
+        if self._arrival is not None:
+            raise RuntimeError("the clock is being advanced already")
+        self._goal = self._now + seconds
+        self._arrival = self.create_future()
+        try:
+            await self._arrival
+        finally:
+            self._arrival = None
+
+    def jump(self, seconds: float) -> None:
+        """Put the clock forward at once, as for a machine that slept: timers are late.
+
+        Raises:
+            ValueError: The time would go backwards.
+        """
+        _check_seconds(seconds)
+        self._now += seconds
+
+    @contextlib.contextmanager
+    def real_time(self) -> Iterator[None]:
+        """Let the clock go as a real one: for work that the loop cannot see.
+
+        That is work in threads other than those of the loop's executor.
+        """
+        self._real_work += 1
+        try:
+            yield
+        finally:
+            self._real_work -= 1
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """Run a function in a thread; the clock is a real one meanwhile."""
+        future = super().run_in_executor(executor, func, *args)
+        self._real_work += 1
+        future.add_done_callback(self._work_done)
+        return future
+
+    async def shutdown_default_executor(self, *args: Any, **options: Any) -> None:
+        """Wait for the executor's threads, in real time."""
+        with self.real_time():
+            await super().shutdown_default_executor(*args, **options)
+
+    def _work_done(self, _: Any) -> None:
+        self._real_work -= 1
+
+    @property
+    def _is_real(self) -> bool:
+        """Whether the clock goes as a real one."""
+        return self.auto_advance and (
+            len(self._watched) > self._own_descriptors
+            or self._real_work > 0
+            or any(t.name.startswith(WAITING_THREADS) for t in threading.enumerate())
+        )
+
+    def _select(
+        self, look: Callable[[float], _Events], timeout: float | None
+    ) -> _Events:
+        """Wait for I/O or the next timer, `timeout` seconds of this clock away."""
+        # Asked before looking: a thread that is over by then has woken us already.
+        is_real = self._is_real
+        self._go_on(is_real=is_real)
+        events = look(0)
+        if events or (timeout is not None and timeout <= 0):
+            return events
+        if self._arrival is not None:
+            return self._step(self._arrival, timeout)
+        if not self.auto_advance:
+            return self._wait_for_io(look, "and the clock stands: use `advance`")
+        if timeout is None:
+            return self._wait_for_io(look, "and no timer is set")
+        if not is_real:
+            self._now += timeout
+            return events
+        events = look(timeout)
+        self._go_on(is_real=is_real)
+        return events
+
+    def _go_on(self, *, is_real: bool) -> None:
+        """Let the real time since the last look pass here too, if it counts."""
+        now = monotonic()
+        if is_real:
+            self._now += now - self._looked_at
+        self._looked_at = now
+
+    def _step(self, arrival: asyncio.Future[None], timeout: float | None) -> _Events:
+        """Go to the next timer or to the goal, whichever is first."""
+        left = self._goal - self._now
+        if left <= 0:
+            if not arrival.done():
+                arrival.set_result(None)
+        elif timeout is None or timeout >= left:
+            self._now = self._goal
+        else:
+            self._now += timeout
+        return []
+
+    def _wait_for_io(self, look: Callable[[float], _Events], why: str) -> _Events:
+        """Wait for what only the outside can bring, but not for ever."""
+        is_alone = threading.active_count() == 1 and not self._real_work
+        if is_alone and len(self._watched) <= self._own_descriptors:
+            raise RuntimeError(f"nothing can ever happen: no task is ready {why}")
+        events = look(self._patience)
+        if not events:
+            raise RuntimeError(
+                f"nothing happened for {self._patience:g} s of real time: "
+                f"no task is ready {why}"
+            )
+        return events
+
+
+class _ClockSelector(selectors.BaseSelector):
+    """The system's selector, with the clock deciding how long it may wait."""
+
+    def __init__(
+        self, select: Callable[[Callable[[float], _Events], float | None], _Events]
+    ) -> None:
+        self._real = selectors.DefaultSelector()
+        self._decide = select
+
+    def select(self, timeout: float | None = None) -> _Events:
+        """Return what is ready."""
+        return self._decide(self._real.select, timeout)
+
+    def register(
+        self, fileobj: Any, events: int, data: Any = None
+    ) -> selectors.SelectorKey:
+        """Watch a descriptor."""
+        return self._real.register(fileobj, events, data)
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        """Watch a descriptor no more."""
+        return self._real.unregister(fileobj)
+
+    def modify(
+        self, fileobj: Any, events: int, data: Any = None
+    ) -> selectors.SelectorKey:
+        """Watch a descriptor for something else."""
+        return self._real.modify(fileobj, events, data)
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        """Return what is watched."""
+        return self._real.get_map()
+
+    def close(self) -> None:
+        """Watch nothing more."""
+        self._real.close()
+
+
+def _check_seconds(seconds: float) -> None:
+    if not seconds >= 0:  # NaN is not above zero either
+        raise ValueError(f"time goes forward only, got {seconds!r} s")
+
+
+def run(main: Coroutine[Any, Any, T], **options: Any) -> T:
+    """Run a coroutine on a `VirtualClockLoop` of its own, as `asyncio.run` would.
+
+    ::
+
+        run(main())             # timers take no time
+        run(main(), auto_advance=False)
+
+    Raises:
+        RuntimeError: Nothing can happen any more: its tasks wait for each other.
+    """
+
+    def new_loop() -> VirtualClockLoop:
+        return VirtualClockLoop(**options)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(main)
