@@ -48,10 +48,20 @@ if TYPE_CHECKING:
         UnsupportedVersion,
         UrlElicitationRequired,
     )
-    from mcpwire.limits import Limits
+    from mcpwire.limits import Limits, Recovery
+    from mcpwire.protocol.host.elicitation import Elicitation
+    from mcpwire.protocol.host.sampling import Sampling
     from mcpwire.protocol.negotiation import Negotiation
+    from mcpwire.protocol.notices.interests import Filter
     from mcpwire.protocol.notifications import Notification
+    from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.transports.client.calls import PendingCall
     from mcpwire.transports.client.stats import ClientStats
+    from mcpwire.transports.client.streams import (
+        EventStream,
+        ResourceWatch,
+        Subscription,
+    )
     from mcpwire.transports.stdio.target import Stdio
     from mcpwire.versions import REVISIONS, Era, Revision
 
@@ -87,10 +97,20 @@ _EXPORTS: Final = {
         "UnsupportedVersion",
         "UrlElicitationRequired",
     ),
-    "mcpwire.limits": ("Limits",),
+    "mcpwire.limits": ("Limits", "Recovery"),
+    "mcpwire.protocol.host.elicitation": ("Elicitation",),
+    "mcpwire.protocol.host.sampling": ("Sampling",),
     "mcpwire.protocol.negotiation": ("Negotiation",),
+    "mcpwire.protocol.notices.interests": ("Filter",),
     "mcpwire.protocol.notifications": ("Notification",),
+    "mcpwire.protocol.results.cache": ("ResponseCache",),
+    "mcpwire.transports.client.calls": ("PendingCall",),
     "mcpwire.transports.client.stats": ("ClientStats",),
+    "mcpwire.transports.client.streams": (
+        "EventStream",
+        "ResourceWatch",
+        "Subscription",
+    ),
     "mcpwire.transports.stdio.target": ("Stdio",),
     "mcpwire.versions": ("REVISIONS", "Era", "Revision"),
 }
@@ -108,7 +128,10 @@ __all__ = [
     "ClientStats",
     "ConnectError",
     "ConnectionClosed",
+    "Elicitation",
     "Era",
+    "EventStream",
+    "Filter",
     "GroupError",
     "HTTPError",
     "HeaderMismatch",
@@ -126,14 +149,20 @@ __all__ = [
     "NegotiationError",
     "Notification",
     "ParseError",
+    "PendingCall",
     "ProtocolError",
     "RPCError",
+    "Recovery",
     "RemoteProtocolError",
     "RequestTimeout",
     "ResourceNotFound",
+    "ResourceWatch",
+    "ResponseCache",
     "Revision",
+    "Sampling",
     "SessionExpired",
     "Stdio",
+    "Subscription",
     "ToolError",
     "TransportError",
     "UnsupportedVersion",

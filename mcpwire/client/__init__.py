@@ -6,20 +6,30 @@ A call is one `dumps`, one write, one `loads` and one future: no task, no implic
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.client.base import CallOptions
 from mcpwire.client.lists import ListVerbs
-from mcpwire.errors import LocalProtocolError
+from mcpwire.client.notices import NoticeVerbs
+from mcpwire.errors import (
+    ConnectionClosed,
+    LocalProtocolError,
+    RemoteProtocolError,
+    UrlElicitationRequired,
+)
+from mcpwire.protocol.recovery.restarts import tool_allows_repeat
+from mcpwire.transports.client.calls import PendingCall
 from mcpwire.types import UNSET, decode, decoder, encode
 from mcpwire.types.tools import CallToolResult
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
-    from typing import Unpack
+    from typing import Literal, Unpack
 
     from mcpwire.client.base import ProgressFn
+    from mcpwire.transports.base import CallHandle
     from mcpwire.types import (
         CompleteResult,
         DiscoverResult,
@@ -32,10 +42,14 @@ if TYPE_CHECKING:
 
 __all__ = ["CallOptions", "Client"]
 
+logger = logging.getLogger("mcpwire")
+
+VALIDATE: Final = frozenset({"off", "warn", "error"})
+
 _decode_tool_result: Final = decoder(CallToolResult)
 
 
-class Client(ListVerbs):
+class Client(ListVerbs, NoticeVerbs):
     """A connection to one MCP server.
 
     Every method that sends a request takes `CallOptions`, raises what `call_tool`
@@ -80,6 +94,8 @@ class Client(ListVerbs):
         on_progress: ProgressFn | None = None,
         headers: Mapping[str, str] | None = None,
         check: bool = False,
+        validate: Literal["off", "warn", "error"] = "off",
+        idempotent: bool | None = None,
     ) -> CallToolResult:
         """Call a tool and return its result, also one that reports failure.
 
@@ -91,6 +107,12 @@ class Client(ListVerbs):
             on_progress: Called with progress, total and message, in order.
             headers: Further HTTP headers; refused on any other transport.
             check: Whether to raise `ToolError` when the tool reports failure.
+            validate: Whether to hold a structured result against the tool's output
+                schema, and to log or to raise what is wrong with it. Needs
+                `mcpwire[validate]`; the tools are listed where they have not been.
+            idempotent: Whether the call may be made again when its connection was lost
+                although it may have run; omitted: only where the tool, as last listed,
+                says that it only reads or does no more when repeated.
 
         Raises:
             ToolError: With `check`, the tool reported failure.
@@ -109,16 +131,93 @@ class Client(ListVerbs):
         profile = self._connection.profile
         if "tools/call" in profile.refused:
             raise profile.refusal("tools/call")
+        if validate not in VALIDATE:
+            raise ValueError(
+                f"validate must be 'off', 'warn' or 'error', got {validate!r}"
+            )
         requests = self._requests
         deadline = requests.deadline(timeout)
-        raw = await requests.begin(
-            "tools/call", params, deadline, meta, on_progress, headers
-        )
+        try:
+            raw = await requests.begin(
+                "tools/call", params, deadline, meta, on_progress, headers
+            )
+        except ConnectionClosed as error:
+            options = self._options(meta, on_progress, headers, name, idempotent)
+            raw = await requests.begin_again(
+                error, "tools/call", params, deadline, options
+            )
+        except UrlElicitationRequired as error:
+            self._connection.inbound.features.url_elicitations.add_required(error)
+            raise
         if raw.get("resultType", "complete") != "complete":
-            options = {"meta": meta, "on_progress": on_progress, "headers": headers}
+            options = self._options(meta, on_progress, headers, name, idempotent)
             raw = await requests.finish("tools/call", params, raw, deadline, options)
         result = _decode_tool_result(raw)
+        if validate != "off":
+            await self._validate(name, result, validate)
         return result.raise_for_error() if check else result
+
+    def _options(
+        self,
+        meta: Mapping[str, Any] | None,
+        on_progress: ProgressFn | None,
+        headers: Mapping[str, str] | None,
+        name: str,
+        idempotent: bool | None,  # noqa: FBT001 - as it came
+    ) -> dict[str, Any]:
+        if idempotent is None and tool_allows_repeat(self._known_tools.get(name)):
+            idempotent = True
+        return {
+            "meta": meta,
+            "on_progress": on_progress,
+            "headers": headers,
+            "idempotent": idempotent,
+        }
+
+    async def _validate(self, name: str, result: CallToolResult, validate: str) -> None:
+        """Hold a result against what its tool promised.
+
+        Raises:
+            RemoteProtocolError: It breaks that, or the schema cannot be used.
+        """
+        if self._known_tools.get(name) is None:
+            await self.list_tools()
+        problem = self._known_tools.problem(name, result)
+        if problem is None:
+            return
+        if validate == "error":
+            raise RemoteProtocolError(
+                f"the result of {name!r} breaks its output schema: {problem}"
+            )
+        logger.warning("the result of %r breaks its output schema: %s", name, problem)
+
+    async def start_call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> PendingCall[CallToolResult]:
+        """Send a tool call and return a handle on it, to be awaited or cancelled later.
+
+        ::
+
+            call = await client.start_call("slow", {"steps": 3})
+            call.cancel("no longer needed")     # or: result = await call
+
+        Raises what `call_tool` raises before anything is sent; the rest is raised by
+        awaiting the handle.
+        """
+        params: dict[str, Any] = {"name": name}
+        if arguments is not None:
+            params["arguments"] = arguments
+
+        async def call(handle: CallHandle) -> CallToolResult:
+            raw = await self._requests.request(
+                "tools/call", params, {**options, "handle": handle}
+            )
+            return _decode_tool_result(raw)
+
+        return await PendingCall(self._connection, "tools/call", call).started()
 
     # Resources...
 
@@ -256,13 +355,9 @@ class Client(ListVerbs):
         if not isinstance(own, Mapping):
             raise LocalProtocolError(f"params._meta must be an object, got {own!r}")
         meta = {**own, **(options.get("meta") or {})}
-        return await self._requests.begin(
-            method,
-            fields,
-            self._requests.deadline(options.get("timeout", UNSET)),
-            meta or None,
-            options.get("on_progress"),
-            options.get("headers"),
+        deadline = self._requests.deadline(options.get("timeout", UNSET))
+        return await self._requests.perform(
+            method, fields, deadline, {**options, "meta": meta or None}
         )
 
     async def notify(

@@ -7,24 +7,38 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from mcpwire._version import __version__
-from mcpwire.limits import DEFAULT_LIMITS, Limits, check_timeout
+from mcpwire.limits import (
+    DEFAULT_LIMITS,
+    DEFAULT_RECOVERY,
+    Limits,
+    Recovery,
+    check_timeout,
+)
 from mcpwire.protocol.lifecycle import Identity, parse_mode
+from mcpwire.protocol.results.known_tools import KnownTools
 from mcpwire.transports.client.connection import Connection
 from mcpwire.transports.client.requests import Requests
+from mcpwire.transports.client.settings import Settings
+from mcpwire.transports.client.subscriptions import Subscriptions
 from mcpwire.transports.targets import opener
 from mcpwire.types import decode, encode
 from mcpwire.types.lifecycle import Implementation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
     from typing import Self
 
+    from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
+    from mcpwire.protocol.host.features import HostFeatures
+    from mcpwire.protocol.host.roots import Roots
+    from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
     from mcpwire.protocol.negotiation import Negotiation
     from mcpwire.protocol.notifications import Notification
+    from mcpwire.protocol.results.cache import ResponseCache
     from mcpwire.transports.client.stats import ClientStats
     from mcpwire.transports.targets import Target
-    from mcpwire.types import ServerCapabilities
+    from mcpwire.types import JsonObject, ServerCapabilities
 
     ProgressFn = Callable[[float, float | None, str | None], Any]
 
@@ -46,6 +60,10 @@ class CallOptions(TypedDict, total=False):
     headers: Mapping[str, str] | None
     """Further HTTP headers; refused on any other transport."""
 
+    idempotent: bool | None
+    """Whether the request may be sent again when its connection was lost although it
+    may have run; omitted: as its method says, or the tool's annotations."""
+
 
 class ClientBase:
     """A connection to one MCP server, without its verbs."""
@@ -60,29 +78,48 @@ class ClientBase:
         mode: str = "auto",
         client_info: Implementation | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        recovery: Recovery = DEFAULT_RECOVERY,
+        keepalive: float | None = None,
         reset_timeout_on_progress: bool = False,
         max_timeout: float | None = None,
+        sampling: SamplingHandler | Sampling | None = None,
+        elicitation: FormHandler | Elicitation | None = None,
+        roots: Roots | None = None,
+        extensions: Mapping[str, JsonObject | None] | Iterable[str] | None = None,
+        cache: ResponseCache | bool = False,
         on_notification: Callable[[Notification], Any] | None = None,
         trace: Callable[[str, Any], Any] | None = None,
     ) -> None:
-        info = client_info or Implementation("mcpwire", __version__)
+        features = None
+        given = (sampling, elicitation, roots, extensions)
+        if any(each is not None for each in given):
+            features = _features(*given)
+        self._has_roots = roots is not None
         self._connection = Connection(
             opener(target, limits),
-            Identity(encode(info), {}),
-            allowed=parse_mode(mode),
-            connect_timeout=check_timeout(connect_timeout, "connect_timeout"),
-            probe_timeout=check_timeout(probe_timeout, "probe_timeout") or inf,
-            limits=limits,
-            reset_on_progress=reset_timeout_on_progress,
-            on_notification=on_notification,
-            trace=trace,
+            Settings(
+                identity=_identity(client_info, features),
+                allowed=parse_mode(mode),
+                connect_timeout=check_timeout(connect_timeout, "connect_timeout"),
+                probe_timeout=check_timeout(probe_timeout, "probe_timeout") or inf,
+                keepalive=check_timeout(keepalive, "keepalive"),
+                reset_on_progress=reset_timeout_on_progress,
+                limits=limits,
+                recovery=recovery,
+                features=features,
+                on_notification=on_notification,
+                trace=trace,
+            ),
         )
         self._requests = Requests(
             self._connection,
             timeout=check_timeout(timeout),
             max_timeout=check_timeout(max_timeout, "max_timeout"),
-            limits=limits,
+            cache=_cache(cache, self._connection),
         )
+        self._subscriptions = Subscriptions(self._connection, self._requests)
+        self._known_tools = KnownTools()
+        self._connection.inbound.changes.append(self._known_tools.hear)
 
     # Lifetime...
 
@@ -140,8 +177,7 @@ class ClientBase:
     @property
     def is_connected(self) -> bool:
         """Whether calls can be made now."""
-        channel = self._connection.channel
-        return channel is not None and channel.lost is None
+        return self._connection.is_open
 
     @property
     def protocol_version(self) -> str | None:
@@ -195,3 +231,31 @@ class ClientBase:
     def stats(self) -> ClientStats:
         """What this client has sent and received, connections taken together."""
         return self._connection.stats
+
+
+def _features(
+    sampling: Any, elicitation: Any, roots: Any, extensions: Any
+) -> HostFeatures:
+    # Most clients can be asked nothing, and import nothing of this.
+    from mcpwire.protocol.host.features import HostFeatures
+
+    return HostFeatures(
+        sampling=sampling, elicitation=elicitation, roots=roots, extensions=extensions
+    )
+
+
+def _identity(info: Implementation | None, features: HostFeatures | None) -> Identity:
+    return Identity(
+        encode(info or Implementation("mcpwire", __version__)),
+        {} if features is None else features.capabilities,
+    )
+
+
+def _cache(cache: ResponseCache | bool, connection: Connection) -> ResponseCache | None:  # noqa: FBT001 - public option
+    if cache is False:
+        return None
+    from mcpwire.protocol.results.cache import ResponseCache
+
+    found = ResponseCache() if cache is True else cache
+    connection.inbound.changes.append(found.invalidate)
+    return found

@@ -99,17 +99,30 @@ class ListVerbs(ClientBase):
 
     async def _list(self, method: str, options: CallOptions) -> list[Any]:
         pages = await self._requests.pages(method, options)
-        return [item for page in pages for item in _items(method, page)]
+        return [item for page in pages for item in self._items(method, page)]
 
     async def _page(self, method: str, cursor: str | None, options: CallOptions) -> Any:
         params = {} if cursor is None else {"cursor": cursor}
         page = await self._requests.request(method, params, options)
-        return decode(_page_type(method), page)
+        result: Any = decode(_page_type(method), page)
+        if method == "tools/list":
+            self._known_tools.learn(result.tools)
+        return result
 
     async def _iterate(self, method: str, options: CallOptions) -> AsyncIterator[Any]:
         async for page in self._requests.walk(method, options):
-            for item in _items(method, page):
+            for item in self._items(method, page):
                 yield item
+
+    def _items(self, method: str, page: dict[str, Any]) -> list[Any]:
+        """Decode one page of a list and return what it lists."""
+        spec = find(method)
+        assert spec is not None and spec.list_key is not None  # noqa: PT018 - no test
+        snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in spec.list_key)
+        items: list[Any] = getattr(decode(_page_type(method), page), snake)
+        if method == "tools/list":
+            self._known_tools.learn(items)
+        return items
 
 
 def _page_type(method: str) -> type[WireType]:
@@ -120,12 +133,3 @@ def _page_type(method: str) -> type[WireType]:
     assert spec is not None and spec.result is not None  # noqa: PT018 - no test
     found: type[WireType] = getattr(types, spec.result)
     return found
-
-
-def _items(method: str, page: dict[str, Any]) -> list[Any]:
-    """Decode one page of a list and return what it lists."""
-    spec = find(method)
-    assert spec is not None and spec.list_key is not None  # noqa: PT018 - no test
-    snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in spec.list_key)
-    items: list[Any] = getattr(decode(_page_type(method), page), snake)
-    return items

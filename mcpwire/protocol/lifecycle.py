@@ -166,7 +166,7 @@ class _Negotiator:
             INITIALIZE,
             {
                 "protocolVersion": revision.name,
-                "capabilities": dict(self.identity.capabilities),
+                "capabilities": self.identity.capabilities_at(revision),
                 "clientInfo": dict(self.identity.info),
             },
         )

@@ -13,7 +13,7 @@ import attrs
 from mcpwire.versions import Era, find_revision, revisions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mcpwire.errors import MCPError
     from mcpwire.versions import Revision
@@ -55,8 +55,13 @@ class Identity:
     info: Mapping[str, Any]
     """Our `Implementation` object."""
 
-    capabilities: Mapping[str, Any]
-    """Our `ClientCapabilities` object."""
+    capabilities: Mapping[str, Any] | Callable[[Revision], Mapping[str, Any]]
+    """Our `ClientCapabilities` object, or what makes it for a revision."""
+
+    def capabilities_at(self, revision: Revision) -> dict[str, Any]:
+        """Return what we declare where that revision is spoken."""
+        declared = self.capabilities
+        return dict(declared(revision) if callable(declared) else declared)
 
 
 def parse_mode(mode: str) -> tuple[Revision, ...]:
@@ -85,7 +90,7 @@ def request_meta(revision: Revision, identity: Identity) -> dict[str, Any]:
     """
     return {
         META + "protocolVersion": revision.name,
-        META + "clientCapabilities": dict(identity.capabilities),
+        META + "clientCapabilities": identity.capabilities_at(revision),
         META + "clientInfo": dict(identity.info),
     }
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.protocol.lifecycle import Identity, request_meta
-from mcpwire.protocol.methods import Kind, available, is_declared, methods_of
+from mcpwire.protocol.methods import (
+    Kind,
+    available,
+    capability_declared,
+    declared_extensions,
+    is_declared,
+    methods_of,
+)
+from mcpwire.protocol.negotiation import META
 from mcpwire.versions import Era
 from mcpwire.wire.json import Fragment, encode
 
@@ -16,6 +24,8 @@ if TYPE_CHECKING:
     from mcpwire.protocol.negotiation import Agreement
 
 __all__ = ["Profile"]
+
+LOG_LEVEL: Final = META + "logLevel"
 
 
 @attrs.frozen
@@ -33,29 +43,51 @@ class Profile:
     refused: frozenset[str] = frozenset()
     """Requests whose capability the server did not declare."""
 
+    extensions: frozenset[str] = frozenset()
+    """The extensions that both sides have switched on (2026-07-28 basic/versioning,
+    "Extension Negotiation")."""
+
     @classmethod
-    def of(cls, agreement: Agreement, identity: Identity) -> Profile:
-        """Compose what each request would otherwise ask."""
+    def of(
+        cls, agreement: Agreement, identity: Identity, *, log_level: str | None = None
+    ) -> Profile:
+        """Compose what each request would otherwise ask.
+
+        With `log_level` every request of a stateless revision asks for log messages
+        from that level on; a session has a request of its own for that.
+        """
         revision = agreement.revision
         fields = None
         if revision.era is Era.STATELESS:
             fields = request_meta(revision, identity)
+            if log_level is not None:
+                fields[LOG_LEVEL] = log_level
+        extensions = declared_extensions(
+            identity.capabilities_at(revision)
+        ) & declared_extensions(agreement.capabilities)
         return cls(
             agreement,
             None if fields is None else Fragment(encode(fields)),
             fields,
             frozenset(
                 spec.name
-                for spec in methods_of(revision, "client")
+                for spec in methods_of(revision, "client", extensions)
                 if spec.kind is Kind.REQUEST
                 and not is_declared(spec, agreement.capabilities)
             ),
+            extensions,
         )
 
     @property
     def era(self) -> Era | None:
         """The agreed era; ``None`` before an agreement."""
         return self.agreement.revision.era if self.agreement is not None else None
+
+    def offers(self, capability: str) -> bool:
+        """Tell whether the server declared a capability, such as ``logging``."""
+        return self.agreement is not None and capability_declared(
+            self.agreement.capabilities, capability
+        )
 
     def refusal(self, method: str) -> LocalProtocolError:
         """Build the error for a request whose capability the server lacks.

@@ -188,19 +188,20 @@ class Duplex:
             raise self._refusal(headers)
         self._send(self._peer.notify(method, params))
 
-    def cancel(self, handle: CallHandle, reason: str = "cancelled") -> None:
+    def cancel(self, handle: CallHandle, reason: str = "cancelled") -> bool:
         """End the call with that handle: it raises `CallCancelled`, the peer is told.
 
-        A call that has ended, or has not begun, is left alone.
+        A call that has ended, or has not begun, is left alone. Returns whether there
+        was one to end.
         """
         id = handle.request_id
         pending = self._peer.outstanding.get(id) if type(id) is int else None
-        if pending is not None and type(id) is int:
-            self._give_up(id, reason)
-            if not pending.future.done():
-                pending.future.set_exception(
-                    CallCancelled(pending.method, reason=reason)
-                )
+        if pending is None or type(id) is not int:
+            return False
+        self._give_up(id, reason)
+        if not pending.future.done():
+            pending.future.set_exception(CallCancelled(pending.method, reason=reason))
+        return True
 
     def _refusal(self, headers: Mapping[str, str] | None) -> MCPError:
         """Say why a call cannot even begin."""

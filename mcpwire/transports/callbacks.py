@@ -12,12 +12,12 @@ import inspect
 import logging
 from collections import deque
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["Delivery", "ProgressSink"]
+__all__ = ["Delivery", "Newest", "ProgressSink", "Waiting"]
 
 SETTLE_S: Final = 5.0
 """How long callbacks may take to be through when their call has no limit."""
@@ -25,23 +25,68 @@ SETTLE_S: Final = 5.0
 logger = logging.getLogger("mcpwire")
 
 
+class Waiting(Protocol):
+    """Items that wait for a callback, bounded."""
+
+    dropped: int
+    """Items forgotten because the callback was too slow."""
+
+    def put(self, *item: Any) -> object:
+        """Let one more wait."""
+
+    def pop(self) -> tuple[Any, ...]:
+        """Take the oldest out."""
+
+    def clear(self) -> None:
+        """Forget all."""
+
+    def __bool__(self) -> bool:
+        """Tell whether any waits."""
+
+
+class Newest:
+    """A queue that forgets the oldest item when it is full."""
+
+    def __init__(self, limit: int) -> None:
+        self._items: deque[tuple[Any, ...]] = deque(maxlen=limit)
+        self.dropped = 0
+
+    def put(self, *item: Any) -> None:
+        """Let one more wait."""
+        if len(self._items) == self._items.maxlen:
+            self.dropped += 1
+        self._items.append(item)
+
+    def pop(self) -> tuple[Any, ...]:
+        """Take the oldest out."""
+        return self._items.popleft()
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._items.clear()
+
+    def __bool__(self) -> bool:
+        """Tell whether any waits."""
+        return bool(self._items)
+
+
 class Delivery:
     """One callback and the items that wait for it.
 
     The callback runs in the context (`contextvars`) in which this was made, not in that
     of whoever reads the connection.
-
-    Attributes:
-        dropped: Items forgotten because the callback was too slow.
     """
 
-    def __init__(self, callback: Callable[..., Any], *, limit: int) -> None:
+    def __init__(self, callback: Callable[..., Any], waiting: Waiting) -> None:
         self._callback = callback
-        self._limit = limit
         self._context = copy_context()
-        self._waiting: deque[tuple[Any, ...]] = deque()
+        self._waiting = waiting
         self._task: asyncio.Task[None] | None = None
-        self.dropped = 0
+
+    @property
+    def dropped(self) -> int:
+        """Items forgotten because the callback was too slow."""
+        return self._waiting.dropped
 
     def put(self, *item: Any) -> None:
         """Hand one item to the callback, or queue it behind those before it."""
@@ -54,10 +99,8 @@ class Delivery:
                 )
                 if not task.done():  # an eager one may have ended already
                     self._task = task
-        elif len(self._waiting) < self._limit:
-            self._waiting.append(item)
         else:
-            self.dropped += 1
+            self._waiting.put(*item)
 
     def _call(self, item: tuple[Any, ...]) -> Awaitable[Any] | None:
         try:
@@ -75,7 +118,7 @@ class Delivery:
                     await self._finish(pending)
                 if not self._waiting:
                     return
-                pending = self._call(self._waiting.popleft())
+                pending = self._call(self._waiting.pop())
         finally:
             self._task = None
 
@@ -114,7 +157,7 @@ class ProgressSink:
         *,
         limit: int,
     ) -> None:
-        self._delivery = Delivery(on_progress, limit=limit)
+        self._delivery = Delivery(on_progress, Newest(limit))
 
     def take(self, _: str, params: dict[str, Any] | None) -> None:
         """Take a notification; one that carries no number is passed over."""

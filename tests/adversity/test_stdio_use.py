@@ -34,7 +34,11 @@ LAST_WORDS = (
 async def kill_with_100_in_flight(shell):
     """Return how the calls ended, how the next one did, and the seconds it took."""
     all_here = Signal()
-    async with shell(scripted(LAST_WORDS), on_notification=all_here.set) as client:
+    async with shell(
+        scripted(LAST_WORDS),
+        on_notification=all_here.set,
+        recovery=mcpwire.Recovery(restart=False),
+    ) as client:
         calls = [asyncio.ensure_future(client.call_tool("slow")) for _ in range(100)]
         await all_here.wait()
         started = time.monotonic()
@@ -107,6 +111,7 @@ async def test_a_child_that_closes_its_input_ends_the_connection(shell):
         target,
         on_notification=closed.set,
         limits=mcpwire.Limits(close_grace=0.1),
+        recovery=mcpwire.Recovery(restart=False),
         **shell.listening,
     )
     async with asyncio.timeout(BOUND_S), client:

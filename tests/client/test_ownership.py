@@ -70,7 +70,7 @@ async def test_an_async_generator_left_open_closes_from_where_it_is_finalised():
 @pytest.mark.pain("P04")
 @pytest.mark.fault("F41")
 async def test_the_same_client_connects_again_after_closing_and_after_the_child_died():
-    client = mcpwire.Client(echo())
+    client = mcpwire.Client(echo(), recovery=mcpwire.Recovery(restart=False))
     async with asyncio.timeout(BOUND_S):
         await client.connect()
         await client.aclose()
@@ -278,7 +278,7 @@ def test_a_client_forgotten_with_its_loop_kills_its_child_with_a_warning():
 
 
 async def test_a_repr_is_one_line_that_says_target_state_and_revision():
-    client = mcpwire.Client(echo())
+    client = mcpwire.Client(echo(), recovery=mcpwire.Recovery(restart=False))
     assert repr(client).endswith("not connected>")
     async with asyncio.timeout(BOUND_S):
         task = asyncio.create_task(client.connect())

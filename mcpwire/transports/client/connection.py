@@ -7,6 +7,10 @@ that survives its callers. Both work from any task, in any order, twice::
     idle ──connect──► opening ──agreed──► open ──aclose──► closing ──► idle
       ▲                  └─failed / cancelled─┐   └─lost─┐
       └──────────────────────────────────────◄┴─────────◄┘   connect() works again
+
+What was connected and got lost is opened again by whoever needs it (`revive`): one new
+connection for all who wait, the handshake and what the server has to know replayed
+before any of them goes on.
 """
 
 from __future__ import annotations
@@ -19,33 +23,38 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire.errors import (
-    ConnectError,
+    CallCancelled,
     ConnectionClosed,
-    InvalidMessage,
     LocalProtocolError,
     MCPError,
-    MethodNotFound,
-    RequestTimeout,
-    TransportError,
+    NegotiationError,
+    RPCError,
 )
 from mcpwire.protocol import lifecycle
 from mcpwire.protocol.negotiation import Negotiation
-from mcpwire.protocol.notifications import typed_notification
 from mcpwire.protocol.profile import Profile
-from mcpwire.transports.callbacks import Delivery
-from mcpwire.transports.client.handshake import Handshake, connect_error
+from mcpwire.transports.client.failures import connect_failure
+from mcpwire.transports.client.handshake import Handshake
+from mcpwire.transports.client.inbound import ClientInbound, ask
+from mcpwire.transports.client.reviver import Reviver, keep_alive
 from mcpwire.transports.client.stats import ClientStats
+from mcpwire.versions import Era
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
-    from mcpwire.limits import Limits
+    from mcpwire.errors import TransportError
+    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.protocol.host.features import Question
     from mcpwire.protocol.negotiation import Agreement
-    from mcpwire.protocol.notifications import Notification
-    from mcpwire.transports.base import CallHandle, ReplyFn
+    from mcpwire.transports.base import CallHandle, NotifyFn
+    from mcpwire.transports.client.settings import Settings
+    from mcpwire.transports.client.signal import Signal
     from mcpwire.transports.targets import OpenChannel, Opener
     from mcpwire.versions import Revision
-    from mcpwire.wire.jsonrpc import RequestId
+
+    ReplayFn = Callable[[OpenChannel, Profile], Awaitable[None]]
+    EndFn = Callable[[dict[str, Any] | MCPError], None]
 
 
 __all__ = ["Connection"]
@@ -56,62 +65,64 @@ TARGET_CHARACTERS: Final = 120
 """How much of a command line a repr shows."""
 
 CALLBACK_END_S: Final = 2.0
-"""How long a callback may take to end once it is cancelled."""
+"""How long callbacks and handlers may take to end once they are cancelled."""
 
 
 class Connection:
     """A client's one connection, over and over.
 
     Attributes:
+        settings: What the client was made with.
         channel: Performs calls; ``None`` unless connected.
         profile: How requests are made, by the last agreement; empty before the first.
         negotiation: The record of the last handshake, also of one that failed.
+        inbound: Hears what the server starts.
         time: The clock that deadlines are made from: the loop's, in seconds.
-        reset_on_progress: Whether progress starts a call's timeout again.
+        log_level: What the server was told to log; told again to each new connection.
+        serial: Counts the connections opened so far.
+        replay: Tells a new connection what the server has to know.
+        forget: Called when the client is closed, or its loop has ended under it.
+        is_kept: Tells of which resources no update may get lost.
+        is_needed: Tells whether somebody waits for what the server starts.
     """
 
-    def __init__(
-        self,
-        opener: Opener,
-        identity: lifecycle.Identity,
-        *,
-        allowed: tuple[Revision, ...],
-        connect_timeout: float | None,
-        probe_timeout: float,
-        limits: Limits,
-        reset_on_progress: bool = False,
-        on_notification: Callable[[Notification], Any] | None = None,
-        trace: Callable[[str, Any], Any] | None = None,
-    ) -> None:
+    def __init__(self, opener: Opener, settings: Settings) -> None:
         self._trace = None
-        if trace is not None:
+        if settings.trace is not None:
             from mcpwire.transports.tracing import Trace
 
-            self._trace = Trace(trace, limits)
+            self._trace = Trace(settings.trace, settings.limits)
             opener = self._trace.watching(opener)
         self._opener = opener
-        self._identity = identity
-        self._allowed = allowed
-        self._connect_timeout = connect_timeout
-        self._probe_timeout = probe_timeout
-        self._limits = limits
-        self.reset_on_progress = reset_on_progress
+        self.settings = settings
         self._closed_stats = ClientStats()
-        self._notifications = (
-            Delivery(on_notification, limit=limits.notifications)
-            if on_notification is not None
-            else None
-        )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._waiters = 0
         self._taken = False  # whether anybody has been told of this connection
+        self._is_wanted = False  # connected, and not closed by us since
         self._current: OpenChannel | None = None
+        self._reviver = Reviver(self)
+        self._background: set[asyncio.Task[Any]] = set()
+        self._pinging: asyncio.Task[Any] | None = None
         self.channel: OpenChannel | None = None
         self.time: Callable[[], float] = monotonic
         self.negotiation: Negotiation | None = None
         self.profile = Profile()
+        self.log_level: str | None = None
+        self.serial = 0
+        self.replay: ReplayFn | None = None
+        self.forget: Callable[[], None] = _nothing
+        self.is_kept: Callable[[str], bool] = _never
+        self.is_needed: Callable[[], bool] = bool
+        self.inbound = ClientInbound(
+            settings.features,
+            settings.on_notification,
+            self._lost,
+            self.is_kept,
+            settings.limits,
+        )
 
     def __str__(self) -> str:
         """Return target, state and revision as one readable line."""
@@ -131,17 +142,35 @@ class Connection:
         return f"{target!r} {state}"
 
     @property
+    def is_open(self) -> bool:
+        """Whether calls can be made now."""
+        return self.channel is not None and self.channel.lost is None
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it was opened and not closed by us since, lost or not."""
+        return self._is_wanted
+
+    @property
     def stats(self) -> ClientStats:
         """What all connections have counted so far."""
         stats = attrs.evolve(self._closed_stats)
         if self._current is not None:
             stats.add(self._current)
-        if self._notifications is not None:
-            stats.dropped_notifications = self._notifications.dropped
+        stats.dropped_notifications = self.inbound.dropped
         return stats
 
     def not_connected(self) -> MCPError:
         """Build the error for a call without a connection."""
+        lost = self.channel.lost if self.channel is not None else None
+        if lost is not None:
+            return ConnectionClosed(
+                str(lost.args[0]),
+                target=lost.target,
+                exit_code=getattr(self.channel, "exit_code", None),
+                stderr_tail=getattr(self.channel, "stderr_tail", ""),
+                sent=False,
+            )
         return LocalProtocolError(
             f"not connected to {self._opener.target}: "
             "use `async with client:` or `await client.connect()` first"
@@ -158,11 +187,16 @@ class Connection:
             NegotiationError: There is no common revision.
             ConnectionClosed: It was closed while it was being opened.
         """
+        self._reviver.reset()
+        await self.open()
+
+    async def open(self) -> None:
+        """Do what `connect` does, and count it as one more attempt after a loss."""
         loop = self._check_loop()
         # `wait` yields also where the task is done and only its callback is to come.
         while (ending := self._ending()) is not None:
             await asyncio.wait([ending])
-        if self.channel is None or self.channel.lost is not None:
+        if not self.is_open:
             if self._opening is None:
                 self._loop = loop
                 self.time = loop.time
@@ -206,6 +240,22 @@ class Connection:
         if not task.cancelled():
             task.exception()  # seen, even where every caller was cancelled
 
+    async def revive(self, method: str, deadline: Deadline | None) -> None:
+        """Have a lost connection opened again, for a call that needs it.
+
+        Raises:
+            LocalProtocolError: It was never opened, or closed by us.
+            ConnectionClosed: It is lost, and `Recovery` says to leave it so.
+            RequestTimeout: The call's deadline passed meanwhile.
+            TransportError, NegotiationError: It could not be opened again.
+        """
+        if self.is_open:
+            return
+        self._check_loop()
+        if not self._is_wanted or not self.settings.recovery.restart:
+            raise self.not_connected()
+        await self._reviver.revive(method, deadline)
+
     async def aclose(self) -> None:
         """Close the connection; afterwards `connect` works again.
 
@@ -214,10 +264,12 @@ class Connection:
         """
         loop = self._check_loop()
         if self._closing is None:
-            drain = self._notifications.close() if self._notifications else None
-            if self._current is None and self._opening is None and drain is None:
+            self._is_wanted = False
+            ending = [*self.inbound.close(), *self._reviver.close()]
+            if self._current is None and self._opening is None and not ending:
+                self.channel = None
                 return
-            self._closing = loop.create_task(self._close(drain), name="mcpwire-close")
+            self._closing = loop.create_task(self._close(ending), name="mcpwire-close")
             self._closing.add_done_callback(self._closed)
         await asyncio.shield(self._closing)
 
@@ -226,7 +278,7 @@ class Connection:
         if not task.cancelled():
             task.exception()
 
-    async def _close(self, callback: asyncio.Task[None] | None) -> None:
+    async def _close(self, ending: list[asyncio.Task[None]]) -> None:
         opening = self._opening
         if opening is not None:
             opening.cancel()
@@ -237,15 +289,25 @@ class Connection:
             self._closed_stats.add(channel)
             if self._trace is not None:
                 self._trace("close", channel.target)
-        if callback is not None:
-            await asyncio.wait([callback], timeout=CALLBACK_END_S)
+        for task in self._background:
+            task.cancel()
+        ending += self._background
+        if ending:
+            await asyncio.wait(ending, timeout=CALLBACK_END_S)
+        self.inbound.wake()
+        self._end_of_use()
         self._loop = None
+
+    def _end_of_use(self) -> None:
+        self.log_level = None
+        self.forget()
 
     def abandon(self) -> bool:
         """Let go at once, from anywhere; return whether there was something to let go.
 
         For finalisers: it kills what it must and waits for nothing.
         """
+        self._is_wanted = False
         channel, self._current, self.channel = self._current, None, None
         if channel is None:
             return False
@@ -273,6 +335,9 @@ class Connection:
             # The loop ended under it: what is left can only be let go.
             self.abandon()
             self._loop = self._opening = self._closing = None
+            self._reviver.forget()
+            self._background.clear()
+            self._end_of_use()
         return loop
 
     # Opening...
@@ -285,53 +350,75 @@ class Connection:
             self._current = None
             self._closed_stats.add(old)
         started = loop.time()
-        handshake = Handshake(self._opener, self, started)
-        self.negotiation = Negotiation()
-        steps = lifecycle.negotiate(
-            self._identity,
-            self._allowed,
-            probe_timeout=self._probe_timeout,
-            record=self.negotiation,
-        )
+        handshake = Handshake(self._opener, self.inbound, started)
         try:
-            async with asyncio.timeout(self._connect_timeout):
-                agreement = await handshake.drive(steps)
+            async with asyncio.timeout(self.settings.connect_timeout):
+                agreement = await self._agree(handshake)
+                channel = handshake.channel
+                assert channel is not None
+                profile = self._prepare(channel, agreement)
+                if self.replay is not None:
+                    await self.replay(channel, profile)
         except BaseException as error:
-            failure = self._failure(error, handshake, loop.time() - started)
+            failure = connect_failure(
+                error,
+                handshake.channel,
+                method=handshake.last_method,
+                timeout=self.settings.connect_timeout,
+                elapsed=loop.time() - started,
+            )
             await handshake.discard()
             if failure is None:
                 raise
             raise failure from error
-        channel = handshake.channel
-        assert channel is not None
-        self._settle(channel, agreement)
+        self._settle(channel, profile)
 
-    def _failure(
-        self, error: BaseException, handshake: Handshake, elapsed: float
-    ) -> MCPError | None:
-        """Say what an error means for who connects; ``None``: just what it says."""
-        if isinstance(error, TransportError):
-            if isinstance(error, ConnectError):
-                return None
-            return connect_error(error, handshake.channel)
-        if isinstance(error, MCPError) or not isinstance(error, TimeoutError):
-            return None
-        if self._connect_timeout is None:
-            return None
-        silent = connect_error(None, handshake.channel)
-        return RequestTimeout(
-            method=handshake.last_method,
-            timeout=self._connect_timeout,
-            elapsed=elapsed,
-            detail=str(silent) if silent.noise or silent.stderr_tail.strip() else None,
+    async def _agree(self, handshake: Handshake) -> Agreement:
+        """Negotiate; what a server of the session era proved to be is tried first."""
+        # 2026-07-28 basic/versioning, "Backward Compatibility": the era is remembered
+        # for the process, and probed again when that fails.
+        allowed = self.settings.allowed
+        if self.profile.era is Era.SESSION and self._is_wanted:
+            legacy = tuple(r for r in allowed if r.era is Era.SESSION)
+            try:
+                return await self._negotiate(handshake, legacy)
+            except NegotiationError:
+                if legacy == allowed:
+                    raise
+                await handshake.reset()
+        return await self._negotiate(handshake, allowed)
+
+    async def _negotiate(
+        self, handshake: Handshake, allowed: tuple[Revision, ...]
+    ) -> Agreement:
+        self.negotiation = Negotiation()
+        steps = lifecycle.negotiate(
+            self.settings.identity,
+            allowed,
+            probe_timeout=self.settings.probe_timeout,
+            record=self.negotiation,
         )
+        return await handshake.drive(steps)
 
-    def _settle(self, channel: OpenChannel, agreement: Agreement) -> None:
-        """Take over a connection that has agreed."""
+    def compose(self, agreement: Agreement) -> Profile:
+        """Return how requests are made under an agreement."""
+        return Profile.of(agreement, self.settings.identity, log_level=self.log_level)
+
+    def _prepare(self, channel: OpenChannel, agreement: Agreement) -> Profile:
+        """Make a connection that has agreed ready for use."""
+        channel.reset_on_progress = self.settings.reset_on_progress
+        self.inbound.revision = agreement.revision
+        self.inbound.stats = channel.stats
+        return self.compose(agreement)
+
+    def _settle(self, channel: OpenChannel, profile: Profile) -> None:
+        """Take over a connection that is ready."""
         self._current = channel
-        channel.reset_on_progress = self.reset_on_progress
-        self.profile = Profile.of(agreement, self._identity)
+        self.profile = profile
         self.channel = channel
+        self.serial += 1
+        self._is_wanted = True
+        self._reviver.opened(channel)
         noise = channel.stats.noise_lines
         if noise:
             logger.warning(
@@ -342,48 +429,115 @@ class Connection:
             )
         if self._trace is not None:
             self._trace("agree", self.negotiation)
+        if self.settings.keepalive is not None and profile.era is Era.SESSION:
+            self._pinging = self.spawn(
+                keep_alive(channel, self.settings.keepalive), "keepalive"
+            )
+        self.inbound.wake()
 
-    # What the server starts (`Inbound`)...
+    # While it is open...
 
-    def notification(
-        self, method: str, params: dict[str, Any] | None, call: CallHandle | None
-    ) -> None:
-        """Hand a notification to the user's callback."""
-        if self._notifications is None:
-            return
-        try:
-            notification = typed_notification(method, params)
-        except InvalidMessage as error:
-            channel = self._current
-            if channel is not None:
-                channel.stats.invalid += 1
-            logger.warning("dropped a notification: %s", error)
-            return
-        self._notifications.put(notification)
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Run something that ends by itself once the connection has."""
+        task = asyncio.get_running_loop().create_task(work, name=f"mcpwire-{name}")
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
 
-    def request(
+    def open_call(
         self,
-        id: RequestId,
+        channel: OpenChannel,
         method: str,
-        params: dict[str, Any] | None,
-        reply: ReplyFn,
-        call: CallHandle | None,
+        params: dict[str, Any],
+        *,
+        handle: CallHandle,
+        on_notification: NotifyFn,
+        on_end: EndFn,
     ) -> None:
-        """Answer what the server asks."""
-        # 2025-11-25 basic/utilities/ping: the receiver MUST respond promptly.
-        if method == "ping":
-            reply({})
-        else:
-            reply(MethodNotFound(f"this client does not answer {method!r}"))
+        """Begin a call that nobody waits for; `on_end` takes its result or error."""
 
-    def cancelled(self, id: RequestId) -> None:
-        """Nothing is under way: what this client answers, it answers at once."""
+        async def run() -> None:
+            outcome: dict[str, Any] | MCPError
+            try:
+                outcome = await channel.call(
+                    method,
+                    params,
+                    deadline=None,
+                    handle=handle,
+                    on_notification=on_notification,
+                )
+            except MCPError as error:
+                outcome = error
+            on_end(outcome)
 
-    def lost(self, error: TransportError) -> None:
-        """The connection is gone; calls say so, and `connect` opens another."""
+        self.spawn(run(), method)
+
+    def set_log_level(self, level: str) -> None:
+        """Have each request from now on ask for log messages from that level on."""
+        self.log_level = level
+        if self.profile.agreement is not None:
+            self.profile = self.compose(self.profile.agreement)
+
+    def cancel(self, handle: CallHandle, reason: str) -> bool:
+        """End the call with that handle; return whether it waited for an answer."""
+        return self.channel is not None and self.channel.cancel(handle, reason)
+
+    async def ask(self, method: str, question: Question) -> dict[str, Any]:
+        """Let our handler answer what a call needs to go on.
+
+        Raises:
+            CallCancelled: The handler refused, by an `RPCError`.
+        """
+        try:
+            return await ask(question)
+        except RPCError as error:
+            # 2026-07-28 client/sampling, "Error Handling": there is no request that
+            # could be answered with an error; the call is just not gone on with.
+            raise CallCancelled(
+                method, reason=f"our handler refused: {error.message}"
+            ) from error
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait so long."""
+        await asyncio.sleep(seconds)
+
+    async def attend(self, signal: Signal) -> None:
+        """Wait until a signal is set; a connection lost meanwhile is opened again.
+
+        Returns early when the connection is closed by us.
+
+        Raises:
+            MCPError: The connection is lost and stays so.
+        """
+        while not signal.is_set and self._is_wanted:
+            if not self.is_open:
+                await self.revive("notifications", None)
+            elif await signal.wait(None):
+                return
+
+    async def wait(self, signal: Signal, seconds: float | None) -> bool:
+        """Wait until a signal is set; return whether it is."""
+        return await signal.wait(seconds)
+
+    def _lost(self, error: TransportError) -> None:
+        """The connection is gone; calls say so, and who needs it opens another."""
         logger.debug("connection lost: %s", error)
         if self._trace is not None:
             self._trace("lost", error)
+        if self._pinging is not None:
+            self._pinging.cancel()
+        if self._is_wanted and self._current is not None:
+            self._reviver.lost(self._current)
+            if self.settings.recovery.restart and self.is_needed():
+                self._reviver.start()
+
+
+def _nothing() -> None:
+    return None
+
+
+def _never(_: str) -> bool:
+    return False
 
 
 def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.errors import ConnectError, MCPError, TransportError
+from mcpwire.errors import MCPError
 from mcpwire.protocol import lifecycle
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.targets import OpenChannel, Opener
 
-__all__ = ["Handshake", "connect_error"]
+__all__ = ["Handshake"]
 
 
 class Handshake:
@@ -65,11 +65,17 @@ class Handshake:
             channel.notify_nowait(step.method)
         else:
             assert type(step) is lifecycle.Reopen
-            await self._forget_calls()
-            self._answers = asyncio.Queue()
-            await channel.aclose()
+            await self.reset()
             self.channel = self._opener.open(self._inbound)
         return None
+
+    async def reset(self) -> None:
+        """Close what was opened, so that it can be opened anew."""
+        await self._forget_calls()
+        self._answers = asyncio.Queue()
+        if self.channel is not None:
+            await self.channel.aclose()
+            self.channel = None
 
     async def _ask(
         self,
@@ -119,22 +125,3 @@ class Handshake:
         while not closing.done():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([closing])
-
-
-def connect_error(
-    error: TransportError | None, channel: OpenChannel | None
-) -> ConnectError:
-    """Say that no connection came about, with all that the channel knows."""
-    lost = channel.lost if channel is not None else None
-    if isinstance(lost, ConnectError):
-        return lost  # it never began, and says so better
-    target = channel.target if channel is not None else None
-    why = str(error.args[0]) if error is not None else "no answer to the handshake"
-    where = f"{target}: " if target else ""
-    return ConnectError(
-        f"{where}{why} before the handshake was done" if error else f"{where}{why}",
-        target=target,
-        exit_code=getattr(channel, "exit_code", None),
-        stderr_tail=getattr(channel, "stderr_tail", ""),
-        noise=channel.stats.noise_lines if channel is not None else (),
-    )

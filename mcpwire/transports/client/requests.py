@@ -1,24 +1,33 @@
 """Makes a client's requests: options, deadlines, `_meta`, pages and input rounds.
 
-The asyncio driver of the protocol's generators stands here, once.
+The driver of the protocol's generators stands here, once; so does what is done when the
+connection went away under a call.
 """
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import MCPError, RemoteProtocolError, RequestTimeout
+from mcpwire.errors import (
+    ConnectionClosed,
+    MCPError,
+    RemoteProtocolError,
+    RequestTimeout,
+    RPCError,
+)
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.deadline import Deadline
+from mcpwire.protocol.methods import find
+from mcpwire.protocol.recovery.restarts import may_repeat
 from mcpwire.protocol.steps import Ask, Call, Sleep
 from mcpwire.types import UNSET
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 
-    from mcpwire.limits import Limits
+    from mcpwire.protocol.results.cache import ResponseCache
     from mcpwire.protocol.steps import Step, Steps
+    from mcpwire.transports.base import CallHandle
     from mcpwire.transports.client.connection import Connection
     from mcpwire.types import Unset
 
@@ -38,7 +47,7 @@ class Requests:
         timeout: The default limit, in seconds; ``None``: no limit.
         max_timeout: What no progress extends a call beyond, in seconds; ``None``: ten
             times the call's timeout.
-        limits: For pages, rounds and queues.
+        cache: Where results are kept as long as the server allows it.
     """
 
     def __init__(
@@ -47,12 +56,13 @@ class Requests:
         *,
         timeout: float | None,
         max_timeout: float | None,
-        limits: Limits,
+        cache: ResponseCache | None = None,
     ) -> None:
         self._connection = connection
         self._timeout = timeout
         self._max_timeout = max_timeout
-        self._limits = limits
+        self._limits = connection.settings.limits
+        self._cache = cache
 
     def deadline(self, timeout: float | Unset | None) -> Deadline | None:
         """Start the clock of one public call.
@@ -64,7 +74,7 @@ class Requests:
         if seconds is None:
             return None
         now = self._connection.time()
-        if not self._connection.reset_on_progress:
+        if not self._connection.settings.reset_on_progress:
             return Deadline(now, seconds)
         maximum = self._max_timeout or seconds * PROGRESS_EXTENDS_TIMES
         return Deadline(now, seconds, maximum=maximum)
@@ -77,6 +87,7 @@ class Requests:
         meta: Mapping[str, Any] | None = None,
         on_progress: ProgressFn | None = None,
         headers: Mapping[str, str] | None = None,
+        handle: CallHandle | None = None,
     ) -> Coroutine[Any, Any, dict[str, Any]]:
         """Prepare one request and return what performs it.
 
@@ -85,8 +96,10 @@ class Requests:
         """
         connection = self._connection
         channel = connection.channel
-        if channel is None:
-            raise connection.not_connected()
+        if channel is None or channel.lost is not None:
+            return self._begin_later(
+                method, params, deadline, meta, on_progress, headers, handle
+            )
         profile = connection.profile
         if meta is not None or on_progress is not None:
             fields = {**(profile.stamp_fields or {}), **(meta or {})}
@@ -96,16 +109,21 @@ class Requests:
             params = params if params is not None else {}
             params["_meta"] = profile.stamp
         if on_progress is None:
-            return channel.call(method, params, deadline=deadline, headers=headers)
-        return self._begin_with_progress(method, params, deadline, on_progress, headers)
+            return channel.call(
+                method, params, deadline=deadline, handle=handle, headers=headers
+            )
+        return self._begin_with_progress(
+            method, params, deadline, on_progress, headers, handle
+        )
 
-    async def _begin_with_progress(
+    async def _begin_with_progress(  # noqa: PLR0917 - all of `begin`'s
         self,
         method: str,
         params: dict[str, Any] | None,
         deadline: Deadline | None,
         on_progress: ProgressFn,
         headers: Mapping[str, str] | None,
+        handle: CallHandle | None,
     ) -> dict[str, Any]:
         from mcpwire.transports.callbacks import ProgressSink
 
@@ -118,6 +136,7 @@ class Requests:
                 method,
                 params,
                 deadline=deadline,
+                handle=handle,
                 on_notification=sink.take,
                 headers=headers,
             )
@@ -126,6 +145,68 @@ class Requests:
         finally:
             sink.close()
         return result
+
+    # When the connection has gone...
+
+    async def _begin_later(
+        self,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        *options: Any,
+    ) -> dict[str, Any]:
+        """Perform a request as soon as the connection is open again."""
+        await self._connection.revive(method, deadline)
+        # A `_meta` that an earlier connection stamped says what is no longer true.
+        if params is not None and "_meta" in params:
+            params = {key: value for key, value in params.items() if key != "_meta"}
+        return await self.begin(method, params, deadline, *options)
+
+    async def begin_again(
+        self,
+        error: ConnectionClosed,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Perform a request again that its connection took along, if that may be.
+
+        Raises:
+            ConnectionClosed: It may have run already, or nothing is opened again.
+        """
+        connection = self._connection
+        recovery = connection.settings.recovery
+        idempotent = options.get("idempotent")
+        for _ in range(recovery.attempts):
+            if not (
+                recovery.restart
+                and connection.is_wanted
+                and may_repeat(method, error, idempotent=idempotent)
+            ):
+                break
+            try:
+                return await self._begin_later(
+                    method, params, deadline, *_positional(options)
+                )
+            except ConnectionClosed as another:
+                error = another
+        raise error
+
+    async def perform(
+        self,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Perform one request, once more where its connection went and that is safe."""
+        try:
+            return await self.begin(method, params, deadline, *_positional(options))
+        except ConnectionClosed as error:
+            return await self.begin_again(error, method, params, deadline, options)
+
+    # Whole operations...
 
     async def request(
         self, method: str, params: dict[str, Any] | None, options: Mapping[str, Any]
@@ -144,6 +225,8 @@ class Requests:
         profile = self._connection.profile
         if call.method in profile.refused:
             raise profile.refusal(call.method)
+        if self._cache is not None:
+            return await self._complete_cached(self._cache, call, deadline, options)
         raw = await self._perform(call, deadline, options)
         if raw.get("resultType", "complete") != "complete":
             raw = await self.finish(call.method, call.params, raw, deadline, options)
@@ -161,14 +244,16 @@ class Requests:
         """Carry a result that is not complete through its input rounds."""
         from mcpwire.protocol.input_loop import input_rounds
 
-        agreement = self._connection.profile.agreement
-        assert agreement is not None
+        profile = self._connection.profile
+        assert profile.agreement is not None
         steps = input_rounds(
             method,
             {key: value for key, value in params.items() if key != "_meta"},
             raw,
-            revision=agreement.revision,
+            revision=profile.agreement.revision,
+            extensions=profile.extensions,
             limit=self._limits.input_rounds,
+            recovery=self._connection.settings.recovery,
         )
         result: dict[str, Any] = await self._drive(method, steps, deadline, options)
         return result
@@ -201,6 +286,33 @@ class Requests:
             walk.receive(page)
             yield page
 
+    # The cache...
+
+    async def _complete_cached(
+        self,
+        cache: ResponseCache,
+        call: Call,
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        method, params = call.method, call.params
+        found = cache.get(method, params, self._connection.time())
+        if found is not None:
+            return found
+        generation = cache.generation(method, params)
+        try:
+            raw = await self._perform(call, deadline, options)
+        except RPCError:
+            if params.get("cursor") is not None:
+                cache.drop_list(method)
+            raise
+        if raw.get("resultType", "complete") != "complete":
+            raw = await self.finish(method, params, raw, deadline, options)
+        else:
+            cache.put(method, params, raw, self._connection.time(), generation)
+        result: dict[str, Any] = raw
+        return result
+
     # The driver...
 
     async def _drive(
@@ -214,11 +326,7 @@ class Requests:
             step = next(steps)
             while True:
                 try:
-                    if type(step) is Sleep:
-                        await self._sleep(method, step.seconds, deadline)
-                        outcome = None
-                    else:
-                        outcome = await self._perform(step, deadline, options)
+                    outcome = await self._take(method, step, deadline, options)
                 except MCPError as error:
                     step = steps.throw(error)
                 else:
@@ -226,24 +334,47 @@ class Requests:
         except StopIteration as done:
             return done.value
 
-    async def _perform(
-        self, step: Step, deadline: Deadline | None, options: Mapping[str, Any]
+    async def _take(
+        self,
+        method: str,
+        step: Step,
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
     ) -> Any:
-        if type(step) is Call:
-            return await self.begin(
-                step.method,
-                dict(step.params),
-                deadline,
-                options.get("meta"),
-                options.get("on_progress"),
-                options.get("headers"),
-            )
-        assert type(step) is Ask
-        # 2026-07-28 basic/patterns/mrtr: a server MUST NOT ask for what the client did
-        # not declare, and there is no way to answer it with an error.
-        raise RemoteProtocolError(
-            f"the server asks for {step.method!r}, which this client did not declare"
-        )
+        if type(step) is Sleep:
+            await self._sleep(method, step.seconds, deadline)
+            return None
+        if type(step) is Ask:
+            return await self._ask(step, deadline)
+        assert type(step) is Call
+        if self._cache is not None and is_list(step.method):
+            return await self._complete_cached(self._cache, step, deadline, options)
+        return await self._perform(step, deadline, options)
+
+    async def _perform(
+        self, call: Call, deadline: Deadline | None, options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        return await self.perform(call.method, dict(call.params), deadline, options)
+
+    async def _ask(self, step: Ask, deadline: Deadline | None) -> dict[str, Any]:
+        """Let our handler answer what a server needs to go on."""
+        connection = self._connection
+        try:
+            question = connection.inbound.question(step.method, step.params)
+        except RPCError as error:
+            # 2026-07-28 basic/patterns/mrtr: a server MUST NOT ask for what the client
+            # did not declare, and there is no way to answer it with an error.
+            raise RemoteProtocolError(
+                f"the server asks for {step.method!r}, "
+                f"which this client did not declare or cannot read: {error.message}"
+            ) from error
+        if deadline is not None:
+            deadline.pause(connection.time())
+        try:
+            return await connection.ask(step.method, question)
+        finally:
+            if deadline is not None:
+                deadline.resume(connection.time())
 
     async def _sleep(
         self, method: str, seconds: float, deadline: Deadline | None
@@ -252,9 +383,9 @@ class Requests:
         connection = self._connection
         left = None if deadline is None else deadline.remaining(connection.time())
         if left is None or seconds < left:
-            await asyncio.sleep(seconds)
+            await connection.sleep(seconds)
             return
-        await asyncio.sleep(left)
+        await connection.sleep(left)
         assert deadline is not None
         assert deadline.timeout is not None
         raise RequestTimeout(
@@ -262,3 +393,18 @@ class Requests:
             timeout=deadline.timeout,
             elapsed=deadline.elapsed(connection.time()),
         )
+
+
+def _positional(options: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (
+        options.get("meta"),
+        options.get("on_progress"),
+        options.get("headers"),
+        options.get("handle"),
+    )
+
+
+def is_list(method: str) -> bool:
+    """Tell whether a request is one for a page of a list."""
+    spec = find(method)
+    return spec is not None and spec.list_key is not None

@@ -1,0 +1,122 @@
+"""A call that has been sent and is waited for later."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from mcpwire.errors import CallCancelled, ConnectionClosed
+from mcpwire.transports.base import CallHandle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Generator
+
+    from mcpwire.transports.client.connection import Connection
+    from mcpwire.wire.jsonrpc import RequestId
+
+__all__ = ["PendingCall", "StartedHandle"]
+
+T = TypeVar("T")
+
+
+class StartedHandle(CallHandle):
+    """A handle that tells when its first request has got an id."""
+
+    __slots__ = ("_id", "_started")
+
+    def __init__(self) -> None:
+        self._started = asyncio.Event()
+        self._id: RequestId | None = None
+
+    @property
+    def request_id(self) -> RequestId | None:
+        """The id on the wire."""
+        return self._id
+
+    @request_id.setter
+    def request_id(self, value: RequestId | None) -> None:
+        self._id = value
+        self._started.set()
+
+    async def started(self) -> None:
+        """Wait for the first id."""
+        await self._started.wait()
+
+
+class PendingCall(Generic[T]):
+    """A call on its way; awaiting it returns its result, any number of times.
+
+    Awaiting raises what the call raises. Cancelling who awaits leaves the call alone;
+    `cancel` ends it.
+    """
+
+    def __init__(
+        self, connection: Connection, method: str, call: Callable[[CallHandle], Any]
+    ) -> None:
+        self._connection = connection
+        self._method = method
+        self._handle = StartedHandle()
+        self._reason: str | None = None
+        self._task: asyncio.Task[T] = connection.spawn(
+            self._run(call(self._handle)), method
+        )
+        self._task.add_done_callback(_seen)
+
+    async def _run(self, call: Coroutine[Any, Any, T]) -> T:
+        try:
+            return await call
+        except asyncio.CancelledError:
+            if self._reason is None:  # nobody else can cancel it than the closing
+                raise ConnectionClosed(
+                    "closed by this side", sent=self._handle.request_id is not None
+                ) from None
+            raise CallCancelled(self._method, reason=self._reason) from None
+
+    async def started(self) -> PendingCall[T]:
+        """Wait until the request is sent, or has failed before that."""
+        sent = asyncio.ensure_future(self._handle.started())
+        try:
+            await asyncio.wait([sent, self._task], return_when="FIRST_COMPLETED")
+        except asyncio.CancelledError:
+            self.cancel("the caller cancelled")
+            raise
+        finally:
+            sent.cancel()
+        if self._task.done() and self._handle.request_id is None:
+            await self._task
+        return self
+
+    @property
+    def request_id(self) -> RequestId | None:
+        """The request's id on the wire; another after a restart or an input round."""
+        return self._handle.request_id
+
+    @property
+    def done(self) -> bool:
+        """Whether the call has ended, in whatever way."""
+        return self._task.done()
+
+    def cancel(self, reason: str = "cancelled") -> None:
+        """End the call: the server is told, and whoever awaits gets `CallCancelled`.
+
+        A call that has ended is left alone.
+        """
+        if self._task.done() or self._reason is not None:
+            return
+        self._reason = reason
+        if not self._connection.cancel(self._handle, reason):
+            self._task.cancel()
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return asyncio.shield(self._task).__await__()
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        state = "ended" if self.done else "running"
+        return f"<mcpwire.PendingCall {self._method} {self.request_id} {state}>"
+
+
+def _seen(task: asyncio.Task[Any]) -> None:
+    """Take note of how a call ended for which nobody may ever ask."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,78 @@
+"""What a failed connecting means for who connects; the same for both shells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from mcpwire.errors import ConnectError, MCPError, RequestTimeout, TransportError
+
+if TYPE_CHECKING:
+    from mcpwire.protocol.peer import PeerStats
+
+__all__ = ["connect_error", "connect_failure"]
+
+
+class _Opened(Protocol):
+    """What is asked of a channel that did not get to its first call."""
+
+    @property
+    def target(self) -> str | None: ...
+
+    @property
+    def lost(self) -> TransportError | None: ...
+
+    @property
+    def stats(self) -> PeerStats: ...
+
+
+def connect_failure(
+    error: BaseException,
+    channel: _Opened | None,
+    *,
+    method: str,
+    timeout: float | None,
+    elapsed: float,
+) -> MCPError | None:
+    """Say what an error means for who connects; ``None``: just what it says.
+
+    Args:
+        error: What ended the handshake; a plain `TimeoutError` is the timeout's.
+        channel: What had been opened.
+        method: The handshake's last request.
+        timeout: How long connecting might take.
+        elapsed: How long it took.
+    """
+    if isinstance(error, TransportError):
+        return (
+            None if isinstance(error, ConnectError) else connect_error(error, channel)
+        )
+    if isinstance(error, MCPError) or not isinstance(error, TimeoutError):
+        return None
+    if timeout is None:
+        return None
+    silent = connect_error(None, channel)
+    return RequestTimeout(
+        method=method,
+        timeout=timeout,
+        elapsed=elapsed,
+        detail=str(silent) if silent.noise or silent.stderr_tail.strip() else None,
+    )
+
+
+def connect_error(
+    error: TransportError | None, channel: _Opened | None
+) -> ConnectError:
+    """Say that no connection came about, with all that the channel knows."""
+    lost = channel.lost if channel is not None else None
+    if isinstance(lost, ConnectError):
+        return lost  # it never began, and says so better
+    target = channel.target if channel is not None else None
+    why = str(error.args[0]) if error is not None else "no answer to the handshake"
+    where = f"{target}: " if target else ""
+    return ConnectError(
+        f"{where}{why} before the handshake was done" if error else f"{where}{why}",
+        target=target,
+        exit_code=getattr(channel, "exit_code", None),
+        stderr_tail=getattr(channel, "stderr_tail", ""),
+        noise=tuple(channel.stats.noise_lines) if channel is not None else (),
+    )
