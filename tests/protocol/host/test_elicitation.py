@@ -135,7 +135,6 @@ def test_a_url_needs_an_id_where_its_end_can_be_told():
 # The URL guard; its rules are tested in test_visits.py
 
 
-@pytest.mark.rule("ELIC-07")
 @pytest.mark.attack("S28")
 @with_urls
 @pytest.mark.parametrize(
@@ -156,6 +155,7 @@ def test_plain_http_reaches_the_handler_where_the_user_asked_for_it(revision):
 
 WATCHED = """
 import sys
+before = set(sys.modules)
 from mcpwire.protocol.host.elicitation import Elicitation
 from mcpwire.protocol.host.features import HostFeatures
 from mcpwire.protocol.host.visits import describe_url
@@ -175,10 +175,10 @@ def go():
     assert question.finish(question.handler(question.argument)) == {"action": "accept"}
 
 go()
-loaded = sorted({"socket", "webbrowser", "urllib.request"} & set(sys.modules))
+loaded = {"socket", "webbrowser", "urllib.request"} & (set(sys.modules) - before)
 sys.addaudithook(hook)
 go()
-print(seen, loaded)
+print(seen, sorted(loaded))
 """
 
 

@@ -5,9 +5,9 @@ import wirecheck
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpwire.errors import InvalidParams, LocalProtocolError
+from mcpwire.errors import InvalidParams, LocalProtocolError, RPCError
 from mcpwire.protocol.host.features import HostFeatures
-from mcpwire.protocol.host.sampling import Sampling
+from mcpwire.protocol.host.sampling import USER_REJECTED, Sampling
 from mcpwire.types import (
     AudioContent,
     CreateMessageResult,
@@ -227,6 +227,21 @@ def test_the_meta_of_tool_blocks_reaches_the_handler():
     assert second.blocks[0].meta == {"cache": 2}
 
 
+@pytest.mark.rule("SAMP-07")
+def test_a_rejection_is_what_the_handler_raises():
+    """The shells answer with an RPCError that a handler raises."""
+
+    def reject(_):
+        raise RPCError("the user rejected it", code=USER_REJECTED)
+
+    features = HostFeatures(sampling=reject)
+    params = {"messages": [], "maxTokens": 5}
+    question = features.question("sampling/createMessage", params, NOV_2025)
+    with pytest.raises(RPCError) as caught:
+        question.handler(question.argument)
+    assert caught.value.code == -1
+
+
 # What is answered
 
 BLOCKS = {
@@ -238,7 +253,6 @@ BLOCKS = {
 SINCE = {"text": 0, "image": 0, "audio": 1, "tool_use": 3}
 
 
-@pytest.mark.rule("SAMP-10")
 @each_revision
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_an_answer_holds_what_its_revision_knows(kind, revision, spec_dir):

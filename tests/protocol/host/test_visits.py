@@ -99,7 +99,6 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.rule("ELIC-13")
 @pytest.mark.parametrize("url", SAFE)
 def test_a_url_that_may_be_shown_is_no_problem(url):
     assert problem_of(url) is None
@@ -134,7 +133,7 @@ def test_plain_http_is_a_decision_of_its_own(url):
     assert problem_of("ftp" + url.removeprefix("http"), plain_http=True) is not None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.text(max_size=30) | st.from_regex(r"https?://[a-z.@:/%\\]{0,20}", fullmatch=True)
 )
@@ -181,7 +180,8 @@ HERE = "it leads to this machine"
         ("https://xn--r8jz45g.jp/", "例え.jp", (PUNYCODE,)),
         # Not punycode at all, and one that would reverse the text that follows.
         ("https://xn--9999999999999.com/", "xn--9999999999999.com", (PUNYCODE,)),
-        ("https://xn--abc-ol0a.com/", "xn--abc-ol0a.com", (PUNYCODE,)),
+        ("https://xn--abc-7q0a.com/", "xn--abc-7q0a.com", (PUNYCODE,)),
+        ("https://xn--ab-r13a.com/", "xn--ab-r13a.com", (PUNYCODE,)),
         ("https://xn--abc-8n0a.com/", "xn--abc-8n0a.com", (PUNYCODE,)),
         ("https://xn--a.b-9ya/", "xn--a.b-9ya", (PUNYCODE,)),
         ("http://example.com/", "example.com", (HTTP,)),
@@ -218,7 +218,7 @@ def test_what_should_not_be_shown_is_not_described(url):
         describe_url(url)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.from_regex(r"xn--[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?", fullmatch=True))
 def test_a_shown_host_is_printable_and_has_the_labels_that_it_has(label):
     shown = describe_url(f"https://{label}.com/").unicode_host
