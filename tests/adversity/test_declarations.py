@@ -1,0 +1,169 @@
+"""Servers that declare what they are in every wrong and half-right way."""
+
+import asyncio
+
+import pytest
+from fakes import FakeServer, text
+from scripted import ECHO_LOOP, scripted
+
+import mcpwire
+
+pytestmark = [pytest.mark.anyio, pytest.mark.fault("F49")]
+
+BOUND_S = 10.0
+TOOLS = {"tools/call": lambda *_: text("ok")}
+ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+
+
+def answering(result):
+    """Return a server in a child that answers `initialize` with just that."""
+    return scripted(
+        "import ast\nresult = ast.literal_eval(sys.argv[1])\n"
+        "while True:\n"
+        "    m = recv()\n"
+        "    if m['method'] == 'initialize': answer(m, result); break\n"
+        "    send({'jsonrpc': '2.0', 'id': m['id'],\n"
+        "          'error': {'code': -32601, 'message': 'Method not found'}})\n"
+        "recv()\n" + ECHO_LOOP,
+        repr(result),
+    )
+
+
+GOOD = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {"tools": {}},
+    "serverInfo": {"name": "s", "version": "1"},
+}
+
+
+def without(name):
+    return {key: value for key, value in GOOD.items() if key != name}
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        without("serverInfo"),
+        {**GOOD, "serverInfo": None},
+        {**GOOD, "instructions": None},
+        {**GOOD, "capabilities": {"tools": None}},
+        {**GOOD, "capabilities": {"tools": {"listChanged": None}, "new": {"a": [1]}}},
+        {**GOOD, "capabilities": {"tools": {}, "experimental": {"x": {}}}},
+        {**GOOD, "unknown": {"member": True}},
+    ],
+    ids=repr,
+)
+async def test_what_is_merely_missing_null_or_unknown_is_put_up_with(shell, result):
+    async with asyncio.timeout(BOUND_S), shell(answering(result)) as client:
+        assert (await client.request("tools/call", {"name": "x"}))["content"]
+        assert client.protocol_version == "2025-11-25"
+        assert repr(client)
+
+
+@pytest.mark.parametrize("capabilities", ["absent", None])
+@ERAS
+async def test_no_capabilities_mean_that_nothing_was_declared(version, capabilities):
+    server = FakeServer(TOOLS, version=version)
+    if capabilities is None:
+        server.members["capabilities"] = None
+    else:
+        del server.members["capabilities"]
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        with pytest.raises(mcpwire.LocalProtocolError, match="'tools'"):
+            await client.call_tool("x")
+        # Raw requests ask nobody.
+        assert (await client.request("tools/call", {"name": "x"}))["content"]
+
+
+@pytest.mark.parametrize(
+    "capabilities", [[], "tools", 7, True, {"tools": 7}, {"tools": ["x"]}], ids=repr
+)
+@ERAS
+async def test_capabilities_of_a_wrong_type_are_refused_in_words_or_left_alone(
+    version, capabilities
+):
+    server = FakeServer(TOOLS, version=version)
+    server.members["capabilities"] = capabilities
+    client = mcpwire.Client(server)
+    async with asyncio.timeout(BOUND_S):
+        outcome = await asyncio.gather(client.connect(), return_exceptions=True)
+        assert client.is_connected == (outcome == [None])
+        if not client.is_connected:
+            assert isinstance(outcome[0], mcpwire.NegotiationError)
+            assert "capabilities: expected object" in str(outcome[0].negotiation)
+            return
+        assert (await client.request("tools/call", {"name": "x"}))["content"]
+        with pytest.raises(mcpwire.InvalidMessage, match="apabilities"):
+            _ = client.capabilities
+        await client.aclose()
+
+
+@pytest.mark.parametrize(
+    "version", ["2030-01-01", "", "1.0", 20251125, 1.5, True, None, [], {}], ids=repr
+)
+async def test_a_version_nobody_knows_is_refused_with_all_that_are_known(
+    shell, version
+):
+    client = shell(answering({**GOOD, "protocolVersion": version}))
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(mcpwire.MCPError) as caught:
+            await client.connect()
+    assert type(caught.value) is mcpwire.NegotiationError
+    assert not client.is_connected
+    told = str(caught.value)
+    if not isinstance(version, str):
+        assert f"protocolVersion: expected str, got {version!r}" in told
+        return
+    assert repr(version) in told or version in told
+    assert all(str(known) in told for known in mcpwire.REVISIONS)
+
+
+@pytest.mark.parametrize(
+    "versions", [[], None, "2026-07-28", [7], ["2030-01-01"], {}, [None]], ids=repr
+)
+async def test_a_list_of_versions_without_a_common_one_is_refused(versions):
+    server = FakeServer(
+        {
+            "server/discover": lambda *_: {
+                "resultType": "complete",
+                "supportedVersions": versions,
+                "capabilities": {},
+                "ttlMs": 0,
+                "cacheScope": "private",
+            }
+        },
+        version="2026-07-28",
+    )
+    client = mcpwire.Client(server, mode="stateless")
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(mcpwire.MCPError) as caught:
+            await client.connect()
+    assert str(caught.value)
+    assert not client.is_connected
+
+
+@pytest.mark.parametrize("result", [[], "ok", 7, True, None], ids=repr)
+async def test_a_handshake_answered_with_no_object_is_an_error_that_says_so(
+    shell, result
+):
+    client = shell(answering(result), mode="session")
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(mcpwire.MCPError) as caught:
+            await client.connect()
+    assert "result" in str(caught.value) or "initialize" in str(caught.value)
+    assert not client.is_connected
+
+
+@pytest.mark.parametrize(
+    "info", [{}, {"name": 7, "version": "1"}, {"name": "x"}, [], "me"], ids=repr
+)
+async def test_who_the_server_says_it_is_costs_no_call(info):
+    server = FakeServer(TOOLS)
+    server.methods["initialize"] = lambda *_: {**GOOD, "serverInfo": info}
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        assert (await client.call_tool("x")).text == "ok"
+        if not isinstance(info, dict):
+            assert client.server_info is None
+            return
+        with pytest.raises(mcpwire.InvalidMessage, match="Implementation"):
+            _ = client.server_info

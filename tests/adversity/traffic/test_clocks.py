@@ -1,0 +1,107 @@
+"""Clocks that jump, and loops that stood still for minutes."""
+
+import asyncio
+import select
+import time
+
+import pytest
+from fakes import SILENCE, FakeServer, text
+from scripted import ECHO_LOOP, scripted
+
+import mcpwire
+
+pytestmark = [pytest.mark.anyio, pytest.mark.fault("F46")]
+
+BOUND_S = 20.0
+MINUTES_S = 600.0
+
+
+@pytest.fixture
+async def asleep():
+    """Give what lets the loop's clock jump, as after a laptop's sleep."""
+    loop = asyncio.get_running_loop()
+    real, gap = loop.time, 0.0
+
+    def jump(seconds):
+        nonlocal gap
+        gap += seconds
+
+    loop.time = lambda: real() + gap
+    yield jump
+    del loop.time
+
+
+@pytest.mark.pain("P08")
+@pytest.mark.parametrize("jump", [3_600, -3_600, 10**9])
+async def test_the_wall_clock_may_jump_and_no_deadline_moves(shell, jump, monkeypatch):
+    real = time.time
+    target = scripted(
+        "handshake()\n" + ECHO_LOOP.replace("if", "if m['method'] != 'ping' and")
+    )
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
+        slow = asyncio.ensure_future(client.ping(timeout=0.4))
+        monkeypatch.setattr(time, "time", lambda: real() + jump)
+        assert (await client.call_tool("x", {"text": "on"}, timeout=5)).text == "on"
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            await slow
+        assert 0.4 <= caught.value.elapsed < BOUND_S
+
+
+async def test_calls_that_slept_with_the_machine_end_once_and_nothing_reconnects(
+    asleep,
+):
+    server = FakeServer({"tools/call": lambda *_: SILENCE, "x/y": lambda *_: {}})
+    client = mcpwire.Client(server, timeout=30)
+    async with client:
+        calls = [asyncio.create_task(client.call_tool("x")) for _ in range(20)]
+        await asyncio.sleep(0)
+        asleep(MINUTES_S)
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        assert {type(end) for end in ends} == {mcpwire.RequestTimeout}
+        assert all(end.elapsed >= MINUTES_S for end in ends)
+        assert await client.request("x/y") == {}
+        cancelled = server.requests("notifications/cancelled")
+        assert len({params["requestId"] for params in cancelled}) == 20
+        assert len(cancelled) == 20
+        assert client.stats.connections == 1
+
+
+async def test_an_answer_that_came_while_the_machine_slept_is_still_taken(asleep):
+    target = scripted("handshake()\n" + ECHO_LOOP)
+    async with mcpwire.Client(target, timeout=30) as client:
+        call = asyncio.create_task(client.call_tool("x", {"text": "in time"}))
+        await asyncio.sleep(0)
+        answered = select.poll()
+        answered.register(client._connection.channel._read_fd, select.POLLIN)
+        assert answered.poll(BOUND_S * 1000)  # the loop does not turn meanwhile
+        asleep(MINUTES_S)
+        assert (await call).text == "in time"
+
+
+async def test_a_server_that_died_while_the_machine_slept_is_one_reconnect(asleep):
+    server = FakeServer({"tools/call": lambda *_: text("awake")})
+    client = mcpwire.Client(server)
+    await client.connect()
+    await server.channel.aclose()  # while the machine slept
+    asleep(MINUTES_S)
+    await asyncio.sleep(0)
+    await asyncio.gather(*(client.connect() for _ in range(20)))
+    results = await asyncio.gather(*(client.call_tool("x") for _ in range(20)))
+    assert {result.text for result in results} == {"awake"}
+    assert client.stats.connections == 2
+    await client.aclose()
+
+
+async def test_a_handshake_that_slept_with_the_machine_ends_once(asleep):
+    server = FakeServer(
+        {"server/discover": lambda *_: SILENCE, "initialize": lambda *_: SILENCE}
+    )
+    client = mcpwire.Client(server)
+    connecting = asyncio.create_task(client.connect())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    asleep(MINUTES_S)
+    with pytest.raises(mcpwire.RequestTimeout):
+        await connecting
+    assert len(server.requests("server/discover")) == 1
+    await client.aclose()
