@@ -1,0 +1,119 @@
+"""No descriptors left, no memory for a process, pipes of one page: uses go on."""
+
+import asyncio
+import errno
+import os
+import resource
+import subprocess
+
+import leaks
+import pytest
+from quick import quick
+from scripted import ECHO_LOOP, scripted
+
+import mcpwire
+
+pytestmark = [pytest.mark.anyio, pytest.mark.fault("F47")]
+
+BOUND_S = 30.0
+
+
+@pytest.fixture
+def leave():
+    """Give what leaves this process so many free descriptors, until the test ends."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def limit_to(free):
+        used = {number for number, _ in leaks.open_descriptors()}
+        limit = 0
+        while free or limit in used:
+            free -= limit not in used
+            limit += 1
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limits[1]))
+
+    yield limit_to
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+async def assert_works(client):
+    assert (await client.call_tool("x")).text
+
+
+@pytest.mark.parametrize("free", range(14))
+async def test_with_few_descriptors_left_connecting_works_or_says_which_error(
+    shell, leave, free
+):
+    async with asyncio.timeout(BOUND_S), shell(quick()) as existing:
+        warm_up = shell(quick())  # what is imported on first use needs descriptors too
+        await warm_up.connect()
+        await warm_up.aclose()
+        before = leaks.open_descriptors()
+        other = shell(quick())
+        leave(free)
+        failed = await asyncio.gather(other.connect(), return_exceptions=True)
+        if failed[0] is not None:
+            assert type(failed[0]) is mcpwire.ConnectError
+            assert failed[0].errno == errno.EMFILE
+            assert "/bin/sh" in str(failed[0])
+        else:
+            await assert_works(other)
+        await assert_works(existing)
+        leave(100)
+        if failed[0] is not None:
+            assert leaks.open_descriptors() == before
+        await other.connect()
+        await assert_works(other)
+        await other.aclose()
+        await assert_works(existing)
+    assert (failed[0] is None) >= (free >= 12)
+    assert (failed[0] is not None) >= (free < 6)
+
+
+@pytest.mark.parametrize("number", [errno.ENOMEM, errno.EAGAIN, errno.ENFILE])
+async def test_a_process_that_cannot_be_made_is_a_connect_error(
+    shell, number, monkeypatch
+):
+    def refuse(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    async with asyncio.timeout(BOUND_S), shell(quick()) as existing:
+        other = shell(quick())
+        with monkeypatch.context() as patch:
+            patch.setattr(subprocess, "Popen", refuse)
+            with pytest.raises(mcpwire.ConnectError) as caught:
+                await other.connect()
+            assert caught.value.errno == number
+            assert os.strerror(number) in str(caught.value)
+            await assert_works(existing)
+        async with other:
+            await assert_works(other)
+
+
+async def test_pipes_of_one_page_carry_what_is_larger_than_they_are(shell):
+    target = scripted(
+        "import fcntl\n"
+        "for fd in (0, 1, 2): fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, 4096)\n"
+        "os.write(2, b'e' * 1_000_000)\nhandshake()\n" + ECHO_LOOP
+    )
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
+        for size in (1, 4095, 4096, 4097, 1_000_000):
+            text = "a" * size
+            assert (await client.call_tool("x", {"text": text})).text == text
+        results = await asyncio.gather(
+            *(client.call_tool("x", {"text": str(n) * 2000}) for n in range(50))
+        )
+        assert [r.text for r in results] == [str(n) * 2000 for n in range(50)]
+
+
+async def test_without_a_pidfd_for_want_of_descriptors_the_exit_is_still_seen(
+    shell, monkeypatch
+):
+    def refuse(*_):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    target = scripted("handshake()\nrecv()\nos._exit(4)")
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
+        with pytest.raises(mcpwire.ConnectionClosed) as caught:
+            await client.call_tool("x")
+    assert caught.value.exit_code == 4
