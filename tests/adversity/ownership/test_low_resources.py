@@ -24,6 +24,7 @@ def leave():
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     def limit_to(free):
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)  # listing takes one, too
         used = {number for number, _ in leaks.open_descriptors()}
         limit = 0
         while free or limit in used:
