@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from mcpwire.testing.clock import VirtualClockLoop, run
     from mcpwire.testing.command import scripted_command
+    from mcpwire.testing.leaks import leak_check
     from mcpwire.testing.messages import SILENCE, Message, in_turn, later, repeated
     from mcpwire.testing.scripted import (
         MemoryPeer,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _EXPORTS: Final = {
     "mcpwire.testing.clock": ("VirtualClockLoop", "run"),
     "mcpwire.testing.command": ("scripted_command",),
+    "mcpwire.testing.leaks": ("leak_check",),
     "mcpwire.testing.messages": ("SILENCE", "Message", "in_turn", "later", "repeated"),
     "mcpwire.testing.scripted": (
         "MemoryPeer",
@@ -58,6 +60,7 @@ __all__ = [
     "at_random",
     "in_turn",
     "later",
+    "leak_check",
     "repeated",
     "run",
     "scripted_command",

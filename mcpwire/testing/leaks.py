@@ -1,0 +1,254 @@
+"""What code left behind: open descriptors, child processes, threads, asyncio tasks.
+
+`leak_check` is for users; `Watch` and `watch_tasks` are what it and the fixture of
+``mcpwire.testing.pytest_plugin`` are made of.
+
+Descriptors are seen where ``/proc/self/fd`` or ``/dev/fd`` is, child processes where
+``/proc`` is, threads and tasks everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+    from types import TracebackType
+
+__all__ = ["GRACE_S", "LeakCheck", "Watch", "leak_check", "watch_tasks"]
+
+GRACE_S: Final = 0.5
+"""How long, in real time, what is ending anyway may still take."""
+
+POLL_S: Final = 0.005
+
+LOOP_TURNS: Final = 100
+"""How many turns of its loop a task that is ending anyway may still take."""
+
+PROC: Final = Path("/proc")
+
+_DESCRIPTORS: Final = next(
+    (folder for folder in ("/proc/self/fd", "/dev/fd") if Path(folder).is_dir()), None
+)
+
+
+def open_descriptors() -> set[tuple[int, str]]:
+    """Return number and target of each open descriptor.
+
+    The target (`pipe:[4711]`) tells a re-used number from the one it replaced.
+    """
+    if _DESCRIPTORS is None:
+        return set()
+    found = set()
+    for name in os.listdir(_DESCRIPTORS):  # noqa: PTH208 - ten times faster than Path
+        number = int(name)
+        try:
+            found.add((number, _target(number)))
+        except OSError:  # the listing's own descriptor, closed again
+            continue
+    return found
+
+
+def _target(number: int) -> str:
+    try:
+        return os.readlink(f"{_DESCRIPTORS}/{number}")  # noqa: PTH115 - as above
+    except OSError:
+        # Elsewhere than on Linux these are no links.
+        status = os.fstat(number)
+        return f"{status.st_mode:o}:{status.st_dev}:{status.st_ino}"
+
+
+def children() -> set[int]:
+    """Return the ids of our child processes, zombies included."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except (AttributeError, ChildProcessError):  # mostly, told by one system call
+        return set()
+    parent = str(os.getpid())
+    found = set()
+    for entry in PROC.glob("[0-9]*"):
+        try:
+            status = (entry / "stat").read_text()
+        except OSError:  # gone meanwhile
+            continue
+        if status.rpartition(")")[2].split()[1] == parent:
+            found.add(int(entry.name))
+    return found
+
+
+def describe_child(pid: int) -> str:
+    """Return one line that says which child that is."""
+    try:
+        command = (PROC / str(pid) / "cmdline").read_bytes()
+    except OSError:
+        return f"{pid} (gone meanwhile)"
+    words = command.rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace")
+    return f"{pid} ({words or 'zombie'})"
+
+
+def describe_thread(thread: threading.Thread) -> str:
+    """Return one line that says which thread that is, and where it is."""
+    kind = "daemon thread" if thread.daemon else "thread"
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - documented
+    if frame is None:
+        return f"{kind} {thread.name!r}"
+    place = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    return f"{kind} {thread.name!r} in {frame.f_code.co_name} ({place})"
+
+
+class Watch:
+    """Remembers what was open when it was made.
+
+    Args:
+        ignore: Texts; what is described with one of them in it is no leak.
+    """
+
+    def __init__(self, *, ignore: Iterable[str] = ()) -> None:
+        self._ignore = tuple(ignore)
+        self._descriptors = open_descriptors()
+        self._children = children()
+        self._threads = set(threading.enumerate())
+
+    def leaked(self) -> list[str]:
+        """Return what is open now and was not then; empty when nothing is."""
+        found = sorted(open_descriptors() - self._descriptors)
+        lines = [f"descriptor {number} -> {target}" for number, target in found]
+        born = sorted(children() - self._children)
+        lines += [f"child process {describe_child(pid)}" for pid in born]
+        begun = set(threading.enumerate()) - self._threads
+        lines += sorted(describe_thread(thread) for thread in begun)
+        return [
+            line for line in lines if not any(each in line for each in self._ignore)
+        ]
+
+    def settle(self, grace: float = GRACE_S) -> list[str]:
+        """Return what stays open although finalisers ran and the grace passed.
+
+        A finaliser that had to close something warns (`ResourceWarning`): collecting
+        here hides nothing from who makes warnings errors.
+        """
+        if not self.leaked():
+            return []
+        gc.collect()
+        deadline = time.monotonic() + grace
+        while (left := self.leaked()) and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+        return left
+
+    async def settle_on_loop(self, grace: float = GRACE_S) -> list[str]:
+        """Do the same while the running loop goes on: it may have to close things."""
+        if not self.leaked():
+            return []
+        gc.collect()
+        deadline = time.monotonic() + grace
+        while (left := self.leaked()) and time.monotonic() < deadline:
+            for _ in range(LOOP_TURNS):
+                await asyncio.sleep(0)
+            # Not the loop's sleep: on a virtual clock that takes no time.
+            time.sleep(POLL_S)  # noqa: ASYNC251 - so short, and see above
+        return left
+
+
+async def tasks_left(before: set[asyncio.Task[Any]]) -> list[str]:
+    """Return which tasks there are now and were not before, some turns given."""
+    left: set[asyncio.Task[Any]] = set()
+    for _ in range(LOOP_TURNS):
+        left = asyncio.all_tasks() - before
+        if not left:
+            return []
+        await asyncio.sleep(0)
+    return sorted(f"task {task.get_name()!r} of {task.get_coro()!r}" for task in left)
+
+
+def watch_tasks(function: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+    """Wrap an async function: tasks that it leaves running are an `AssertionError`."""
+
+    @functools.wraps(function)
+    async def watched(*args: Any, **options: Any) -> Any:
+        before = asyncio.all_tasks()
+        result = await function(*args, **options)
+        if left := await tasks_left(before):
+            raise AssertionError(f"left running: {'; '.join(left)}")
+        return result
+
+    return watched
+
+
+class LeakCheck:
+    """A context manager, plain or async; made by `leak_check`."""
+
+    def __init__(self, grace: float, ignore: Iterable[str]) -> None:
+        self._grace = grace
+        self._ignore = tuple(ignore)
+        self._watch: Watch | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __enter__(self) -> None:
+        """Remember what is open."""
+        self._watch = Watch(ignore=self._ignore)
+
+    def __exit__(
+        self,
+        _: type[BaseException] | None,
+        error: BaseException | None,
+        __: TracebackType | None,
+    ) -> None:
+        """Look again."""
+        assert self._watch is not None
+        if error is None:
+            _report(self._watch.settle(self._grace))
+
+    async def __aenter__(self) -> None:
+        """Remember what is open and what runs on this loop."""
+        self._tasks = asyncio.all_tasks()
+        self.__enter__()
+
+    async def __aexit__(
+        self,
+        _: type[BaseException] | None,
+        error: BaseException | None,
+        __: TracebackType | None,
+    ) -> None:
+        """Look again, while the loop goes on."""
+        assert self._watch is not None
+        if error is None:
+            left = await tasks_left(self._tasks)
+            left = [line for line in left if not any(e in line for e in self._ignore)]
+            _report(left + await self._watch.settle_on_loop(self._grace))
+
+
+def _report(left: list[str]) -> None:
+    if left:
+        raise AssertionError(f"left open: {'; '.join(left)}")
+
+
+def leak_check(*, grace: float = GRACE_S, ignore: Iterable[str] = ()) -> LeakCheck:
+    """Return a context manager that fails when its body leaves something open.
+
+    ::
+
+        with leak_check():
+            asyncio.run(main())
+
+        async with leak_check():                # asyncio tasks too
+            async with mcpwire.Client(target) as client: ...
+
+    What ends within the grace is no leak. An error of the body goes on as it is.
+
+    Args:
+        grace: How many seconds what is ending anyway may still take.
+        ignore: Texts; what is described with one of them in it is no leak.
+
+    Raises:
+        AssertionError: At the end of the body; names each descriptor, child process,
+            thread and task that was not there at its beginning.
+    """
+    return LeakCheck(grace, ignore)

@@ -1,0 +1,83 @@
+"""Fixtures for pytest; load them with a line in the top ``conftest.py``.
+
+::
+
+    pytest_plugins = ["mcpwire.testing.pytest_plugin"]
+
+=================  ==========================================================
+`no_leaks`         fails the test that leaves a descriptor, a child process, a
+                   thread or (an async test) a task behind
+`virtual_clock`    an `asyncio.Runner` on a `VirtualClockLoop`
+=================  ==========================================================
+
+Nothing acts unless a test asks for it, by an argument or by
+``pytestmark = pytest.mark.usefixtures("no_leaks")``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mcpwire.testing.clock import VirtualClockLoop
+from mcpwire.testing.leaks import Watch, watch_tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+__all__ = ["no_leaks", "pytest_pyfunc_call", "virtual_clock", "watch_item"]
+
+
+@pytest.fixture
+def no_leaks() -> Iterator[None]:
+    """Fail the test that leaves something open, its other fixtures included."""
+    watch = Watch()
+    yield
+    if left := watch.settle():
+        pytest.fail(f"the test left open: {'; '.join(left)}", pytrace=False)
+
+
+@pytest.fixture
+def virtual_clock(request: pytest.FixtureRequest) -> Iterator[asyncio.Runner]:
+    """Give an `asyncio.Runner` whose loop is a `VirtualClockLoop`.
+
+    ::
+
+        def test_it_gives_up_after_a_minute(virtual_clock):
+            virtual_clock.run(main())
+            assert virtual_clock.get_loop().time() >= 1060
+
+    Indirect parameters are the loop's options: ``{"auto_advance": False}``.
+    """
+    options: dict[str, Any] = getattr(request, "param", {})
+    with asyncio.Runner(
+        loop_factory=functools.partial(VirtualClockLoop, **options)
+    ) as runner:
+        yield runner
+
+
+def watch_item(item: pytest.Function) -> None:
+    """Put a watch for tasks around an async test that is about to run.
+
+    They are compared around the test's body only, inside its own loop: whoever closes
+    that loop cancels what is left, and then nobody sees it any more.
+    """
+    function = item.obj
+    if inspect.iscoroutinefunction(function):
+        item.obj = watch_tasks(function)
+        return
+    inner = getattr(getattr(function, "hypothesis", None), "inner_test", None)
+    if inspect.iscoroutinefunction(inner):
+        function.hypothesis.inner_test = watch_tasks(inner)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Watch the tasks of async tests that ask for `no_leaks`."""
+    if "no_leaks" in pyfuncitem.fixturenames:
+        watch_item(pyfuncitem)
+    return (yield)

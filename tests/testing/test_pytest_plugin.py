@@ -1,0 +1,72 @@
+"""The fixtures of the pytest plugin act where a test asks for them."""
+
+import re
+import subprocess
+import sys
+
+CONFTEST = 'pytest_plugins = ["mcpwire.testing.pytest_plugin"]\n'
+
+TESTS = """
+import asyncio, os
+import pytest
+
+@pytest.fixture(scope="session")
+def anyio_backend():
+    return "asyncio"
+
+def test_unasked():
+    os.dup(0)
+
+def test_tidy(no_leaks):
+    os.close(os.dup(0))
+
+def test_leaky(no_leaks):
+    os.dup(0)
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("no_leaks")
+async def test_leaky_task():
+    test_leaky_task.task = asyncio.create_task(asyncio.Event().wait())
+
+@pytest.mark.anyio
+async def test_unasked_task():
+    test_unasked_task.task = asyncio.create_task(asyncio.Event().wait())
+
+def test_quick(virtual_clock):
+    virtual_clock.run(asyncio.sleep(1e6))
+    assert virtual_clock.get_loop().time() == 1e6 + 1000
+
+@pytest.mark.parametrize("virtual_clock", [{"auto_advance": False}], indirect=True)
+def test_by_hand(virtual_clock):
+    virtual_clock.run(virtual_clock.get_loop().advance(5))
+    assert virtual_clock.get_loop().time() == 1005
+"""
+
+
+def test_tests_that_ask_for_it_are_checked_and_others_are_not(tmp_path):
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_sample.py").write_text(TESTS)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rA"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    by_test = {}
+    for outcome, test in re.findall(
+        r"^(PASSED|FAILED|ERROR) test_sample\.py::(\w+)", done.stdout, re.MULTILINE
+    ):
+        by_test.setdefault(test, set()).add(outcome)
+    assert by_test == {
+        "test_unasked": {"PASSED"},
+        "test_tidy": {"PASSED"},
+        "test_leaky": {"PASSED", "ERROR"},
+        "test_leaky_task": {"FAILED"},
+        "test_unasked_task": {"PASSED"},
+        "test_quick": {"PASSED"},
+        "test_by_hand": {"PASSED"},
+    }
+    assert re.search(r"the test left open: descriptor \d+ -> ", done.stdout)
+    assert re.search(r"left running: task .* of .*Event\.wait", done.stdout)
