@@ -46,6 +46,8 @@ GOES_DOWN = [
     ("mcpwire.transports.stdio", "from . import base"),
     ("mcpwire.transports.stdio", "from ..errors import MCPError"),
     ("mcpwire.sync.client", "import mcpwire.sync.stdio"),
+    ("mcpwire.sync", "from mcpwire.sync.client import Client"),
+    ("mcpwire.sync.stdio", "from mcpwire.transports.base import Inbound"),
     ("mcpwire.client", "from mcpwire import __version__"),
     ("mcpwire.group", "from mcpwire.tools import ToolSet"),
     ("mcpwire.cli.main", "from mcpwire.gateway.proxy import Gateway"),
