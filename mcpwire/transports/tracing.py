@@ -15,10 +15,9 @@ is called.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import attrs
 
@@ -28,13 +27,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcpwire.limits import Limits
-    from mcpwire.transports._duplex import Duplex
     from mcpwire.transports.base import Inbound
-    from mcpwire.transports.targets import OpenChannel, Opener
 
 __all__ = ["Trace"]
 
 logger = logging.getLogger("mcpwire")
+
+
+class _Watched(Protocol):
+    """A channel of either shell: all its bytes pass these two."""
+
+    target: str | None
+    _send: Callable[[bytes], None]
+    receive: Callable[[bytes], None]
+
+
+class _Opener(Protocol):
+    """What opens channels, an attrs class."""
+
+    @property
+    def open(self) -> Callable[[Inbound], Any]: ...
+
+
+O = TypeVar("O", bound=_Opener)  # noqa: E741 - for an opener
 
 
 class Trace:
@@ -50,20 +65,26 @@ class Trace:
         """Tell the hook; what it raises is logged."""
         try:
             self._hook(event, data)
-        except (Exception, asyncio.CancelledError):
+        except BaseException as error:
+            # asyncio's, from a hook that asked for the result of something cancelled;
+            # by name, for the blocking client does without asyncio.
+            is_cancelled = type(error).__name__ == "CancelledError"
+            if not isinstance(error, Exception) and not is_cancelled:
+                raise
             logger.exception("trace hook %r raised", self._hook)
 
-    def watching(self, opener: Opener) -> Opener:
+    def watching(self, opener: O) -> O:
         """Return an opener whose channels are watched."""
 
-        def open_watched(inbound: Inbound) -> OpenChannel:
+        def open_watched(inbound: Inbound) -> Any:
             channel = opener.open(inbound)
             self.attach(channel)
             return channel
 
-        return attrs.evolve(opener, open=open_watched)
+        watched: O = attrs.evolve(opener, open=open_watched)  # type: ignore[misc]  # an attrs class
+        return watched
 
-    def attach(self, channel: Duplex) -> None:
+    def attach(self, channel: _Watched) -> None:
         """Watch a channel that has just been opened."""
         # The channel's own methods are shadowed, so that one without a hook has no
         # branch for it.
@@ -80,6 +101,6 @@ class Trace:
                 self("receive", line.rstrip(b"\r\n"))
             receive(data)
 
-        channel._send = traced_send  # type: ignore[method-assign]  # noqa: SLF001 - as above
-        channel.receive = traced_receive  # type: ignore[method-assign]  # as above
+        channel._send = traced_send  # noqa: SLF001 - as above
+        channel.receive = traced_receive
         self("open", channel.target)

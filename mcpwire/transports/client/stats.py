@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
 if TYPE_CHECKING:
-    from mcpwire.transports._duplex import Duplex
+    from mcpwire.protocol.peer import PeerStats
 
 __all__ = ["ClientStats"]
+
+
+class _Counted(Protocol):
+    """What a channel of either shell counts."""
+
+    @property
+    def stats(self) -> PeerStats: ...
+
+    @property
+    def bytes_sent(self) -> int: ...
+
+    @property
+    def requests_sent(self) -> int: ...
 
 
 @attrs.define
@@ -46,7 +59,7 @@ class ClientStats:
     noise: tuple[str, ...] = ()
     """The first lines of noise."""
 
-    def add(self, channel: Duplex) -> None:
+    def add(self, channel: _Counted) -> None:
         """Add what one connection has counted."""
         peer = channel.stats
         self.connections += 1
