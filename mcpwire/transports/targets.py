@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import attrs
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     OpenChannel = StdioChannel | FallbackChannel | MemoryChannel
 
-__all__ = ["InMemory", "Opener", "Stdio", "Target", "opener"]
+__all__ = ["InMemory", "Opener", "Stdio", "Target", "opener", "resolve"]
 
 
 class InMemory(Protocol):
@@ -43,8 +42,8 @@ class Opener:
     open: Callable[[Inbound], OpenChannel]
 
 
-def opener(target: Any, limits: Limits) -> Opener:
-    """Return what opens channels to that target.
+def resolve(target: Any) -> Stdio | InMemory:
+    """Return what a user's target means.
 
     Raises:
         ValueError: It is nothing that a client can connect to.
@@ -59,22 +58,36 @@ def opener(target: Any, limits: Limits) -> Opener:
             )
         target = parse_command(target)
     if isinstance(target, Stdio):
-        return _stdio_opener(target, limits)
+        return target
     if callable(getattr(target, "open_in_memory", None)):
         server: InMemory = target
-
-        def open_memory(inbound: Inbound) -> OpenChannel:
-            return server.open_in_memory(inbound, limits)
-
-        return Opener(f"{type(target).__name__} in memory", open_memory)
+        return server
     raise ValueError(
         f"a target is a command line, a Stdio or a server object, got {target!r}"
     )
 
 
+def opener(target: Any, limits: Limits) -> Opener:
+    """Return what opens channels to that target.
+
+    Raises:
+        ValueError: It is nothing that a client can connect to.
+    """
+    resolved = resolve(target)
+    if isinstance(resolved, Stdio):
+        return _stdio_opener(resolved, limits)
+
+    def open_memory(inbound: Inbound) -> OpenChannel:
+        return resolved.open_in_memory(inbound, limits)
+
+    return Opener(f"{type(resolved).__name__} in memory", open_memory)
+
+
 def _stdio_opener(target: Stdio, limits: Limits) -> Opener:
     def open_stdio(inbound: Inbound) -> OpenChannel:
         # Spawning is imported with the first child, not with the client.
+        import asyncio
+
         from mcpwire.transports.stdio.channel import StdioChannel, can_watch
 
         if not can_watch(asyncio.get_running_loop()):

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from mcpwire.errors import ConnectionClosed, TransportError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.transports.stdio.pipes import LAST_WORDS_S, PipeDuplex
-from mcpwire.transports.stdio.process import ChildProcess, describe_exit, spawn
+from mcpwire.transports.stdio.pipes import PipeDuplex
+from mcpwire.transports.stdio.process import ChildProcess, spawn
+from mcpwire.transports.stdio.spawning import LAST_WORDS_S, describe_exit
 
 if TYPE_CHECKING:
     from mcpwire.transports.base import Inbound
@@ -142,6 +143,11 @@ class StdioChannel(PipeDuplex):
         self._lose(super()._closed_error())
         if self._stopping is not None:
             await asyncio.shield(self._stopping)
+
+    def forked(self) -> None:
+        """Leave the child to the parent."""
+        super().forked()
+        self._child.forked()
 
     def abandon(self) -> None:
         """Kill the child's group now, from anywhere, without a loop to wait on."""

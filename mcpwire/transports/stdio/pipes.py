@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import TransportError
 from mcpwire.transports._duplex import Duplex
+from mcpwire.transports.stdio.spawning import LAST_WORDS_S, READ_BYTES
 
 if TYPE_CHECKING:
     import asyncio
 
     from mcpwire.transports.base import Inbound
 
-__all__ = ["LAST_WORDS_S", "PipeDuplex", "forget_descriptor"]
-
-READ_BYTES: Final = 65_536
-"""What a pipe holds on Linux, so more per read would not be filled."""
+__all__ = ["PipeDuplex", "forget_descriptor"]
 
 WRITE_BYTES: Final = 1_048_576
 """The most one write is given; a longer message is passed on slice by slice."""
@@ -30,9 +28,6 @@ WRITE_BYTES: Final = 1_048_576
 SHARED_BYTES: Final = 16_384
 """Lines up to this size wait in one buffer: each by itself would cost ten times its
 bytes, and a peer that asks much and reads nothing chooses how many there are."""
-
-LAST_WORDS_S: Final = 0.1
-"""How long a peer that no longer reads may still take to end its own output."""
 
 
 def forget_descriptor(loop: asyncio.AbstractEventLoop, fd: int) -> None:
@@ -169,6 +164,16 @@ class PipeDuplex(Duplex):
             os.close(self._write_fd)
             self._write_fd = -1
             self._write_failed = True
+
+    def forked(self) -> None:
+        """Close our copies and leave the loop alone: its epoll is the parent's too."""
+        super().forked()
+        self._forget_unwritten()
+        for fd in (self._read_fd, self._write_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._read_fd = self._write_fd = -1
+        self._write_failed = True
 
     def abandon(self) -> None:
         """Close both descriptors now, from anywhere, without a loop to wait on."""

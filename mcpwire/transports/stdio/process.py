@@ -20,49 +20,29 @@ import os
 import signal
 import subprocess
 import weakref
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Protocol
 
-from mcpwire.errors import ConnectError
 from mcpwire.transports.stdio.pipes import forget_descriptor
+from mcpwire.transports.stdio.spawning import (
+    DRAIN_READS,
+    KILLED_S,
+    READ_BYTES,
+    SWEEP_INTERVAL_S,
+    StderrTail,
+    group_runs,
+    kill_forgotten,
+    signal_group,
+    start,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = [
-    "KILLED_S",
-    "ChildProcess",
-    "StderrTail",
-    "describe_exit",
-    "spawn",
-    "spawn_error",
-    "tell_stderr",
-]
+    from mcpwire.transports.stdio.spawning import Started
+
+__all__ = ["ChildProcess", "spawn", "tell_stderr"]
 
 logger = logging.getLogger("mcpwire")
-
-READ_BYTES: Final = 65_536
-
-DRAIN_READS: Final = 16
-"""A pipe holds at most 1 MiB, unless its writer is privileged."""
-
-SWEEP_INTERVAL_S: Final = 0.01
-"""The first pause between looks at a group whose leader is gone."""
-
-KILLED_S: Final = 1.0
-"""How long the kernel may take to end what got SIGKILL."""
-
-
-def describe_exit(code: int | None) -> str:
-    """Say how a child ended: ``exited with code 3``, ``was killed by SIGKILL``."""
-    if code is None:
-        return "ended"
-    if code >= 0:
-        return f"exited with code {code}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
-    return f"was killed by {name}"
 
 
 def tell_stderr(hook: Callable[[bytes], None], data: bytes) -> None:
@@ -73,33 +53,14 @@ def tell_stderr(hook: Callable[[bytes], None], data: bytes) -> None:
         logger.exception("stderr function %r raised", hook)
 
 
-class StderrTail:
-    """Keeps the end of a stream, within a number of bytes, in linear time."""
+class ExitWatch(Protocol):
+    """Waits for a child's end."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._kept = bytearray()
-        self._text: str | None = ""
-        self.total = 0
+    def stop(self) -> None:
+        """Stop watching; does nothing where the end was told already."""
 
-    def feed(self, data: bytes) -> None:
-        """Take in bytes, forgetting the oldest over the limit."""
-        self.total += len(data)
-        self._kept += data
-        self._text = None
-        # Cut in half-limit strides, so that each byte is moved at most once or twice.
-        if len(self._kept) > 2 * self._limit:
-            del self._kept[: -self._limit]
-
-    @property
-    def text(self) -> str:
-        """What is kept, as text; bytes that are no UTF-8 are replaced.
-
-        The same string until more comes: every call that fails quotes it.
-        """
-        if self._text is None:
-            self._text = bytes(self._kept[-self._limit :]).decode("utf-8", "replace")
-        return self._text
+    def forked(self) -> None:
+        """Let go of what a fork copied, and of nothing that is the parent's too."""
 
 
 class ChildProcess:
@@ -114,15 +75,13 @@ class ChildProcess:
         exited: Set once it has ended.
     """
 
-    def __init__(  # noqa: PLR0917 - the one caller is `spawn`
+    def __init__(
         self,
-        popen: subprocess.Popen[bytes],
-        stdin: int,
-        stdout: int,
-        stderr: int,
+        started: Started,
         tail: StderrTail,
         on_stderr: Callable[[bytes], None] | None,
     ) -> None:
+        popen, stdin, stdout, stderr = started
         self._loop = asyncio.get_running_loop()
         self._popen = popen
         self._stderr_fd = stderr
@@ -134,11 +93,11 @@ class ChildProcess:
         self.stderr = tail
         self.exit_code: int | None = None
         self.exited = asyncio.Event()
-        self._forgotten = weakref.finalize(self, _kill_forgotten, popen, os.getpid())
+        self._forgotten = weakref.finalize(self, kill_forgotten, popen, os.getpid())
         if stderr >= 0:
             os.set_blocking(stderr, False)
             self._loop.add_reader(stderr, self._drain_stderr)
-        self._unwatch = _watch_exit(self._loop, popen, self._has_exited)
+        self._exit_watch = _watch_exit(self._loop, popen, self._has_exited)
 
     def on_exit(self, callback: Callable[[], None] | None) -> None:
         """Call this, and nothing else, when the child has ended; at once if it has."""
@@ -212,12 +171,22 @@ class ChildProcess:
                 self._popen.wait(KILLED_S)
             self._has_exited()
         self._forgotten.detach()
-        self._unwatch()
+        self._exit_watch.stop()
         self._close_stderr()
         for fd in (self.stdin, self.stdout):
             if fd >= 0:
                 os.close(fd)
         self.stdin = self.stdout = -1
+
+    def forked(self) -> None:
+        """Close our copies; the child is not ours to wait for, nor to end."""
+        self._forgotten.detach()
+        self._popen.returncode = 0  # or its finaliser would warn, and look for it
+        self._exit_watch.forked()
+        for fd in (self.stdin, self.stdout, self._stderr_fd):
+            if fd >= 0:
+                os.close(fd)
+        self.stdin = self.stdout = self._stderr_fd = -1
 
     async def _wait_exit(self, timeout: float) -> bool:
         if not self.exited.is_set():
@@ -233,29 +202,12 @@ class ChildProcess:
             return
         interval = SWEEP_INTERVAL_S
         # There is no event to wait for: grandchildren are not ours.
-        while _group_runs(self.pid) and self._loop.time() < deadline:
+        while group_runs(self.pid) and self._loop.time() < deadline:
             await asyncio.sleep(interval)
             interval = min(2 * interval, 10 * SWEEP_INTERVAL_S)
 
     def _signal_group(self, number: int) -> bool:
-        """Signal whoever is left of the group; return whether anybody is."""
-        try:
-            os.killpg(self.pid, number)
-        except ProcessLookupError:
-            return self._signal_child(number)
-        except PermissionError:
-            # macOS answers so for a group of zombies; elsewhere a member changed its
-            # user, and then it is not ours to end.
-            return False
-        return True
-
-    def _signal_child(self, number: int) -> bool:
-        """Signal a child that has left its group; return whether it is there."""
-        if self.exited.is_set():
-            return False
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(self.pid, number)
-        return True
+        return signal_group(self.pid, number, child_runs=not self.exited.is_set())
 
 
 def spawn(
@@ -272,115 +224,46 @@ def spawn(
     Raises:
         ConnectError: It could not be started; names the command and the reason.
     """
-    fds: list[int] = []
-    try:
-        child_in, stdin = _pipe(fds)
-        stdout, child_out = _pipe(fds)
-        stderr, child_err = (-1, -1) if inherit_stderr else _pipe(fds)
-        popen = subprocess.Popen(  # noqa: S603 - argv is the user's own command
-            list(argv),
-            stdin=child_in,
-            stdout=child_out,
-            stderr=None if inherit_stderr else child_err,
-            env=dict(env),
-            cwd=cwd,
-            process_group=0,
-        )
-    except BaseException as error:
-        for fd in fds:
-            os.close(fd)
-        if not isinstance(error, (OSError, ValueError)):
-            raise
-        raise spawn_error(argv, cwd, error) from error
-    for fd in (child_in, child_out, child_err):
-        if fd >= 0:
-            os.close(fd)
-    return ChildProcess(popen, stdin, stdout, stderr, StderrTail(tail_limit), on_stderr)
-
-
-def _pipe(opened: list[int]) -> tuple[int, int]:
-    ends = os.pipe()
-    opened.extend(ends)
-    return ends
-
-
-def spawn_error(
-    argv: Sequence[str], cwd: str | None, error: OSError | ValueError
-) -> ConnectError:
-    """Say why a command could not be started."""
-    if isinstance(error, ValueError):
-        return ConnectError(f"cannot start {argv[0]!r}: {error}", target=argv[0])
-    reason = error.strerror or str(error)
-    if cwd is not None and not os.path.isdir(cwd):  # noqa: PTH112 - no Path needed
-        reason = f"the working directory {cwd!r} does not exist"
-    elif isinstance(error, FileNotFoundError):
-        reason = "command not found"
-    return ConnectError(
-        f"cannot start {argv[0]!r}: {reason}", target=argv[0], errno=error.errno
-    )
-
-
-def _group_runs(group: int) -> bool:
-    """Tell whether a process of that group still runs; zombies do not."""
-    with contextlib.suppress(ChildProcessError):
-        # Where this process is its container's init, orphans have become its children.
-        while os.waitid(os.P_PGID, group, os.WEXITED | os.WNOHANG) is not None:
-            pass
-    try:
-        os.killpg(group, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    # Signal 0 also reaches zombies, and an init that never reaps keeps them for ever.
-    try:
-        names = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
-    except OSError:
-        return True
-    return any(_runs_in_group(name, group) for name in names)
-
-
-def _runs_in_group(pid: str, group: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-            # The name, in parentheses, may hold anything; state, parent, group follow.
-            state, _, owner = file.read().rpartition(b")")[2].split()[:3]
-    except (OSError, ValueError):
-        return False  # gone meanwhile
-    return int(owner) == group and state not in {b"Z", b"X"}
-
-
-def _kill_forgotten(popen: subprocess.Popen[bytes], owner_pid: int) -> None:
-    """Kill the group of a child nobody stopped; after a fork it is not ours."""
-    if os.getpid() != owner_pid:
-        return
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(popen.pid, signal.SIGKILL)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        popen.wait(KILLED_S)
+    started = start(argv, env, cwd, inherit_stderr=inherit_stderr)
+    return ChildProcess(started, StderrTail(tail_limit), on_stderr)
 
 
 def _watch_exit(
     loop: asyncio.AbstractEventLoop,
     popen: subprocess.Popen[bytes],
     callback: Callable[[], None],
-) -> Callable[[], None]:
-    """Call back on the loop once the child has ended; return what stops watching."""
+) -> ExitWatch:
+    """Call back on the loop once the child has ended."""
     try:
         pidfd = os.pidfd_open(popen.pid)
     except (AttributeError, OSError):
         from mcpwire.transports.stdio.reaper import watch
 
         return watch(loop, popen, callback)
+    return _PidfdWatch(loop, pidfd, callback)
 
-    def ended() -> None:
-        stop()
-        callback()
 
-    def stop() -> None:
-        nonlocal pidfd
-        if pidfd >= 0:
-            forget_descriptor(loop, pidfd)
-            os.close(pidfd)
-            pidfd = -1
+class _PidfdWatch:
+    """Watches a child through a descriptor that becomes readable with its end."""
 
-    loop.add_reader(pidfd, ended)
-    return stop
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, pidfd: int, callback: Callable[[], None]
+    ) -> None:
+        self._loop = loop
+        self._pidfd = pidfd
+        self._callback = callback
+        loop.add_reader(pidfd, self._ended)
+
+    def _ended(self) -> None:
+        self.stop()
+        self._callback()
+
+    def stop(self) -> None:
+        if self._pidfd >= 0:
+            forget_descriptor(self._loop, self._pidfd)
+        self.forked()
+
+    def forked(self) -> None:
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1

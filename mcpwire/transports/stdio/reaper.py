@@ -6,6 +6,7 @@ last of them. It does not touch SIGCHLD, which belongs to the application.
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     _Watched = tuple[asyncio.AbstractEventLoop, Callable[[], bool], Callable[[], None]]
 
-__all__ = ["watch"]
+__all__ = ["Watch", "watch"]
 
 INTERVAL_S: Final = 0.01
 
@@ -30,22 +31,42 @@ def watch(
     loop: asyncio.AbstractEventLoop,
     popen: subprocess.Popen[bytes],
     callback: Callable[[], None],
-) -> Callable[[], None]:
-    """Call back on the loop once the child has ended; return what stops watching."""
+) -> Watch:
+    """Call back on the loop once the child has ended."""
     global _thread  # noqa: PLW0603 - the one thread is the point of this module
-    pid = popen.pid
     with _lock:
-        _watched[pid] = (loop, lambda: popen.poll() is not None, callback)
+        _watched[popen.pid] = (loop, lambda: popen.poll() is not None, callback)
         if _thread is None:
             _thread = threading.Thread(target=_look, name="mcpwire-reaper", daemon=True)
             _thread.start()
+    return Watch(popen.pid)
 
-    def stop() -> None:
+
+class Watch:
+    """One child that is being watched."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+
+    def stop(self) -> None:
+        """Stop watching."""
         with _lock:
-            _watched.pop(pid, None)
+            _watched.pop(self._pid, None)
         _changed.set()
 
-    return stop
+    def forked(self) -> None:
+        """A fork takes no thread along: there is nothing to let go of."""
+
+
+def _forked() -> None:
+    """Begin anew: the thread is not here, and the lock may have been its."""
+    global _lock, _changed, _thread
+    _lock, _changed, _thread = threading.Lock(), threading.Event(), None
+    _watched.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def _look() -> None:

@@ -1,0 +1,403 @@
+"""Threads that share one connection: whoever waits first reads for all of them.
+
+::
+
+    call ─► write ─► nobody leads? ─► lead: poll, read, tell whose answer came
+                          │                         │ own answer: hand the lead on
+                          └─► sleep ◄───────────────┘
+                                └─► woken: answered, out of time, or promoted
+
+One mutex guards all state; it is never held across a system call that may block. The
+lead is the right to poll and to read, held by one thread at a time and handed on under
+the mutex by whoever leaves, however it leaves.
+
+An interrupt (`KeyboardInterrupt`, or whatever another thread throws in) may come
+between any two instructions. `_torn` is set while bytes are between the pipe and the
+state they belong to: whoever finds it set and the mutex free knows that somebody was
+torn out of there, and ends the connection, which may have lost bytes.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from threading import Lock, get_ident
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.protocol.deadline import Deadline
+
+if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Callable, Sized
+
+    from mcpwire.errors import TransportError
+
+    Event = tuple[int, int]
+
+__all__ = ["NEVER", "Lead", "Waiter"]
+
+NEVER: Final = Deadline(0.0, None)
+"""The deadline of whoever waits for ever."""
+
+LONGEST_POLL_S: Final = 3600.0
+"""Polling takes no longer times; waking once an hour costs nothing."""
+
+T = TypeVar("T")
+
+
+class Waiter:
+    """Something to wait for, in `wait`, while taking part in reading.
+
+    Attributes:
+        is_set: Whether it has happened.
+    """
+
+    __slots__ = ("_lead", "is_set", "notices", "threads")
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self.threads: list[int] = []
+        self.notices: deque[tuple[str, dict[str, Any] | None]] | None = None
+        self._lead: Lead | None = None
+
+    def set(self) -> None:
+        """Wake whoever waits; from any thread, also while the connection reads."""
+        self.is_set = True
+        if self._lead is not None:
+            self._lead.rouse(self)
+
+    def clear(self) -> None:
+        """Wait for the next time."""
+        self.is_set = False
+
+    def belongs_to(self, lead: Lead) -> None:
+        """Let `set` wake those who wait on that connection."""
+        self._lead = lead
+
+
+class Lead:
+    """The part of a connection that threads have to agree on."""
+
+    _poll: Callable[[float], list[Event]]
+    """Waits for the descriptors, so many milliseconds; where the leader waits."""
+
+    def __init__(self) -> None:
+        self._mutex = Lock()
+        self._holder = 0
+        """The thread inside the mutex; 0 outside of it."""
+        self._torn = False
+        self._leader = 0
+        """The thread that may poll and read; 0 where nobody waits."""
+        self._parked: dict[int, Lock] = {}
+        """Threads that sleep until they are woken, each by a lock it cannot get."""
+        self._dead: TransportError | None = None
+        self._is_forked = False
+        self._ends_at = inf
+        """When a connection that is ending is given up."""
+        self._untold: Sized = ()
+        """What was read, and is for a hook that runs outside the mutex."""
+        self._longest_poll = LONGEST_POLL_S
+
+    # What a connection adds; all but the first two are called inside the mutex...
+
+    def _tell(self, waiter: Waiter) -> None:
+        """Run what hears a waiter's notices, in the thread that waits."""
+
+    def _tell_untold(self) -> None:
+        """Run the hook for what is untold, in the thread that leads."""
+
+    def _take_in(self, events: list[Event]) -> None:
+        """Read and write as far as can be done at once."""
+        raise NotImplementedError
+
+    def _nudge(self) -> None:
+        """Make the leader's `_poll` return."""
+        raise NotImplementedError
+
+    def _time_is_up(self, waiter: Waiter) -> None:
+        """End what is still waited for: its deadline has passed."""
+
+    def _withdraw(self, waiter: Waiter) -> None:
+        """End what nobody waits for any more: its thread was interrupted."""
+
+    def _poison(self) -> None:
+        """End the connection: somebody was torn out of reading or writing."""
+        raise NotImplementedError
+
+    def _hang_up(self) -> None:
+        """Let the peer of a lost connection see its end; the caller leads."""
+
+    def _next_event_at(self, at: float) -> float:
+        """Return when something is due, at the latest at `at`."""
+        return min(at, self._ends_at)
+
+    # Entering...
+
+    def _refuse_reentry(self, ident: int) -> None:
+        """Raise where the same thread is inside already: it would wait for itself.
+
+        That is a signal handler, or a hook, which runs while this thread reads.
+        """
+        self._refuse_fork()
+        if (
+            ident == self._leader
+            or ident in self._parked
+            or (ident == self._holder and self._mutex.locked())
+        ):
+            raise LocalProtocolError(
+                "this thread is waiting on this connection already; what runs "
+                "meanwhile (a hook, a signal handler) cannot use it"
+            )
+
+    def _refuse_fork(self) -> None:
+        if self._is_forked:
+            raise LocalProtocolError(
+                "this connection belongs to the process that this one was forked from; "
+                "connect a client of your own"
+            )
+
+    def _locked(self, act: Callable[[], T], waiter: Waiter | None = None) -> T:
+        """Do something inside the mutex that waits for nothing."""
+        ident = get_ident()
+        self._refuse_reentry(ident)
+        try:
+            with self._mutex:
+                self._holder = ident
+                if self._torn:
+                    self._poison()
+                outcome = act()
+                self._holder = 0
+        except BaseException:
+            try:
+                self._let_go(ident, waiter)
+            except BaseException:
+                self._let_go(ident, waiter)
+                raise
+            raise
+        return outcome
+
+    # Waiting...
+
+    def _join(
+        self, waiter: Waiter, until: Deadline, opening: Callable[[], None] | None = None
+    ) -> None:
+        """Take part in reading until something is set, out of time, or all is lost.
+
+        `opening` is done inside the mutex first, and undone if this is interrupted.
+        """
+        ident = get_ident()
+        self._refuse_reentry(ident)
+        try:
+            with self._mutex:
+                self._holder = ident
+                if self._torn:
+                    self._poison()
+                if opening is not None:
+                    opening()
+                waiter.threads.append(ident)
+                is_seated = self._sit_down(ident, waiter)
+                self._holder = 0
+            while is_seated:
+                if self._leader == ident:
+                    self._read_for_all(ident, waiter, until)
+                else:
+                    self._sleep(ident, waiter, until)
+                if self._leader != ident:
+                    is_seated = self._sit_down_again(ident, waiter, until)
+        except BaseException:
+            # A second interrupt begins the leaving anew: only when it is through may
+            # the lead not be with a thread that is gone.
+            try:
+                self._let_go(ident, waiter)
+            except BaseException:
+                self._let_go(ident, waiter)
+                raise
+            raise
+
+    def _sit_down(self, ident: int, waiter: Waiter) -> bool:
+        """Lead, or sleep among the others, unless there is nothing to wait for.
+
+        Inside the mutex: what is set after this look wakes who sits.
+        """
+        if waiter.is_set or self._dead is not None:
+            return False
+        if self._leader == 0:
+            self._leader = ident
+        else:
+            seat = Lock()
+            seat.acquire()
+            self._parked[ident] = seat
+        return True
+
+    def _sit_down_again(self, ident: int, waiter: Waiter, until: Deadline) -> bool:
+        """Do what was queued for this thread, look at the time, and sit down."""
+        if waiter.notices:
+            self._tell(waiter)
+        if waiter.is_set:
+            return False
+        with self._mutex:
+            self._holder = ident
+            is_late = monotonic() >= until.at
+            if is_late:
+                self._time_is_up(waiter)
+            is_seated = not is_late and self._sit_down(ident, waiter)
+            self._holder = 0
+        return is_seated
+
+    def _read_for_all(self, ident: int, waiter: Waiter, until: Deadline) -> None:
+        """Lead until there is a reason not to, and hand the lead on."""
+        while True:
+            events = self._poll(self._patience(until))
+            with self._mutex:
+                self._holder = ident
+                if self._torn:
+                    self._poison()
+                self._torn = True
+                self._take_in(events)
+                self._torn = False
+                is_through = (
+                    waiter.is_set
+                    or waiter.notices
+                    or self._dead is not None
+                    or monotonic() >= until.at
+                )
+                if is_through and not self._untold:
+                    self._step_down()
+                    self._holder = 0
+                    return
+                self._holder = 0
+            if self._untold:
+                self._tell_untold()
+                if is_through:
+                    break
+        with self._mutex:
+            self._step_down()
+
+    def _patience(self, until: Deadline) -> float:
+        """Return the milliseconds for which the leader may poll."""
+        left = self._next_event_at(until.at) - monotonic()
+        return max(0.0, min(left, self._longest_poll) * 1000)
+
+    def _sleep(self, ident: int, waiter: Waiter, until: Deadline) -> None:
+        """Sleep until woken; afterwards this thread leads, or has a reason not to."""
+        seat = self._parked.get(ident)
+        while seat is not None:
+            left = until.at - monotonic()
+            if left == inf:
+                seat.acquire()
+            else:
+                seat.acquire(timeout=min(max(left, 0.0), LONGEST_POLL_S))
+            with self._mutex:
+                self._holder = ident
+                has_reason = (
+                    waiter.is_set
+                    or waiter.notices
+                    or self._dead is not None
+                    or monotonic() >= until.at
+                )
+                if self._leader == 0 and not has_reason:
+                    self._leader = ident
+                if has_reason or self._leader == ident:
+                    del self._parked[ident]
+                    if has_reason and self._leader == ident:
+                        self._hand_on()
+                    seat = None
+                else:
+                    seat.acquire(blocking=False)
+                self._holder = 0
+
+    # Waking; all inside the mutex...
+
+    def _step_down(self) -> None:
+        """Give up the lead, and what only who leads may do."""
+        if self._dead is not None:
+            self._hang_up()
+        self._hand_on()
+
+    def _hand_on(self) -> None:
+        """Give the lead to one who sleeps; whoever is awake finds it free."""
+        for ident, seat in self._parked.items():
+            if seat.locked():
+                self._leader = ident
+                seat.release()
+                return
+        self._leader = 0
+
+    def _wake(self, ident: int) -> None:
+        """Make a thread look again at what it waits for."""
+        seat = self._parked.get(ident)
+        if seat is not None:
+            if seat.locked():
+                seat.release()
+        elif ident and ident == self._leader:
+            self._nudge()
+
+    def _wake_leader(self) -> None:
+        """Make another thread's poll return: there is more to do for it."""
+        if self._leader not in {0, get_ident()}:
+            self._nudge()
+
+    def _wake_everybody(self) -> None:
+        for seat in self._parked.values():
+            if seat.locked():
+                seat.release()
+        self._wake_leader()
+
+    def rouse(self, waiter: Waiter) -> None:
+        """Wake the threads that wait for this, from inside the mutex or outside."""
+        ident = get_ident()
+        if self._holder == ident and self._mutex.locked():
+            for thread in tuple(waiter.threads):
+                self._wake(thread)
+        elif not self._is_forked:
+            with self._mutex:
+                self._holder = ident
+                for thread in tuple(waiter.threads):
+                    self._wake(thread)
+                self._holder = 0
+
+    # Leaving...
+
+    def _let_go(self, ident: int, waiter: Waiter | None) -> None:
+        """Leave after an exception; may be begun anew wherever it was interrupted."""
+        if self._is_forked:
+            return
+        with self._mutex:
+            self._holder = ident
+            if self._torn:
+                self._poison()
+            if waiter is not None:
+                self._withdraw(waiter)
+            self._parked.pop(ident, None)
+            if self._leader == ident:
+                self._step_down()
+            elif self._leader in self._parked:
+                # It was promoted, but whoever did that may not have come to wake it.
+                self._wake(self._leader)
+            self._holder = 0
+
+    def _take_lead(self, seconds: float) -> bool:
+        """Wait until nobody else leads; return whether this thread does."""
+        ident = get_ident()
+        until = monotonic() + seconds
+        while True:
+            with self._mutex:
+                if self._leader in {0, ident}:
+                    self._leader = ident
+                    self._parked.pop(ident, None)
+                    return True
+                left = until - monotonic()
+                if left <= 0:
+                    self._parked.pop(ident, None)
+                    return False
+                self._parked[ident] = seat = Lock()
+                seat.acquire()
+            seat.acquire(timeout=left)
+
+    def _drop_lead(self) -> None:
+        ident = get_ident()
+        with self._mutex:
+            self._parked.pop(ident, None)
+            if self._leader == ident:
+                self._hand_on()
