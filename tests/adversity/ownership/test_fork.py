@@ -1,0 +1,219 @@
+"""A forked process has copies of everything and may use, disturb or end none of it."""
+
+import json
+
+import pytest
+from programs import run
+
+pytestmark = pytest.mark.fault("F43")
+
+# The parent connects, forks; `IN_CHILD` runs in the child; then the parent goes on.
+FORKING = """
+import atexit
+exec(sys.argv[1])  # defines in_child(client)
+
+async def main():
+    async with asyncio.timeout(15), mcpwire.Client(echo(), timeout=5) as client:
+        assert (await client.call_tool("x", {"text": "before"})).text == "before"
+        pid = os.fork()
+        if pid == 0:
+            code = 70
+            try:
+                in_child(client)
+                if sys.argv[2] != "at once":
+                    atexit._run_exitfuncs()
+                code = 0
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(pid, 0)
+        say("child:", os.waitstatus_to_exitcode(status))
+        for text in map(str, range(50)):
+            assert (await client.call_tool("x", {"text": text})).text == text
+        say("requests:", client.stats.requests, client.stats.connections)
+        child = client._connection.channel
+    say("server:", child.exit_code)
+
+asyncio.run(main())
+"""
+
+USING = """
+def in_child(client):
+    async def use():
+        for name, args in [("call_tool", ("x",)), ("list_tools", ()), ("ping", ()),
+                           ("connect", ()), ("notify", ("x/y",)), ("aclose", ())]:
+            try:
+                await asyncio.wait_for(getattr(client, name)(*args), 5)
+            except mcpwire.LocalProtocolError as error:
+                say(name, "refused:", error)
+    asyncio.run(use())
+"""
+
+FORGETTING = """
+def in_child(client):
+    client.__del__()
+    client._connection.abandon()
+    gc.collect()
+"""
+
+ITS_OWN = """
+def in_child(client):
+    async def use():
+        async with mcpwire.Client(echo()) as own:
+            say("own:", (await own.call_tool("x", {"text": "mine"})).text)
+    asyncio.run(use())
+"""
+
+
+def lines(said):
+    return dict(line.split(": ", 1) for line in said.splitlines() if ": " in line)
+
+
+@pytest.mark.parametrize(
+    ("doing", "leaving"),
+    [
+        ("def in_child(client): pass", "at once"),
+        ("def in_child(client): pass", "through exit functions"),
+        (USING, "through exit functions"),
+        (FORGETTING, "at once"),
+        (ITS_OWN, "at once"),
+    ],
+    ids=["nothing", "exit functions", "using", "forgetting", "connecting another"],
+)
+def test_whatever_a_forked_process_does_the_parents_session_goes_on(doing, leaving):
+    said, complained, code = run(FORKING, doing, leaving)
+    assert (code, complained) == (0, "")
+    told = lines(said)
+    assert told["child"] == "0"
+    assert told["requests"] == "53 1"  # two of the handshake, one before, fifty after
+    assert told["server"] == "0"  # it saw the end of its input and left by itself
+
+
+def test_a_forked_process_is_refused_every_use_by_name():
+    said, complained, code = run(FORKING, USING, "at once")
+    assert (code, complained) == (0, "")
+    refused = [line for line in said.splitlines() if " refused: " in line]
+    assert [line.split()[0] for line in refused] == [
+        "call_tool",
+        "list_tools",
+        "ping",
+        "connect",
+        "notify",
+        "aclose",
+    ]
+    assert all("forked" in line or "another event loop" in line for line in refused)
+
+
+# Between two runs of a loop, too, where nothing says that the loop is running.
+BETWEEN_RUNS = """
+loop = asyncio.new_event_loop()
+client = mcpwire.Client(echo(), timeout=5)
+loop.run_until_complete(client.connect())
+server = client._connection.channel.pid
+pid = os.fork()
+if pid == 0:
+    if sys.argv[1] == "forget":
+        del client
+        gc.collect()
+    sys.exit(0)
+_, status = os.waitpid(pid, 0)
+say("child:", os.waitstatus_to_exitcode(status))
+result = loop.run_until_complete(client.call_tool("x", {"text": "still here"}))
+say("answer:", result.text)
+loop.run_until_complete(client.aclose())
+loop.close()
+"""
+
+
+@pytest.mark.parametrize("how", ["forget", "exit"])
+def test_a_process_forked_between_runs_of_the_loop_ends_no_server_of_the_parent(how):
+    said, complained, code = run(BETWEEN_RUNS, how)
+    assert (code, complained) == (0, "")
+    assert lines(said) == {"child": "0", "answer": "still here"}
+
+
+# While the forked process lives it must not hold the server's input open.
+OUTLIVED = """
+async def main():
+    target = scripted(
+        "signal.signal(signal.SIGTERM, lambda *_: os._exit(9))\\n"
+        "handshake()\\n" + ECHO_LOOP
+    )
+    client = mcpwire.Client(target, limits=mcpwire.Limits(close_grace=10.0))
+    await client.connect()
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(write)
+        os.read(read, 1)  # until the parent is through
+        os._exit(0)
+    channel = client._connection.channel
+    started = time.monotonic()
+    await client.aclose()
+    say("server:", channel.exit_code)
+    say("prompt:", time.monotonic() - started < 5)
+    os.close(write)
+    os.waitpid(pid, 0)
+
+asyncio.run(main())
+"""
+
+
+def test_a_forked_process_that_lives_on_does_not_hold_the_servers_input_open():
+    said, complained, code = run(OUTLIVED)
+    assert (code, complained) == (0, "")
+    assert lines(said) == {"server": "0", "prompt": "True"}
+
+
+DAEMONISING = """
+async def main():
+    client = mcpwire.Client(echo())
+    await client.connect()
+    say("server:", client._connection.channel.pid)
+    return client
+
+client = asyncio.run(main())
+if os.fork() == 0:
+    os.setsid()
+    async def again():
+        async with asyncio.timeout(15), client:
+            say("daemon:", (await client.call_tool("x", {"text": "served"})).text)
+    asyncio.run(again())
+    os._exit(0)
+os.wait()
+del client
+"""
+
+
+def test_a_daemon_connects_anew_with_the_client_its_parent_left():
+    said, complained, code = run(DAEMONISING)
+    assert (code, complained) == (0, "")
+    assert lines(said)["daemon"] == "served"
+
+
+EXECUTING = """
+async def main():
+    async with asyncio.timeout(15), mcpwire.Client(echo()) as client:
+        await client.call_tool("x")
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-S", "-c",
+            "import json, os; print(json.dumps(os.listdir('/proc/self/fd')))",
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+            close_fds=False,
+        )
+        listed, _ = await process.communicate()
+        pid = os.fork()
+        if pid == 0:
+            os.execv(sys.executable, [sys.executable, "-S", "-c",
+                "import json, os; print(json.dumps(os.listdir('/proc/self/fd')))"])
+        os.waitpid(pid, 0)
+        print(listed.decode(), end="", flush=True)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.attack("S20")
+def test_no_descriptor_of_ours_survives_an_exec():
+    said, complained, code = run(EXECUTING)
+    assert (code, complained) == (0, "")
+    # 0, 1, 2 and the one that lists the folder.
+    assert [len(json.loads(line)) for line in said.splitlines()] == [4, 4]
