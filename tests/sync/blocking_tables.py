@@ -16,22 +16,41 @@ FILES: Final[Mapping[str, str]] = {
     "mcpwire/client/__init__.py": "mcpwire/sync/client/__init__.py",
     "mcpwire/client/base.py": "mcpwire/sync/client/base.py",
     "mcpwire/client/lists.py": "mcpwire/sync/client/lists.py",
-    "mcpwire/transports/client/requests.py": "mcpwire/sync/_requests.py",
+    "mcpwire/client/notices.py": "mcpwire/sync/client/notices.py",
+    "mcpwire/transports/client/inbound.py": "mcpwire/sync/_made/inbound.py",
+    "mcpwire/transports/client/requests.py": "mcpwire/sync/_made/requests.py",
+    "mcpwire/transports/client/streams.py": "mcpwire/sync/_made/streams.py",
+    "mcpwire/transports/client/subscriptions.py": "mcpwire/sync/_made/subscriptions.py",
 }
 """Source -> what is made from it."""
 
+_MADE: Final = {
+    source.removesuffix(".py").removesuffix("/__init__").replace("/", "."): (
+        target.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    )
+    for source, target in FILES.items()
+}
+
 MODULES: Final[Mapping[str, str]] = {
-    "mcpwire.client": "mcpwire.sync.client",
+    **_MADE,
+    "mcpwire.protocol.notices.events": "mcpwire.sync._shell.shared",
+    "mcpwire.protocol.notices.interests": "mcpwire.sync._shell.shared",
     "mcpwire.transports.base": "mcpwire.transports.base",
-    "mcpwire.transports.callbacks": "mcpwire.sync._callbacks",
-    "mcpwire.transports.client.connection": "mcpwire.sync._connection",
-    "mcpwire.transports.client.requests": "mcpwire.sync._requests",
+    "mcpwire.transports.callbacks": "mcpwire.sync._shell.callbacks",
+    "mcpwire.transports.client.calls": "mcpwire.sync._shell.calls",
+    "mcpwire.transports.client.connection": "mcpwire.sync._shell.connection",
+    "mcpwire.transports.client.settings": "mcpwire.transports.client.settings",
+    "mcpwire.transports.client.signal": "mcpwire.sync._shell.shared",
     "mcpwire.transports.client.stats": "mcpwire.transports.client.stats",
+    "mcpwire.transports.inbound_tasks": "mcpwire.sync._shell.handlers",
     "mcpwire.transports.targets": "mcpwire.sync._targets",
 }
 """Module -> what takes its place; one in which nothing waits stands for itself."""
 
-NAMES: Final[Mapping[str, str]] = {"opener": "blocking_opener"}
+NAMES: Final[Mapping[str, str]] = {
+    "InboundTasks": "InboundThreads",
+    "opener": "blocking_opener",
+}
 """Imported name -> what it is called there."""
 
 ASYNCIO: Final[Mapping[str, str]] = {
@@ -72,9 +91,34 @@ and is as safe to interrupt: the server is told, and the connection
 goes on. Any number of threads may share a client.""",
         ),
         (
+            "Client.start_call",
+            "to be awaited or cancelled later.",
+            "to wait for or to cancel later.",
+        ),
+        ("Client.start_call", "or: result = await call", "or: result = call.result()"),
+        ("Client.start_call", "awaiting the handle.", "its `result`."),
+        (
             "Client.call_tool",
             "Cancelling the task tells the server and returns at once.",
             "Ctrl-C tells the server and raises `KeyboardInterrupt` at once.",
+        ),
+    ],
+    "mcpwire/client/notices.py": [],
+    "mcpwire/transports/client/inbound.py": [
+        (
+            "",
+            "Requests go to the handlers given to the client, a task each.",
+            "Requests go to the handlers given to the client, in threads of their own.",
+        ),
+        (
+            "ClientInbound.close",
+            "Cancel callbacks and handlers; return the tasks that have yet to end.",
+            "Drop what waits to be handled; return the threads that have yet to end.",
+        ),
+        (
+            "ClientInbound.cancelled",
+            "Stop the handler of a request that the server withdrew.",
+            "Drop a request that the server withdrew; its answer will not be sent.",
         ),
     ],
     "mcpwire/client/base.py": [
@@ -134,14 +178,69 @@ PATCHES: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
         ),
         (
             """\
-            trace=trace,
+                trace=trace,
+            ),
         )""",
             """\
-            trace=trace,
+                trace=trace,
+            ),
             background=background,
         )""",
         ),
+        (
+            """\
+        if any(each is not None for each in given):
+""",
+            """\
+        check_handlers(
+            sampling=sampling,
+            elicitation=elicitation,
+            roots=roots,
+            on_notification=on_notification,
+        )
+        if any(each is not None for each in given):
+""",
+        ),
+        (
+            """\
+from mcpwire.transports.targets import opener
+""",
+            """\
+from mcpwire.sync._shell.callbacks import check_handlers
+from mcpwire.transports.targets import opener
+""",
+        ),
         ('f"<mcpwire.Client {', 'f"<mcpwire.sync.Client {'),
+    ],
+    "mcpwire/transports/client/inbound.py": [
+        ("    import asyncio\n", "    import threading\n"),
+        ("import weakref\n", "from mcpwire.sync._shell.shared import Listeners\n"),
+        (
+            "self.listeners: weakref.WeakSet[Listener] = weakref.WeakSet()",
+            "self.listeners: Listeners[Listener] = Listeners()",
+        ),
+        ("-> list[asyncio.Task[None]]:", "-> list[threading.Thread]:"),
+        (
+            "        tasks = self._tasks.close()",
+            "        threads = self._tasks.close()",
+        ),
+        (
+            "        return tasks if delivery is None else [*tasks, delivery]",
+            "        return threads if delivery is None else [*threads, delivery]",
+        ),
+        (
+            """\
+        if hasattr(value, "__await__"):
+            value = await value
+""",
+            """\
+        check_outcome(value, question.handler)
+""",
+        ),
+        (
+            "from mcpwire.transports.callbacks import Delivery\n",
+            "from mcpwire.transports.callbacks import Delivery, check_outcome\n",
+        ),
     ],
 }
 """Source -> (its text, what takes its place): what only the blocking client has."""
@@ -152,4 +251,5 @@ TABLES: Final = Tables(
     asyncio=ASYNCIO,
     guarded=("mcpwire.transports", "mcpwire.client"),
     words=WORDS,
+    left_over=frozenset({"task_ids: Tasks to hear of (with the tasks extension)."}),
 )

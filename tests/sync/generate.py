@@ -48,7 +48,7 @@ def made(source: str) -> str:
         (ROOT / source).read_text(encoding="utf-8"),
         source,
         TABLES,
-        texts=TEXTS.get(source),
+        texts=TEXTS.get(source, ()),
         patches=PATCHES.get(source, ()),
     )
     return tidied(HEADER.format(source=source) + text, FILES[source])

@@ -102,11 +102,13 @@ def to_blocking(
         source = source.replace(old, new)
     rewriter = _Rewriter(source, path, tables, texts)
     result = rewriter.run()
-    for number, line in enumerate(result.splitlines(), 1):
-        if LEFT_OVER.search(line) and line.strip() not in tables.left_over:
-            raise UntranslatableError(
-                f"{path}: line {number} of the outcome still says: {line.strip()}"
-            )
+    left = [
+        f"line {number} of the outcome still says: {line.strip()}"
+        for number, line in enumerate(result.splitlines(), 1)
+        if LEFT_OVER.search(line) and line.strip() not in tables.left_over
+    ]
+    if left:
+        raise UntranslatableError(f"{path}: " + f"\n{path}: ".join(left))
     return result
 
 

@@ -1,0 +1,220 @@
+# Made by `python tests/sync/generate.py --write`: change the source instead,
+# mcpwire/transports/client/inbound.py
+"""What the server starts, and who in the client hears of it.
+
+Notifications go to the callback given to the client and to every stream of events that
+is open; each has its own bounded buffer, and none can hold up the reading or another.
+Requests go to the handlers given to the client, in threads of their own.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mcpwire.errors import InvalidMessage, MethodNotFound, RPCError
+from mcpwire.protocol.notifications import typed_notification
+from mcpwire.sync._shell.callbacks import Delivery, check_outcome
+from mcpwire.sync._shell.shared import Listeners
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+    from mcpwire.errors import TransportError
+    from mcpwire.limits import Limits
+    from mcpwire.protocol.host.features import HostFeatures, Question
+    from mcpwire.protocol.notifications import Notification
+    from mcpwire.protocol.peer import PeerStats
+    from mcpwire.sync._shell.handlers import InboundThreads
+    from mcpwire.transports.base import CallHandle, ReplyFn
+    from mcpwire.versions import Revision
+    from mcpwire.wire.jsonrpc import RequestId
+
+__all__ = ["ClientInbound", "Listener", "ask"]
+
+logger = logging.getLogger("mcpwire")
+
+
+class Listener(Protocol):
+    """Somebody who hears every notification; must not block or raise."""
+
+    def take(self, method: str, params: dict[str, Any] | None) -> None:
+        """Hear one."""
+
+    def wake(self) -> None:
+        """The connection is lost, open again, or closed: look at it."""
+
+
+def ask(question: Question) -> dict[str, Any]:
+    """Let our handler answer, and return the checked answer.
+
+    Raises:
+        LocalProtocolError: What the handler returned breaks the rules.
+    """
+    value = None
+    if question.handler is not None:
+        value = question.handler(question.argument)
+        check_outcome(value, question.handler)
+    return question.finish(value)
+
+
+class ClientInbound:
+    """Hears what the server starts (`transports.base.Inbound`).
+
+    Args:
+        features: What the client can be asked; ``None``: nothing but `ping`.
+        on_notification: Called with each typed notification.
+        on_lost: Called when the connection is gone without our closing it.
+        is_kept: Tells of which resources no update may get lost.
+        limits: For queues and for handlers at once.
+
+    Attributes:
+        revision: What is spoken; ``None`` before that is agreed.
+        stats: Where malformed notifications are counted.
+        changes: Told of each notification first: what is remembered may be wrong now.
+        listeners: Who hears notifications beside the callback.
+    """
+
+    def __init__(
+        self,
+        features: HostFeatures | None,
+        on_notification: Callable[[Notification], Any] | None,
+        on_lost: Callable[[TransportError], None],
+        is_kept: Callable[[str], bool],
+        limits: Limits,
+    ) -> None:
+        self._given = features
+        self._on_notification = on_notification
+        self._on_lost = on_lost
+        self._limits = limits
+        self._tasks: InboundThreads | None = None
+        self._delivery: Delivery | None = None
+        if on_notification is not None:
+            from mcpwire.sync._shell.shared import EventBuffer
+
+            self._delivery = Delivery(
+                self._tell, EventBuffer(limits.notifications, is_kept)
+            )
+        self.changes: list[Callable[[str, dict[str, Any] | None], object]] = []
+        self.listeners: Listeners[Listener] = Listeners()
+        self.revision: Revision | None = None
+        self.stats: PeerStats | None = None
+
+    @property
+    def dropped(self) -> int:
+        """Notifications the callback was too slow for."""
+        return self._delivery.dropped if self._delivery is not None else 0
+
+    # Notifications...
+
+    def notification(
+        self, method: str, params: dict[str, Any] | None, call: CallHandle | None
+    ) -> None:
+        """Hand a notification to all who hear of it."""
+        if method == "notifications/elicitation/complete" and not self._is_open(params):
+            return
+        for change in self.changes:
+            change(method, params)
+        for listener in tuple(self.listeners):
+            listener.take(method, params)
+        if self._delivery is not None:
+            self._delivery.put(method, params)
+
+    def _is_open(self, params: dict[str, Any] | None) -> bool:
+        """Tell whether the server may complete that elicitation."""
+        # 2025-11-25 client/elicitation, "Completion Notifications": a client MUST
+        # ignore what names an unknown or completed one.
+        return self.features.completes(params)
+
+    @property
+    def features(self) -> HostFeatures:
+        """What the client can be asked."""
+        if self._given is None:
+            from mcpwire.protocol.host.features import HostFeatures
+
+            self._given = HostFeatures()
+        return self._given
+
+    def typed(self, method: str, params: dict[str, Any] | None) -> Notification | None:
+        """Return a notification as users see it; ``None`` for one against the rules."""
+        try:
+            return typed_notification(method, params)
+        except InvalidMessage as error:
+            if self.stats is not None:
+                self.stats.invalid += 1
+            logger.warning("dropped a notification: %s", error)
+            return None
+
+    def _tell(self, method: str, params: dict[str, Any] | None) -> Any:
+        assert self._on_notification is not None
+        notification = self.typed(method, params)
+        return None if notification is None else self._on_notification(notification)
+
+    # Requests...
+
+    def request(
+        self,
+        id: RequestId,
+        method: str,
+        params: dict[str, Any] | None,
+        reply: ReplyFn,
+        call: CallHandle | None,
+    ) -> None:
+        """Answer what the server asks, at once or by a handler of ours."""
+        # 2025-11-25 basic/utilities/ping: the receiver MUST respond promptly.
+        if method == "ping":
+            reply({})
+            return
+        # Before the agreement a server may ask nothing else (2025-11-25
+        # basic/lifecycle, "Initialization").
+        if self.revision is None:
+            reply(MethodNotFound(f"{method!r} came before the handshake was done"))
+            return
+        try:
+            question = self.question(method, params)
+        except RPCError as error:
+            reply(error)
+            return
+        if self._tasks is None:
+            from mcpwire.sync._shell.handlers import InboundThreads
+
+            self._tasks = InboundThreads(
+                limit=self._limits.inbound, backlog=self._limits.notifications
+            )
+        self._tasks.start(id, partial(ask, question), reply)
+
+    def question(self, method: str, params: dict[str, Any] | None) -> Question:
+        """Return what a handler of ours is asked.
+
+        Raises:
+            RPCError: This client does not answer that, or it is asked wrongly.
+        """
+        assert self.revision is not None
+        return self.features.question(method, params, self.revision)
+
+    def cancelled(self, id: RequestId) -> None:
+        """Drop a request that the server withdrew; its answer will not be sent."""
+        if self._tasks is not None:
+            self._tasks.cancel(id)
+
+    # The end...
+
+    def wake(self) -> None:
+        """Let all listeners look at the connection."""
+        for listener in tuple(self.listeners):
+            listener.wake()
+
+    def lost(self, error: TransportError) -> None:
+        """The connection is gone; nobody waits for our handlers' answers."""
+        if self._tasks is not None:
+            self._tasks.close()
+        self._on_lost(error)
+        self.wake()
+
+    def close(self) -> list[threading.Thread]:
+        """Drop what waits to be handled; return the threads that have yet to end."""
+        threads = self._tasks.close() if self._tasks is not None else []
+        delivery = self._delivery.close() if self._delivery is not None else None
+        return threads if delivery is None else [*threads, delivery]

@@ -1,0 +1,233 @@
+# Made by `python tests/sync/generate.py --write`: change the source instead,
+# mcpwire/transports/client/streams.py
+"""What the server tells, as something to iterate over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.errors import MCPError, RPCError
+from mcpwire.sync._made.subscriptions import EVERY_LIST
+from mcpwire.sync._shell.shared import EventBuffer, Filter, Signal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from mcpwire.protocol.notifications import Notification
+    from mcpwire.sync._made.subscriptions import Subscriptions
+    from mcpwire.sync._shell.connection import Connection
+    from mcpwire.types import ReadResourceResult
+
+__all__ = ["EventStream", "ResourceWatch", "Subscription"]
+
+
+class EventStream:
+    """Every notification of the server that belongs to no call, as it comes.
+
+    Beyond `Limits.notifications` progress and log messages that were not taken yet are
+    dropped, the oldest first, and counted in `dropped`. That a list or a resource
+    changed is never dropped: while one such notification waits, further ones about the
+    same are one with it.
+
+    It ends when the client is closed. A connection that was lost is opened again (as
+    `Recovery` allows), and the stream goes on.
+    """
+
+    def __init__(
+        self, connection: Connection, subscriptions: Subscriptions, limit: int
+    ) -> None:
+        self._connection = connection
+        self._subscriptions = subscriptions
+        self._buffer = EventBuffer(limit, subscriptions.is_kept)
+        self._signal = Signal()
+        self._wanted: Filter | None = None
+        self._is_closed = False
+        connection.inbound.listeners.add(self)
+
+    @property
+    def dropped(self) -> int:
+        """Notifications lost because they were not taken in time."""
+        return self._buffer.dropped
+
+    # What the connection tells (`transports.client.inbound.Listener`)...
+
+    def take(self, method: str, params: dict[str, Any] | None) -> None:
+        """Hear a notification."""
+        if self._buffer.put(method, params):
+            self._signal.set()
+
+    def wake(self) -> None:
+        """The connection is lost, open again, or closed: look at it."""
+        if not self._connection.is_wanted:
+            self._is_closed = True
+        self._signal.set()
+
+    # What the consumer asks...
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Notification:
+        if self._wanted is None:
+            self._open()
+        while not self._is_closed or self._buffer:
+            while self._buffer:
+                notification = self._connection.inbound.typed(*self._buffer.pop())
+                if notification is not None:
+                    return notification
+            if self._has_ended():
+                break
+            self._signal.clear()
+            self._connection.attend(self._signal)
+        self.close()
+        raise StopIteration
+
+    def _has_ended(self) -> bool:
+        return self._is_closed or not self._connection.is_wanted
+
+    def _open(self) -> None:
+        self._wanted = EVERY_LIST
+        try:
+            self._subscriptions.add(EVERY_LIST, {})
+        except RPCError:
+            # What comes without asking is worth hearing all the same.
+            self._subscriptions.interests.add(EVERY_LIST)
+        except BaseException:
+            self._wanted = None
+            raise
+
+    def close(self) -> None:
+        """Hear no more; the server is told where nobody else listens. Never raises."""
+        self._is_closed = True
+        self._connection.inbound.listeners.discard(self)
+        wanted, self._wanted = self._wanted, None
+        self._buffer.clear()
+        self._signal.set()
+        if wanted is not None:
+            try:
+                self._subscriptions.remove(wanted, {})
+            except MCPError:
+                return  # the server does not hear it, and tells what nobody hears
+
+    def __del__(self) -> None:
+        # Forgotten: the server learns of it with the next change of what is wanted.
+        wanted = getattr(self, "_wanted", None)
+        if wanted is not None:
+            self._subscriptions.discard(wanted)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Subscription(EventStream):
+    """Chosen notifications: that lists or certain resources changed.
+
+    Entering it subscribes; from then on `acknowledged` says what of it the server will
+    tell. It also ends where the server ends the subscription.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        subscriptions: Subscriptions,
+        limit: int,
+        wanted: Filter,
+        options: Mapping[str, Any],
+        *,
+        renews: bool = False,
+    ) -> None:
+        super().__init__(connection, subscriptions, limit)
+        self._filter = wanted
+        self._options = options
+        self._renews = renews
+        self._serial = 0
+        self._acknowledged: Filter | None = None
+
+    @property
+    def acknowledged(self) -> Filter | None:
+        """What the server will tell; ``None`` before it said so."""
+        return self._acknowledged
+
+    @property
+    def refused(self) -> Filter:
+        """What was asked for and the server will not tell."""
+        return self._filter.minus(self._acknowledged or Filter())
+
+    def take(self, method: str, params: dict[str, Any] | None) -> None:
+        """Hear a notification, if it is one of those."""
+        if self._filter.matches(method, params):
+            super().take(method, params)
+
+    def wake(self) -> None:
+        """The connection is lost, open again, or closed: look at it."""
+        serial = self._connection.serial
+        if self._renews and self._wanted is not None and serial != self._serial:
+            self._serial = serial
+            for uri in self._filter.uris:
+                super().take("notifications/resources/updated", {"uri": uri})
+        super().wake()
+
+    def _has_ended(self) -> bool:
+        return super()._has_ended() or self._subscriptions.is_ended()
+
+    def _open(self) -> None:
+        self._acknowledged = self._subscriptions.add(self._filter, self._options)
+        self._wanted = self._filter
+        self._serial = self._connection.serial
+
+    def __enter__(self) -> Self:
+        if self._wanted is None:
+            self._open()
+        return self
+
+
+class ResourceWatch:
+    """What a resource holds: now, and again each time the server says it changed.
+
+    After a connection was lost and opened again the resource is read again too, for
+    what happened meanwhile was not told.
+    """
+
+    def __init__(
+        self,
+        changes: Subscription,
+        read: Callable[[], ReadResourceResult],
+    ) -> None:
+        self._changes = changes
+        self._read = read
+        self._is_read = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ReadResourceResult:
+        self._changes.__enter__()
+        if self._is_read:
+            self._changes.__next__()
+        self._is_read = True
+        return self._read()
+
+    def close(self) -> None:
+        """Stop watching. Never raises."""
+        self._changes.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,319 @@
+# Made by `python tests/sync/generate.py --write`: change the source instead,
+# mcpwire/transports/client/subscriptions.py
+"""Keeps a server telling what somebody wants to hear, over both eras and over losses.
+
+One subscription serves all consumers. In a session each resource is subscribed to for
+itself and lists are told of unasked; at 2026-07-28 one `subscriptions/listen` asks for
+everything, and is opened anew, before the old one ends, when the wants change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.errors import (
+    LocalProtocolError,
+    MCPError,
+    RequestTimeout,
+    RPCError,
+    TransportError,
+)
+from mcpwire.sync._shell.shared import Filter, Interests, Signal
+from mcpwire.transports.base import CallHandle
+from mcpwire.types import UNSET
+from mcpwire.versions import Era
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.protocol.profile import Profile
+    from mcpwire.sync._made.requests import Requests
+    from mcpwire.sync._shell.connection import Connection
+    from mcpwire.sync._targets import OpenChannel
+
+__all__ = ["EVERY_LIST", "Listening", "Subscriptions"]
+
+logger = logging.getLogger("mcpwire")
+
+LISTEN = "subscriptions/listen"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+
+EVERY_LIST = Filter(tools=True, prompts=True, resources=True)
+
+
+class Listening:
+    """One `subscriptions/listen` and what has become of it.
+
+    Attributes:
+        wanted: What was asked for.
+        acknowledged: What the server will tell; ``None`` until it said so.
+        outcome: How it ended: the result, or the error; ``None`` while it runs.
+    """
+
+    def __init__(
+        self, connection: Connection, channel: OpenChannel, wanted: Filter
+    ) -> None:
+        self._connection = connection
+        self._channel = channel
+        self._handle = CallHandle()
+        self._changed = Signal()
+        self.wanted = wanted
+        self.acknowledged: Filter | None = None
+        self.outcome: dict[str, Any] | MCPError | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the server still tells."""
+        return self.outcome is None and self._channel.lost is None
+
+    def open(self, stamp: Mapping[str, Any] | None) -> None:
+        """Send the request; its acknowledgement comes by itself."""
+        self._connection.open_call(
+            self._channel,
+            LISTEN,
+            {"notifications": self.wanted.as_params(), "_meta": dict(stamp or {})},
+            handle=self._handle,
+            on_notification=self._take,
+            on_end=self._end,
+        )
+
+    def _take(self, method: str, params: dict[str, Any] | None) -> None:
+        if method != ACKNOWLEDGED:
+            self._connection.inbound.notification(method, params, None)
+        elif self.acknowledged is None:
+            self.acknowledged = Filter.of((params or {}).get("notifications"))
+            refused = self.wanted.minus(self.acknowledged)
+            if refused:
+                logger.info("the server will not tell of %s", refused.as_params())
+            self._changed.set()
+
+    def _end(self, outcome: dict[str, Any] | MCPError) -> None:
+        self.outcome = outcome
+        self._changed.set()
+        if isinstance(outcome, RPCError):
+            logger.info("the server does not let us listen: %s", outcome)
+        self._connection.inbound.wake()
+
+    def settle(self, deadline: Deadline | None) -> Filter:
+        """Wait for the acknowledgement and return it.
+
+        Raises:
+            RequestTimeout: It did not come in time; the server was told to stop.
+            RPCError: The server refused.
+            TransportError: The connection went meanwhile.
+        """
+        connection = self._connection
+        while self.acknowledged is None:
+            if isinstance(self.outcome, MCPError):
+                raise self.outcome
+            if self.outcome is not None:
+                return Filter()
+            if self._channel.lost is not None:
+                raise connection.not_connected()
+            left = None if deadline is None else deadline.remaining(connection.time())
+            if left == 0.0:
+                assert deadline is not None
+                assert deadline.timeout is not None
+                self.cancel()
+                raise RequestTimeout(
+                    method=LISTEN,
+                    timeout=deadline.timeout,
+                    elapsed=deadline.elapsed(connection.time()),
+                    detail="it was not acknowledged",
+                )
+            connection.wait(self._changed, left)
+        return self.acknowledged
+
+    def cancel(self) -> None:
+        """End it; the server is told."""
+        if self.is_open:
+            self._channel.cancel(self._handle, "nobody listens any more")
+
+
+class Subscriptions:
+    """What one client listens to."""
+
+    def __init__(self, connection: Connection, requests: Requests) -> None:
+        self._connection = connection
+        self._requests = requests
+        self._changing = threading.Lock()
+        self._subscribed: set[str] = set()
+        self._listening: Listening | None = None
+        # Whoever gave a callback for notifications wants to hear of changed lists.
+        heard = connection.settings.on_notification is not None
+        self._always = EVERY_LIST if heard else Filter()
+        self.interests = Interests()
+        connection.replay = self.replay
+        connection.forget = self.forget
+        connection.is_kept = self.is_kept
+        connection.is_needed = self.is_needed
+
+    @property
+    def _is_stateless(self) -> bool:
+        return self._connection.profile.era is Era.STATELESS
+
+    def is_kept(self, uri: str) -> bool:
+        """Tell whether no update of that resource may get lost."""
+        return uri in self.interests.current.uris
+
+    def is_needed(self) -> bool:
+        """Tell whether somebody waits for what the server tells."""
+        return bool(self.interests.current.uris or self._connection.inbound.listeners)
+
+    def _wanted(self, profile: Profile) -> Filter:
+        """Return what this server shall tell."""
+        assert profile.agreement is not None
+        wanted = self.interests.current | self._always
+        return wanted.restricted(profile.agreement.capabilities)
+
+    def discard(self, wanted: Filter) -> None:
+        """Want this no longer, and leave it to the next change to tell the server."""
+        with contextlib.suppress(ValueError):  # forgotten with the connection
+            self.interests.remove(wanted)
+
+    def forget(self) -> None:
+        """Want nothing any more: the client was closed."""
+        self.interests = Interests()
+        self._changing = threading.Lock()
+        self._subscribed.clear()
+        self._listening = None
+
+    def is_ended(self) -> bool:
+        """Tell whether the server itself has ended the subscription."""
+        listening = self._listening
+        return listening is not None and isinstance(listening.outcome, dict)
+
+    # Changing what is wanted...
+
+    def add(self, wanted: Filter, options: Mapping[str, Any]) -> Filter:
+        """Have the server tell of this too; return what of it it will tell.
+
+        Raises:
+            LocalProtocolError: There is no connection.
+            MCPError: As any request; nothing more is wanted then than before.
+        """
+        deadline = self._requests.deadline(options.get("timeout", UNSET))
+        connection = self._connection
+        if not connection.is_open:
+            connection.revive(LISTEN, deadline)
+        self.interests.add(wanted)
+        try:
+            with self._changing:
+                return self._apply(wanted, deadline, options)
+        except BaseException:
+            self.discard(wanted)
+            raise
+
+    def remove(self, wanted: Filter, options: Mapping[str, Any]) -> None:
+        """Want this no longer; the server is told where nobody else does.
+
+        Raises:
+            LocalProtocolError: It was not wanted.
+            MCPError: As any request; it is not wanted any longer all the same.
+        """
+        try:
+            self.interests.remove(wanted)
+        except ValueError as error:
+            raise LocalProtocolError(f"not subscribed: {error}") from None
+        if not self._connection.is_open:
+            return
+        deadline = self._requests.deadline(options.get("timeout", UNSET))
+        with self._changing:
+            self._apply(Filter(), deadline, options)
+
+    def _apply(
+        self, wanted: Filter, deadline: Deadline | None, options: Mapping[str, Any]
+    ) -> Filter:
+        """Make the server's view that of `interests`; return what it told of `wanted`.
+
+        It knows nothing of a connection lost meanwhile: whoever opens the next one
+        tells that everything.
+        """
+        profile = self._connection.profile
+        assert profile.agreement is not None
+        able = wanted.restricted(profile.agreement.capabilities)
+        if not self._is_stateless:
+            self._apply_in_session(deadline, options)
+            return able
+        told = self._listen(deadline)
+        return able.minus(able.minus(told))
+
+    def _apply_in_session(
+        self, deadline: Deadline | None, options: Mapping[str, Any]
+    ) -> None:
+        profile = self._connection.profile
+        if profile.refused & {"resources/subscribe"}:
+            return
+        wanted = self.interests.current.uris
+        for uri in sorted(wanted - self._subscribed):
+            self._requests.perform(
+                "resources/subscribe", {"uri": uri}, deadline, options
+            )
+            self._subscribed.add(uri)
+        for uri in sorted(self._subscribed - wanted):
+            self._subscribed.discard(uri)
+            self._requests.perform(
+                "resources/unsubscribe", {"uri": uri}, deadline, options
+            )
+
+    def _listen(self, deadline: Deadline | None) -> Filter:
+        connection = self._connection
+        profile, channel = connection.profile, connection.channel
+        wanted = self._wanted(profile)
+        old = self._listening
+        if old is not None and old.is_open and old.wanted == wanted:
+            return old.settle(deadline)
+        new = None
+        told = Filter()
+        if wanted and channel is not None:
+            new = Listening(connection, channel, wanted)
+            new.open(profile.stamp_fields)
+            try:
+                told = new.settle(deadline)
+            except BaseException:
+                new.cancel()
+                raise
+        self._listening = new
+        if old is not None:
+            old.cancel()
+        return told
+
+    # A new connection...
+
+    def replay(self, channel: OpenChannel, profile: Profile) -> None:
+        """Tell a new connection what the server has to know.
+
+        2026-07-28 basic/patterns/subscriptions: a server keeps nothing of them over a
+        restart. What it refuses is logged; the connection stands all the same.
+        """
+        self._subscribed.clear()
+        self._listening = None
+        wanted = self._wanted(profile)
+        if profile.era is Era.STATELESS:
+            if wanted:
+                self._listening = Listening(self._connection, channel, wanted)
+                self._listening.open(profile.stamp_fields)
+            return
+        level = self._connection.log_level
+        if level is not None and "logging/setLevel" not in profile.refused:
+            self._tell_again(channel, "logging/setLevel", {"level": level})
+        for uri in sorted(wanted.uris):
+            if self._tell_again(channel, "resources/subscribe", {"uri": uri}):
+                self._subscribed.add(uri)
+
+    def _tell_again(
+        self, channel: OpenChannel, method: str, params: dict[str, Any]
+    ) -> bool:
+        deadline = self._requests.deadline(UNSET)
+        try:
+            channel.call(method, params, deadline=deadline)
+        except (TransportError, RequestTimeout):
+            raise
+        except MCPError as error:
+            logger.warning("after a restart %s %r failed: %s", method, params, error)
+            return False
+        return True

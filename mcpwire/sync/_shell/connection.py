@@ -1,0 +1,576 @@
+"""Owns a blocking client's connection: opens it, agrees, closes it, reopens it.
+
+Whoever connects first opens the connection in its own thread; others who want it wait
+and share the outcome. Closing works from any thread, also from a handler or a callback,
+and ends an opening that is under way::
+
+    idle ──connect──► opening ──agreed──► open ──close──► closing ──► idle
+      ▲                  └─failed / interrupted─┐   └─lost─┐
+      └────────────────────────────────────────◄┴─────────◄┘   connect() works again
+
+What was connected and got lost is opened again by whoever needs it (`revive`): one new
+connection for all who wait, the handshake and what the server has to know replayed
+before any of them goes on.
+
+One condition guards who opens and who closes. It is never held while anything waits for
+the server, and is taken after the channel's mutex where both are.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import threading
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.errors import (
+    CallCancelled,
+    ConnectionClosed,
+    LocalProtocolError,
+    MCPError,
+    NegotiationError,
+    RPCError,
+)
+from mcpwire.protocol import lifecycle
+from mcpwire.protocol.negotiation import Negotiation
+from mcpwire.protocol.profile import Profile
+from mcpwire.sync._made.inbound import ClientInbound, ask
+from mcpwire.sync._shell.handshake import Handshake, OutOfTime
+from mcpwire.sync._shell.reviver import Reviver
+from mcpwire.sync._shell.threads import keep_alive, read_on
+from mcpwire.transports.client.failures import connect_failure
+from mcpwire.transports.client.stats import ClientStats
+from mcpwire.versions import Era
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.protocol.host.features import Question
+    from mcpwire.protocol.negotiation import Agreement
+    from mcpwire.sync._shell.shared import Signal
+    from mcpwire.sync._targets import BlockingOpener, OpenChannel
+    from mcpwire.transports.base import CallHandle, NotifyFn
+    from mcpwire.transports.client.settings import Settings
+    from mcpwire.versions import Revision
+
+    ReplayFn = Callable[[OpenChannel, Profile], None]
+    EndFn = Callable[[dict[str, Any] | MCPError], None]
+
+__all__ = ["Connection"]
+
+logger = logging.getLogger("mcpwire")
+
+TARGET_CHARACTERS: Final = 120
+"""How much of a command line a repr shows."""
+
+CALLBACK_END_S: Final = 2.0
+"""How long closing waits for callbacks and handlers that still run."""
+
+
+class _Opening:
+    """One thread's way to an open connection; the others wait for its end."""
+
+    def __init__(self, handshake: Handshake) -> None:
+        self.handshake = handshake
+        self.thread = threading.get_ident()
+        self.error: BaseException | None = None
+        self.is_over = False
+
+
+class Connection:
+    """A client's one connection, over and over.
+
+    Attributes:
+        settings: What the client was made with.
+        channel: Performs calls; ``None`` unless connected.
+        profile: How requests are made, by the last agreement; empty before the first.
+        negotiation: The record of the last handshake, also of one that failed.
+        inbound: Hears what the server starts.
+        time: The clock that deadlines are made from, in seconds.
+        log_level: What the server was told to log; told again to each new connection.
+        serial: Counts the connections opened so far.
+        replay: Tells a new connection what the server has to know.
+        forget: Called when the client is closed.
+        is_kept: Tells of which resources no update may get lost.
+        is_needed: Tells whether somebody waits for what the server starts.
+    """
+
+    def __init__(
+        self, opener: BlockingOpener, settings: Settings, *, background: bool = False
+    ) -> None:
+        self._trace = None
+        if settings.trace is not None:
+            from mcpwire.transports.tracing import Trace
+
+            self._trace = Trace(settings.trace, settings.limits)
+            opener = self._trace.watching(opener)
+        self._opener = opener
+        self._background = background
+        self.settings = settings
+        self._closed_stats = ClientStats()
+        self._process: int | None = None
+        self._state = threading.Condition()
+        self._opening: _Opening | None = None
+        self._closing: list[threading.Thread] | None = None
+        self._is_wanted = False  # connected, and not closed by us since
+        self._current: OpenChannel | None = None
+        self._threads: list[threading.Thread] = []
+        self._over = threading.Event()  # of the connection in use
+        self._reviver = Reviver(self)
+        self.channel: OpenChannel | None = None
+        self.time: Callable[[], float] = monotonic
+        self.negotiation: Negotiation | None = None
+        self.profile = Profile()
+        self.log_level: str | None = None
+        self.serial = 0
+        self.replay: ReplayFn | None = None
+        self.forget: Callable[[], None] = _nothing
+        self.is_kept: Callable[[str], bool] = _never
+        self.is_needed: Callable[[], bool] = bool
+        self.inbound = ClientInbound(
+            settings.features,
+            settings.on_notification,
+            self._lost,
+            lambda uri: self.is_kept(uri),  # noqa: PLW0108 - it is set later
+            settings.limits,
+        )
+
+    def __str__(self) -> str:
+        """Return target, state and revision as one readable line."""
+        channel = self.channel
+        if self._closing is not None:
+            state = "closing"
+        elif self._opening is not None:
+            state = "connecting"
+        elif channel is None:
+            state = "not connected"
+        elif channel.lost is not None:
+            state = f"lost: {channel.lost.args[0]}"
+        else:
+            state = f"connected, {channel.revision}"
+        target = self._opener.target
+        if len(target) > TARGET_CHARACTERS:
+            target = f"{target[:TARGET_CHARACTERS]}..."
+        return f"{target!r} {state}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls can be made now."""
+        channel = self.channel
+        return channel is not None and channel.lost is None
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it was opened and not closed by us since, lost or not."""
+        return self._is_wanted
+
+    @property
+    def stats(self) -> ClientStats:
+        """What all connections have counted so far."""
+        stats = attrs.evolve(self._closed_stats)
+        channel = self._current
+        if channel is not None:
+            stats.add(channel)
+        stats.dropped_notifications = self.inbound.dropped
+        return stats
+
+    def not_connected(self) -> MCPError:
+        """Build the error for a call without a connection."""
+        channel = self.channel
+        lost = channel.lost if channel is not None else None
+        if lost is not None:
+            return ConnectionClosed(
+                str(lost.args[0]),
+                target=lost.target,
+                exit_code=getattr(channel, "exit_code", None),
+                stderr_tail=getattr(channel, "stderr_tail", ""),
+                sent=False,
+            )
+        return LocalProtocolError(
+            f"not connected to {self._opener.target}: "
+            "use `with client:` or `client.connect()` first"
+        )
+
+    # Ownership...
+
+    def connect(self) -> None:
+        """Open the connection, or wait for whoever is opening it.
+
+        Raises:
+            ConnectError: The server could not be reached or ended before it agreed.
+            RequestTimeout: It did not agree in time.
+            NegotiationError: There is no common revision.
+            ConnectionClosed: It was closed while it was being opened.
+        """
+        self._check_process()
+        self._reviver.reset()
+        self.open()
+
+    def open(self, until: float | None = None) -> None:
+        """Do what `connect` does, and count it as one more attempt after a loss.
+
+        Raises:
+            OutOfTime: `until`, a time of `monotonic`, has passed.
+        """
+        self._check_process()
+        opening = _Opening(Handshake(self._opener, self.inbound))
+        try:
+            if self._is_ours_to_open(opening, until):
+                self._open(opening, until)
+        except BaseException as error:
+            opening.error = error
+            raise
+        finally:
+            with self._state:
+                opening.is_over = True
+                if self._opening is opening:
+                    self._opening = None
+                self._state.notify_all()
+
+    def _is_ours_to_open(self, opening: _Opening, until: float | None) -> bool:
+        """Wait for whoever opens or closes it; tell whether there is work to do."""
+        with self._state:
+            while True:
+                current = self._opening
+                if self._closing is not None:
+                    self._wait_for_state(until)
+                elif current is not None:
+                    self._share(current, until)
+                elif self.is_open:
+                    return False
+                else:
+                    self._opening = opening
+                    self._process = os.getpid()
+                    return True
+
+    def _share(self, opening: _Opening, until: float | None) -> None:
+        """Wait for another thread's opening, and fail as it did."""
+        if opening.thread == threading.get_ident():
+            raise LocalProtocolError("connecting is under way in this very thread")
+        while not opening.is_over:
+            self._wait_for_state(until)
+        # Where that thread was interrupted, or ran out of its own time, the next of
+        # those who wait tries again.
+        if isinstance(opening.error, MCPError):
+            # A raised error belongs to the thread that raised it.
+            raise copy.copy(opening.error) from opening.error.__cause__
+
+    def _wait_for_state(self, until: float | None) -> None:
+        left = None if until is None else until - monotonic()
+        if left is not None and left <= 0:
+            raise OutOfTime
+        self._state.wait(left)
+
+    def revive(self, method: str, deadline: Deadline | None) -> None:
+        """Have a lost connection opened again, for a call that needs it.
+
+        Raises:
+            LocalProtocolError: It was never opened, or closed by us.
+            ConnectionClosed: It is lost, and `Recovery` says to leave it so.
+            RequestTimeout: The call's deadline passed meanwhile.
+            TransportError, NegotiationError: It could not be opened again.
+        """
+        self._check_process()
+        if self.is_open:
+            return
+        if not self._is_wanted or not self.settings.recovery.restart:
+            raise self.not_connected()
+        self._reviver.revive(method, deadline)
+
+    def close(self) -> None:
+        """Close the connection; afterwards `connect` works again.
+
+        It may be called from a handler or a callback of this connection. Interrupted,
+        it kills what it would have waited for.
+        """
+        self._check_process()
+        with self._state:
+            if self._closing is not None:
+                if threading.current_thread() not in self._closing:
+                    self._state.wait_for(lambda: self._closing is None)
+                return
+            self._is_wanted = False
+            opening = self._opening
+            self._reviver.close()
+            ending = [*self.inbound.close(), *self._threads]
+            if self._current is None and opening is None and not ending:
+                self.channel = None
+                self._end_of_use()
+                return
+            self._closing = ending
+        try:
+            self._close(opening, ending)
+        except BaseException:
+            self.abandon()
+            raise
+        finally:
+            with self._state:
+                self._closing = None
+                self._state.notify_all()
+        self._end_of_use()
+
+    def _close(self, opening: _Opening | None, ending: list[threading.Thread]) -> None:
+        if opening is not None:
+            opening.handshake.stop()
+            if opening.thread == threading.get_ident():
+                return  # a hook of ours closes what it watches: the opening ends next
+            with self._state:
+                self._state.wait_for(lambda: opening.is_over)
+        self._over.set()
+        channel, self.channel = self._current, None
+        if channel is not None:
+            channel.close()
+            self._current = None
+            self._closed_stats.add(channel)
+            if self._trace is not None:
+                self._trace("close", channel.target)
+        ending += self.inbound.close()  # what came while it was being closed
+        patience = monotonic() + CALLBACK_END_S
+        for thread in ending:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, patience - monotonic()))
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+
+    def _end_of_use(self) -> None:
+        self.log_level = None
+        self.forget()
+        self.inbound.wake()
+
+    def abandon(self) -> bool:
+        """Let go at once, from anywhere; return whether there was something to let go.
+
+        For finalisers: it kills what it must and waits for nothing.
+        """
+        self._is_wanted = False
+        channel, self._current, self.channel = self._current, None, None
+        if channel is None or self._process != os.getpid():
+            return False
+        self._over.set()
+        channel.abandon()
+        return True
+
+    def _check_process(self) -> None:
+        """Refuse where this process was forked off the one that connected.
+
+        Asked before any lock: another thread may have held it during the fork.
+        """
+        if self._process is not None and self._process != os.getpid():
+            raise LocalProtocolError(
+                "this client belongs to the process that this one was forked from; "
+                "make a client of your own"
+            )
+
+    # Opening...
+
+    def _open(self, opening: _Opening, until: float | None) -> None:
+        old, self.channel = self._current, None
+        if old is not None:
+            old.close()
+            self._current = None
+            self._closed_stats.add(old)
+        handshake = opening.handshake
+        timeout = self.settings.connect_timeout
+        own = None if timeout is None else monotonic() + timeout
+        ends = [at for at in (own, until) if at is not None]
+        handshake.until = min(ends) if ends else None
+        try:
+            agreement = self._agree(handshake)
+            channel = handshake.channel
+            assert channel is not None
+            profile = self._prepare(channel, agreement)
+            if self.replay is not None:
+                self.replay(channel, profile)
+            handshake.check()
+            self._settle(channel, profile)
+        except BaseException as error:
+            self._current = self.channel = None
+            failure: MCPError | None = None
+            if handshake.is_stopped:
+                failure = ConnectionClosed("closed while connecting", sent=False)
+            elif type(error) is not OutOfTime or handshake.until == own:
+                failure = connect_failure(
+                    error,
+                    handshake.channel,
+                    method=handshake.last_method,
+                    timeout=timeout,
+                    elapsed=handshake.elapsed,
+                )
+            handshake.discard()
+            if failure is None or not isinstance(error, Exception):
+                raise
+            raise failure from error
+
+    def _agree(self, handshake: Handshake) -> Agreement:
+        """Negotiate; what a server of the session era proved to be is tried first."""
+        # 2026-07-28 basic/versioning, "Backward Compatibility": the era is remembered
+        # for the process, and probed again when that fails.
+        allowed = self.settings.allowed
+        if self.profile.era is Era.SESSION and self._is_wanted:
+            legacy = tuple(r for r in allowed if r.era is Era.SESSION)
+            try:
+                return self._negotiate(handshake, legacy)
+            except NegotiationError:
+                if legacy == allowed:
+                    raise
+                handshake.reset()
+        return self._negotiate(handshake, allowed)
+
+    def _negotiate(
+        self, handshake: Handshake, allowed: tuple[Revision, ...]
+    ) -> Agreement:
+        self.negotiation = Negotiation()
+        steps = lifecycle.negotiate(
+            self.settings.identity,
+            allowed,
+            probe_timeout=self.settings.probe_timeout,
+            record=self.negotiation,
+        )
+        return handshake.drive(steps)
+
+    def compose(self, agreement: Agreement) -> Profile:
+        """Return how requests are made under an agreement."""
+        return Profile.of(agreement, self.settings.identity, log_level=self.log_level)
+
+    def _prepare(self, channel: OpenChannel, agreement: Agreement) -> Profile:
+        """Make a connection that has agreed ready for use."""
+        channel.reset_on_progress = self.settings.reset_on_progress
+        self.inbound.revision = agreement.revision
+        self.inbound.stats = channel.stats
+        return self.compose(agreement)
+
+    def _settle(self, channel: OpenChannel, profile: Profile) -> None:
+        """Take over a connection that is ready."""
+        self._current = channel
+        self.profile = profile
+        self.channel = channel
+        self.serial += 1
+        self._is_wanted = True
+        self._reviver.opened(channel)
+        noise = channel.stats.noise_lines
+        if noise:
+            logger.warning(
+                "%s wrote %d line(s) to stdout that are no messages, first: %r",
+                channel.target,
+                channel.stats.noise,
+                noise[0],
+            )
+        if self._trace is not None:
+            self._trace("agree", self.negotiation)
+        self._start_threads(channel, profile)
+        self.inbound.wake()
+
+    def _start_threads(self, channel: OpenChannel, profile: Profile) -> None:
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        self._over = threading.Event()
+        if self._background:
+            self._threads.append(read_on(self, channel))
+        if self.settings.keepalive is not None and profile.era is Era.SESSION:
+            self._threads.append(
+                keep_alive(channel, self.settings.keepalive, self._over)
+            )
+
+    # While it is open...
+
+    def open_call(
+        self,
+        channel: OpenChannel,
+        method: str,
+        params: dict[str, Any],
+        *,
+        handle: CallHandle,
+        on_notification: NotifyFn,
+        on_end: EndFn,
+    ) -> None:
+        """Begin a call that nobody waits for; `on_end` takes its result or error."""
+        try:
+            channel.begin(
+                method,
+                params,
+                deadline=None,
+                handle=handle,
+                on_notification=on_notification,
+                on_end=on_end,
+            )
+        except MCPError as error:
+            on_end(error)
+
+    def set_log_level(self, level: str) -> None:
+        """Have each request from now on ask for log messages from that level on."""
+        self.log_level = level
+        if self.profile.agreement is not None:
+            self.profile = self.compose(self.profile.agreement)
+
+    def cancel(self, handle: CallHandle, reason: str) -> None:
+        """End the call with that handle, if it waits for an answer."""
+        channel = self.channel
+        if channel is not None:
+            channel.cancel(handle, reason)
+
+    def ask(self, method: str, question: Question) -> dict[str, Any]:
+        """Let our handler answer what a call needs to go on.
+
+        Raises:
+            CallCancelled: The handler refused, by an `RPCError`.
+        """
+        try:
+            return ask(question)
+        except RPCError as error:
+            # 2026-07-28 client/sampling, "Error Handling": there is no request that
+            # could be answered with an error; the call is just not gone on with.
+            raise CallCancelled(
+                method, reason=f"our handler refused: {error.message}"
+            ) from error
+
+    def sleep(self, seconds: float) -> None:
+        """Wait so long; closing the connection ends it early."""
+        self._over.wait(seconds)
+
+    def attend(self, signal: Signal) -> None:
+        """Wait until a signal is set; a connection lost meanwhile is opened again.
+
+        Returns early when the connection is closed by us.
+
+        Raises:
+            MCPError: The connection is lost and stays so.
+        """
+        while not signal.is_set and self._is_wanted:
+            if not self.is_open:
+                self.revive("notifications", None)
+            elif self.wait(signal, None):
+                return
+
+    def wait(self, signal: Signal, seconds: float | None) -> bool:
+        """Wait until a signal is set; return whether it is.
+
+        Returns early when the connection is lost or closed.
+        """
+        self._check_process()
+        channel = self.channel
+        if channel is None or channel.lost is not None:
+            return signal.is_set
+        return channel.wait(signal, seconds)
+
+    def _lost(self, error: Any) -> None:
+        """The connection is gone; calls say so, and who needs it opens another.
+
+        Told under the channel's mutex.
+        """
+        logger.debug("connection lost: %s", error)
+        self._over.set()
+        if self._trace is not None:
+            self._trace("lost", error)
+        if self._is_wanted and self._current is not None:
+            self._reviver.lost(self._current)
+
+
+def _nothing() -> None:
+    return None
+
+
+def _never(_: str) -> bool:
+    return False

@@ -1,0 +1,178 @@
+"""Drives the negotiation over a blocking channel.
+
+The rules stand in `mcpwire.protocol.lifecycle`; here requests are sent beside each
+other, silence is measured, and a connection that ends is opened again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.errors import ConnectionClosed, MCPError
+from mcpwire.protocol import lifecycle
+from mcpwire.sync._lead import Waiter
+from mcpwire.transports.base import CallHandle
+
+if TYPE_CHECKING:
+    from mcpwire.protocol.negotiation import Agreement
+    from mcpwire.sync._targets import BlockingOpener, OpenChannel
+    from mcpwire.transports.base import Inbound
+
+__all__ = ["Handshake", "OutOfTime"]
+
+
+class OutOfTime(TimeoutError):
+    """The time for connecting is over."""
+
+
+class Handshake:
+    """Drives the negotiation's generator: sends, waits, and opens again if it must.
+
+    Attributes:
+        channel: What was opened last.
+        last_method: The request sent last.
+        until: When there is no more time; a time of `monotonic`.
+        is_stopped: Whether somebody closes what is being opened.
+    """
+
+    def __init__(self, opener: BlockingOpener, inbound: Inbound) -> None:
+        self._opener = opener
+        self._inbound = inbound
+        self._started = monotonic()
+        self._open: list[CallHandle] = []
+        self._answers: deque[lifecycle.Answer] = deque()
+        self._waiter = Waiter()
+        self.channel: OpenChannel | None = None
+        self.last_method = "initialize"
+        self.until: float | None = None
+        self.is_stopped = False
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since it began."""
+        return monotonic() - self._started
+
+    def stop(self) -> None:
+        """Have it end soon, from another thread."""
+        self.is_stopped = True
+        channel = self.channel
+        if channel is not None:
+            channel.close()
+
+    def drive(self, steps: lifecycle.Negotiating) -> Agreement:
+        """Open a connection and carry the negotiation to its end.
+
+        Raises:
+            OutOfTime: There is no more time.
+            ConnectionClosed: It was stopped.
+        """
+        channel = self._reopen()
+        try:
+            step = next(steps)
+            while True:
+                outcome = self._perform(channel, step)
+                self.check()
+                if type(step) is lifecycle.Reopen:
+                    channel = self._reopen()
+                step = steps.send(outcome)
+        except StopIteration as done:
+            agreement: Agreement = done.value
+        self._forget_calls(channel)
+        channel.revision = agreement.revision
+        return agreement
+
+    def check(self) -> None:
+        """Go no further when nobody wants it to.
+
+        Raises:
+            ConnectionClosed: It was stopped.
+        """
+        if self.is_stopped:
+            raise ConnectionClosed("closed while connecting", sent=False)
+
+    def _reopen(self) -> OpenChannel:
+        self.check()
+        channel = self.channel = self._opener.open(self._inbound)
+        self.check()  # a stop that came meanwhile found nothing to close
+        return channel
+
+    def _perform(self, channel: OpenChannel, step: lifecycle.Step) -> Any:
+        if type(step) is lifecycle.Send:
+            self._send(channel, step.method, step.params)
+        elif type(step) is lifecycle.Receive:
+            return self._receive(channel, step.patience)
+        elif type(step) is lifecycle.Notify:
+            self._forget_calls(channel)
+            channel.revision = step.revision
+            channel.notify(step.method)
+        else:
+            assert type(step) is lifecycle.Reopen
+            self.reset()
+        return None
+
+    def _send(self, channel: OpenChannel, method: str, params: dict[str, Any]) -> None:
+        self.last_method = method
+        handle = CallHandle()
+        end = partial(self._ended, self._answers, method)
+        self._open.append(handle)
+        try:
+            channel.begin(method, params, deadline=None, handle=handle, on_end=end)
+        except MCPError as error:
+            end(error)
+
+    def _ended(
+        self,
+        answers: deque[lifecycle.Answer],
+        method: str,
+        outcome: dict[str, Any] | MCPError,
+    ) -> None:
+        # Told by whichever thread reads: it stores, and does nothing else.
+        answers.append(lifecycle.Answer(method, outcome, self.elapsed))
+        self._waiter.set()
+
+    def _receive(
+        self, channel: OpenChannel, patience: float | None
+    ) -> lifecycle.Answer | lifecycle.Silence:
+        silence = None if patience is None else monotonic() + patience
+        while not self._answers:
+            self.check()
+            now = monotonic()
+            if self.until is not None and now >= self.until:
+                raise OutOfTime
+            if silence is not None and now >= silence:
+                return lifecycle.Silence(self.elapsed)
+            ends = [at for at in (silence, self.until) if at is not None]
+            self._waiter.clear()
+            if not self._answers:
+                channel.wait(self._waiter, min(ends) - now if ends else None)
+        return self._answers.popleft()
+
+    def _forget_calls(self, channel: OpenChannel) -> None:
+        """Give up what is still open, and tell the server nothing of it.
+
+        A call given up before the revision is set leaves no trace on the wire.
+        """
+        self._answers = deque()
+        for handle in self._open:
+            channel.cancel(handle)
+        self._open.clear()
+
+    def reset(self) -> None:
+        """Close what was opened, so that it can be opened anew."""
+        channel, self.channel = self.channel, None
+        if channel is not None:
+            self._forget_calls(channel)
+            channel.close()
+
+    def discard(self) -> None:
+        """Close what was opened; bounded in time, and at once when interrupted."""
+        channel = self.channel
+        if channel is not None:
+            try:
+                channel.close()
+            except BaseException:
+                channel.abandon()
+                raise

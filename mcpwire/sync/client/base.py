@@ -1,0 +1,272 @@
+# Made by `python tests/sync/generate.py --write`: change the source instead,
+# mcpwire/client/base.py
+"""What every client has: its options, its lifetime, and what was agreed."""
+
+from __future__ import annotations
+
+import warnings
+from math import inf
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from mcpwire._version import __version__
+from mcpwire.limits import (
+    DEFAULT_LIMITS,
+    DEFAULT_RECOVERY,
+    Limits,
+    Recovery,
+    check_timeout,
+)
+from mcpwire.protocol.lifecycle import Identity, parse_mode
+from mcpwire.protocol.results.known_tools import KnownTools
+from mcpwire.sync._made.requests import Requests
+from mcpwire.sync._made.subscriptions import Subscriptions
+from mcpwire.sync._shell.callbacks import check_handlers
+from mcpwire.sync._shell.connection import Connection
+from mcpwire.sync._targets import blocking_opener
+from mcpwire.transports.client.settings import Settings
+from mcpwire.types import decode, encode
+from mcpwire.types.lifecycle import Implementation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
+    from mcpwire.protocol.host.features import HostFeatures
+    from mcpwire.protocol.host.roots import Roots
+    from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
+    from mcpwire.protocol.negotiation import Negotiation
+    from mcpwire.protocol.notifications import Notification
+    from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.sync._targets import Target
+    from mcpwire.transports.client.stats import ClientStats
+    from mcpwire.types import JsonObject, ServerCapabilities
+
+    ProgressFn = Callable[[float, float | None, str | None], Any]
+
+__all__ = ["CallOptions", "ClientBase"]
+
+
+class CallOptions(TypedDict, total=False):
+    """What every request takes beside its own parameters."""
+
+    timeout: float | None
+    """Seconds, above zero; omitted: the client's; ``None``: no limit."""
+
+    meta: Mapping[str, Any] | None
+    """Further members of the request's `_meta`."""
+
+    on_progress: ProgressFn | None
+    """Called with progress, total and message, in order; a plain function."""
+
+    headers: Mapping[str, str] | None
+    """Further HTTP headers; refused on any other transport."""
+
+    idempotent: bool | None
+    """Whether the request may be sent again when its connection was lost although it
+    may have run; omitted: as its method says, or the tool's annotations."""
+
+
+class ClientBase:
+    """A connection to one MCP server, without its verbs."""
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        timeout: float | None = 30.0,
+        connect_timeout: float | None = 60.0,
+        probe_timeout: float = 5.0,
+        mode: str = "auto",
+        client_info: Implementation | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        recovery: Recovery = DEFAULT_RECOVERY,
+        keepalive: float | None = None,
+        reset_timeout_on_progress: bool = False,
+        max_timeout: float | None = None,
+        sampling: SamplingHandler | Sampling | None = None,
+        elicitation: FormHandler | Elicitation | None = None,
+        roots: Roots | None = None,
+        extensions: Mapping[str, JsonObject | None] | Iterable[str] | None = None,
+        cache: ResponseCache | bool = False,
+        on_notification: Callable[[Notification], Any] | None = None,
+        trace: Callable[[str, Any], Any] | None = None,
+        background: bool = False,
+    ) -> None:
+        features = None
+        given = (sampling, elicitation, roots, extensions)
+        check_handlers(
+            sampling=sampling,
+            elicitation=elicitation,
+            roots=roots,
+            on_notification=on_notification,
+        )
+        if any(each is not None for each in given):
+            features = _features(*given)
+        self._has_roots = roots is not None
+        self._connection = Connection(
+            blocking_opener(target, limits),
+            Settings(
+                identity=_identity(client_info, features),
+                allowed=parse_mode(mode),
+                connect_timeout=check_timeout(connect_timeout, "connect_timeout"),
+                probe_timeout=check_timeout(probe_timeout, "probe_timeout") or inf,
+                keepalive=check_timeout(keepalive, "keepalive"),
+                reset_on_progress=reset_timeout_on_progress,
+                limits=limits,
+                recovery=recovery,
+                features=features,
+                on_notification=on_notification,
+                trace=trace,
+            ),
+            background=background,
+        )
+        self._requests = Requests(
+            self._connection,
+            timeout=check_timeout(timeout),
+            max_timeout=check_timeout(max_timeout, "max_timeout"),
+            cache=_cache(cache, self._connection),
+        )
+        self._subscriptions = Subscriptions(self._connection, self._requests)
+        self._known_tools = KnownTools()
+        self._connection.inbound.changes.append(self._known_tools.hear)
+
+    # Lifetime...
+
+    def connect(self) -> None:
+        """Connect, or wait for whoever is connecting; does nothing when connected.
+
+        Works from any thread, again after `close`, and again after the server died.
+        Ctrl-C undoes what had begun.
+
+        Raises:
+            ConnectError: The server could not be reached, or ended before it agreed.
+            RequestTimeout: It did not agree within `connect_timeout`.
+            NegotiationError: There is no common revision.
+            ConnectionClosed: `close` was called meanwhile.
+        """
+        self._connection.connect()
+
+    def close(self) -> None:
+        """Close the connection and end the server's process; bounded in time.
+
+        Works from any thread, in any order, twice. Calls still open fail with
+        `ConnectionClosed`. Ctrl-C ends the server's process at once.
+        """
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        self.connect()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # Where construction failed there is no connection.
+        connection = getattr(self, "_connection", None)
+        if connection is not None and connection.abandon():
+            warnings.warn(
+                f"unclosed {self!r}: its server was killed",
+                ResourceWarning,
+                source=self,
+                stacklevel=2,
+            )
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"<mcpwire.sync.Client {self._connection}>"
+
+    # What was agreed...
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether calls can be made now."""
+        return self._connection.is_open
+
+    @property
+    def protocol_version(self) -> str | None:
+        """The agreed revision, such as ``2025-11-25``; ``None`` before."""
+        agreement = self._connection.profile.agreement
+        return agreement.revision.name if agreement is not None else None
+
+    @property
+    def server_info(self) -> Implementation | None:
+        """The server's name and version, where it gave them.
+
+        Raises:
+            InvalidMessage: What it gave breaks the rules; calls work all the same.
+        """
+        agreement = self._connection.profile.agreement
+        if agreement is None or agreement.server_info is None:
+            return None
+        return decode(Implementation, agreement.server_info)
+
+    @property
+    def capabilities(self) -> ServerCapabilities | None:
+        """What the server declared; ``None`` before the first connection.
+
+        Raises:
+            InvalidMessage: What it declared breaks the rules; calls work all the same.
+        """
+        from mcpwire.types.capabilities import ServerCapabilities
+
+        agreement = self._connection.profile.agreement
+        if agreement is None:
+            return None
+        return decode(ServerCapabilities, agreement.capabilities)
+
+    @property
+    def instructions(self) -> str | None:
+        """How the server wants to be used, where it said so."""
+        agreement = self._connection.profile.agreement
+        return agreement.instructions if agreement is not None else None
+
+    @property
+    def session_id(self) -> str | None:
+        """The HTTP session's id; ``None`` on transports that have none."""
+        return None
+
+    @property
+    def negotiation(self) -> Negotiation | None:
+        """How the last handshake went, step by step, also one that failed."""
+        return self._connection.negotiation
+
+    @property
+    def stats(self) -> ClientStats:
+        """What this client has sent and received, connections taken together."""
+        return self._connection.stats
+
+
+def _features(
+    sampling: Any, elicitation: Any, roots: Any, extensions: Any
+) -> HostFeatures:
+    # Most clients can be asked nothing, and import nothing of this.
+    from mcpwire.protocol.host.features import HostFeatures
+
+    return HostFeatures(
+        sampling=sampling, elicitation=elicitation, roots=roots, extensions=extensions
+    )
+
+
+def _identity(info: Implementation | None, features: HostFeatures | None) -> Identity:
+    return Identity(
+        encode(info or Implementation("mcpwire", __version__)),
+        {} if features is None else features.capabilities,
+    )
+
+
+def _cache(cache: ResponseCache | bool, connection: Connection) -> ResponseCache | None:  # noqa: FBT001 - public option
+    if cache is False:
+        return None
+    from mcpwire.protocol.results.cache import ResponseCache
+
+    found = ResponseCache() if cache is True else cache
+    connection.inbound.changes.append(found.invalidate)
+    return found

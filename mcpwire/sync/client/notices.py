@@ -1,0 +1,200 @@
+# Made by `python tests/sync/generate.py --write`: change the source instead,
+# mcpwire/client/notices.py
+"""What a client hears of its server, and tells it beside requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.sync._made.streams import EventStream, ResourceWatch, Subscription
+from mcpwire.sync._shell.shared import Filter
+from mcpwire.sync.client.base import ClientBase
+from mcpwire.types import decode
+from mcpwire.versions import Era
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Unpack
+
+    from mcpwire.sync.client.base import CallOptions
+    from mcpwire.types import LoggingLevel, ReadResourceResult
+
+__all__ = ["NoticeVerbs"]
+
+LEVELS: Final = (
+    "debug",
+    "info",
+    "notice",
+    "warning",
+    "error",
+    "critical",
+    "alert",
+    "emergency",
+)
+"""RFC 5424's, from the least severe up."""
+
+
+class NoticeVerbs(ClientBase):
+    """Notifications, subscriptions, log level and roots, the same in both eras."""
+
+    # Hearing...
+
+    def events(self) -> EventStream:
+        """Iterate over every notification that belongs to no call.
+
+        Each stream has a buffer of its own, bounded by `Limits.notifications`: see
+        `EventStream` for what may be dropped. It hears from now on, and ends with
+        `close`, its own or the client's.
+        """
+        limit = self._connection.settings.limits.notifications
+        return EventStream(self._connection, self._subscriptions, limit)
+
+    def listen(
+        self,
+        uris: Iterable[str] = (),
+        *,
+        tools: bool = False,
+        prompts: bool = False,
+        resources: bool = False,
+        task_ids: Iterable[str] = (),
+        **options: Unpack[CallOptions],
+    ) -> Subscription:
+        """Subscribe to chosen notifications for as long as they are iterated over.
+
+        ::
+
+            with client.listen(["file:///a"], tools=True) as changes:
+                print(changes.acknowledged)
+                for notification in changes: ...
+
+        Args:
+            uris: Resources whose updates to hear of.
+            tools: Whether to hear that the list of tools changed.
+            prompts: Whether to hear that the list of prompts changed.
+            resources: Whether to hear that the list of resources changed.
+            task_ids: Tasks to hear of (with the tasks extension).
+            options: As every request takes; they are those of the subscribing.
+
+        Entering it, or the first step of iterating, raises what any request raises.
+        """
+        wanted = Filter(
+            tools=tools,
+            prompts=prompts,
+            resources=resources,
+            uris=frozenset(uris),
+            task_ids=frozenset(task_ids),
+        )
+        limit = self._connection.settings.limits.notifications
+        return Subscription(
+            self._connection, self._subscriptions, limit, wanted, options
+        )
+
+    def watch(self, uri: str, **options: Unpack[CallOptions]) -> ResourceWatch:
+        """Iterate over what a resource holds: now, and again after each change.
+
+        ::
+
+            with client.watch("file:///a") as contents:
+                for content in contents: ...
+
+        Changes that come while one is being read are one with the next. A connection
+        that was lost is opened again, and the resource read again.
+        """
+        limit = self._connection.settings.limits.notifications
+        changes = Subscription(
+            self._connection,
+            self._subscriptions,
+            limit,
+            Filter(uris=frozenset((uri,))),
+            options,
+            renews=True,
+        )
+
+        def read() -> ReadResourceResult:
+            from mcpwire.types import ReadResourceResult
+
+            raw = self._requests.request("resources/read", {"uri": uri}, options)
+            return decode(ReadResourceResult, raw)
+
+        return ResourceWatch(changes, read)
+
+    def subscribe(self, uri: str, **options: Unpack[CallOptions]) -> None:
+        """Have the server tell when a resource changes, until `unsubscribe`.
+
+        The notifications come to `on_notification` and `events()`. Subscribing twice
+        needs unsubscribing twice. A new connection after a loss is told of it again.
+
+        Raises:
+            LocalProtocolError: The server does not offer that, or not for this one.
+        """
+        wanted = Filter(uris=frozenset((uri,)))
+        told = self._subscriptions.add(wanted, options)
+        if not told:
+            self._subscriptions.remove(wanted, options)
+            offers = self._connection.profile.offers("resources.subscribe")
+            raise LocalProtocolError(
+                f"the server acknowledged no subscription to {uri!r}"
+                if offers
+                else "the server did not declare 'resources.subscribe', "
+                "which subscribing needs"
+            )
+
+    def unsubscribe(self, uri: str, **options: Unpack[CallOptions]) -> None:
+        """Take one `subscribe` back.
+
+        Raises:
+            LocalProtocolError: There was none.
+        """
+        self._subscriptions.remove(Filter(uris=frozenset((uri,))), options)
+
+    # Telling...
+
+    def set_log_level(
+        self, level: LoggingLevel, **options: Unpack[CallOptions]
+    ) -> None:
+        """Have the server send its log messages from a level on.
+
+        In a session that is a request; at 2026-07-28 each later request carries the
+        level. A new connection after a loss is told of it again.
+
+        Args:
+            level: ``debug``, ``info``, ``notice``, ``warning``, ``error``,
+                ``critical``, ``alert`` or ``emergency``.
+            options: As every request takes.
+
+        Raises:
+            LocalProtocolError: It is none of these, or the server does not log.
+        """
+        if level not in LEVELS:
+            raise LocalProtocolError(
+                f"a log level is one of {', '.join(LEVELS)}, got {level!r}"
+            )
+        connection = self._connection
+        if connection.profile.era is not Era.STATELESS:
+            self._requests.request("logging/setLevel", {"level": level}, options)
+            connection.log_level = level
+            return
+        if not connection.profile.offers("logging"):
+            raise LocalProtocolError("the server did not declare 'logging'")
+        connection.set_log_level(level)
+
+    def notify_roots_changed(self) -> None:
+        """Tell the server that the roots changed; does nothing from 2026-07-28 on.
+
+        A list given as `roots` is read anew whenever a server asks, so change that list
+        and call this.
+
+        Raises:
+            LocalProtocolError: The client was made without roots.
+            TransportError: The connection is gone.
+        """
+        if not self._has_roots:
+            raise LocalProtocolError("this client was made without roots")
+        channel = self._connection.channel
+        if channel is None:
+            raise self._connection.not_connected()
+        # 2025-11-25 client/roots, "Root List Changes"; 2026-07-28 has no such message:
+        # a server asks anew each time it needs to know.
+        if self._connection.profile.era is not Era.STATELESS:
+            channel.notify("notifications/roots/list_changed")
