@@ -92,11 +92,12 @@ class Requests:
         """Prepare one request and return what performs it.
 
         A plain function, so that an ordinary call costs one coroutine and not two.
-        `params` is the caller's own dict and may be changed.
+        `params` is the caller's own dict and may be changed. A channel that was lost
+        says so itself; `begin_again` is for that.
         """
         connection = self._connection
         channel = connection.channel
-        if channel is None or channel.lost is not None:
+        if channel is None:
             return self._begin_later(
                 method, params, deadline, meta, on_progress, headers, handle
             )

@@ -1,0 +1,380 @@
+"""What the server tells: events, subscriptions, watches, log level, in both eras."""
+
+import asyncio
+import gc
+
+import pytest
+from fakes import SILENCE, FakeServer, text
+from turns import until
+
+import mcpwire
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 10.0
+STATELESS = "2026-07-28"
+ERA = pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
+URI = "file:///a"
+UPDATED = "notifications/resources/updated"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+ID = "io.modelcontextprotocol/subscriptionId"
+CAPABILITIES = {
+    "tools": {"listChanged": True},
+    "prompts": {},
+    "resources": {"subscribe": True, "listChanged": True},
+    "logging": {},
+}
+
+
+class Telling(FakeServer):
+    """Keeps subscriptions as either era has them."""
+
+    def __init__(self, version, *, refused=(), capabilities=CAPABILITIES, **methods):
+        super().__init__(
+            {
+                "resources/subscribe": lambda *_: {},
+                "resources/unsubscribe": lambda *_: {},
+                "logging/setLevel": lambda *_: {},
+                "subscriptions/listen": self.listen,
+                **methods,
+            },
+            version=version,
+            capabilities=capabilities,
+        )
+        self.refused = refused
+        self.open = {}
+
+    def listen(self, params, _):
+        id = self.current["id"]
+        told = {
+            k: v for k, v in params["notifications"].items() if k not in self.refused
+        }
+        self.open[id] = told
+        self.notify(ACKNOWLEDGED, notifications=told, _meta={ID: id})
+        return SILENCE
+
+    def receive(self, data):
+        super().receive(data)
+        for message in self.received:
+            if message.get("method") == "notifications/cancelled":
+                self.open.pop(message["params"]["requestId"], None)
+
+    def tell(self, method, **params):
+        """Tell of something as the era has it."""
+        if self.version != STATELESS:
+            self.notify(method, **params)
+        for id in self.open:
+            self.notify(method, **params, _meta={ID: id})
+
+    def wanted(self):
+        """Return the filters of the subscriptions that are open."""
+        return list(self.open.values())
+
+    def methods_received(self):
+        return [m.get("method") for m in self.received]
+
+
+@ERA
+@pytest.mark.rule("SUB-01", "RES-13")
+async def test_subscribe_hears_of_a_resource_until_unsubscribe(version):
+    server = Telling(version)
+    heard = asyncio.Queue()
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, on_notification=heard.put_nowait) as client,
+    ):
+        await client.subscribe(URI)
+        server.tell(UPDATED, uri=URI)
+        notification = await heard.get()
+        assert notification.params.uri == URI
+        if version == STATELESS:
+            lists = {"toolsListChanged": True, "resourcesListChanged": True}
+            assert server.wanted() == [{**lists, "resourceSubscriptions": [URI]}]
+        await client.unsubscribe(URI)
+        await client.discover() if version == STATELESS else await client.ping()
+        if version == STATELESS:
+            assert server.wanted() == [lists]
+        else:
+            assert server.requests("resources/unsubscribe") == [{"uri": URI}]
+        with pytest.raises(mcpwire.LocalProtocolError, match="not subscribed"):
+            await client.unsubscribe(URI)
+
+
+@ERA
+async def test_two_that_subscribe_to_the_same_are_one_for_the_server(version):
+    server = Telling(version)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        await asyncio.gather(client.subscribe(URI), client.subscribe(URI))
+        await client.unsubscribe(URI)
+        if version == STATELESS:
+            assert server.wanted() == [{"resourceSubscriptions": [URI]}]
+        else:
+            assert server.requests("resources/subscribe") == [{"uri": URI}]
+            assert server.requests("resources/unsubscribe") == []
+
+
+@ERA
+async def test_subscribing_where_the_server_does_not_offer_it_is_refused(version):
+    server = Telling(version, capabilities={"resources": {}})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        with pytest.raises(mcpwire.LocalProtocolError, match="did not declare"):
+            await client.subscribe(URI)
+    assert "subscriptions/listen" not in server.methods_received()
+    assert "resources/subscribe" not in server.methods_received()
+
+
+@pytest.mark.rule("SUB-08")
+async def test_a_subscription_the_server_leaves_out_is_refused():
+    server = Telling(STATELESS, refused={"resourceSubscriptions"})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        with pytest.raises(mcpwire.LocalProtocolError, match="acknowledged no"):
+            await client.subscribe(URI)
+
+
+async def test_what_refuses_to_listen_refuses_a_subscription():
+    server = Telling(STATELESS)
+    server.methods["subscriptions/listen"] = lambda *_: mcpwire.RPCError(
+        "Method not found", code=-32601
+    )
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        with pytest.raises(mcpwire.MethodNotFound):
+            await client.subscribe(URI)
+        stream = client.events()
+        server.notify("notifications/x")
+        assert (await anext(stream)).method == "notifications/x"
+
+
+async def test_a_subscription_that_is_not_acknowledged_in_time_is_taken_back():
+    server = Telling(STATELESS)
+    server.methods["subscriptions/listen"] = lambda *_: SILENCE
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        with pytest.raises(mcpwire.RequestTimeout, match="not acknowledged"):
+            await client.subscribe(URI, timeout=0.05)
+        await client.discover()
+    cancelled = [
+        m for m in server.received if m.get("method", "").endswith("/cancelled")
+    ]
+    assert len(cancelled) == 1
+
+
+@ERA
+@pytest.mark.rule("SUB-08")
+async def test_listen_says_what_the_server_will_tell_and_gives_only_that(version):
+    server = Telling(version, refused={"resourcesListChanged"})
+    wanted = mcpwire.Filter(tools=True, prompts=True, resources=True, uris={URI})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        listening = client.listen([URI], tools=True, prompts=True, resources=True)
+        async with listening as changes:
+            told = mcpwire.Filter(tools=True, resources=True, uris={URI})
+            if version == STATELESS:
+                told = mcpwire.Filter(tools=True, uris={URI})
+            assert changes.acknowledged == told
+            assert changes.refused == wanted.minus(told)
+            server.tell("notifications/message", level="info", data="no change")
+            server.tell("notifications/tools/list_changed")
+            server.tell(UPDATED, uri="file:///other")
+            server.tell(UPDATED, uri=URI)
+            assert (await anext(changes)).method == "notifications/tools/list_changed"
+            assert (await anext(changes)).params.uri == URI
+        if version == STATELESS:
+            await client.discover()
+            assert server.wanted() == []
+
+
+@ERA
+async def test_events_bring_every_notification_and_end_with_the_client(version):
+    server = Telling(version)
+    async with asyncio.timeout(BOUND_S):
+        async with mcpwire.Client(server) as client:
+            stream = client.events()
+            server.notify("notifications/message", level="info", data=1)
+            assert (await anext(stream)).params.data == 1
+            server.tell("notifications/tools/list_changed")
+            assert (await anext(stream)).method == "notifications/tools/list_changed"
+            last = asyncio.ensure_future(anext(stream))
+            await asyncio.sleep(0)
+        with pytest.raises(StopAsyncIteration):
+            await last
+
+
+@pytest.mark.rule("PROG-06", "LOG-07")
+async def test_what_a_slow_consumer_did_not_take_is_bounded_and_changes_are_not_lost():
+    server = Telling("2025-11-25")
+    limits = mcpwire.Limits(notifications=5)
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, limits=limits) as client,
+    ):
+        await client.subscribe(URI)
+        stream = client.events()
+        server.notify(UPDATED, uri=URI)
+        for n in range(100):
+            server.notify("notifications/message", level="info", data=n)
+            server.notify("notifications/tools/list_changed")
+            server.notify(UPDATED, uri=URI)
+        await client.ping()
+        seen = [await anext(stream) for _ in range(7)]
+        assert stream.dropped == 95
+        await stream.aclose()
+    methods = [n.method for n in seen]
+    assert methods[:2] == [UPDATED, "notifications/tools/list_changed"]
+    assert [n.params.data for n in seen[2:]] == [95, 96, 97, 98, 99]
+
+
+async def test_a_callback_loses_progress_first_and_changes_never():
+    server = Telling("2025-11-25")
+    go = asyncio.Event()
+    seen = []
+
+    async def slowly(notification):
+        await go.wait()
+        seen.append(notification.method)
+
+    limits = mcpwire.Limits(notifications=3)
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, limits=limits, on_notification=slowly) as client,
+    ):
+        server.notify("notifications/x")
+        for _ in range(50):
+            server.notify("notifications/tools/list_changed")
+            server.notify("notifications/message", level="info", data=1)
+        await client.ping()
+        assert client.stats.dropped_notifications == 47
+        go.set()
+        await until(lambda: len(seen) == 5)
+    expected = ["notifications/x", "notifications/tools/list_changed"]
+    assert seen == [*expected, *["notifications/message"] * 3]
+
+
+async def test_a_malformed_notification_is_skipped_and_counted(caplog):
+    server = Telling("2025-11-25")
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        stream = client.events()
+        task = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0)
+        server.send({"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": 1}})
+        server.notify("notifications/tools/list_changed")
+        assert (await task).method == "notifications/tools/list_changed"
+        assert client.stats.invalid_messages == 1
+        await stream.aclose()
+    assert "dropped a notification" in caplog.text
+
+
+@ERA
+async def test_watch_yields_what_a_resource_holds_now_and_after_each_change(version):
+    reads = iter(range(100))
+    server = Telling(version)
+    server.methods["resources/read"] = lambda *_: (
+        {"contents": [{"uri": URI, "text": str(next(reads))}]}
+        | ({"resultType": "complete"} if version == STATELESS else {})
+    )
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        async with client.watch(URI) as contents:
+            assert (await anext(contents)).text == "0"
+            server.tell(UPDATED, uri=URI)
+            assert (await anext(contents)).text == "1"
+            server.tell(UPDATED, uri=URI + "/part")
+            server.tell(UPDATED, uri="file:///other")
+            assert (await anext(contents)).text == "2"
+        if version == STATELESS:
+            await client.discover()
+            assert server.wanted() == []
+        else:
+            assert server.requests("resources/unsubscribe") == [{"uri": URI}]
+
+
+async def test_a_stream_that_is_forgotten_keeps_nothing_alive():
+    server = Telling(STATELESS)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        changes = client.listen([URI])
+        await changes.__aenter__()
+        assert server.wanted() == [{"resourceSubscriptions": [URI]}]
+        del changes
+        gc.collect()
+        assert len(client._connection.inbound.listeners) == 0
+        await client.subscribe("file:///b")
+        await client.discover()
+        assert server.wanted() == [{"resourceSubscriptions": ["file:///b"]}]
+
+
+@pytest.mark.rule("SUB-09")
+async def test_while_wants_change_the_server_always_has_one_subscription():
+    server = Telling(STATELESS)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        counts = []
+        listen = server.methods["subscriptions/listen"]
+
+        def counting(params, fake):
+            counts.append(len(server.open))
+            return listen(params, fake)
+
+        server.methods["subscriptions/listen"] = counting
+        await client.subscribe("file:///a")
+        await client.subscribe("file:///b")
+        await client.discover()
+        assert counts == [0, 1]  # the old one ends after the new one stands
+        assert server.wanted() == [
+            {"resourceSubscriptions": ["file:///a", "file:///b"]}
+        ]
+
+
+@pytest.mark.rule("SUB-13")
+async def test_a_subscription_that_the_server_ends_ends_its_streams():
+    server = Telling(STATELESS)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        async with client.listen(tools=True) as changes:
+            id = next(iter(server.open))
+            server.send(
+                {
+                    "jsonrpc": "2.0",
+                    "id": id,
+                    "result": {"resultType": "complete", "_meta": {ID: id}},
+                }
+            )
+            with pytest.raises(StopAsyncIteration):
+                await anext(changes)
+        async with client.listen(tools=True) as changes:
+            server.tell("notifications/tools/list_changed")
+            await anext(changes)
+
+
+@pytest.mark.rule("LOG-05")
+async def test_a_session_is_asked_for_the_log_level():
+    server = Telling("2025-11-25")
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        await client.set_log_level("warning")
+        with pytest.raises(mcpwire.LocalProtocolError, match="one of debug, info"):
+            await client.set_log_level("loud")
+    assert server.requests("logging/setLevel") == [{"level": "warning"}]
+
+
+async def test_without_a_session_each_request_carries_the_log_level():
+    server = Telling(STATELESS)
+    server.methods["tools/call"] = lambda *_: {"resultType": "complete", **text("x")}
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        await client.call_tool("x")
+        await client.set_log_level("warning")
+        await client.call_tool("x")
+        await client.call_tool("x", meta={"k": "v"})
+    key = "io.modelcontextprotocol/logLevel"
+    levels = [call["_meta"].get(key) for call in server.requests("tools/call")]
+    assert levels == [None, "warning", "warning"]
+
+
+@ERA
+async def test_a_server_that_does_not_log_is_not_asked_to(version):
+    server = Telling(version, capabilities={"tools": {}})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        with pytest.raises(mcpwire.LocalProtocolError, match="logging"):
+            await client.set_log_level("info")
+
+
+async def test_verbs_of_hearing_need_a_connection():
+    client = mcpwire.Client(Telling("2025-11-25"))
+    with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
+        await client.subscribe(URI)
+    with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
+        await client.listen(tools=True).__aenter__()
+    with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
+        await anext(client.events())

@@ -1,0 +1,358 @@
+"""What a server asks of the client, in both eras, by the same handlers."""
+
+import asyncio
+
+import pytest
+from fakes import FakeServer, text
+
+import mcpwire
+from mcpwire import types
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 10.0
+
+FORM = {
+    "message": "Who are you?",
+    "requestedSchema": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "age": {"type": "integer", "default": 30, "maximum": 120},
+        },
+        "required": ["name"],
+    },
+}
+SAMPLE = {
+    "messages": [{"role": "user", "content": {"type": "text", "text": "Hello?"}}],
+    "maxTokens": 10,
+}
+STATELESS = "2026-07-28"
+
+
+class Asking(FakeServer):
+    """Asks one question during a call, as its revision has it, and tells the answer."""
+
+    def __init__(self, method, params, version="2025-11-25", **members):
+        super().__init__({"tools/call": self.call}, version=version, **members)
+        self.question = {"method": method, "params": params}
+        self.waiting = None
+
+    def call(self, params, _):
+        if self.version == STATELESS:
+            if "inputResponses" in params:
+                self.answered = {"result": params["inputResponses"]["q"]}
+                return {"resultType": "complete", **text("done")}
+            return {
+                "resultType": "input_required",
+                "inputRequests": {"q": self.question},
+                "requestState": "s",
+            }
+        self.waiting = self.current["id"]
+        self.send({"jsonrpc": "2.0", "id": "q-1", **self.question})
+        from fakes import SILENCE
+
+        return SILENCE
+
+    def receive(self, data):
+        super().receive(data)
+        last = self.received[-1]
+        if last.get("id") == "q-1" and self.waiting is not None:
+            self.answered = {k: last[k] for k in ("result", "error") if k in last}
+            self.send({"jsonrpc": "2.0", "id": self.waiting, "result": text("done")})
+
+
+async def asked(server, **features):
+    """Return what the server was answered."""
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **features) as client:
+        result = await client.call_tool("x")
+    assert result.text == "done"
+    return server.answered
+
+
+ERA = pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
+
+
+@ERA
+@pytest.mark.fault("F18")
+@pytest.mark.rule("SAMP-01", "MRTR-12")
+async def test_a_sampling_handler_answers_while_the_call_that_needs_it_runs(version):
+    seen = []
+
+    async def sample(params):
+        await asyncio.sleep(0)
+        seen.append(params)
+        return types.CreateMessageResult(
+            role="assistant", content=types.TextContent("Hi."), model="m"
+        )
+
+    server = Asking("sampling/createMessage", SAMPLE, version)
+    answer = await asked(server, sampling=sample)
+    assert answer == {
+        "result": {
+            "role": "assistant",
+            "content": {"type": "text", "text": "Hi."},
+            "model": "m",
+        }
+    }
+    assert type(seen[0]) is types.CreateMessageRequestParams
+    assert seen[0].messages[0].content.text == "Hello?"
+    assert "sampling" in declared(server)
+
+
+def declared(server):
+    """Return the capabilities the client declared."""
+    if server.version == STATELESS:
+        call = server.requests("tools/call")[0]
+        return call["_meta"]["io.modelcontextprotocol/clientCapabilities"]
+    return server.requests("initialize")[0]["capabilities"]
+
+
+@ERA
+@pytest.mark.rule("ELIC-01", "ELIC-06", "ELIC-08")
+async def test_a_form_is_filled_in_and_its_defaults_with_it(version):
+    server = Asking("elicitation/create", FORM, version)
+    answer = await asked(server, elicitation=lambda form: {"name": form.message[:3]})
+    assert answer == {
+        "result": {"action": "accept", "content": {"name": "Who", "age": 30}}
+    }
+    assert declared(server)["elicitation"] == {"form": {}}
+
+
+@ERA
+@pytest.mark.rule("MRTR-22")
+async def test_a_declined_form_is_an_answer(version):
+    server = Asking("elicitation/create", FORM, version)
+    answer = await asked(
+        server, elicitation=lambda _: types.ElicitResult(action="decline")
+    )
+    assert answer == {"result": {"action": "decline"}}
+
+
+@ERA
+@pytest.mark.rule("ROOT-01", "ROOT-02")
+async def test_roots_are_read_when_the_server_asks(version, tmp_path):
+    roots = []
+    server = Asking("roots/list", None, version)
+    if version != STATELESS:
+        del server.question["params"]
+    roots.append(tmp_path)
+    answer = await asked(server, roots=roots)
+    assert answer == {"result": {"roots": [{"uri": tmp_path.as_uri()}]}}
+    expected = {} if version == STATELESS else {"listChanged": True}
+    assert declared(server)["roots"] == expected
+
+
+async def test_a_session_hears_an_error_of_a_handler_and_the_call_goes_on():
+    def refuse(_):
+        raise mcpwire.RPCError("User rejected sampling request", code=-1)
+
+    server = Asking("sampling/createMessage", SAMPLE)
+    answer = await asked(server, sampling=refuse)
+    assert answer["error"]["code"] == -1
+
+
+async def test_a_handler_that_breaks_tells_the_server_nothing_of_why(caplog):
+    def broken(_):
+        raise ValueError("secret")
+
+    server = Asking("sampling/createMessage", SAMPLE)
+    answer = await asked(server, sampling=broken)
+    assert answer["error"]["code"] == -32603
+    assert "secret" not in str(answer)
+    assert "secret" in caplog.text
+
+
+@pytest.mark.rule("SAMP-08", "MRTR-22")
+async def test_without_a_session_a_handler_that_refuses_ends_the_call():
+    def refuse(_):
+        raise mcpwire.RPCError("not now", code=-1)
+
+    server = Asking("sampling/createMessage", SAMPLE, STATELESS)
+    with pytest.raises(mcpwire.CallCancelled, match="not now") as caught:
+        await asked(server, sampling=refuse)
+    assert type(caught.value.__cause__) is mcpwire.RPCError
+    assert len(server.requests("tools/call")) == 1
+
+
+async def test_without_a_session_an_error_of_a_handler_is_raised_as_it_is():
+    def broken(_):
+        raise ZeroDivisionError("mine")
+
+    server = Asking("sampling/createMessage", SAMPLE, STATELESS)
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        await asked(server, sampling=broken)
+
+
+@pytest.mark.pain("P08")
+@ERA
+async def test_the_clock_of_a_call_stands_still_while_a_handler_is_busy(version):
+    async def slowly(_):
+        await asyncio.sleep(0.2)
+        return {"name": "Ada"}
+
+    server = Asking("elicitation/create", FORM, version)
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, elicitation=slowly) as client,
+    ):
+        result = await client.call_tool("x", timeout=0.1)
+    assert result.text == "done"
+
+
+@pytest.mark.rule("ROOT-05")
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("roots/list", {}),
+        ("sampling/createMessage", SAMPLE),
+        ("elicitation/create", FORM),
+        ("made/up", {}),
+    ],
+)
+@pytest.mark.unchecked_wire("one of them asks what no revision knows")
+async def test_what_is_not_declared_is_not_answered(method, params):
+    answer = await asked(Asking(method, params))
+    assert answer["error"]["code"] == -32601
+
+
+async def test_a_handler_that_is_withdrawn_is_cancelled_and_answers_nothing():
+    running, ended = asyncio.Event(), asyncio.Event()
+
+    async def hang(_):
+        running.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    server = FakeServer()
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, sampling=hang) as client,
+    ):
+        question = {"method": "sampling/createMessage", "params": SAMPLE}
+        server.send({"jsonrpc": "2.0", "id": 1, **question})
+        await running.wait()
+        server.notify("notifications/cancelled", requestId=1)
+        await ended.wait()
+        await client.ping()
+    assert not [m for m in server.received if "result" in m or "error" in m]
+
+
+async def test_closing_ends_handlers_that_still_run():
+    running = asyncio.Event()
+    ended = asyncio.Event()
+
+    async def hang(_):
+        running.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    server = Asking("sampling/createMessage", SAMPLE)
+    async with asyncio.timeout(BOUND_S):
+        async with mcpwire.Client(server, sampling=hang) as client:
+            call = asyncio.create_task(client.call_tool("x"))
+            await running.wait()
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await call
+        assert ended.is_set()
+
+
+async def test_a_handler_may_use_and_close_its_own_client():
+    async def sample(_):
+        heard.append(await client.list_tools())
+        await client.aclose()
+
+    heard = []
+    server = Asking("sampling/createMessage", SAMPLE)
+    server.methods["tools/list"] = lambda *_: {"tools": []}
+    client = mcpwire.Client(server, sampling=sample)
+    async with asyncio.timeout(BOUND_S):
+        await client.connect()
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await client.call_tool("x")
+        await client.aclose()
+    assert heard == [[]]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"sampling": 1},
+        {"elicitation": "form"},
+        {"roots": ["/not/a/uri"]},
+        {"extensions": ["no-prefix"]},
+        {"keepalive": 0},
+    ],
+)
+async def test_options_that_are_none_are_refused_at_construction(option):
+    with pytest.raises(ValueError, match=next(iter(option))):
+        mcpwire.Client(FakeServer(), **option)
+
+
+@pytest.mark.rule("ROOT-03")
+async def test_a_server_is_told_of_changed_roots_in_a_session_only():
+    for version, count in (("2025-11-25", 1), (STATELESS, 0)):
+        server = FakeServer(version=version)
+        async with (
+            asyncio.timeout(BOUND_S),
+            mcpwire.Client(server, roots=["file:///a"]) as client,
+        ):
+            await client.notify_roots_changed()
+            await client.ping()
+        told = [m["method"] for m in server.received]
+        assert told.count("notifications/roots/list_changed") == count
+
+
+async def test_changed_roots_of_a_client_without_roots_are_a_mistake():
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(FakeServer()) as client:
+        with pytest.raises(mcpwire.LocalProtocolError, match="without roots"):
+            await client.notify_roots_changed()
+
+
+@pytest.mark.rule("ELIC-23")
+async def test_only_open_elicitations_can_be_completed():
+    done = []
+
+    def call(_, server):
+        for id in ("known", "unknown", "known"):
+            server.notify("notifications/elicitation/complete", elicitationId=id)
+        return mcpwire.RPCError("visit first", code=-32042)
+
+    class Server(FakeServer):
+        def answer(self, request):
+            if request["method"] != "tools/call" or done:
+                return super().answer(request)
+            elicitation = {
+                "mode": "url",
+                "elicitationId": "known",
+                "url": "https://example.com/",
+                "message": "visit",
+            }
+            return self.send(
+                {
+                    "jsonrpc": "2.0",
+                    "id": request["id"],
+                    "error": {
+                        "code": -32042,
+                        "message": "visit first",
+                        "data": {"elicitations": [elicitation]},
+                    },
+                }
+            )
+
+    server = Server({"tools/call": call})
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, on_notification=done.append) as client,
+    ):
+        with pytest.raises(mcpwire.UrlElicitationRequired):
+            await client.call_tool("x")
+        done.append("the call failed")
+        with pytest.raises(mcpwire.UrlElicitationRequired):
+            await client.call_tool("x")
+    completed = [n for n in done if n != "the call failed"]
+    assert [n.params.elicitation_id for n in completed] == ["known"]

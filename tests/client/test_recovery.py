@@ -1,0 +1,436 @@
+"""A connection that was lost comes back: for the next call, and with all it knew."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+from fakes import SILENCE, FakeServer, text
+from scripted import ECHO_LOOP, scripted
+from turns import until
+
+import mcpwire
+from mcpwire.protocol.recovery import restarts
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 20.0
+STATELESS = "2026-07-28"
+ERA = pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
+URI = "file:///a"
+CAPABILITIES = {"tools": {}, "resources": {"subscribe": True}, "logging": {}}
+
+AT_ONCE = mcpwire.Recovery(backoff_initial=0.001, backoff_max=0.01)
+
+
+class Mortal(FakeServer):
+    """Dies when told to, and is there again for the next connection."""
+
+    def __init__(self, version="2025-11-25", **methods):
+        super().__init__(
+            {"resources/subscribe": lambda *_: {}, "logging/setLevel": lambda *_: {}}
+            | {"subscriptions/listen": self.listen, "tools/call": self.call}
+            | methods,
+            version=version,
+            capabilities=CAPABILITIES,
+        )
+        self.lives = []
+
+    def open_in_memory(self, client, limits):
+        self.received = []
+        self.lives.append(self.received)
+        return super().open_in_memory(client, limits)
+
+    def die(self):
+        self.channel._loop.call_soon(self.channel._other._hang_up)
+
+    def listen(self, params, _):
+        self.notify(
+            "notifications/subscriptions/acknowledged",
+            notifications=params["notifications"],
+            _meta={"io.modelcontextprotocol/subscriptionId": self.current["id"]},
+        )
+        return SILENCE
+
+    def call(self, params, _):
+        if params["name"] == "die" and len(self.lives) == 1:
+            self.die()
+            return SILENCE
+        done = {"resultType": "complete"} if self.version == STATELESS else {}
+        return done | text("alive")
+
+    def calls(self):
+        return [
+            m["params"]["name"]
+            for life in self.lives
+            for m in life
+            if m.get("method") == "tools/call"
+        ]
+
+
+async def lost(client):
+    """Wait until the client knows that its connection is gone."""
+    await until(lambda: not client.is_connected)
+
+
+@ERA
+@pytest.mark.pain("P04")
+@pytest.mark.rule("TR-STDIO-14")
+async def test_the_next_call_opens_a_lost_connection_again(version):
+    server = Mortal(version)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        await client.call_tool("x")
+        server.die()
+        await lost(client)
+        results = await asyncio.gather(*(client.call_tool("x") for _ in range(50)))
+        assert {result.text for result in results} == {"alive"}
+        assert client.stats.connections == 2
+    assert server.calls() == ["x"] * 51
+
+
+async def test_without_restart_a_lost_connection_stays_lost_until_connect():
+    server = Mortal()
+    recovery = mcpwire.Recovery(restart=False)
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, recovery=recovery) as client,
+    ):
+        server.die()
+        await lost(client)
+        with pytest.raises(mcpwire.ConnectionClosed) as caught:
+            await client.call_tool("x")
+        assert caught.value.sent is False
+        await client.connect()
+        assert (await client.call_tool("x")).text == "alive"
+
+
+@pytest.mark.pain("P04")
+async def test_a_call_that_may_have_run_is_not_made_again():
+    server = Mortal()
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        with pytest.raises(mcpwire.ConnectionClosed) as caught:
+            await client.call_tool("die")
+        assert caught.value.sent is True
+        assert (await client.call_tool("x")).text == "alive"
+    assert server.calls() == ["die", "x"]
+
+
+async def test_a_call_is_made_again_where_the_caller_allows_it():
+    server = Mortal()
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        assert (await client.call_tool("die", idempotent=True)).text == "alive"
+    assert server.calls() == ["die", "die"]
+
+
+@pytest.mark.parametrize("hint", ["readOnlyHint", "idempotentHint", "openWorldHint"])
+async def test_a_call_is_made_again_where_the_tool_says_that_it_may(hint):
+    tool = {
+        "name": "die",
+        "inputSchema": {"type": "object"},
+        "annotations": {hint: True},
+    }
+    server = Mortal(**{"tools/list": lambda *_: {"tools": [tool]}})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        await client.list_tools()
+        if hint == "openWorldHint":
+            with pytest.raises(mcpwire.ConnectionClosed):
+                await client.call_tool("die")
+        else:
+            assert (await client.call_tool("die")).text == "alive"
+            server.lives = server.lives[:1]
+            with pytest.raises(mcpwire.ConnectionClosed):
+                await client.call_tool("die", idempotent=False)
+
+
+async def test_what_only_reads_is_asked_again():
+    def reading(params, server):
+        if len(server.lives) == 1:
+            server.die()
+            return SILENCE
+        return {"tools": []}
+
+    server = Mortal(**{"tools/list": reading})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        assert await client.list_tools() == []
+        assert client.stats.connections == 2
+
+
+@ERA
+@pytest.mark.rule("TR-STDIO-15", "SUB-14")
+async def test_a_new_connection_is_told_what_the_old_one_knew(version):
+    server = Mortal(version)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        await client.set_log_level("error")
+        await client.subscribe(URI)
+        server.die()
+        await lost(client)
+        await client.call_tool("x")
+    second = [m for m in server.lives[1] if m["method"] != "server/discover"]
+    if version == STATELESS:
+        listen, call, *_ = second
+        assert listen["params"]["notifications"] == {"resourceSubscriptions": [URI]}
+        for message in (listen, call):
+            meta = message["params"]["_meta"]
+            assert meta["io.modelcontextprotocol/logLevel"] == "error"
+    else:
+        assert [m["method"] for m in second] == [
+            "initialize",
+            "notifications/initialized",
+            "logging/setLevel",
+            "resources/subscribe",
+            "tools/call",
+        ]
+
+
+@pytest.mark.rule("VER-08")
+async def test_what_proved_to_be_a_session_server_is_not_probed_again():
+    server = Mortal()
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        server.die()
+        await lost(client)
+        await client.call_tool("x")
+        assert server.lives[1][0]["method"] == "initialize"
+        server.version = STATELESS
+        server.die()
+        await lost(client)
+        await client.call_tool("x")
+        assert client.protocol_version == STATELESS
+        # Closed by us it is another server's turn: what was learnt is forgotten.
+        await client.aclose()
+        await client.connect()
+        assert server.received[0]["method"] == "server/discover"
+
+
+async def test_closing_forgets_what_the_server_was_told():
+    server = Mortal()
+    client = mcpwire.Client(server)
+    async with asyncio.timeout(BOUND_S):
+        async with client:
+            await client.set_log_level("error")
+            await client.subscribe(URI)
+        async with client:
+            await client.ping()
+    methods = [m.get("method") for m in server.lives[1]]
+    assert "logging/setLevel" not in methods
+    assert "resources/subscribe" not in methods
+
+
+@ERA
+@pytest.mark.rule("TR-STDIO-14", "TR-STDIO-15")
+async def test_who_listens_hears_on_after_a_loss_though_nobody_calls(version):
+    server = Mortal(version)
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server) as client,
+        client.listen([URI]) as changes,
+    ):
+        server.die()
+        await lost(client)
+        await until(lambda: len(server.lives) == 2 and client.is_connected)
+        server.notify("notifications/resources/updated", uri=URI)
+        assert (await anext(changes)).params.uri == URI
+
+
+@ERA
+async def test_a_watch_reads_again_after_a_loss(version):
+    done = {"resultType": "complete"} if version == STATELESS else {}
+
+    def read(params, server):
+        life = str(len(server.lives))
+        return done | {"contents": [{"uri": URI, "text": life}]}
+
+    server = Mortal(version, **{"resources/read": read})
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server) as client,
+        client.watch(URI) as contents,
+    ):
+        assert (await anext(contents)).text == "1"
+        server.die()
+        assert (await anext(contents)).text == "2"
+
+
+class Failing(Mortal):
+    """Can be opened once; then `failures` openings fail."""
+
+    failures = 0
+
+    def open_in_memory(self, client, limits):
+        if self.lives and self.failures:
+            self.failures -= 1
+            raise mcpwire.ConnectError("no such luck", target="failing")
+        return super().open_in_memory(client, limits)
+
+
+async def test_opening_again_is_tried_as_often_as_recovery_says():
+    server = Failing()
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, recovery=AT_ONCE) as client,
+    ):
+        await client.call_tool("x")
+        server.failures = 4
+        server.die()
+        await lost(client)
+        assert (await client.call_tool("x")).text == "alive"
+        server.failures = 100
+        server.die()
+        await lost(client)
+        with pytest.raises(mcpwire.ConnectError, match="no such luck"):
+            await client.call_tool("x")
+        assert server.failures == 95
+
+
+async def test_after_all_attempts_it_rests_and_then_tries_again():
+    server = Failing()
+    recovery = mcpwire.Recovery(backoff_initial=0.001, backoff_max=0.2, attempts=1)
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, recovery=recovery) as client,
+    ):
+        await client.call_tool("x")
+        server.failures = 1
+        server.die()
+        await lost(client)
+        for _ in range(3):  # none of these tries again
+            with pytest.raises(mcpwire.ConnectError):
+                await client.call_tool("x")
+        while True:
+            try:
+                result = await client.call_tool("x")
+                break
+            except mcpwire.ConnectError:
+                await asyncio.sleep(0.01)
+        assert result.text == "alive"
+
+
+async def test_connect_does_not_wait_for_the_rest_between_attempts():
+    server = Failing()
+    recovery = mcpwire.Recovery(backoff_max=1000, attempts=1)
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, recovery=recovery) as client,
+    ):
+        await client.call_tool("x")
+        server.failures = 1
+        server.die()
+        await lost(client)
+        with pytest.raises(mcpwire.ConnectError):
+            await client.call_tool("x")
+        await client.connect()
+        assert (await client.call_tool("x")).text == "alive"
+
+
+async def test_a_deadline_holds_while_the_connection_is_opened_again(monkeypatch):
+    monkeypatch.setattr(restarts.Restarts, "delay", lambda *_: 1000.0)
+    server = Mortal()
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        server.die()
+        await lost(client)
+        with pytest.raises(mcpwire.RequestTimeout, match="opened again"):
+            await client.call_tool("x", timeout=0.05)
+        assert client._connection._reviver._task is None
+
+
+async def test_closing_ends_the_opening_again_and_who_waits_for_it(monkeypatch):
+    monkeypatch.setattr(restarts.Restarts, "delay", lambda *_: 1000.0)
+    server = Mortal()
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        server.die()
+        await lost(client)
+        call = asyncio.create_task(client.call_tool("x"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await client.aclose()
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await call
+
+
+@pytest.mark.pain("P04")
+@pytest.mark.rule("TR-STDIO-14")
+async def test_a_killed_child_is_started_again_for_the_next_call():
+    target = scripted("handshake()\n" + ECHO_LOOP)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        for text_ in ("a", "b", "c"):
+            result = await client.call_tool("echo", {"text": text_})
+            assert result.text == text_
+            os.kill(client._connection.channel.pid, signal.SIGKILL)
+            await lost(client)
+        assert (await client.call_tool("echo", {"text": "d"})).text == "d"
+        assert client.stats.connections == 4
+
+
+@pytest.mark.pain("P24")
+async def test_side_effects_happen_once_whatever_dies_when(tmp_path):
+    ledger = tmp_path / "ledger"
+    ledger.touch()
+    target = scripted(
+        "handshake()\n"
+        "while True:\n"
+        "    m = recv()\n"
+        "    if 'id' not in m: continue\n"
+        "    n = m['params']['arguments']['n']\n"
+        "    with open(sys.argv[1], 'a') as f: f.write(f'{n}\\n')\n"
+        "    if n % 3 == 0: os._exit(1)\n"
+        "    text(m, str(n))\n",
+        str(ledger),
+    )
+    answered, unsure = [], []
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(target, recovery=AT_ONCE) as client,
+    ):
+        for n in range(1, 10):
+            try:
+                answered.append((await client.call_tool("x", {"n": n})).text)
+            except mcpwire.ConnectionClosed as error:
+                unsure.append((n, error.sent))
+    assert unsure == [(3, True), (6, True), (9, True)]
+    assert answered == ["1", "2", "4", "5", "7", "8"]
+    ran = ledger.read_text().split()
+    assert ran == [str(n) for n in range(1, 10)]
+
+
+async def test_a_keep_alive_notices_a_server_that_has_fallen_silent():
+    target = scripted(
+        "handshake()\nm = recv()\nanswer(m, {})\nsend({'jsonrpc': '2.0', 'method':"
+        " 'notifications/message', 'params': {'level': 'info', 'data': m['method']}})\n"
+        "time.sleep(60)"
+    )
+    heard = []
+    limits = mcpwire.Limits(close_grace=0.1)
+    recovery = mcpwire.Recovery(restart=False)
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(
+            target,
+            keepalive=0.1,
+            limits=limits,
+            recovery=recovery,
+            on_notification=heard.append,
+        ) as client,
+    ):
+        await until(lambda: not client.is_connected, 0.01)
+        with pytest.raises(mcpwire.ConnectionClosed, match="did not answer a ping"):
+            await client.call_tool("x")
+    assert [n.params.data for n in heard] == ["ping"]
+
+
+@pytest.mark.rule("PING-02")
+@pytest.mark.parametrize(
+    ("version", "pings"), [("2025-11-25", True), (STATELESS, False)]
+)
+async def test_a_keep_alive_pings_a_quiet_session_and_nothing_else(version, pings):
+    server = Mortal(version)
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, keepalive=0.01) as client,
+    ):
+        if version != STATELESS:
+            await until(
+                lambda: [m.get("method") for m in server.received].count("ping") > 2
+            )
+        else:
+            names = {task.get_name() for task in asyncio.all_tasks()}
+            assert "mcpwire-keepalive" not in names
+        assert client.is_connected
