@@ -136,7 +136,11 @@ class Stdio:
         """Return the command line as one would type it, without the secrets of URLs."""
         import shlex
 
-        return shlex.join(_shown((self.command, *self.args)))
+        line = shlex.join(_shown((self.command, *self.args)))
+        if line.isprintable():
+            return line
+        # Scripts passed as arguments have many lines; a message has one.
+        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
 
     def environment(self) -> dict[str, str]:
         """Return the environment the child will get.

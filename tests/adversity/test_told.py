@@ -1,0 +1,268 @@
+"""How failures are told: soon, in one of a few classes, with their cause."""
+
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+from programs import is_running
+from quick import quick
+from scripted import scripted
+
+import mcpwire
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 30.0
+PROMPT_S = 0.25
+"""Within what a call must fail once its answer can no longer come."""
+
+IN_FLIGHT = 20
+
+
+async def at_best(attempt, promise):
+    """Return the quickest of three attempts: a machine may stall, a promise not."""
+    quickest = BOUND_S
+    for _ in range(3):
+        quickest = min(quickest, await attempt())
+        if quickest < promise:
+            break
+    return quickest
+
+
+# Soon...
+
+# The child tells the time of its own end: the clock is the machine's.
+ENDS = {
+    "killed": ("os.kill(os.getpid(), signal.SIGKILL)", "SIGKILL"),
+    "aborted": ("os.abort()", "SIGABRT"),
+    "exit 0": ("os._exit(0)", "code 0"),
+    "exit 7": ("os._exit(7)", "code 7"),
+    "closed its output": ("os.close(1); time.sleep(60)", "output"),
+}
+
+
+@pytest.mark.pain("P02", "P03")
+@pytest.mark.fault("F04", "F05")
+@pytest.mark.parametrize(("end", "cause"), ENDS.values(), ids=ENDS.keys())
+async def test_every_call_in_flight_fails_soon_after_the_servers_end(shell, end, cause):
+    target = scripted(
+        f"handshake()\nfor _ in range({IN_FLIGHT}): recv()\n"
+        f"os.write(2, repr(time.monotonic()).encode())\n{end}"
+    )
+    limits = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
+
+    async def attempt():
+        async with shell(target, limits=limits, timeout=None) as client:
+            calls = (client.call_tool("x") for _ in range(IN_FLIGHT))
+            ends = await asyncio.gather(*calls, return_exceptions=True)
+            now = time.monotonic()
+        assert {type(end) for end in ends} == {mcpwire.ConnectionClosed}
+        assert len({id(end) for end in ends}) == IN_FLIGHT
+        assert all(cause in str(end) for end in ends)
+        assert all(end.sent for end in ends)
+        return now - float(ends[0].stderr_tail)
+
+    async with asyncio.timeout(BOUND_S):
+        assert await at_best(attempt, PROMPT_S) < PROMPT_S
+
+
+@pytest.mark.pain("P02", "P03")
+@pytest.mark.fault("F02")
+@pytest.mark.parametrize("mode", ["auto", "session", "stateless"])
+@pytest.mark.parametrize("end", ["os._exit(127)", "os.kill(os.getpid(), 11)"])
+async def test_connecting_fails_soon_after_the_servers_end(shell, mode, end):
+    target = scripted(f"os.write(2, repr(time.monotonic()).encode())\n{end}")
+
+    async def attempt():
+        client = shell(target, mode=mode, connect_timeout=None)
+        with pytest.raises(mcpwire.ConnectError) as caught:
+            await client.connect()
+        return time.monotonic() - float(caught.value.stderr_tail)
+
+    async with asyncio.timeout(BOUND_S):
+        assert await at_best(attempt, PROMPT_S) < PROMPT_S
+
+
+@pytest.mark.pain("P02")
+@pytest.mark.fault("F06")
+async def test_calls_in_flight_fail_when_the_server_closes_its_input(shell):
+    # The first call is in flight before, the second finds the pipe closed.
+    target = scripted(
+        "handshake()\nrecv()\nos.close(0)\n"
+        "send({'jsonrpc': '2.0', 'method': 'x/y'})\ntime.sleep(60)"
+    )
+    closed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    limits = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
+    client = shell(
+        target,
+        limits=limits,
+        timeout=None,
+        recovery=mcpwire.Recovery(restart=False),
+        on_notification=lambda _: loop.call_soon_threadsafe(closed.set),
+    )
+    async with asyncio.timeout(BOUND_S), client:
+        first = asyncio.ensure_future(client.call_tool("x"))
+        await closed.wait()
+        ends = await asyncio.gather(
+            first, client.call_tool("y"), return_exceptions=True
+        )
+    assert [type(end) for end in ends] == [mcpwire.ConnectionClosed] * 2
+    assert "input" in str(ends[0]) or "SIG" in str(ends[0])
+    assert [end.sent for end in ends] == [True, False]
+
+
+@pytest.mark.pain("P07")
+async def test_closing_a_server_that_behaves_takes_next_to_no_time(shell):
+    async def attempt():
+        client = shell(quick())
+        await client.connect()
+        started = time.monotonic()
+        await client.aclose()
+        return time.monotonic() - started
+
+    async with asyncio.timeout(BOUND_S):
+        assert await at_best(attempt, 0.05) < 0.05
+
+
+@pytest.mark.pain("P06", "P07")
+@pytest.mark.fault("F09")
+@pytest.mark.parametrize("wrapper_minds", [True, False])
+async def test_a_grandchild_that_ignores_everything_is_gone_within_the_ladders_time(
+    shell, wrapper_minds
+):
+    # The wrapper ends with its input, or ignores that and SIGTERM as its child does.
+    target = scripted(
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "child = os.fork()\n"
+        "if child == 0:\n    while True: time.sleep(60)\n"
+        "os.write(2, str(child).encode())\nhandshake()\n"
+        + ("while True: recv()" if wrapper_minds else "while True: time.sleep(60)")
+    )
+    limits = mcpwire.Limits(close_grace=0.3, terminate_grace=0.3)
+    ladder = limits.close_grace + limits.terminate_grace + PROMPT_S
+
+    async def attempt():
+        client = shell(target, limits=limits)
+        await client.connect()
+        channel = client._connection.channel
+        pids = channel.pid, int(channel.stderr_tail)
+        started = time.monotonic()
+        await client.aclose()
+        took = time.monotonic() - started
+        assert not any(map(is_running, pids))
+        return took
+
+    async with asyncio.timeout(BOUND_S):
+        assert await at_best(attempt, ladder) < ladder
+
+
+# In one of a few classes...
+
+
+def answering(members):
+    """Return a server that answers its first call with these members, as JSON text."""
+    return scripted(
+        "handshake()\nm = recv()\n"
+        f'raw((\'{{"jsonrpc":"2.0","id":%d,{members}}}\\n\' % m[\'id\']).encode())\n'
+        "recv()"
+    )
+
+
+def dying(how):
+    return scripted(f"handshake()\nrecv()\n{how}\ntime.sleep(60)")
+
+
+SHORT = mcpwire.Limits(message=1000, close_grace=0.1, terminate_grace=0.1)
+CALLING = {
+    "error": (answering('"error":{"code":1,"message":"no"}'), mcpwire.RPCError),
+    "error, empty": (answering('"error":{"code":1,"message":""}'), mcpwire.RPCError),
+    "error, no text": (answering('"error":{"code":1}'), mcpwire.MCPError),
+    "error, no object": (answering('"error":null'), mcpwire.MCPError),
+    "both": (
+        answering('"result":{},"error":{"code":1,"message":""}'),
+        mcpwire.MCPError,
+    ),
+    "neither": (answering('"x":1'), mcpwire.MCPError),
+    "no object": (answering('"result":[]'), mcpwire.InvalidMessage),
+    "wrong": (answering('"result":{"content":7}'), mcpwire.InvalidMessage),
+    "too large": (answering(f'"result":"{"a" * 2000}"'), mcpwire.ConnectionClosed),
+    "silence": (scripted("handshake()\nwhile True: recv()"), mcpwire.RequestTimeout),
+    "exit": (dying("os._exit(0)"), mcpwire.ConnectionClosed),
+    "signal": (dying("os.kill(os.getpid(), 15)"), mcpwire.ConnectionClosed),
+    "closed output": (dying("os.close(1)"), mcpwire.ConnectionClosed),
+}
+
+
+def assert_well_told(error, expected):
+    assert isinstance(error, expected)
+    assert isinstance(error, mcpwire.MCPError)
+    assert not isinstance(error, BaseExceptionGroup)
+    assert str(error).strip()
+    assert "\n" not in str(error)
+    assert "None" not in str(error)
+    while error is not None:  # and no group hides behind it
+        assert not isinstance(error, BaseExceptionGroup)
+        error = error.__cause__ or error.__context__
+
+
+@pytest.mark.pain("P03")
+@pytest.mark.parametrize(("target", "expected"), CALLING.values(), ids=CALLING.keys())
+async def test_every_failure_of_a_call_is_one_class_and_has_words(
+    shell, target, expected
+):
+    client = shell(
+        target, limits=SHORT, timeout=0.3 if expected is mcpwire.RequestTimeout else 10
+    )
+    async with asyncio.timeout(BOUND_S), client:
+        outcome = await asyncio.gather(client.call_tool("x"), return_exceptions=True)
+    assert_well_told(outcome[0], expected)
+
+
+CONNECTING = {
+    "missing": (
+        mcpwire.Stdio("/no/such/program"),
+        mcpwire.ConnectError,
+        FileNotFoundError,
+    ),
+    "a folder": (mcpwire.Stdio("/tmp"), mcpwire.ConnectError, PermissionError),
+    "exit": (scripted("os._exit(1)"), mcpwire.ConnectError, None),
+    "silence": (scripted("while True: recv()"), mcpwire.RequestTimeout, None),
+    "noise": (scripted("raw(b'x\\n' * 1000)\nos._exit(0)"), mcpwire.ConnectError, None),
+    "one long line": (scripted("raw(b'x' * 5000)"), mcpwire.MCPError, None),
+    "old": (scripted("handshake('2023-01-01')"), mcpwire.NegotiationError, None),
+}
+
+
+@pytest.mark.pain("P03")
+@pytest.mark.parametrize(
+    ("target", "expected", "cause"), CONNECTING.values(), ids=CONNECTING.keys()
+)
+async def test_every_failure_to_connect_is_one_class_and_has_words(
+    shell, target, expected, cause
+):
+    client = shell(target, limits=SHORT, connect_timeout=1.0, probe_timeout=0.1)
+    async with asyncio.timeout(BOUND_S):
+        outcome = await asyncio.gather(client.connect(), return_exceptions=True)
+    assert_well_told(outcome[0], expected)
+    if cause is not None:
+        assert isinstance(outcome[0].__cause__, cause)
+    assert not client.is_connected
+
+
+@pytest.mark.pain("P03", "P02")
+async def test_failures_of_many_at_once_are_each_ones_own(shell):
+    async with asyncio.timeout(BOUND_S), shell(quick(), limits=SHORT) as client:
+        os.kill(client._connection.channel.pid, signal.SIGSTOP)
+        calls = [
+            asyncio.ensure_future(client.call_tool("x", timeout=0.2)) for _ in range(50)
+        ]
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        os.kill(client._connection.channel.pid, signal.SIGCONT)
+        assert len({id(end) for end in ends}) == 50
+        for end in ends:
+            assert_well_told(end, mcpwire.RequestTimeout)
+        # What was only slow is not broken.
+        assert (await client.call_tool("x")).text
