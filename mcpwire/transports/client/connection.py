@@ -17,10 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
-
-import attrs
 
 from mcpwire.errors import (
     CallCancelled,
@@ -32,12 +29,11 @@ from mcpwire.errors import (
 )
 from mcpwire.protocol import lifecycle
 from mcpwire.protocol.negotiation import Negotiation
-from mcpwire.protocol.profile import Profile
 from mcpwire.transports.client.failures import connect_failure
 from mcpwire.transports.client.handshake import Handshake
 from mcpwire.transports.client.inbound import ClientInbound, ask
 from mcpwire.transports.client.reviver import Reviver, keep_alive
-from mcpwire.transports.client.stats import ClientStats
+from mcpwire.transports.client.state import ConnectionState
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
@@ -47,6 +43,7 @@ if TYPE_CHECKING:
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.host.features import Question
     from mcpwire.protocol.negotiation import Agreement
+    from mcpwire.protocol.profile import Profile
     from mcpwire.transports.base import CallHandle, NotifyFn
     from mcpwire.transports.client.settings import Settings
     from mcpwire.transports.client.signal import Signal
@@ -61,32 +58,25 @@ __all__ = ["Connection"]
 
 logger = logging.getLogger("mcpwire")
 
-TARGET_CHARACTERS: Final = 120
-"""How much of a command line a repr shows."""
-
 CALLBACK_END_S: Final = 2.0
 """How long callbacks and handlers may take to end once they are cancelled."""
 
 
-class Connection:
+class Connection(ConnectionState):
     """A client's one connection, over and over.
 
     Attributes:
-        settings: What the client was made with.
-        channel: Performs calls; ``None`` unless connected.
-        profile: How requests are made, by the last agreement; empty before the first.
-        negotiation: The record of the last handshake, also of one that failed.
-        inbound: Hears what the server starts.
-        time: The clock that deadlines are made from: the loop's, in seconds.
-        log_level: What the server was told to log; told again to each new connection.
-        serial: Counts the connections opened so far.
         replay: Tells a new connection what the server has to know.
-        forget: Called when the client is closed, or its loop has ended under it.
-        is_kept: Tells of which resources no update may get lost.
-        is_needed: Tells whether somebody waits for what the server starts.
     """
 
+    how_to_connect = "`async with client:` or `await client.connect()`"
+
+    channel: OpenChannel | None
+    inbound: ClientInbound
+    _current: OpenChannel | None
+
     def __init__(self, opener: Opener, settings: Settings) -> None:
+        super().__init__(opener.target, settings)
         self._trace = None
         if settings.trace is not None:
             from mcpwire.transports.tracing import Trace
@@ -94,87 +84,27 @@ class Connection:
             self._trace = Trace(settings.trace, settings.limits)
             opener = self._trace.watching(opener)
         self._opener = opener
-        self.settings = settings
-        self._closed_stats = ClientStats()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._waiters = 0
         self._taken = False  # whether anybody has been told of this connection
-        self._is_wanted = False  # connected, and not closed by us since
-        self._current: OpenChannel | None = None
         self._reviver = Reviver(self)
         self._background: set[asyncio.Task[Any]] = set()
         self._pinging: asyncio.Task[Any] | None = None
-        self.channel: OpenChannel | None = None
-        self.time: Callable[[], float] = monotonic
-        self.negotiation: Negotiation | None = None
-        self.profile = Profile()
-        self.log_level: str | None = None
-        self.serial = 0
         self.replay: ReplayFn | None = None
-        self.forget: Callable[[], None] = _nothing
-        self.is_kept: Callable[[str], bool] = _never
-        self.is_needed: Callable[[], bool] = bool
         self.inbound = ClientInbound(
             settings.features,
             settings.on_notification,
             self._lost,
-            self.is_kept,
+            lambda uri: self.is_kept(uri),  # noqa: PLW0108 - it is set later
             settings.limits,
         )
 
-    def __str__(self) -> str:
-        """Return target, state and revision as one readable line."""
+    def _turn(self) -> str | None:
         if self._closing is not None:
-            state = "closing"
-        elif self._opening is not None:
-            state = "connecting"
-        elif self.channel is None:
-            state = "not connected"
-        elif self.channel.lost is not None:
-            state = f"lost: {self.channel.lost.args[0]}"
-        else:
-            state = f"connected, {self.channel.revision}"
-        target = self._opener.target
-        if len(target) > TARGET_CHARACTERS:
-            target = f"{target[:TARGET_CHARACTERS]}..."
-        return f"{target!r} {state}"
-
-    @property
-    def is_open(self) -> bool:
-        """Whether calls can be made now."""
-        return self.channel is not None and self.channel.lost is None
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether it was opened and not closed by us since, lost or not."""
-        return self._is_wanted
-
-    @property
-    def stats(self) -> ClientStats:
-        """What all connections have counted so far."""
-        stats = attrs.evolve(self._closed_stats)
-        if self._current is not None:
-            stats.add(self._current)
-        stats.dropped_notifications = self.inbound.dropped
-        return stats
-
-    def not_connected(self) -> MCPError:
-        """Build the error for a call without a connection."""
-        lost = self.channel.lost if self.channel is not None else None
-        if lost is not None:
-            return ConnectionClosed(
-                str(lost.args[0]),
-                target=lost.target,
-                exit_code=getattr(self.channel, "exit_code", None),
-                stderr_tail=getattr(self.channel, "stderr_tail", ""),
-                sent=False,
-            )
-        return LocalProtocolError(
-            f"not connected to {self._opener.target}: "
-            "use `async with client:` or `await client.connect()` first"
-        )
+            return "closing"
+        return "connecting" if self._opening is not None else None
 
     # Ownership...
 
@@ -298,10 +228,6 @@ class Connection:
         self._end_of_use()
         self._loop = None
 
-    def _end_of_use(self) -> None:
-        self.log_level = None
-        self.forget()
-
     def abandon(self) -> bool:
         """Let go at once, from anywhere; return whether there was something to let go.
 
@@ -400,10 +326,6 @@ class Connection:
         )
         return await handshake.drive(steps)
 
-    def compose(self, agreement: Agreement) -> Profile:
-        """Return how requests are made under an agreement."""
-        return Profile.of(agreement, self.settings.identity, log_level=self.log_level)
-
     def _prepare(self, channel: OpenChannel, agreement: Agreement) -> Profile:
         """Make a connection that has agreed ready for use."""
         channel.reset_on_progress = self.settings.reset_on_progress
@@ -472,16 +394,6 @@ class Connection:
 
         self.spawn(run(), method)
 
-    def set_log_level(self, level: str) -> None:
-        """Have each request from now on ask for log messages from that level on."""
-        self.log_level = level
-        if self.profile.agreement is not None:
-            self.profile = self.compose(self.profile.agreement)
-
-    def cancel(self, handle: CallHandle, reason: str) -> bool:
-        """End the call with that handle; return whether it waited for an answer."""
-        return self.channel is not None and self.channel.cancel(handle, reason)
-
     async def ask(self, method: str, question: Question) -> dict[str, Any]:
         """Let our handler answer what a call needs to go on.
 
@@ -530,14 +442,6 @@ class Connection:
             self._reviver.lost(self._current)
             if self.settings.recovery.restart and self.is_needed():
                 self._reviver.start()
-
-
-def _nothing() -> None:
-    return None
-
-
-def _never(_: str) -> bool:
-    return False
 
 
 def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:

@@ -132,12 +132,11 @@ class Reviver:
     async def _revive(self) -> None:
         connection = self._connection
         self._check_pause()
-        self._failure = None
         while not connection.is_open:
             delay = self._restarts.delay(connection.time(), random())  # noqa: S311 - jitter
             if delay is None:
                 self._gave_up_at = connection.time()
-                raise self._failure or connection.not_connected()
+                raise self._failure_of(connection)
             await asyncio.sleep(delay)
             try:
                 await connection.open()
@@ -151,8 +150,12 @@ class Reviver:
             return
         since = self._connection.time() - self._gave_up_at
         if since < self._recovery.backoff_max:
-            raise self._failure or self._connection.not_connected()
+            raise self._failure_of(self._connection)
         self.reset()
+
+    def _failure_of(self, connection: Connection) -> MCPError:
+        failure = self._failure
+        return failure if failure is not None else connection.not_connected()
 
 
 async def keep_alive(channel: OpenChannel, seconds: float) -> None:

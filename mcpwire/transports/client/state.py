@@ -1,0 +1,147 @@
+"""What is known of a client's connection, whichever shell holds it."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import attrs
+
+from mcpwire.errors import ConnectionClosed, LocalProtocolError
+from mcpwire.protocol.profile import Profile
+from mcpwire.transports.client.stats import ClientStats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcpwire.errors import MCPError
+    from mcpwire.protocol.negotiation import Agreement, Negotiation
+    from mcpwire.transports.base import CallHandle
+    from mcpwire.transports.client.settings import Settings
+
+__all__ = ["ConnectionState"]
+
+TARGET_CHARACTERS: Final = 120
+"""How much of a command line a repr shows."""
+
+
+class ConnectionState:
+    """The part of a connection that waits for nothing.
+
+    Attributes:
+        settings: What the client was made with.
+        channel: Performs calls; ``None`` unless connected.
+        profile: How requests are made, by the last agreement; empty before the first.
+        negotiation: The record of the last handshake, also of one that failed.
+        inbound: Hears what the server starts.
+        time: The clock that deadlines are made from, in seconds.
+        log_level: What the server was told to log; told again to each new connection.
+        serial: Counts the connections opened so far.
+        forget: Called when the client is closed, or its loop has ended under it.
+        is_kept: Tells of which resources no update may get lost.
+        is_needed: Tells whether somebody waits for what the server starts.
+    """
+
+    how_to_connect: ClassVar[str]
+
+    channel: Any
+    inbound: Any
+    _current: Any
+
+    def __init__(self, target: str, settings: Settings) -> None:
+        self._target = target
+        self._closed_stats = ClientStats()
+        self._is_wanted = False  # connected, and not closed by us since
+        self._current = None
+        self.settings = settings
+        self.channel = None
+        self.time: Callable[[], float] = monotonic
+        self.negotiation: Negotiation | None = None
+        self.profile = Profile()
+        self.log_level: str | None = None
+        self.serial = 0
+        self.forget: Callable[[], None] = _nothing
+        self.is_kept: Callable[[str], bool] = _never
+        self.is_needed: Callable[[], bool] = bool
+
+    def __str__(self) -> str:
+        """Return target, state and revision as one readable line."""
+        state, channel = self._turn(), self.channel
+        if state is None and channel is None:
+            state = "not connected"
+        elif state is None and channel.lost is not None:
+            state = f"lost: {channel.lost.args[0]}"
+        elif state is None:
+            state = f"connected, {channel.revision}"
+        target = self._target
+        if len(target) > TARGET_CHARACTERS:
+            target = f"{target[:TARGET_CHARACTERS]}..."
+        return f"{target!r} {state}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls can be made now."""
+        return self.channel is not None and self.channel.lost is None
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it was opened and not closed by us since, lost or not."""
+        return self._is_wanted
+
+    @property
+    def stats(self) -> ClientStats:
+        """What all connections have counted so far."""
+        stats = attrs.evolve(self._closed_stats)
+        if self._current is not None:
+            stats.add(self._current)
+        stats.dropped_notifications = self.inbound.dropped
+        return stats
+
+    def not_connected(self) -> MCPError:
+        """Build the error for a call without a connection."""
+        lost = self.channel.lost if self.channel is not None else None
+        if lost is not None:
+            return ConnectionClosed(
+                str(lost.args[0]),
+                target=lost.target,
+                exit_code=getattr(self.channel, "exit_code", None),
+                stderr_tail=getattr(self.channel, "stderr_tail", ""),
+                sent=False,
+            )
+        return LocalProtocolError(
+            f"not connected to {self._target}: use {self.how_to_connect} first"
+        )
+
+    def _turn(self) -> str | None:
+        """Return what is under way, such as ``closing``; ``None``: nothing."""
+        raise NotImplementedError
+
+    # What each request asks...
+
+    def compose(self, agreement: Agreement) -> Profile:
+        """Return how requests are made under an agreement."""
+        return Profile.of(agreement, self.settings.identity, log_level=self.log_level)
+
+    def set_log_level(self, level: str) -> None:
+        """Have each request from now on ask for log messages from that level on."""
+        self.log_level = level
+        if self.profile.agreement is not None:
+            self.profile = self.compose(self.profile.agreement)
+
+    def cancel(self, handle: CallHandle, reason: str) -> bool:
+        """End the call with that handle; return whether it waited for an answer."""
+        channel = self.channel
+        return channel is not None and bool(channel.cancel(handle, reason))
+
+    def _end_of_use(self) -> None:
+        """Forget what the server was told: the next connection begins anew."""
+        self.log_level = None
+        self.forget()
+
+
+def _nothing() -> None:
+    return None
+
+
+def _never(_: str) -> bool:
+    return False
