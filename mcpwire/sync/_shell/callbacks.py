@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import LocalProtocolError
 
@@ -25,6 +25,9 @@ __all__ = [
     "check_plain",
     "discard_awaitable",
 ]
+
+LINGER_S: Final = 0.1
+"""How long the thread of a callback waits for one item more."""
 
 logger = logging.getLogger("mcpwire")
 
@@ -103,14 +106,16 @@ class Delivery:
     """One callback and the items that wait for it.
 
     The callback runs in the context (`contextvars`) in which this was made, one item
-    at a time, in a thread that ends with the queue.
+    at a time, in a thread that ends soon after the queue: to start one costs more than
+    most callbacks, and items come in floods.
     """
 
     def __init__(self, callback: Callable[..., Any], waiting: Waiting) -> None:
         self._callback = callback
         self._context = copy_context()
         self._waiting = waiting
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._is_closing = False
         self._thread: threading.Thread | None = None
 
     @property
@@ -120,10 +125,12 @@ class Delivery:
 
     def put(self, *item: Any) -> None:
         """Hand one item to the callback, or queue it behind those before it."""
-        with self._lock:
+        with self._changed:
             self._waiting.put(*item)
             if self._thread is not None:
+                self._changed.notify()
                 return
+            self._is_closing = False
             thread = self._thread = threading.Thread(
                 target=self._drain, name="mcpwire-callback", daemon=True
             )
@@ -131,22 +138,24 @@ class Delivery:
             thread.start()
         except RuntimeError:
             logger.exception("callback %r cannot be called", self._callback)
-            with self._lock:
+            with self._changed:
                 self._thread = None
 
     def _drain(self) -> None:
         while True:
-            with self._lock:
-                if not self._waiting:
-                    self._thread = None
-                    return
+            with self._changed:
+                while not self._waiting:
+                    told = not self._is_closing and self._changed.wait(LINGER_S)
+                    if not told and not self._waiting:
+                        self._thread = None
+                        return
                 item = self._waiting.pop()
             self._call(item)
 
     def _call(self, item: tuple[Any, ...]) -> None:
         try:
             outcome = self._context.copy().run(self._callback, *item)
-        except (Exception, SystemExit):
+        except BaseException:  # whatever it was: the thread is ours, and goes on
             logger.exception("callback %r raised", self._callback)
             return
         if discard_awaitable(outcome):
@@ -154,8 +163,10 @@ class Delivery:
 
     def close(self) -> threading.Thread | None:
         """Forget what waits; return the thread of a callback that still runs."""
-        with self._lock:
+        with self._changed:
             self._waiting.clear()
+            self._is_closing = True
+            self._changed.notify()
             thread = self._thread
         return None if thread is threading.current_thread() else thread
 
