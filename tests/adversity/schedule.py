@@ -112,7 +112,7 @@ class Remains:
 
     def __init__(self) -> None:
         self._tasks = asyncio.all_tasks()
-        self._watch = leaks.Watch()
+        self._watch = leaks.Watch(ignore=["test-caller"])
 
     def assert_none(self) -> None:
         """Fail at once if anything is there that was not."""

@@ -33,8 +33,6 @@ class AsyncioShell:
     name = "asyncio"
     listening: ClassVar[dict[str, Any]] = {}
     """What makes a client hear of notifications while nobody calls."""
-    threads = 0
-    """How many threads the shell itself may keep."""
 
     def __call__(self, target: Any, **options: Any) -> Any:
         return mcpwire.Client(target, **options)
@@ -52,7 +50,6 @@ class BlockingShell:
 
     name = "blocking"
     listening: ClassVar[dict[str, Any]] = {"background": True}
-    threads = THREADS
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, "test-caller")

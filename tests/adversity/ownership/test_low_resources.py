@@ -6,12 +6,12 @@ import os
 import resource
 import subprocess
 
-import leaks
 import pytest
 from quick import quick
 from scripted import ECHO_LOOP, scripted
 
 import mcpwire
+from mcpwire.testing.leaks import open_descriptors
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fault("F47")]
 
@@ -25,7 +25,7 @@ def leave():
 
     def limit_to(free):
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)  # listing takes one, too
-        used = {number for number, _ in leaks.open_descriptors()}
+        used = {number for number, _ in open_descriptors()}
         limit = 0
         while free or limit in used:
             free -= limit not in used
@@ -48,7 +48,7 @@ async def test_with_few_descriptors_left_connecting_works_or_says_which_error(
         warm_up = shell(quick())  # what is imported on first use needs descriptors too
         await warm_up.connect()
         await warm_up.aclose()
-        before = leaks.open_descriptors()
+        before = open_descriptors()
         other = shell(quick())
         leave(free)
         failed = await asyncio.gather(other.connect(), return_exceptions=True)
@@ -61,7 +61,7 @@ async def test_with_few_descriptors_left_connecting_works_or_says_which_error(
         await assert_works(existing)
         leave(100)
         if failed[0] is not None:
-            assert leaks.open_descriptors() == before
+            assert open_descriptors() == before
         await other.connect()
         await assert_works(other)
         await other.aclose()

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import threading
 
 import pytest
 from quick import quick
@@ -18,12 +17,11 @@ BOUND_S = 60.0
 @pytest.mark.fault("F44")
 async def test_200_clients_one_after_the_other_leave_nothing(shell):
     async with asyncio.timeout(BOUND_S):
-        remains, threads = Remains(), threading.active_count()
+        remains = Remains()
         for _ in range(200):
             async with shell(quick()) as client:
                 assert (await client.call_tool("x")).text
         remains.assert_none()
-        assert threading.active_count() <= threads + shell.threads
 
 
 @pytest.mark.fault("F44")
