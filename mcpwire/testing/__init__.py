@@ -22,8 +22,22 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from mcpwire.testing.clock import VirtualClockLoop, run
     from mcpwire.testing.command import scripted_command
+    from mcpwire.testing.faults import (
+        ByteOrderMark,
+        Corrupt,
+        Delay,
+        Drop,
+        Duplicate,
+        HangUp,
+        Lose,
+        Noise,
+        Split,
+        Stall,
+        Swap,
+    )
     from mcpwire.testing.leaks import leak_check
     from mcpwire.testing.messages import SILENCE, Message, in_turn, later, repeated
+    from mcpwire.testing.relay import FaultyStdio
     from mcpwire.testing.scripted import (
         MemoryPeer,
         ScriptedClient,
@@ -35,8 +49,22 @@ if TYPE_CHECKING:
 _EXPORTS: Final = {
     "mcpwire.testing.clock": ("VirtualClockLoop", "run"),
     "mcpwire.testing.command": ("scripted_command",),
+    "mcpwire.testing.faults": (
+        "ByteOrderMark",
+        "Corrupt",
+        "Delay",
+        "Drop",
+        "Duplicate",
+        "HangUp",
+        "Lose",
+        "Noise",
+        "Split",
+        "Stall",
+        "Swap",
+    ),
     "mcpwire.testing.leaks": ("leak_check",),
     "mcpwire.testing.messages": ("SILENCE", "Message", "in_turn", "later", "repeated"),
+    "mcpwire.testing.relay": ("FaultyStdio",),
     "mcpwire.testing.scripted": (
         "MemoryPeer",
         "ScriptedClient",
@@ -52,10 +80,22 @@ _MODULE_OF: Final = {
 
 __all__ = [
     "SILENCE",
+    "ByteOrderMark",
+    "Corrupt",
+    "Delay",
+    "Drop",
+    "Duplicate",
+    "FaultyStdio",
+    "HangUp",
+    "Lose",
     "MemoryPeer",
     "Message",
+    "Noise",
     "ScriptedClient",
     "ScriptedServer",
+    "Split",
+    "Stall",
+    "Swap",
     "VirtualClockLoop",
     "at_random",
     "in_turn",

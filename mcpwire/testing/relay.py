@@ -1,0 +1,246 @@
+"""A real server behind pipes in which something goes wrong.
+
+Between the client's ends of the pipes and the child's stands a `Relay`: two directions,
+each of which reads, lets the bytes pass a `Chain` of faults, and writes. It runs as
+callbacks of the client's own loop: no task, no thread, no process::
+
+    client ──► pipe ──► chain toward the server ──► pipe ──► child
+       ▲                                                       │
+       └────── pipe ◄── chain toward the client ◄── pipe ◄─────┘
+
+While anything waits to be written, nothing is read, so that pipes fill as they would
+without it. Whoever closes an end, the other sees it; when the client is through, all
+descriptors are closed whatever a fault still holds back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.testing.faults import END, Chain, Fault, Pause
+from mcpwire.transports.stdio.channel import StdioChannel
+from mcpwire.transports.stdio.pipes import forget_descriptor
+from mcpwire.transports.stdio.process import ChildProcess, spawn
+from mcpwire.transports.stdio.target import Stdio, parse_command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mcpwire.limits import Limits
+    from mcpwire.testing.faults import Item
+    from mcpwire.transports.base import Inbound
+
+__all__ = ["FaultyChannel", "FaultyStdio", "Relay"]
+
+READ_BYTES: Final = 65_536
+
+
+class _Direction:
+    """Reads one descriptor and writes another; it owns both.
+
+    Attributes:
+        is_over: Whether both are closed.
+    """
+
+    def __init__(self, read_fd: int, write_fd: int, chain: Chain) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._read_fd = read_fd
+        self._write_fd = write_fd
+        self._chain = chain
+        self._items: deque[Item] = deque(chain.start())
+        self._next: asyncio.Handle | None = None
+        self._is_pausing = False
+        self._is_hurried = False
+        self.is_over = False
+        os.set_blocking(read_fd, False)
+        os.set_blocking(write_fd, False)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Do what is next: pass on what there is, or read more."""
+        self._is_pausing = False
+        if not self._items:
+            self._loop.add_reader(self._read_fd, self._readable)
+            return
+        item = self._items[0]
+        if isinstance(item, bytes):
+            self._write(item)
+        elif item is END or self._is_hurried:
+            self.close()
+        elif isinstance(item, Pause):
+            self._items.popleft()
+            self._is_pausing = True
+            if item.seconds != inf:
+                self._next = self._loop.call_later(item.seconds, self._go_on)
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._read_fd, READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        self._loop.remove_reader(self._read_fd)
+        self._items += self._chain.feed(data) if data else self._chain.finish()
+        self._go_on()
+
+    def _write(self, data: bytes) -> None:
+        """Write a part; the next one leaves in another turn, to be read by itself."""
+        try:
+            count = os.write(self._write_fd, data)
+        except (BlockingIOError, InterruptedError):
+            count = 0
+        except OSError:
+            self.close()  # nobody reads it: who writes is to see that
+            return
+        if count == len(data):
+            self._items.popleft()
+            self._loop.remove_writer(self._write_fd)
+            self._next = self._loop.call_soon(self._go_on)
+        else:
+            self._items[0] = data[count:]
+            self._loop.add_writer(self._write_fd, self._go_on)
+
+    def hurry(self) -> None:
+        """Pause no more: what a pause holds back, or would, is lost."""
+        self._is_hurried = True
+        if self._is_pausing:
+            self.close()
+
+    def close(self) -> None:
+        """Close both descriptors now."""
+        if self.is_over:
+            return
+        self.is_over = True
+        self._items.clear()
+        if self._next is not None:
+            self._next.cancel()
+        for fd in (self._read_fd, self._write_fd):
+            forget_descriptor(self._loop, fd)
+            os.close(fd)
+
+
+class Relay:
+    """Both directions between a client and a child, each with its faults.
+
+    It takes over the child's ends and makes a pair for the client.
+
+    Attributes:
+        client_reads: The client's reading end.
+        client_writes: The client's writing end.
+    """
+
+    def __init__(
+        self,
+        child_reads: int,
+        child_writes: int,
+        faults: Sequence[Fault],
+        seed: int,
+    ) -> None:
+        # Names are from where the bytes come or go: the child reads what we write.
+        self.client_reads, to_client = os.pipe()
+        from_client, self.client_writes = os.pipe()
+        self._to_server = _Direction(
+            from_client, child_reads, Chain(faults, "server", seed)
+        )
+        self._to_client = _Direction(
+            child_writes, to_client, Chain(faults, "client", seed)
+        )
+
+    def input_ended(self) -> None:
+        """The client writes no more: no fault keeps the child from hearing that."""
+        self._to_server.hurry()
+
+    def close(self) -> None:
+        """Close all that the relay owns, now."""
+        self._to_server.close()
+        self._to_client.close()
+
+
+class FaultyChannel(StdioChannel):
+    """A connection to a child process through a `Relay`."""
+
+    def __init__(
+        self,
+        inbound: Inbound,
+        child: ChildProcess,
+        target: str,
+        limits: Limits,
+        *,
+        faults: Sequence[Fault],
+        seed: int,
+    ) -> None:
+        self._relay = Relay(child.stdin, child.stdout, faults, seed)
+        child.stdin, child.stdout = self._relay.client_writes, self._relay.client_reads
+        super().__init__(inbound, child, target, limits)
+
+    def _stop_writing(self) -> None:
+        super()._stop_writing()
+        self._relay.input_ended()
+
+    def _stopped(self, task: asyncio.Task[None]) -> None:
+        super()._stopped(task)
+        self._relay.close()
+
+    def abandon(self) -> None:
+        """Let go of everything now, the relay included."""
+        super().abandon()
+        self._relay.close()
+
+
+class FaultyStdio:
+    """A real server behind pipes in which something goes wrong: a client's target.
+
+    ::
+
+        target = FaultyStdio("my-server", [Noise(message=2), Split(size=1)])
+        async with mcpwire.Client(target) as client: ...
+
+    By the same seed the same goes wrong at the same bytes, whenever the bytes are the
+    same.
+
+    Args:
+        target: The server, as a command line or a `Stdio`.
+        faults: What goes wrong, in this order (see `mcpwire.testing.faults`).
+        seed: Decides whatever is by chance.
+    """
+
+    def __init__(
+        self, target: str | Stdio, faults: Iterable[Fault], *, seed: int = 0
+    ) -> None:
+        self.target = parse_command(target) if isinstance(target, str) else target
+        self.faults = tuple(faults)
+        self.seed = seed
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"<{type(self).__name__} {str(self.target)!r} {list(self.faults)}>"
+
+    def open_in_memory(self, client: Inbound, limits: Limits) -> Any:
+        """Start the server and connect to it through the faults; clients call this.
+
+        Raises:
+            ConnectError: It could not be started.
+        """
+        target = self.target
+        stderr = target.stderr
+        child = spawn(
+            (target.command, *target.args),
+            target.environment(),
+            target.cwd,
+            limits.stderr_tail,
+            inherit_stderr=stderr == "inherit",
+            on_stderr=None if isinstance(stderr, str) else stderr,
+        )
+        return FaultyChannel(
+            client,
+            child,
+            str(target),
+            limits,
+            faults=self.faults,
+            seed=self.seed,
+        )

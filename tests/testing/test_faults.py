@@ -1,0 +1,151 @@
+"""Each fault does what it says to bytes on their way, the same at each time."""
+
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.testing import (
+    ByteOrderMark,
+    Corrupt,
+    Delay,
+    Drop,
+    Duplicate,
+    HangUp,
+    Lose,
+    Noise,
+    Split,
+    Stall,
+    Swap,
+)
+from mcpwire.testing.faults import END, Chain, Pause
+
+STREAM = b"one\ntwo\nthree\nrest"
+
+
+def passed(faults, *chunks, toward="client", seed=0):
+    """Return all that comes out of a chain."""
+    chain = Chain(faults, toward, seed)
+    items = chain.start()
+    for chunk in chunks:
+        items += chain.feed(chunk)
+    return items + chain.finish()
+
+
+def merged(items):
+    """Return the same with neighbouring bytes as one, since only order matters."""
+    result = []
+    for item in items:
+        if isinstance(item, bytes) and result and isinstance(result[-1], bytes):
+            result[-1] += item
+        elif item != b"":
+            result.append(item)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("faults", "expected"),
+    [
+        ([], [STREAM, END]),
+        ([Drop(message=2)], [b"one\nthree\nrest", END]),
+        ([Drop()], [b"rest", END]),
+        ([Drop(message=(1, 3))], [b"two\nrest", END]),
+        ([Duplicate(message=1)], [b"one\none\ntwo\nthree\nrest", END]),
+        (
+            [Duplicate(message=3, times=3)],
+            [b"one\ntwo\n" + b"three\n" * 3 + b"rest", END],
+        ),
+        ([Noise(message=2, data=b"x\n")], [b"one\nx\ntwo\nthree\nrest", END]),
+        ([Noise(data=b"-")], [b"-one\n-two\n-three\nrest", END]),
+        ([ByteOrderMark()], [b"\xef\xbb\xbf" + STREAM, END]),
+        ([Swap(message=1)], [b"two\none\nthree\nrest", END]),
+        ([Swap(message=3)], [b"one\ntwo\nthree\nrest", END]),
+        ([Corrupt(at=0)], [b"\x90ne\ntwo\nthree\nrest", END]),
+        ([Corrupt(at=4, value=0x54)], [b"one\nTwo\nthree\nrest", END]),
+        ([Corrupt(at=99)], [STREAM, END]),
+        ([Lose(at=3)], [b"onetwo\nthree\nrest", END]),
+        ([Lose(at=0, count=99)], [END]),
+        ([Lose(at=16, count=99)], [b"one\ntwo\nthree\nre", END]),
+        ([Delay(seconds=2, message=2)], [b"one\n", Pause(2), b"two\nthree\nrest", END]),
+        ([HangUp()], [END, STREAM, END]),
+        ([HangUp(after_bytes=5)], [b"one\nt", END, b"wo\nthree\nrest", END]),
+        ([HangUp(after_bytes=99)], [STREAM, END]),
+        ([HangUp(after_message=2)], [b"one\ntwo\n", END, b"three\nrest", END]),
+        ([Stall()], [Pause(inf), STREAM, END]),
+        ([Stall(after_message=1, seconds=3)], [b"one\n", Pause(3), STREAM[4:], END]),
+        ([Stall(after_bytes=1)], [b"o", Pause(inf), STREAM[1:], END]),
+        ([Drop(message=1), Duplicate(message=1)], [b"two\ntwo\nthree\nrest", END]),
+        ([Lose(at=3), Drop(message=1)], [b"three\nrest", END]),
+        ([HangUp(), Noise(message=1, data=b"x")], [END, b"x" + STREAM, END]),
+    ],
+    ids=repr,
+)
+def test_a_fault_changes_what_it_names(faults, expected):
+    assert merged(passed(faults, STREAM)) == expected
+    single = [STREAM[i : i + 1] for i in range(len(STREAM))]
+    assert merged(passed(faults, *single)) == expected
+
+
+def test_what_is_swapped_with_nothing_still_comes():
+    assert merged(passed([Swap(message=1)], b"one\n")) == [b"one\n", END]
+
+
+@pytest.mark.parametrize(
+    ("fault", "parts"),
+    [
+        (Split(), [b"a", b"b", b"\n", b"c", b"d"]),
+        (Split(size=2), [b"ab", b"\nc", b"d"]),
+        (Split(at=1), [b"a", b"b\ncd"]),
+        (Split(at=(1, -1)), [b"a", b"b\nc", b"d"]),
+        (Split(size=4, gap=0.5), [b"ab\nc", Pause(0.5), b"d", Pause(0.5)]),
+    ],
+    ids=repr,
+)
+def test_bytes_are_split_where_it_says(fault, parts):
+    assert passed([fault], b"ab\ncd") == [*parts, END]
+
+
+def test_faults_act_in_their_own_direction_only():
+    fault = Drop(toward="server")
+    assert merged(passed([fault], STREAM)) == [STREAM, END]
+    assert merged(passed([fault], STREAM, toward="server")) == [b"rest", END]
+
+
+@given(st.integers(), st.lists(st.binary(max_size=20), max_size=8))
+def test_by_a_seed_chance_is_the_same_and_split_loses_nothing(seed, chunks):
+    faults = [Drop(chance=0.5), Duplicate(chance=0.5), Split(longest=3)]
+    assert passed(faults, *chunks, seed=seed) == passed(faults, *chunks, seed=seed)
+    whole = merged(passed([Split(longest=3)], *chunks, seed=seed))
+    assert whole == merged([b"".join(chunks), END])
+
+
+def test_another_seed_is_another_chance():
+    lines = b"x\n" * 64
+    dropped = {
+        len(merged(passed([Drop(chance=0.5)], lines, seed=seed))[0])
+        for seed in range(9)
+    }
+    assert len(dropped) > 1
+    assert all(0 < size < len(lines) for size in dropped)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Drop(toward="me"), "toward must be"),
+        (lambda: Drop(chance=0), "chance must be"),
+        (lambda: Drop(chance=1.1), "chance must be"),
+        (lambda: Split(size=0), "size must be above zero"),
+        (lambda: Split(gap=-1), "gap must not be negative"),
+        (lambda: Corrupt(at=-1), "at must not be negative"),
+        (lambda: Delay(seconds=0), "seconds must be above zero"),
+        (lambda: Delay(seconds=61), "seconds"),
+        (lambda: Duplicate(times=0), "times must be above zero"),
+        (lambda: Stall(seconds=float("nan")), "seconds must be above zero"),
+        (lambda: HangUp(after_bytes=1, after_message=1), "exclude each other"),
+    ],
+)
+def test_a_fault_that_makes_no_sense_is_refused(make, says):
+    with pytest.raises(ValueError, match=says):
+        make()

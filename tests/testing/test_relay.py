@@ -1,0 +1,241 @@
+"""A client meets each fault on real pipes, and nothing is left of the relay."""
+
+import asyncio
+import time
+
+import pytest
+
+import mcpwire
+from mcpwire.limits import Recovery
+from mcpwire.testing import (
+    ByteOrderMark,
+    Corrupt,
+    Delay,
+    Drop,
+    Duplicate,
+    FaultyStdio,
+    HangUp,
+    Lose,
+    Noise,
+    Split,
+    Stall,
+    Swap,
+    run,
+    scripted_command,
+)
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 20.0
+
+ECHO = scripted_command(
+    """
+    handshake()
+    serve({"tools/call": lambda m: text(m["params"]["arguments"]["text"])})
+    """
+)
+QUICKLY = mcpwire.Limits(close_grace=0.2, terminate_grace=0.2)
+
+
+def client(*faults, target=ECHO, seed=0, **options):
+    options.setdefault("timeout", 5)
+    options.setdefault("recovery", Recovery(restart=False))
+    options.setdefault("mode", "session")
+    target = FaultyStdio(target, faults, seed=seed)
+    return mcpwire.Client(target, limits=QUICKLY, **options)
+
+
+async def echo(c, value="hi", **options):
+    return (await c.call_tool("echo", {"text": value}, **options)).text
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        [],
+        [Split()],
+        [Split(toward="server"), Split(size=7)],
+        [Split(longest=5), Split(longest=5, toward="server")],
+        [ByteOrderMark(), Split()],
+        [Noise()],
+        [Noise(data=b"\n"), Noise(data=b"\xff\xfe\n", message=2)],
+        [Duplicate(), Duplicate(toward="server", message=2)],
+        [Delay(seconds=0.02), Delay(seconds=0.02, toward="server")],
+        [Stall(after_bytes=10, seconds=0.05)],
+    ],
+    ids=repr,
+)
+async def test_what_can_be_borne_is_borne(faults):
+    async with asyncio.timeout(BOUND_S), client(*faults) as c:
+        assert [await echo(c, value) for value in ("a", "ü", "c")] == ["a", "ü", "c"]
+
+
+async def test_large_messages_pass_whole():
+    value = "x" * 3_000_000
+    async with asyncio.timeout(BOUND_S), client(Split(size=50_000)) as c:
+        assert await echo(c, value) == value
+
+
+async def test_many_calls_at_once_pass_a_relay_that_splits_and_swaps():
+    faults = [Swap(message=3), Split(longest=40)]
+    async with asyncio.timeout(BOUND_S), client(*faults) as c:
+        values = [str(number) for number in range(30)]
+        assert await asyncio.gather(*(echo(c, each) for each in values)) == values
+
+
+@pytest.mark.parametrize("fault", [Drop(message=2), Drop(message=3, toward="server")])
+async def test_a_message_that_is_lost_costs_its_call_and_no_other(fault):
+    async with asyncio.timeout(BOUND_S), client(fault) as c:
+        with pytest.raises(mcpwire.RequestTimeout):
+            await echo(c, timeout=0.1)
+        assert await echo(c) == "hi"
+
+
+async def test_noise_is_counted():
+    async with asyncio.timeout(BOUND_S), client(Noise(message=(1, 2))) as c:
+        assert await echo(c) == "hi"
+        assert c.stats.noise_lines == 2
+
+
+async def test_a_spoiled_answer_fails_its_call_and_no_other():
+    spoiled = Noise(message=2, data=b"{")
+    async with asyncio.timeout(BOUND_S), client(spoiled) as c:
+        with pytest.raises((mcpwire.InvalidMessage, mcpwire.RequestTimeout)):
+            await echo(c, timeout=0.2)
+        assert await echo(c) == "hi"
+
+
+@pytest.mark.parametrize("fault", [Corrupt(at=0), Lose(at=0, count=5)])
+async def test_a_handshake_that_is_spoiled_does_not_hang(fault):
+    started = time.monotonic()
+    c = client(fault, connect_timeout=0.3)
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(mcpwire.MCPError):
+            await c.connect()
+    assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        HangUp(after_message=1),
+        HangUp(after_message=1, toward="server"),
+        HangUp(after_bytes=150),
+    ],
+    ids=repr,
+)
+async def test_an_end_in_the_middle_fails_the_call_at_once(fault):
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(mcpwire.TransportError):
+            await use(client(fault))
+
+
+async def use(c):
+    async with c:
+        for _ in range(3):
+            await echo(c)
+
+
+async def test_a_relay_that_is_closed_from_the_start_is_no_connection():
+    for toward in ("client", "server"):
+        async with asyncio.timeout(BOUND_S):
+            with pytest.raises(mcpwire.ConnectError):
+                await client(HangUp(toward=toward)).connect()
+
+
+@pytest.mark.fault("F07")
+@pytest.mark.parametrize("after", [{"after_message": 2}, {"after_bytes": 300}])
+async def test_a_pipe_that_nobody_reads_fills_and_hinders_no_close(after):
+    started = time.monotonic()
+    async with asyncio.timeout(BOUND_S), client(Stall(toward="server", **after)) as c:
+        calls = [
+            asyncio.create_task(echo(c, "x" * 200_000, timeout=0.2)) for _ in range(5)
+        ]
+        await asyncio.wait(calls)
+        assert all(
+            isinstance(call.exception(), mcpwire.RequestTimeout) for call in calls
+        )
+    assert time.monotonic() - started < 3
+
+
+async def test_a_stall_of_the_answers_is_a_timeout_and_hinders_no_close():
+    async with asyncio.timeout(BOUND_S), client(Stall(after_message=1)) as c:
+        with pytest.raises(mcpwire.RequestTimeout):
+            await echo(c, timeout=0.1)
+
+
+def test_delays_go_by_the_loop_s_clock():
+    async def main():
+        loop = asyncio.get_running_loop()
+        async with client(Delay(seconds=50, message=2), timeout=60) as c:
+            call = asyncio.create_task(echo(c))
+            await asyncio.sleep(0.2)
+            assert not call.done()
+            await loop.advance(50)
+            async with asyncio.timeout(5):
+                assert await call == "hi"
+
+    started = time.monotonic()
+    run(main())
+    assert time.monotonic() - started < 5
+
+
+async def test_by_chance_and_seed_the_same_calls_are_lost():
+    fault = Drop(message=range(2, 10), chance=0.4)
+
+    async def lost(seed):
+        outcomes = []
+        async with client(fault, seed=seed) as c:
+            for value in "abcdefgh":
+                try:
+                    outcomes.append(await echo(c, value, timeout=0.1))
+                except mcpwire.RequestTimeout:
+                    outcomes.append(None)
+        return outcomes
+
+    async with asyncio.timeout(BOUND_S):
+        first = await lost(3)
+        assert first == await lost(3)
+        assert None in first
+        assert any(first)
+
+
+async def test_exit_code_and_stderr_pass_the_relay():
+    target = scripted_command("handshake(); recv(); os.write(2, b'ouch'); sys.exit(3)")
+    async with asyncio.timeout(BOUND_S), client(target=target) as c:
+        with pytest.raises(mcpwire.ConnectionClosed) as caught:
+            await echo(c)
+    assert (caught.value.exit_code, caught.value.stderr_tail) == (3, "ouch")
+
+
+async def test_a_command_that_does_not_start_says_so():
+    c = client(target="no-such-command-at-all")
+    with pytest.raises(mcpwire.ConnectError, match="no-such-command"):
+        await c.connect()
+
+
+async def test_the_same_target_opens_a_new_relay_each_time():
+    c = client(HangUp(after_message=2))
+    async with asyncio.timeout(BOUND_S):
+        for _ in range(2):
+            async with c:
+                assert await echo(c) == "hi"
+                with pytest.raises(mcpwire.ConnectionClosed):
+                    await echo(c)
+
+
+def test_a_forgotten_client_leaves_nothing_of_the_relay():
+    async def main():
+        c = client(Stall(after_message=1))
+        await c.connect()
+        with pytest.warns(ResourceWarning, match="unclosed"):
+            c.__del__()
+
+    asyncio.run(main())
+
+
+def test_it_is_shown_on_one_line():
+    shown = repr(FaultyStdio("my-server --x", [Drop(message=2)]))
+    assert "my-server --x" in shown
+    assert "Drop" in shown
+    assert "\n" not in shown
