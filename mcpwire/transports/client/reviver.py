@@ -165,10 +165,12 @@ async def keep_alive(channel: OpenChannel, seconds: float) -> None:
     that stays out is a failure of the connection. It ends with the channel.
     """
     loop = asyncio.get_running_loop()
-    while channel.lost is None:
+    while True:
         before = channel.stats.messages
         await asyncio.sleep(seconds)
-        if channel.lost is not None or channel.stats.messages != before:
+        if channel.lost is not None:
+            return
+        if channel.stats.messages != before:
             continue
         try:
             await channel.call("ping", None, deadline=Deadline(loop.time(), seconds))
