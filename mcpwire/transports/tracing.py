@@ -3,11 +3,18 @@
 ===========  =========================================================
 ``open``     the target, as one line without secrets
 ``send``     one message, as bytes without its newline
+``written``  how many bytes the operating system has taken since ``open``
+``read``     bytes that came, as they were read
 ``receive``  one line that came, as bytes without its newline
 ``agree``    the `Negotiation` that succeeded
 ``lost``     the `TransportError` that ended the connection
 ``close``    the target
 ===========  =========================================================
+
+A message is queued with ``send`` and has left with the first ``written`` that counts
+all the bytes of the messages up to it, newlines included. ``read`` comes before the
+``receive`` of the lines that it completes. Where the peer is slow to read, ``written``
+is told of what it took at once, and again when nothing waits any more.
 
 It is attached to a channel when that is opened; where there is no hook, nothing of this
 is called.
@@ -17,7 +24,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import attrs
 
@@ -34,12 +42,20 @@ __all__ = ["Trace"]
 logger = logging.getLogger("mcpwire")
 
 
+_LATER: Final = ("_writing_done", "_all_written")
+"""What a channel of the one or the other shell calls once nothing waits any more."""
+
+
 class _Watched(Protocol):
-    """A channel of either shell: all its bytes pass these two."""
+    """A channel of either shell: all its bytes pass these three."""
 
     target: str | None
     _send: Callable[[bytes], None]
+    _write: Callable[[bytes], None]
     receive: Callable[[bytes], None]
+
+    @property
+    def bytes_sent(self) -> int: ...
 
 
 class _Opener(Protocol):
@@ -97,10 +113,38 @@ class Trace:
             send(data)
 
         def traced_receive(data: bytes) -> None:
+            self("read", data)
             for line in lines.feed(data):
                 self("receive", line.rstrip(b"\r\n"))
             receive(data)
 
         channel._send = traced_send  # noqa: SLF001 - as above
         channel.receive = traced_receive
+        self._attach_to_writing(channel)
         self("open", channel.target)
+
+    def _attach_to_writing(self, channel: _Watched) -> None:
+        write = channel._write  # noqa: SLF001 - its watcher
+        told = 0
+
+        def tell() -> None:
+            nonlocal told
+            count = channel.bytes_sent
+            if count > told:
+                told = count
+                self("written", count)
+
+        def traced_write(data: bytes) -> None:
+            write(data)
+            tell()
+
+        channel._write = traced_write  # noqa: SLF001 - as above
+        for name in _LATER:
+            done = getattr(channel, name, None)
+            if done is not None:
+                setattr(channel, name, partial(_both, done, tell))
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> None:
+    first()
+    second()

@@ -5,12 +5,14 @@ import json
 
 import pytest
 from fakes import FakeServer, text
+from scripted import scripted
 
 import mcpwire
 
 pytestmark = pytest.mark.anyio
 
 BOUND_S = 10.0
+BYTES = {"read", "written"}
 
 
 async def test_the_hook_sees_opening_messages_agreement_and_close():
@@ -21,7 +23,8 @@ async def test_the_hook_sees_opening_messages_agreement_and_close():
         mcpwire.Client(server, trace=lambda *args: seen.append(args)) as client,
     ):
         await client.call_tool("x")
-    assert [event for event, _ in seen] == [
+    messages = [(event, data) for event, data in seen if event not in BYTES]
+    assert [event for event, _ in messages] == [
         "open",
         *("send", "receive"),  # the probe
         *("send", "receive"),  # initialize
@@ -29,9 +32,47 @@ async def test_the_hook_sees_opening_messages_agreement_and_close():
         *("send", "receive"),  # the call
         "close",
     ]
-    assert json.loads(seen[1][1])["method"] == "server/discover"
-    assert seen[6] == ("agree", client.negotiation)
-    assert json.loads(seen[8][1])["result"] == text("ok")
+    assert json.loads(messages[1][1])["method"] == "server/discover"
+    assert messages[6] == ("agree", client.negotiation)
+    assert json.loads(messages[8][1])["result"] == text("ok")
+
+
+async def test_the_hook_hears_when_bytes_have_left_and_when_some_came():
+    seen = []
+    server = FakeServer({"tools/call": lambda *_: text("ok")})
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, trace=lambda *args: seen.append(args)) as client,
+    ):
+        seen.clear()
+        sent = client.stats.bytes_sent
+        await client.call_tool("x")
+    events, data = zip(*seen[:4], strict=True)
+    assert events == ("send", "written", "read", "receive")
+    assert data[1] == sent + len(data[0]) + 1
+    assert data[2] == data[3] + b"\n"
+
+
+async def test_a_message_has_been_written_once_its_reader_took_it_all():
+    seen = []
+    program = "handshake()\nm = recv()\ntext(m, 'ok')\nrecv()"
+    big = {"x": "y" * 1_000_000}
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(
+            scripted(program), trace=lambda *args: seen.append(args)
+        ) as client,
+    ):
+        await client.call_tool("x", big)
+    total = 0
+    for event, data in seen:
+        if event == "send":
+            total += len(data) + 1
+        elif event == "written":
+            written = data
+    assert written == total > 1_000_000
+    events = [event for event, _ in seen]
+    assert events[-4:-1] == ["written", "read", "receive"]
 
 
 async def test_the_hook_hears_of_a_lost_connection():
