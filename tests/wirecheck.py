@@ -1,10 +1,11 @@
 """Every message our code puts on a wire fits its revision's schema.
 
-All bytes of a `Duplex` pass its `_send`; `install` wraps it, so that each message is
-looked at the moment it leaves: is it one line of UTF-8 JSON, may this side send that
-method in that revision, does it fit the schema's definition, is the id fresh, is the
-answer owed. What is wrong is collected, and the fixture in `conftest.py` fails the
-test that sent it. Bytes that a test writes by itself do not pass `_send`.
+All bytes of a `Duplex`, or of its blocking twin, pass its `_send`; `install` wraps it,
+so that each message is looked at the moment it leaves: is it one line of UTF-8 JSON,
+may this side send that method in that revision, does it fit the schema's definition, is
+the id fresh, is the answer owed. What is wrong is collected, and the fixture in
+`conftest.py` fails the test that sent it. Bytes that a test writes by itself do not
+pass `_send`.
 """
 
 from __future__ import annotations
@@ -249,10 +250,16 @@ class WireCheck:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, check: WireCheck) -> None:
-    """Let every duplex connection show what it sends."""
+    """Let every duplex connection, of either shell, show what it sends."""
+    from mcpwire.sync._duplex import BlockingDuplex
     from mcpwire.transports._duplex import Duplex
 
-    send, requested, withdrawn = Duplex._send, Duplex.requested, Duplex.withdrawn
+    for duplex in (Duplex, BlockingDuplex):
+        _install(monkeypatch, check, duplex)
+
+
+def _install(monkeypatch: pytest.MonkeyPatch, check: WireCheck, duplex: Any) -> None:
+    send, requested, withdrawn = duplex._send, duplex.requested, duplex.withdrawn
 
     @functools.wraps(send)
     def checked_send(self, data):
@@ -269,6 +276,6 @@ def install(monkeypatch: pytest.MonkeyPatch, check: WireCheck) -> None:
         check.withdrawn(self, id)
         withdrawn(self, id)
 
-    monkeypatch.setattr(Duplex, "_send", checked_send)
-    monkeypatch.setattr(Duplex, "requested", noted_request)
-    monkeypatch.setattr(Duplex, "withdrawn", noted_withdrawal)
+    monkeypatch.setattr(duplex, "_send", checked_send)
+    monkeypatch.setattr(duplex, "requested", noted_request)
+    monkeypatch.setattr(duplex, "withdrawn", noted_withdrawal)

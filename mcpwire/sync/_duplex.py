@@ -625,6 +625,10 @@ class BlockingDuplex(Lead):
             self._doomed.pop()
         self._wake_everybody()
 
+    def give_up(self, error: TransportError) -> None:
+        """Take the connection for lost, though it has not ended by itself."""
+        self._locked(partial(self._lose, error))
+
     def close(self) -> None:
         """Close the connection; calls still open fail with `ConnectionClosed`.
 

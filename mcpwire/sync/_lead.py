@@ -43,6 +43,9 @@ NEVER: Final = Deadline(0.0, None)
 LONGEST_POLL_S: Final = 3600.0
 """Polling takes no longer times; waking once an hour costs nothing."""
 
+LEAVING_TRIES: Final = 1_000
+"""More interrupts than come while a few lines are run."""
+
 T = TypeVar("T")
 
 
@@ -170,9 +173,9 @@ class Lead:
                 self._holder = 0
         except BaseException:
             try:
-                self._let_go(ident, waiter)
+                self._surely_let_go(ident, waiter)
             except BaseException:
-                self._let_go(ident, waiter)
+                self._surely_let_go(ident, waiter)
                 raise
             raise
         return outcome
@@ -206,12 +209,12 @@ class Lead:
                 if self._leader != ident:
                     is_seated = self._sit_down_again(ident, waiter, until)
         except BaseException:
-            # A second interrupt begins the leaving anew: only when it is through may
-            # the lead not be with a thread that is gone.
+            # Twice, for an interrupt may come before the first line of what tries again
+            # whatever comes.
             try:
-                self._let_go(ident, waiter)
+                self._surely_let_go(ident, waiter)
             except BaseException:
-                self._let_go(ident, waiter)
+                self._surely_let_go(ident, waiter)
                 raise
             raise
 
@@ -238,6 +241,8 @@ class Lead:
             return False
         with self._mutex:
             self._holder = ident
+            if self._torn:
+                self._poison()
             is_late = monotonic() >= until.at
             if is_late:
                 self._time_is_up(waiter)
@@ -290,6 +295,8 @@ class Lead:
                 seat.acquire(timeout=min(max(left, 0.0), LONGEST_POLL_S))
             with self._mutex:
                 self._holder = ident
+                if self._torn:
+                    self._poison()
                 has_reason = (
                     waiter.is_set
                     or waiter.notices
@@ -358,6 +365,19 @@ class Lead:
                 self._holder = 0
 
     # Leaving...
+
+    def _surely_let_go(self, ident: int, waiter: Waiter | None) -> None:
+        """Leave after an exception, however many interrupts come meanwhile.
+
+        The lead must not stay with a thread that is gone. What is thrown away here was
+        thrown at a thread that is raising already.
+        """
+        for _ in range(LEAVING_TRIES):
+            try:
+                self._let_go(ident, waiter)
+            except BaseException:  # noqa: BLE001, S112 - as the text above says
+                continue
+            return
 
     def _let_go(self, ident: int, waiter: Waiter | None) -> None:
         """Leave after an exception; may be begun anew wherever it was interrupted."""

@@ -226,4 +226,5 @@ class BlockingPipes(BlockingDuplex):
     def abandon(self) -> None:
         """Close everything now, from anywhere, without waiting."""
         super().abandon()
+        self._nudge()  # a thread that reads on must not go on for ever
         self._close_descriptors()
