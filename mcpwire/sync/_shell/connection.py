@@ -316,9 +316,10 @@ class Connection:
 
     def _close(self, opening: _Opening | None, ending: list[threading.Thread]) -> None:
         if opening is not None:
-            opening.handshake.stop()
+            opening.handshake.is_stopped = True
             if opening.thread == threading.get_ident():
                 return  # a hook of ours closes what it watches: the opening ends next
+            opening.handshake.stop()
             with self._state:
                 self._state.wait_for(lambda: opening.is_over)
         self._over.set()
