@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -69,6 +70,7 @@ class ScriptedPeer:
         self._partial = bytearray()
         self._inbox: list[Message] = []
         self._waiting: list[asyncio.Future[None]] = []
+        self._arrived = threading.Condition()
         self._wire: Wire | None = None
         self._last_id = 0
 
@@ -90,7 +92,7 @@ class ScriptedPeer:
         """Send exactly these bytes, in these parts (see `mcpwire.testing.splits`).
 
         Messages leave in the order in which they were given, each part in a turn of the
-        loop of its own; the other side reads what one turn brought at once.
+        loop of its own. It may be called from any thread.
 
         Raises:
             ConnectionError: There is no connection.
@@ -178,6 +180,28 @@ class ScriptedPeer:
         """
         await self._wait(lambda: not self.is_open, "end of the connection", timeout)
 
+    def wait_for(
+        self, method: str, *, count: int = 1, timeout: float = PATIENCE_S
+    ) -> list[Message]:
+        """Wait, without a loop, until so many messages of a method have come, ever.
+
+        For tests of blocking clients, whose server runs in a thread of its own.
+
+        Raises:
+            AssertionError: They did not come in time.
+        """
+
+        def come() -> list[Message]:
+            return [each for each in self.received if each.method == method]
+
+        with self._arrived:
+            if self._arrived.wait_for(lambda: len(come()) >= count, timeout):
+                return come()
+        raise AssertionError(
+            f"{len(come())} of {count} {method!r} came within {timeout:g} s: "
+            f"{self._account()}"
+        )
+
     def requests(self, method: str) -> list[Any]:
         """Return the params of each request and notification of that method so far."""
         return [each.params for each in self.received if each.method == method]
@@ -228,6 +252,8 @@ class ScriptedPeer:
         return f"received {', '.join(names)}" if names else "nothing was received"
 
     def _wake(self) -> None:
+        with self._arrived:
+            self._arrived.notify_all()
         waiting, self._waiting = self._waiting, []
         for arrival in waiting:
             if not arrival.done():

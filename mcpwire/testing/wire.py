@@ -8,8 +8,10 @@ never overtaken by a later one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from functools import partial
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcpwire.transports.memory import MemoryChannel
@@ -47,6 +49,7 @@ class Wire:
     def __init__(self, owner: WireOwner) -> None:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
+        self._thread = get_ident()
         self._queue: deque[tuple[int, Callable[[], None]]] = deque()
         self._turns = 0
         self._timers: set[asyncio.TimerHandle] = set()
@@ -100,6 +103,11 @@ class Wire:
             self._owner.wire_received(self, data)
 
     def _enqueue(self, turns: int, action: Callable[[], None]) -> None:
+        if get_ident() != self._thread:
+            # A blocking client runs its server's loop in a thread of its own.
+            with contextlib.suppress(RuntimeError):  # that loop has ended
+                self._loop.call_soon_threadsafe(self._enqueue, turns, action)
+            return
         if not self.is_open:
             return
         self._queue.append((turns, action))

@@ -327,6 +327,22 @@ def test_after_a_sleep_of_ten_minutes_each_call_ends_once_and_the_next_one_works
     manually(main())
 
 
+@pytest.mark.fault("F46")
+def test_a_sleep_that_cost_the_connection_is_followed_by_one_new_one():
+    async def main():
+        loop = asyncio.get_running_loop()
+        server = ScriptedServer({"tools/call": text("awake")})
+        async with mcpwire.Client(server) as client:
+            server.hang_up()
+            await server.closed()
+            loop.jump(600)
+            calls = [client.call_tool("x") for _ in range(20)]
+            assert [r.text for r in await asyncio.gather(*calls)] == ["awake"] * 20
+            assert server.connections == 2
+
+    run(main())
+
+
 def test_connecting_to_a_silent_server_takes_its_virtual_time():
     async def main():
         loop = asyncio.get_running_loop()

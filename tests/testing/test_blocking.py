@@ -1,0 +1,94 @@
+"""A blocking client is tested with the same servers and the same faults."""
+
+import queue
+
+import pytest
+
+import mcpwire
+from mcpwire import sync
+from mcpwire.limits import Recovery
+from mcpwire.testing import (
+    SILENCE,
+    FaultyStdio,
+    Noise,
+    ScriptedServer,
+    Split,
+    Stall,
+    at_random,
+    later,
+    leak_check,
+    scripted_command,
+    text,
+)
+
+
+def client(target, **options):
+    options.setdefault("timeout", 5)
+    options.setdefault("recovery", Recovery(restart=False))
+    return sync.Client(target, **options)
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("split", [None, 1, at_random(4)], ids=["whole", "1", "random"])
+def test_a_scripted_server_answers_a_blocking_client(version, split):
+    server = ScriptedServer(
+        {"tools/call": later(text("hi"), turns=3)}, versions=version, split=split
+    )
+    with leak_check(), client(server) as c:
+        assert c.protocol_version == version
+        assert [c.call_tool("x").text for _ in range(3)] == ["hi"] * 3
+    assert not server.is_open
+
+
+def test_a_scripted_server_is_driven_from_the_client_s_thread():
+    told = queue.SimpleQueue()
+    server = ScriptedServer({"tools/call": text("hi")}, versions="2025-11-25")
+    with client(server, on_notification=told.put) as c:
+        server.notify("notifications/message", {"level": "info", "data": "now"})
+        assert c.call_tool("x").text == "hi"
+        server.wait_for("tools/call")
+        server.ask("ping", id="mine")
+        c.ping()
+        c.ping()
+        assert told.get(timeout=5).params.data == "now"
+    assert [each.id for each in server.received if each.is_answer] == ["mine"]
+
+
+def test_a_server_hangs_up_on_a_blocking_client():
+    server = ScriptedServer()
+    with client(server) as c:
+        server.hang_up()
+        with pytest.raises(mcpwire.ConnectionClosed):
+            c.call_tool("x", timeout=None)
+
+
+def test_a_call_that_times_out_is_seen_by_the_server():
+    server = ScriptedServer({"tools/call": SILENCE})
+    with client(server) as c:
+        with pytest.raises(mcpwire.RequestTimeout):
+            c.call_tool("x", timeout=0.05)
+        (cancelled,) = server.wait_for("notifications/cancelled")
+        assert cancelled.params["requestId"] == server.received[-2].id
+        with pytest.raises(AssertionError, match="1 of 2 'tools/call' came within"):
+            server.wait_for("tools/call", count=2, timeout=0.01)
+
+
+def test_a_real_server_behind_faults_answers_a_blocking_client():
+    target = scripted_command("handshake(); serve({'tools/call': text('hi')})")
+    with (
+        leak_check(),
+        client(FaultyStdio(target, [Noise(), Split(longest=4)])) as c,
+    ):
+        assert [c.call_tool("x").text for _ in range(3)] == ["hi"] * 3
+
+
+def test_a_stalled_server_is_a_timeout_and_hinders_no_close():
+    target = scripted_command("handshake(); serve({'tools/call': text('hi')})")
+    limits = mcpwire.Limits(close_grace=0.2, terminate_grace=0.2)
+    faulty = FaultyStdio(target, [Stall(after_message=1)])
+    with (
+        leak_check(),
+        client(faulty, limits=limits, mode="session") as c,
+        pytest.raises(mcpwire.RequestTimeout),
+    ):
+        c.call_tool("x", timeout=0.1)
