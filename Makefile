@@ -24,7 +24,7 @@ PIP := $(PY) -m pip --quiet
 PEER_PIP = $(PY) -m pip --quiet --python $(@D)/bin/python install --no-deps
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup peers lint types format test pytest coverage fresh bench clean
+.PHONY: help demo setup peers lint types format test pytest coverage fresh soak bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -100,6 +100,9 @@ test: ## set up, then lint, types, tests, coverage and a fresh install
 
 fresh: $(VENV)/.dev $(PEERS)/node/.made ## install the wheel as a stranger does, and use it
 	@$(PY) tests/fresh.py
+
+soak: $(VENV)/.dev ## use the client for long; SOAK="--calls N --connects N" says how long
+	@$(PY) tests/soak/soak.py $(SOAK)
 
 bench: $(VENV)/.dev ## run the benchmarks
 	@for script in benchmarks/bench_*.py; do \

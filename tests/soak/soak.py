@@ -1,0 +1,239 @@
+"""Uses a client for long and shows that it stays as it was: `make soak`.
+
+    python tests/soak/soak.py [--shell asyncio|blocking] [--calls N] [--connects N]
+
+Two uses, each from a warm start: many calls on one session, and many connects, each
+with a call and a close. Ten times on the way it counts what could grow. Descriptors,
+tasks, threads and child processes may not grow at all; objects and memory by what is
+noise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+TESTS = Path(__file__).resolve().parent.parent
+for folder in (TESTS, TESTS.parent):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+from quick import quick  # noqa: E402 - found through the lines above
+from scripted import ECHO_LOOP, scripted  # noqa: E402 - as above
+
+import mcpwire  # noqa: E402 - as above
+from mcpwire.testing.leaks import children, open_descriptors  # noqa: E402 - as above
+
+SAMPLES = 10
+WARM_UP = 0.1
+"""Which part of a use goes before the first sample: what is made once is made then."""
+
+IN_FLIGHT = 32
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Sample(NamedTuple):
+    """What there is at one moment."""
+
+    done: int
+    descriptors: int
+    tasks: int
+    threads: int
+    children: int
+    objects: int
+    memory: int
+
+
+GROWTH = Sample(0, 0, 0, 0, 0, objects=1_000, memory=4 * 2**20)
+"""By how much each may be more at the end than at the first sample."""
+
+
+def sample(done: int) -> Sample:
+    """Count what could grow."""
+    try:
+        tasks = len(asyncio.all_tasks())
+    except RuntimeError:  # no loop runs
+        tasks = 0
+    gc.collect()
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return Sample(
+        done=done,
+        descriptors=len(open_descriptors()),
+        tasks=tasks,
+        threads=threading.active_count(),
+        children=len(children()),
+        objects=len(gc.get_objects()),
+        memory=int(pages) * PAGE,
+    )
+
+
+def stages(total: int) -> Iterator[int]:
+    """Yield how many to do before each sample, the warm-up's first."""
+    warm = max(1, int(total * WARM_UP))
+    yield warm
+    step, more = divmod(total - warm, SAMPLES)
+    for number in range(SAMPLES):
+        yield step + (number < more)
+
+
+def grown(samples: Sequence[Sample]) -> list[str]:
+    """Return what grew by more than it may; empty when all stayed flat."""
+    first, last = samples[0], samples[-1]
+    return [
+        f"{name}: {before:,} before, {after:,} after {last.done:,}"
+        for name, before, after, allowed in zip(
+            Sample._fields[1:], first[1:], last[1:], GROWTH[1:], strict=True
+        )
+        if after - before > allowed
+    ]
+
+
+# The uses, in either shell...
+
+
+def echo() -> mcpwire.Stdio:
+    """Return the server of the long session."""
+    return scripted("handshake()\n" + ECHO_LOOP)
+
+
+async def call_asyncio(calls: int) -> list[Sample]:
+    """Call on one session: one at a time, and every second stage many at once."""
+    samples, done = [], 0
+    async with mcpwire.Client(echo()) as client:
+
+        async def many(numbers: Iterator[int]) -> None:
+            for number in numbers:
+                text = str(number)
+                result = await client.call_tool("x", {"text": text})
+                assert result.text == text
+
+        for stage, count in enumerate(stages(calls)):
+            numbers = iter(range(done, done + count))
+            width = IN_FLIGHT if stage % 2 else 1
+            await asyncio.gather(*(many(numbers) for _ in range(width)))
+            done += count
+            samples.append(sample(done))
+    return samples
+
+
+async def connect_asyncio(connects: int) -> list[Sample]:
+    """Connect, call and close, over and over."""
+    samples, done = [], 0
+    for count in stages(connects):
+        for _ in range(count):
+            async with mcpwire.Client(quick()) as client:
+                assert (await client.call_tool("x")).text
+        done += count
+        samples.append(sample(done))
+    return samples
+
+
+def call_blocking(calls: int) -> list[Sample]:
+    """Call on one session: from one thread, and every second stage from eight."""
+    from mcpwire.sync import Client
+
+    samples, done = [], 0
+    with Client(echo()) as client:
+
+        def many(numbers: range) -> None:
+            for number in numbers:
+                text = str(number)
+                assert client.call_tool("x", {"text": text}).text == text
+
+        for stage, count in enumerate(stages(calls)):
+            width = 8 if stage % 2 else 1
+            end = done + count
+            threads = [
+                threading.Thread(target=many, args=(range(done + n, end, width),))
+                for n in range(width)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            done = end
+            samples.append(sample(done))
+    return samples
+
+
+def connect_blocking(connects: int) -> list[Sample]:
+    """Connect, call and close, over and over."""
+    from mcpwire.sync import Client
+
+    samples, done = [], 0
+    for count in stages(connects):
+        for _ in range(count):
+            with Client(quick()) as client:
+                assert client.call_tool("x").text
+        done += count
+        samples.append(sample(done))
+    return samples
+
+
+USES: dict[tuple[str, str], Callable[[int], list[Sample]]] = {
+    ("asyncio", "calls"): lambda count: asyncio.run(call_asyncio(count)),
+    ("asyncio", "connects"): lambda count: asyncio.run(connect_asyncio(count)),
+    ("blocking", "calls"): call_blocking,
+    ("blocking", "connects"): connect_blocking,
+}
+
+
+# Telling...
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def show(samples: Sequence[Sample]) -> None:
+    """Print the samples as a table."""
+    say("".join(f"{name:>12}" for name in Sample._fields))
+    for row in samples:
+        counts = "".join(f"{value:>12,}" for value in row[:-1])
+        say(f"{counts}{row.memory / 2**20:>8.1f} MiB")
+
+
+def run(shell: str, use: str, count: int) -> list[str]:
+    """Do one use and print how it went; return what grew."""
+    started = time.monotonic()
+    samples = USES[shell, use](count)
+    took = time.monotonic() - started
+    say(f"{shell}: {count:,} {use}, {took:.1f} s, {count / took:,.0f} a second")
+    show(samples)
+    found = grown(samples)
+    say("\n".join(f"GREW {line}" for line in found) or "flat")
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line asks for; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--shell", choices=["asyncio", "blocking", "both"], default="both"
+    )
+    parser.add_argument("--calls", type=int, default=100_000)
+    parser.add_argument("--connects", type=int, default=200)
+    options: Any = parser.parse_args(arguments)
+    shells = ["asyncio", "blocking"] if options.shell == "both" else [options.shell]
+    found = []
+    for shell in shells:
+        for use in ("calls", "connects"):
+            if count := getattr(options, use):
+                found += run(shell, use, count)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

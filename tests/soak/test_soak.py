@@ -1,0 +1,50 @@
+"""The soak in short, and that it would see what grows."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import soak
+
+SHORT = {"calls": 3_000, "connects": 40}
+
+
+@pytest.mark.fault("F44", "F45")
+@pytest.mark.unchecked_wire("the check keeps what it has seen, and would be measured")
+@pytest.mark.parametrize(("shell", "use"), soak.USES)
+def test_a_short_soak_is_flat(shell, use):
+    assert soak.run(shell, use, SHORT[use]) == []
+
+
+@pytest.mark.parametrize("field", soak.Sample._fields[1:])
+def test_what_grows_by_more_than_noise_is_named_with_its_figures(field):
+    flat = soak.Sample(10, 8, 1, 1, 0, 20_000, 30_000_000)
+    allowed = getattr(soak.GROWTH, field)
+    noise = flat._replace(done=100, **{field: getattr(flat, field) + allowed})
+    assert soak.grown([flat, noise]) == []
+    more = flat._replace(done=100, **{field: getattr(flat, field) + allowed + 1})
+    (line,) = soak.grown([flat, more])
+    assert line.startswith(f"{field}: ")
+    assert line.endswith("after 100")
+
+
+@pytest.mark.parametrize("total", [1, 5, 10, 11, 200, 99_999])
+def test_the_stages_add_up_and_the_warm_up_comes_first(total):
+    counts = list(soak.stages(total))
+    assert sum(counts) == total
+    assert counts[0] == max(1, int(total * soak.WARM_UP))
+    assert len(counts) == soak.SAMPLES + 1
+
+
+def test_the_command_says_how_it_went_by_its_exit_code(monkeypatch, capsys):
+    samples = [soak.Sample(10, 8, 1, 1, 0, 0, 0), soak.Sample(20, 9, 1, 1, 0, 0, 0)]
+    monkeypatch.setattr(soak, "USES", {("asyncio", "connects"): lambda _: samples})
+    words = ["--shell", "asyncio", "--calls", "0", "--connects", "20"]
+    assert soak.main(words) == 1
+    assert "GREW descriptors: 8 before, 9 after 20" in capsys.readouterr().out
+    samples[1] = samples[0]
+    assert soak.main(words) == 0
+    assert "flat" in capsys.readouterr().out
