@@ -26,7 +26,8 @@ from typing import NamedTuple
 
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent
-DOCUMENTS = ("README.md", "docs/cli.md", "docs/client.md")
+PAGES = {path.name for path in (ROOT / "docs").glob("*.md")} - {"architecture.md"}
+DOCUMENTS = ("README.md", *sorted(f"docs/{name}" for name in PAGES))
 LANGUAGES = frozenset({"python", "console", "text", "sh"})
 PATIENCE = 60.0
 EVERYTHING = "@modelcontextprotocol/server-everything"
@@ -157,7 +158,7 @@ class Runner:
 
 def program(code: str) -> str:
     """Return a block's code as a whole program."""
-    if "asyncio.run(" in code:
+    if "asyncio.run(" in code or "mcpwire.sync.Client(" in code:
         return code
     return AROUND.format(code=textwrap.indent(code, " " * 8))
 
