@@ -96,7 +96,10 @@ RUNTIME: Final = frozenset({"anyio", "attrs", "httptools", "httpx", "orjson"})
 
 PURE_RUNTIME: Final = frozenset({"attrs", "orjson"})
 
-EXTRAS: Final[Mapping[str, str]] = {"rich": "mcpwire.cli"}
+EXTRAS: Final[Mapping[str, str]] = {
+    "jsonschema_rs": "mcpwire.protocol.results.output_schema",
+    "rich": "mcpwire.cli",
+}
 """Import name of an optional distribution -> the only place that may use it."""
 
 

@@ -1,0 +1,1 @@
+"""What comes of results beyond decoding them: checked, remembered."""
