@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from mcpwire.testing.clock import VirtualClockLoop, run
-    from mcpwire.testing.command import scripted_command
     from mcpwire.testing.faults import (
         ByteOrderMark,
         Corrupt,
         Delay,
         Drop,
         Duplicate,
+        FaultyStdio,
         HangUp,
         Lose,
         Noise,
@@ -37,24 +37,24 @@ if TYPE_CHECKING:
     )
     from mcpwire.testing.leaks import leak_check
     from mcpwire.testing.messages import SILENCE, Message, in_turn, later, repeated
-    from mcpwire.testing.relay import FaultyStdio
     from mcpwire.testing.scripted import (
         MemoryPeer,
         ScriptedClient,
         ScriptedServer,
+        scripted_command,
         text,
     )
     from mcpwire.testing.splits import at_random
 
 _EXPORTS: Final = {
     "mcpwire.testing.clock": ("VirtualClockLoop", "run"),
-    "mcpwire.testing.command": ("scripted_command",),
     "mcpwire.testing.faults": (
         "ByteOrderMark",
         "Corrupt",
         "Delay",
         "Drop",
         "Duplicate",
+        "FaultyStdio",
         "HangUp",
         "Lose",
         "Noise",
@@ -64,11 +64,11 @@ _EXPORTS: Final = {
     ),
     "mcpwire.testing.leaks": ("leak_check",),
     "mcpwire.testing.messages": ("SILENCE", "Message", "in_turn", "later", "repeated"),
-    "mcpwire.testing.relay": ("FaultyStdio",),
     "mcpwire.testing.scripted": (
         "MemoryPeer",
         "ScriptedClient",
         "ScriptedServer",
+        "scripted_command",
         "text",
     ),
     "mcpwire.testing.splits": ("at_random",),

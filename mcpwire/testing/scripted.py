@@ -1,11 +1,15 @@
-"""A server for testing clients, and a client for testing servers.
+"""Servers for testing clients, and a client for testing servers.
 
 `MemoryPeer` is the far end of a connection in memory and answers nothing by itself;
-`ScriptedServer` adds the handshake and a table; `ScriptedClient` is the other side.
+`ScriptedServer` adds the handshake and a table; `scripted_command` is a server in a
+process of its own; `ScriptedClient` is the other side.
 """
 
 from __future__ import annotations
 
+import sys
+import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import RPCError
@@ -13,6 +17,7 @@ from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.testing.messages import SILENCE
 from mcpwire.testing.peer import PATIENCE_S, ScriptedPeer, plain
 from mcpwire.testing.wire import ChannelWire, MemoryWire
+from mcpwire.transports.stdio.target import Stdio
 from mcpwire.versions import REVISIONS, Era, find_revision
 
 if TYPE_CHECKING:
@@ -25,7 +30,13 @@ if TYPE_CHECKING:
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.transports.targets import Target
 
-__all__ = ["MemoryPeer", "ScriptedClient", "ScriptedServer", "text"]
+__all__ = [
+    "MemoryPeer",
+    "ScriptedClient",
+    "ScriptedServer",
+    "scripted_command",
+    "text",
+]
 
 META: Final = "io.modelcontextprotocol/"
 METHOD_NOT_FOUND: Final = -32601
@@ -311,3 +322,36 @@ class ScriptedClient(ScriptedPeer):
 
     def _default(self, request: Message) -> Any:
         return SILENCE
+
+
+def scripted_command(
+    script: str, *args: str, imports: bool = False, **options: Any
+) -> Stdio:
+    """Return the command of a server that runs these lines of Python.
+
+    ::
+
+        target = scripted_command('''
+            handshake()
+            request = recv()
+            send("no message")
+            answer(request, text("hi"))
+        ''')
+
+    At hand are ``recv()``, ``send(message)``, ``raw(data)``, ``text(value)``,
+    ``answer(request, result)``, ``fail(request, code, message)``,
+    ``notify(method, params)``, ``ask(id, method, params)``, ``handshake(version)``,
+    ``serve(answers)`` (see `mcpwire.testing.child`) and the modules json, os, signal,
+    sys and time. ``recv`` ends the process when the input ends.
+
+    Args:
+        script: The lines; what they are indented by in common does not count.
+        args: What the lines find in ``sys.argv[1:]``.
+        imports: Whether installed packages can be imported, which costs some
+            milliseconds at the start.
+        options: What `Stdio` takes: `env`, `inherit_env`, `cwd`, `stderr`.
+    """
+    program = str(Path(__file__).with_name("child.py"))
+    flags = ["-P"] if imports else ["-P", "-S"]
+    lines = textwrap.dedent(script).strip("\n")
+    return Stdio(sys.executable, [*flags, program, lines, *args], **options)

@@ -16,12 +16,13 @@ descriptors are closed whatever a fault still holds back.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.testing.faults import END, Chain, Fault, Pause
+from mcpwire.testing.faults.base import END, Chain, Fault, Pause
 from mcpwire.transports.stdio.channel import StdioChannel
 from mcpwire.transports.stdio.pipes import forget_descriptor
 from mcpwire.transports.stdio.process import ChildProcess, spawn
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from mcpwire.limits import Limits
-    from mcpwire.testing.faults import Item
+    from mcpwire.testing.faults.base import Item
     from mcpwire.transports.base import Inbound
 
 __all__ = ["FaultyChannel", "FaultyStdio", "Relay"]
@@ -43,7 +44,7 @@ class _Direction:
     """Reads one descriptor and writes another; it owns both.
 
     Attributes:
-        is_over: Whether both are closed.
+        over: Set once both are closed.
     """
 
     def __init__(self, read_fd: int, write_fd: int, chain: Chain) -> None:
@@ -55,7 +56,7 @@ class _Direction:
         self._next: asyncio.Handle | None = None
         self._is_pausing = False
         self._is_hurried = False
-        self.is_over = False
+        self.over = asyncio.Event()
         os.set_blocking(read_fd, False)
         os.set_blocking(write_fd, False)
         self._go_on()
@@ -113,9 +114,9 @@ class _Direction:
 
     def close(self) -> None:
         """Close both descriptors now."""
-        if self.is_over:
+        if self.over.is_set():
             return
-        self.is_over = True
+        self.over.set()
         self._items.clear()
         if self._next is not None:
             self._next.cancel()
@@ -127,29 +128,31 @@ class _Direction:
 class Relay:
     """Both directions between a client and a child, each with its faults.
 
-    It takes over the child's ends and makes a pair for the client.
-
-    Attributes:
-        client_reads: The client's reading end.
-        client_writes: The client's writing end.
+    It owns the four descriptors it is given, and runs on the running loop.
     """
 
     def __init__(
         self,
-        child_reads: int,
-        child_writes: int,
+        *,
+        from_client: int,
+        to_child: int,
+        from_child: int,
+        to_client: int,
         faults: Sequence[Fault],
         seed: int,
     ) -> None:
-        # Names are from where the bytes come or go: the child reads what we write.
-        self.client_reads, to_client = os.pipe()
-        from_client, self.client_writes = os.pipe()
         self._to_server = _Direction(
-            from_client, child_reads, Chain(faults, "server", seed)
+            from_client, to_child, Chain(faults, "server", seed)
         )
         self._to_client = _Direction(
-            child_writes, to_client, Chain(faults, "client", seed)
+            from_child, to_client, Chain(faults, "client", seed)
         )
+
+    async def drain(self, seconds: float) -> None:
+        """Wait until the client has what the child wrote, but not longer than that."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._to_client.over.wait()
 
     def input_ended(self) -> None:
         """The client writes no more: no fault keeps the child from hearing that."""
@@ -174,8 +177,17 @@ class FaultyChannel(StdioChannel):
         faults: Sequence[Fault],
         seed: int,
     ) -> None:
-        self._relay = Relay(child.stdin, child.stdout, faults, seed)
-        child.stdin, child.stdout = self._relay.client_writes, self._relay.client_reads
+        client_reads, to_client = os.pipe()
+        from_client, client_writes = os.pipe()
+        self._relay = Relay(
+            from_client=from_client,
+            to_child=child.stdin,
+            from_child=child.stdout,
+            to_client=to_client,
+            faults=faults,
+            seed=seed,
+        )
+        child.stdin, child.stdout = client_writes, client_reads
         super().__init__(inbound, child, target, limits)
 
     def _stop_writing(self) -> None:
@@ -219,6 +231,16 @@ class FaultyStdio:
     def __repr__(self) -> str:
         """Return one readable line."""
         return f"<{type(self).__name__} {str(self.target)!r} {list(self.faults)}>"
+
+    def command(self) -> Stdio:
+        """Return the same as a command, whose relay is a process of its own.
+
+        For whoever takes commands only, and for the blocking client's own pipes. Delays
+        go by the real clock there.
+        """
+        from mcpwire.testing.faults.process import relay_command
+
+        return relay_command(self.target, self.faults, self.seed)
 
     def open_in_memory(self, client: Inbound, limits: Limits) -> Any:
         """Start the server and connect to it through the faults; clients call this.
