@@ -6,6 +6,7 @@ other, silence is measured, and a connection that ends is opened again.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from functools import partial
 from time import monotonic
@@ -45,6 +46,8 @@ class Handshake:
         self._open: list[CallHandle] = []
         self._answers: deque[lifecycle.Answer] = deque()
         self._waiter = Waiter()
+        self._failure: MCPError | None = None
+        self._is_deserted = False
         self.channel: OpenChannel | None = None
         self.last_method = "initialize"
         self.until: float | None = None
@@ -95,9 +98,54 @@ class Handshake:
 
     def _reopen(self) -> OpenChannel:
         self.check()
-        channel = self.channel = self._opener.open(self._inbound)
+        if threading.current_thread() is threading.main_thread():
+            self._open_undisturbed()
+        else:
+            self._open_now()
         self.check()  # a stop that came meanwhile found nothing to close
-        return channel
+        if self._failure is not None:
+            raise self._failure
+        assert self.channel is not None
+        return self.channel
+
+    def _open_now(self) -> None:
+        try:
+            channel = self.channel = self._opener.open(self._inbound)
+        except MCPError as error:
+            self._failure = error
+            return
+        if self._is_deserted:
+            channel.abandon()
+
+    def _open_undisturbed(self) -> None:
+        """Open in a thread of its own, where no signal handler runs.
+
+        Ctrl-C in the middle of starting a child would leave one that nobody knows.
+        Interrupted twice, this no longer waits, and what comes of it is killed.
+        """
+        # Neither `start` nor `join` says after an interrupt whether the thread runs:
+        # who takes the claim first decides, and only the one that took it opens.
+        claim = threading.Lock()
+        is_over = threading.Event()
+
+        def run() -> None:
+            if claim.acquire(blocking=False):
+                try:
+                    self._open_now()
+                finally:
+                    is_over.set()
+
+        try:
+            threading.Thread(target=run, name="mcpwire-open", daemon=True).start()
+            is_over.wait()
+        except BaseException:
+            try:
+                if not claim.acquire(blocking=False):
+                    is_over.wait()
+            except BaseException:
+                self._is_deserted = True
+                raise
+            raise
 
     def _perform(self, channel: OpenChannel, step: lifecycle.Step) -> Any:
         if type(step) is lifecycle.Send:

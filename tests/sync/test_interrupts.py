@@ -1,0 +1,191 @@
+"""Ctrl-C: what ran is undone or taken back, at once, and the client goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from scripted import ECHO_LOOP, PRELUDE, scripted
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from waiting import BOUND_S, until
+
+import mcpwire
+import mcpwire.sync
+
+ATTEMPTS = 3
+"""A machine that runs other things may stall; the promise stays."""
+
+LOGGING = """
+handshake()
+while True:
+    m = recv()
+    if m["method"] == "notifications/cancelled":
+        print("cancelled", m["params"]["requestId"], time.monotonic(),
+              file=sys.stderr, flush=True)
+    elif m["method"] == "tools/call" and m["params"]["name"] != "hang":
+        text(m, "here")
+"""
+
+
+@contextmanager
+def interrupting(after):
+    """Interrupt the main thread as Ctrl-C does, once, some time from now."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    def run():
+        time.sleep(after)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+        thread.join()
+        until(lambda: False)  # pragma: no cover - it comes at any instruction
+    finally:
+        thread.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
+def interrupted(function, after):
+    """Call a function, expect it to be interrupted; return the seconds it took."""
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), interrupting(after):
+        function()
+    return time.monotonic() - started - after
+
+
+@pytest.mark.fault("F42")
+@pytest.mark.pain("P10")
+@pytest.mark.parametrize(
+    "after", [0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3]
+)
+def test_an_interrupted_connect_leaves_nothing_and_can_be_tried_again(after):
+    client = mcpwire.sync.Client(scripted("while True: recv()"), background=True)
+    assert interrupted(client.connect, after) < 3
+    assert not client.is_connected
+    assert client._connection._opening is None
+    assert interrupted(client.connect, 0.01) < 3
+
+
+def test_an_interrupted_connect_is_taken_over_by_another_thread_that_waits():
+    client = mcpwire.sync.Client(scripted("time.sleep(0.2)\nhandshake()\n" + ECHO_LOOP))
+    outcome = []
+
+    def connect_too():
+        until(lambda: "connecting" in str(client))
+        client.connect()
+        outcome.append(client.call_tool("x", {"text": "hi"}).text)
+
+    thread = threading.Thread(target=connect_too)
+    thread.start()
+    interrupted(client.connect, 0.1)
+    thread.join(BOUND_S)
+    assert outcome == ["hi"]
+    client.close()
+
+
+@pytest.mark.pain("P09")
+def test_an_interrupted_call_is_cancelled_and_the_connection_goes_on():
+    with mcpwire.sync.Client(scripted(LOGGING)) as client:
+        assert interrupted(lambda: client.call_tool("hang"), 0.1) < 1
+        assert client.call_tool("x").text == "here"
+        id = client.stats.requests - 1
+        until(lambda: client._connection.channel.stderr_tail)
+        assert client._connection.channel.stderr_tail.startswith(f"cancelled {id} ")
+        assert client.stats.connections == 1
+
+
+def test_an_interrupted_started_call_is_cancelled_too():
+    with mcpwire.sync.Client(scripted(LOGGING)) as client:
+        call = client.start_call("hang")
+        interrupted(call.result, 0.05)
+        assert not call.done  # whoever waits is interrupted, not what runs
+        call.cancel()
+        with pytest.raises(mcpwire.CallCancelled):
+            call.result(BOUND_S)
+        assert client.call_tool("x").text == "here"
+
+
+def test_an_interrupted_close_kills_the_server_at_once():
+    target = scripted(
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nhandshake()\n"
+        "while sys.stdin.buffer.readline(): pass\nwhile True: time.sleep(9)"
+    )
+    client = mcpwire.sync.Client(target)
+    client.connect()
+    pid = client._connection.channel.pid
+    assert interrupted(client.close, 0.1) < 1
+    until(lambda: is_gone(pid))
+    assert not client.is_connected
+    client.close()
+
+
+def is_gone(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_an_iteration_over_events_is_interrupted_like_a_call():
+    target = scripted("handshake(capabilities={'tools': {}})\n" + ECHO_LOOP)
+    with mcpwire.sync.Client(target) as client:
+        events = client.events()
+        assert interrupted(lambda: next(events), 0.1) < 1
+        events.close()
+        assert client.call_tool("x", {"text": "hi"}).text == "hi"
+
+
+PROGRAM = """
+import sys, time
+import mcpwire, mcpwire.sync
+target = mcpwire.Stdio(sys.executable, ["-S", "-c", sys.argv[1]], stderr="inherit")
+with mcpwire.sync.Client(target) as client:
+    print("ready", flush=True)
+    try:
+        client.call_tool("hang", timeout=30)
+    except KeyboardInterrupt:
+        print("interrupted", time.monotonic(), client.call_tool("x").text, flush=True)
+"""
+
+
+def interrupt_a_program():
+    """Send SIGINT to a real program; return seconds until it and its server knew."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, PRELUDE + LOGGING],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.2)  # no condition says that it waits in its call
+        at = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=BOUND_S)
+    finally:
+        process.kill()
+        process.wait()
+    word, program_at, answer = out.split()
+    assert (word, answer, process.returncode) == ("interrupted", "here", 0)
+    cancelled, _, server_at = err.split()
+    assert cancelled == "cancelled"
+    return float(program_at) - at, float(server_at) - at
+
+
+@pytest.mark.pain("P12", "P09")
+def test_ctrl_c_in_a_program_ends_its_call_here_and_on_the_server_within_100_ms():
+    took = [max(interrupt_a_program()) for _ in range(ATTEMPTS)]
+    assert min(took) < 0.1
