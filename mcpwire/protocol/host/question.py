@@ -35,10 +35,10 @@ class Question:
     handler: Callable[[Any], Any] | None
     """Takes `argument`; plain or async. ``None``: nobody is asked."""
 
-    argument: Any
-    """The typed params, for the handler."""
+    argument: Any = attrs.field(repr=False)
+    """The typed params, for the handler; what was asked belongs in no log."""
 
-    finish: Callable[[Any], dict[str, Any]]
+    finish: Callable[[Any], dict[str, Any]] = attrs.field(repr=False)
     """Makes the raw answer of what the handler returned.
 
     Raises `LocalProtocolError`, naming field and rule, for what must not be sent.
