@@ -51,9 +51,9 @@ def real_server(name: str, folder: Path) -> RealServer:
     env = {}
     if name in TYPESCRIPT:
         argv = (node(), str(NODE_PACKAGES / f"server-{name}/dist/index.js"))
-    elif name == "sdk":
+    elif name.startswith("sdk"):
         argv = _foreign(name, "python-sdk")
-    elif name == "fastmcp":
+    elif name.startswith("fastmcp"):
         argv = _foreign(name, "fastmcp")
         # Unless told not to, it asks the network for a newer version at each start.
         env = {"FASTMCP_CHECK_FOR_UPDATES": "off"}

@@ -50,6 +50,7 @@ class Connect:
 
     def __init__(self):
         self.token = uuid.uuid4().hex
+        self.make = mcpwire.Client
 
     @contextlib.asynccontextmanager
     async def __call__(self, server: RealServer, **options):
@@ -59,7 +60,7 @@ class Connect:
             env={**server.env, VARIABLE: self.token},
             cwd=server.cwd,
         )
-        client = mcpwire.Client(target, **options)
+        client = self.make(target, **options)
         with anyio.fail_after(PATIENCE):
             async with client:
                 assert self.processes() or not HAS_PROCESSES
