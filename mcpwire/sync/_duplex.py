@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
+from math import inf
 from threading import Lock, get_ident
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
@@ -62,6 +63,7 @@ class Pending(Waiter):
         "method",
         "on_end",
         "on_notification",
+        "params",
         "result",
         "tells_at_once",
     )
@@ -69,6 +71,7 @@ class Pending(Waiter):
     def __init__(
         self,
         method: str,
+        params: Mapping[str, Any] | None,
         deadline: Deadline | None,
         handle: CallHandle | None,
         on_notification: NotifyFn | None,
@@ -80,6 +83,7 @@ class Pending(Waiter):
         self._lead = None
         self.is_paused = False
         self.method = method
+        self.params = params
         self.deadline = deadline
         self.handle = handle
         self.on_notification = on_notification
@@ -100,6 +104,23 @@ class BlockingDuplex(Lead):
         dropped: Notifications forgotten because a call's own thread was too slow.
     """
 
+    __slots__ = (
+        "_asking",
+        "_closed_by_us",
+        "_doomed",
+        "_drains",
+        "_ends_at",
+        "_inbound",
+        "_limits",
+        "_peer",
+        "_queued",
+        "_unattended",
+        "_written",
+        "dropped",
+        "reset_on_progress",
+        "target",
+    )
+
     def __init__(
         self,
         inbound: Inbound,
@@ -109,6 +130,8 @@ class BlockingDuplex(Lead):
         target: str | None = None,
     ) -> None:
         super().__init__()
+        self._ends_at = inf
+        """When a connection that is ending is given up."""
         self._inbound = inbound
         self._limits = limits
         self._peer: Peer[Pending] = Peer(self, role=role, limits=limits)
@@ -185,8 +208,10 @@ class BlockingDuplex(Lead):
         """
         if self._dead is not None or headers:
             raise self._refusal(headers)
-        call = Pending(method, deadline, handle, on_notification)
-        self._join(call, deadline or NEVER, partial(self._open, call, params))
+        call = Pending(method, params, deadline, handle, on_notification)
+        self._join(call, deadline or NEVER, is_new=True)
+        if call.error is None and call.result is not None:
+            return call.result
         return outcome_of(call)
 
     def begin(
@@ -207,10 +232,10 @@ class BlockingDuplex(Lead):
         """
         if self._dead is not None or headers:
             raise self._refusal(headers)
-        call = Pending(method, deadline, handle, on_notification)
+        call = Pending(method, params, deadline, handle, on_notification)
         call.on_end = on_end
         call.tells_at_once = True
-        self._locked(partial(self._open, call, params), call)
+        self._locked(partial(self._open, call), call)
         return call
 
     def finish(self, pending: Pending) -> dict[str, Any]:
@@ -282,27 +307,33 @@ class BlockingDuplex(Lead):
 
     # All that follows happens inside the mutex, unless it says otherwise.
 
-    def _open(self, call: Pending, params: Mapping[str, Any] | None) -> None:
+    def _open(self, waiter: Waiter) -> None:
         """Send a request; it has its id before the first byte leaves."""
-        self._check_alive()
-        peer = self._peer
-        call.id, line = peer.open(
+        call = waiter
+        assert type(call) is Pending
+        if self._dead is not None or self._has_dates:
+            self._check_alive()
+        params, call.params = call.params, None
+        call.id, line = self._peer.open(
             call.method, params, call, progress=call.on_notification is not None
         )
         if call.handle is not None:
             call.handle.request_id = call.id
         call.end = self._queued + len(line)
+        self._torn = True
         try:
-            self._post(line)
+            self._send(line)
         except TransportError:
-            peer.forget(call.id)
+            self._torn = False
+            self._peer.forget(call.id)
             raise
-        if call.deadline is not None:
-            if self._asking:
-                self._pause_call(call, monotonic())
-            if call.tells_at_once:
-                self._unattended[call.id] = call
-                self._wake_leader()
+        self._torn = False
+        if self._asking:
+            self._pause_call(call, monotonic())
+        if call.tells_at_once and call.deadline is not None:
+            self._unattended[call.id] = call
+            self._has_dates = True
+            self._wake_leader()
 
     def _check_alive(self) -> None:
         """Raise where the connection is gone, or about to be."""
@@ -361,11 +392,10 @@ class BlockingDuplex(Lead):
             )
         return None
 
-    def _next_event_at(self, at: float) -> float:
-        if self._unattended:
-            for call in list(self._unattended.values()):
-                if call.deadline is not None:
-                    at = min(at, call.deadline.at)
+    def _next_date(self, at: float) -> float:
+        for call in list(self._unattended.values()):
+            if call.deadline is not None:
+                at = min(at, call.deadline.at)
         return min(at, self._ends_at)
 
     def _end_unattended(self) -> None:
@@ -414,7 +444,10 @@ class BlockingDuplex(Lead):
     def answered(self, call: Pending, result: dict[str, Any]) -> None:
         """Wake the caller with the result."""
         call.result = result
-        self._end_call(call, None)
+        if call.tells_at_once or call.is_paused or call.threads[0] != self._leader:
+            self._end_call(call, None)
+        else:
+            call.is_set = True
 
     def failed(self, call: Pending, error: MCPError) -> None:
         """Wake the caller with the error."""
@@ -429,10 +462,8 @@ class BlockingDuplex(Lead):
         call.is_set = True
         if self._unattended:
             self._unattended.pop(call.id, None)
-        reader = get_ident()
         for thread in call.threads:
-            if thread != reader:
-                self._wake(thread)
+            self._wake(thread)
         if call.on_end is not None:
             call.on_end(error if error is not None else call.result or {})
 
@@ -461,8 +492,7 @@ class BlockingDuplex(Lead):
             self.dropped += 1
         call.notices.append((method, params))
         for thread in call.threads:
-            if thread != self._leader:
-                self._wake(thread)
+            self._wake(thread)
 
     def _tell(self, waiter: Waiter) -> None:
         """Run what hears a call's notifications; in its thread, outside the mutex."""
@@ -612,7 +642,7 @@ class BlockingDuplex(Lead):
             self._peer.end()
             error.__cause__ = cause
             self._dead = error
-            self._ends_at = float("inf")
+            self._ends_at = inf
             if not self._closed_by_us:
                 self._inbound.lost(error)
         written = self._written

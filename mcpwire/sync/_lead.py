@@ -19,7 +19,6 @@ torn out of there, and ends the connection, which may have lost bytes.
 
 from __future__ import annotations
 
-from math import inf
 from threading import Lock, get_ident
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -82,6 +81,24 @@ class Waiter:
 class Lead:
     """The part of a connection that threads have to agree on."""
 
+    # An instance with more than 30 attributes loses what makes them cheap, unless they
+    # are slots; the dict is for who shadows a method (`mcpwire.transports.tracing`).
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_dead",
+        "_has_dates",
+        "_holder",
+        "_is_forked",
+        "_leader",
+        "_longest_poll",
+        "_mutex",
+        "_parked",
+        "_poll",
+        "_torn",
+        "_untold",
+    )
+
     _poll: Callable[[float], list[Event]]
     """Waits for the descriptors, so many milliseconds; where the leader waits."""
 
@@ -96,8 +113,8 @@ class Lead:
         """Threads that sleep until they are woken, each by a lock it cannot get."""
         self._dead: TransportError | None = None
         self._is_forked = False
-        self._ends_at = inf
-        """When a connection that is ending is given up."""
+        self._has_dates = False
+        """Whether anything else is due than the deadlines of those who wait."""
         self._untold: Sized = ()
         """What was read, and is for a hook that runs outside the mutex."""
         self._longest_poll = LONGEST_POLL_S
@@ -109,6 +126,10 @@ class Lead:
 
     def _tell_untold(self) -> None:
         """Run the hook for what is untold, in the thread that leads."""
+
+    def _open(self, waiter: Waiter) -> None:
+        """Begin what is waited for."""
+        raise NotImplementedError
 
     def _take_in(self, events: list[Event]) -> None:
         """Read and write as far as can be done at once."""
@@ -131,9 +152,9 @@ class Lead:
     def _hang_up(self) -> None:
         """Let the peer of a lost connection see its end; the caller leads."""
 
-    def _next_event_at(self, at: float) -> float:
+    def _next_date(self, at: float) -> float:
         """Return when something is due, at the latest at `at`."""
-        return min(at, self._ends_at)
+        raise NotImplementedError
 
     # Entering...
 
@@ -182,22 +203,21 @@ class Lead:
 
     # Waiting...
 
-    def _join(
-        self, waiter: Waiter, until: Deadline, opening: Callable[[], None] | None = None
-    ) -> None:
+    def _join(self, waiter: Waiter, until: Deadline, *, is_new: bool = False) -> None:
         """Take part in reading until something is set, out of time, or all is lost.
 
-        `opening` is done inside the mutex first, and undone if this is interrupted.
+        What is new is opened first, and taken back if this is interrupted.
         """
         ident = get_ident()
-        self._refuse_reentry(ident)
+        if ident in {self._leader, self._holder} or self._parked:
+            self._refuse_reentry(ident)
         try:
             with self._mutex:
                 self._holder = ident
                 if self._torn:
                     self._poison()
-                if opening is not None:
-                    opening()
+                if is_new:
+                    self._open(waiter)
                 waiter.threads.append(ident)
                 is_seated = self._sit_down(ident, waiter)
                 self._holder = 0
@@ -253,7 +273,13 @@ class Lead:
     def _read_for_all(self, ident: int, waiter: Waiter, until: Deadline) -> None:
         """Lead until there is a reason not to, and hand the lead on."""
         while True:
-            events = self._poll(self._patience(until))
+            at = until.at
+            if self._has_dates:
+                at = self._next_date(at)
+            left = at - monotonic()
+            if left > self._longest_poll:  # noqa: PLR1730 - a call of `min` per answer
+                left = self._longest_poll
+            events = self._poll(left * 1000 if left > 0 else 0)
             with self._mutex:
                 self._holder = ident
                 if self._torn:
@@ -279,20 +305,12 @@ class Lead:
         with self._mutex:
             self._step_down()
 
-    def _patience(self, until: Deadline) -> float:
-        """Return the milliseconds for which the leader may poll."""
-        left = self._next_event_at(until.at) - monotonic()
-        return max(0.0, min(left, self._longest_poll) * 1000)
-
     def _sleep(self, ident: int, waiter: Waiter, until: Deadline) -> None:
         """Sleep until woken; afterwards this thread leads, or has a reason not to."""
         seat = self._parked.get(ident)
         while seat is not None:
             left = until.at - monotonic()
-            if left == inf:
-                seat.acquire()
-            else:
-                seat.acquire(timeout=min(max(left, 0.0), LONGEST_POLL_S))
+            seat.acquire(timeout=min(max(left, 0.0), LONGEST_POLL_S))
             with self._mutex:
                 self._holder = ident
                 if self._torn:
@@ -308,7 +326,7 @@ class Lead:
                 if has_reason or self._leader == ident:
                     del self._parked[ident]
                     if has_reason and self._leader == ident:
-                        self._hand_on()
+                        self._step_down()
                     seat = None
                 else:
                     seat.acquire(blocking=False)
@@ -317,13 +335,12 @@ class Lead:
     # Waking; all inside the mutex...
 
     def _step_down(self) -> None:
-        """Give up the lead, and what only who leads may do."""
+        """Give the lead to one who sleeps; whoever is awake finds it free.
+
+        A lost connection is hung up first: only who leads may close descriptors.
+        """
         if self._dead is not None:
             self._hang_up()
-        self._hand_on()
-
-    def _hand_on(self) -> None:
-        """Give the lead to one who sleeps; whoever is awake finds it free."""
         for ident, seat in self._parked.items():
             if seat.locked():
                 self._leader = ident
@@ -337,7 +354,7 @@ class Lead:
         if seat is not None:
             if seat.locked():
                 seat.release()
-        elif ident and ident == self._leader:
+        elif ident == self._leader and ident != get_ident():
             self._nudge()
 
     def _wake_leader(self) -> None:
@@ -420,4 +437,4 @@ class Lead:
         with self._mutex:
             self._parked.pop(ident, None)
             if self._leader == ident:
-                self._hand_on()
+                self._step_down()

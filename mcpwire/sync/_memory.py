@@ -34,6 +34,8 @@ CLEANING_UP_S: Final = 1.0
 class BlockingMemory(BlockingPipes):
     """A connection to a server object, which runs beside it in a thread."""
 
+    __slots__ = ("_host",)
+
     def __init__(
         self, inbound: Inbound, ours: socket.socket, host: _Host, limits: Limits
     ) -> None:

@@ -34,6 +34,19 @@ SHARED_BYTES: Final = 16_384
 class BlockingPipes(BlockingDuplex):
     """A connection that reads one descriptor and writes another, and owns both."""
 
+    __slots__ = (
+        "_ending",
+        "_is_nudged",
+        "_nudge_fd",
+        "_nudged_fd",
+        "_poller",
+        "_read_fd",
+        "_shared",
+        "_unwritten",
+        "_write_failed",
+        "_write_fd",
+    )
+
     def __init__(
         self, inbound: Inbound, read_fd: int, write_fd: int, **options: Any
     ) -> None:
@@ -65,13 +78,23 @@ class BlockingPipes(BlockingDuplex):
                 self._write_out()
             elif fd == self._nudged_fd:
                 self._is_nudged = False
-                os.read(self._nudged_fd, READ_BYTES)
+                os.read(fd, READ_BYTES)
             else:
                 self._see(fd)
+        if self._has_dates:
+            self._look_at_dates()
+        if not events and self._dead is None:
+            self._nothing_came()
+
+    def _look_at_dates(self) -> None:
+        """Do what is due."""
         if self._ends_at != inf and monotonic() >= self._ends_at:
             self._give_up_ending()
-        if self._unattended:
-            self._end_unattended()
+        self._end_unattended()
+        self._has_dates = self._ends_at != inf or bool(self._unattended)
+
+    def _nothing_came(self) -> None:
+        """Do what is to be done where polling was in vain."""
 
     def _see(self, fd: int) -> None:
         """Take in an event of a subclass's descriptor."""
@@ -173,6 +196,7 @@ class BlockingPipes(BlockingDuplex):
         """Let the peer's last words come in, but not for long."""
         self._ending = (why, cause)
         self._ends_at = monotonic() + LAST_WORDS_S
+        self._has_dates = True
         self._wake_leader()
 
     def _stream_ended(self, why: str, cause: BaseException | None = None) -> None:

@@ -18,7 +18,6 @@ from mcpwire.sync._pipes import BlockingPipes
 from mcpwire.transports.stdio.spawning import describe_exit
 
 if TYPE_CHECKING:
-    from mcpwire.sync._lead import Event
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.stdio.target import Stdio
 
@@ -30,6 +29,8 @@ LOOK_S: Final = 0.1
 
 class BlockingStdio(BlockingPipes):
     """A connection to a child process."""
+
+    __slots__ = ("_child",)
 
     def __init__(
         self, inbound: Inbound, child: BlockingChild, target: str, limits: Limits
@@ -117,9 +118,8 @@ class BlockingStdio(BlockingPipes):
             # pipe open for ever: so the end of the stream is waited for, but not long.
             self._end_soon("")
 
-    def _take_in(self, events: list[Event]) -> None:
-        super()._take_in(events)
-        if not events and self._child.pidfd < 0 and self._dead is None:
+    def _nothing_came(self) -> None:
+        if self._child.pidfd < 0:
             self._look()
 
     def _drain_stderr(self) -> None:
