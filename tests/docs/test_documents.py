@@ -103,6 +103,7 @@ PRINTED = {
     "quickstart.py": "'get-sum'",
     "progress_and_cancel.py": "cancelled: True\nand still there: {'sum': 5}\n",
     "in_memory.py": "hi\nHello, Ada.\n",
+    "test_a_server.py": "4 passed",
 }
 
 

@@ -2,8 +2,9 @@
 
 Each fault is a stage that bytes pass on their way in one direction, `toward` the client
 unless told otherwise; stages stand in the order of the list. Faults that name messages
-count lines from 1 and hold back a line until it is complete, so whatever cuts bytes
-comes last. `FaultyStdio` puts them between a client and a real server.
+count the lines that reach them from 1, and hold back a line until it is complete, so
+whatever cuts bytes comes last. `FaultyStdio` puts them between a client and a real
+server.
 """
 
 from __future__ import annotations

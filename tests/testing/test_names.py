@@ -1,0 +1,49 @@
+"""What `mcpwire.testing` exports is lazy, explained, and shown in its document."""
+
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcpwire import testing
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", testing.__all__)
+def test_each_name_has_a_docstring_and_a_place_in_the_document(name):
+    value = getattr(testing, name)
+    assert name in dir(testing)
+    if inspect.isclass(value) or inspect.isroutine(value):
+        assert inspect.getdoc(value)
+        assert value is getattr(importlib.import_module(value.__module__), name)
+    text = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL))
+    assert re.search(rf"\b{name}\b", code)
+
+
+def test_an_unknown_name_is_an_attribute_error_that_names_it():
+    with pytest.raises(AttributeError, match="no_such_name"):
+        testing.no_such_name  # noqa: B018 - the access is the subject
+
+
+def loaded_by(code):
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"{code}\nimport sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    return set(done.stdout.split())
+
+
+def test_only_the_plugin_imports_pytest_and_the_rest_comes_when_used():
+    loaded = loaded_by("import mcpwire.testing")
+    assert {name for name in loaded if name.startswith("mcpwire.testing.")} == set()
+    names = ", ".join(testing.__all__)
+    assert "pytest" not in loaded_by(f"from mcpwire.testing import {names}")
