@@ -294,7 +294,8 @@ class Requests:
         method, params = call.method, call.params
         found = cache.get(method, params, self._connection.time())
         if found is not None:
-            return found
+            kept: dict[str, Any] = found
+            return kept
         generation = cache.generation(method, params)
         try:
             raw = self._perform(call, deadline, options)
