@@ -77,7 +77,8 @@ async def test_all_calls_in_flight_fail_at_once_when_the_child_is_killed(shell):
 @pytest.mark.parametrize("end", ["sys.exit(0)", "sys.exit(7)", "os.close(1)"])
 async def test_a_call_fails_when_the_child_ends_instead_of_answering(shell, end):
     target = scripted(f"handshake()\nrecv()\n{end}\ntime.sleep(60)")
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    limits = mcpwire.Limits(close_grace=0.1)
+    async with asyncio.timeout(BOUND_S), shell(target, limits=limits) as client:
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
             await client.call_tool("x")
         expected = {"sys.exit(0)": 0, "sys.exit(7)": 7, "os.close(1)": None}

@@ -141,7 +141,7 @@ async def test_a_grandchild_that_ignores_everything_is_gone_within_the_ladders_t
         "os.write(2, str(child).encode())\nhandshake()\n"
         + ("while True: recv()" if wrapper_minds else "while True: time.sleep(60)")
     )
-    limits = mcpwire.Limits(close_grace=0.3, terminate_grace=0.3)
+    limits = mcpwire.Limits(close_grace=0.15, terminate_grace=0.15)
     ladder = limits.close_grace + limits.terminate_grace + PROMPT_S
 
     async def attempt():
@@ -243,7 +243,7 @@ CONNECTING = {
 async def test_every_failure_to_connect_is_one_class_and_has_words(
     shell, target, expected, cause
 ):
-    client = shell(target, limits=SHORT, connect_timeout=1.0, probe_timeout=0.1)
+    client = shell(target, limits=SHORT, connect_timeout=0.5, probe_timeout=0.1)
     async with asyncio.timeout(BOUND_S):
         outcome = await asyncio.gather(client.connect(), return_exceptions=True)
     assert_well_told(outcome[0], expected)

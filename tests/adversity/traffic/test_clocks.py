@@ -32,16 +32,17 @@ async def asleep():
 
 
 @pytest.mark.pain("P08")
-@pytest.mark.parametrize("jump", [3_600, -3_600, 10**9])
-async def test_the_wall_clock_may_jump_and_no_deadline_moves(shell, jump, monkeypatch):
+async def test_the_wall_clock_may_jump_and_no_deadline_moves(shell, monkeypatch):
     real = time.time
     target = scripted(
-        "handshake()\n" + ECHO_LOOP.replace("if", "if m['method'] != 'ping' and")
+        "handshake()\n" + ECHO_LOOP.replace("if", "if m.get('method') != 'ping' and")
     )
     async with asyncio.timeout(BOUND_S), shell(target) as client:
         slow = asyncio.ensure_future(client.ping(timeout=0.4))
-        monkeypatch.setattr(time, "time", lambda: real() + jump)
-        assert (await client.call_tool("x", {"text": "on"}, timeout=5)).text == "on"
+        for jump in (3_600, -3_600, 10**9):
+            monkeypatch.setattr(time, "time", lambda jump=jump: real() + jump)
+            result = await client.call_tool("x", {"text": str(jump)}, timeout=5)
+            assert result.text == str(jump)
         with pytest.raises(mcpwire.RequestTimeout) as caught:
             await slow
         assert 0.4 <= caught.value.elapsed < BOUND_S
