@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire._version import __version__
 
 if TYPE_CHECKING:
-    from mcpwire import types
+    from mcpwire import sync, types
     from mcpwire.client import CallOptions, Client
     from mcpwire.errors import (
         AuthError,
@@ -168,14 +168,15 @@ __all__ = [
     "UnsupportedVersion",
     "UrlElicitationRequired",
     "__version__",
+    "sync",
     "types",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name with its first use."""
-    if name == "types":
-        return importlib.import_module("mcpwire.types")
+    if name in {"sync", "types"}:
+        return importlib.import_module(f"mcpwire.{name}")
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module 'mcpwire' has no attribute {name!r}")
