@@ -29,6 +29,7 @@ __all__ = [
     "bind_tool",
     "coerce",
     "parse_words",
+    "read_object",
     "unchecked",
 ]
 
@@ -80,7 +81,7 @@ def parse_words(
     found: dict[str, Argument] = {}
     for word in words:
         if word == "-":
-            base = _object(read_input())
+            base = read_object(read_input(), "standard input")
             continue
         argument = _parse_word(word, read_file)
         if argument.key in found:
@@ -89,11 +90,16 @@ def parse_words(
     return Given(base, tuple(found.values()))
 
 
-def _object(text: str) -> dict[str, Any]:
-    value = _json(text, "standard input")
+def read_object(text: str, what: str) -> dict[str, Any]:
+    """Return the JSON object that a text is.
+
+    Raises:
+        UsageError: It is none.
+    """
+    value = _json(text, what)
     if not isinstance(value, dict):
         raise UsageError(
-            f"standard input must be one JSON object, got {shorten(literal(value), 40)}"
+            f"{what} must be one JSON object, got {shorten(literal(value), 40)}"
         )
     return value
 

@@ -99,6 +99,7 @@ def exit_code(error: BaseException) -> int:
         (errors.TransportError, Exit.CONNECT),
         (errors.NegotiationError, Exit.CONNECT),
         (errors.ToolError, Exit.TOOL),
+        (errors.CallCancelled, Exit.TOOL),  # it was refused what it needs
         (errors.RemoteProtocolError, Exit.PROTOCOL),
         (errors.RequestTimeout, Exit.TIMEOUT),
         (errors.RPCError, Exit.RPC),

@@ -17,6 +17,9 @@ from mcpwire.cli.manual import EPILOG, VERBS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mcpwire.cli.ask.answers import Answer
+    from mcpwire.types import LoggingLevel
+
 __all__ = ["Options", "parse"]
 
 TARGET_HELP: Final = """\
@@ -37,8 +40,22 @@ DEFAULTS: Final[dict[str, Any]] = {
     "check": True,
     "count": 1,
     "context": {},
+    "roots": [],
+    "may_ask": True,
+    "given_answers": [],
+    "answers": (),
+    "sample": None,
+    "sample_with": None,
+    "sample_program": (),
+    "progress": None,
+    "log_level": None,
+    "timing": False,
 }
 """What holds for options that are not given, or that a command does not have."""
+
+
+MEANWHILE_VERBS: Final = frozenset({"call", "read", "prompt"})
+"""Commands during which a server may say or ask something."""
 
 
 class Options(argparse.Namespace):
@@ -67,6 +84,18 @@ class Options(argparse.Namespace):
     check: bool
     count: int
     context: dict[str, str]
+    roots: list[str]
+    may_ask: bool
+    given_answers: list[str]
+    answers: Sequence[Answer]
+    """What `given_answers` say; read where the other arguments are."""
+
+    sample: str | None
+    sample_with: str | None
+    sample_program: Sequence[str]
+    progress: bool | None
+    log_level: LoggingLevel | None
+    timing: bool
 
 
 class _Parser(argparse.ArgumentParser):
@@ -192,6 +221,12 @@ def _variable(text: str) -> str:
     return text
 
 
+def _folder(text: str) -> str:
+    if not os.path.isdir(text):  # noqa: PTH112 - no Path needed
+        raise argparse.ArgumentTypeError(f"there is no folder {text!r}")
+    return os.path.abspath(text)  # noqa: PTH100 - as above
+
+
 class _Pair(argparse.Action):
     """Collects ``NAME=VALUE`` in a dict."""
 
@@ -255,28 +290,72 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
+    if name in MEANWHILE_VERBS:
+        _add_meanwhile_options(parser)
+    if name == "call":
+        parser.add_argument(
+            "--timing",
+            action="store_true",
+            help="say when the call was queued, written, answered and decoded",
+        )
     if name == "read":
         parser.add_argument(
             "-o", "--output", metavar="FILE", help="save it (-: standard output, as is)"
         )
-    elif name in {"call", "prompt"}:
+    if name in {"call", "prompt"}:
         parser.add_argument(
             "--no-check",
             dest="check",
             action="store_false",
             help="send name and arguments as given, without asking for their schema",
         )
-    elif name == "ping":
+    if name == "ping":
         parser.add_argument(
             "-n", "--count", type=_count, metavar="N", help="how often (1)"
         )
-    elif name == "complete":
+    if name == "complete":
         parser.add_argument(
             "--context",
             action=_Pair,
             metavar="NAME=VALUE",
             help="another argument that is already decided",
         )
+
+
+def _add_meanwhile_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what the server says and asks meanwhile")
+    group.add_argument(
+        "--progress",
+        action=argparse.BooleanOptionalAction,
+        help="show progress, a line each where stderr is no terminal; or never",
+    )
+    group.add_argument(
+        "--log-level",
+        metavar="LEVEL",
+        help="show the server's log messages from debug, info, warning, error, ... on",
+    )
+    group.add_argument(
+        "--answer",
+        dest="given_answers",
+        action="append",
+        metavar="JSON",
+        help="answer a form with a JSON object, @FILE or -, or with decline or cancel; "
+        "once for each form",
+    )
+    group.add_argument(
+        "--sample", metavar="TEXT", help="answer with a text where a model is asked"
+    )
+    group.add_argument(
+        "--sample-with",
+        metavar="COMMAND",
+        help="or let a command answer: it reads the request as JSON and prints a text",
+    )
+    group.add_argument(
+        "--no-ask",
+        dest="may_ask",
+        action="store_false",
+        help="tell the server that nothing can be asked",
+    )
 
 
 def _add_server_options(parser: argparse.ArgumentParser) -> None:
@@ -293,6 +372,13 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
         "--inherit-env", action="store_true", help="pass our whole environment on"
     )
     group.add_argument("--cwd", metavar="DIR", help="its working directory")
+    group.add_argument(
+        "--roots",
+        type=_folder,
+        action="append",
+        metavar="DIR",
+        help="a folder that it may work in, where it asks for such",
+    )
     group.add_argument(
         "--mode",
         metavar="MODE",

@@ -6,6 +6,7 @@ stdout gets exactly one document, and stderr gets one line if there is an error.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -17,7 +18,7 @@ from mcpwire.cli.streams import write_bytes, write_text
 from mcpwire.cli.text.escape import one_line, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["Output", "ProgressLine", "progress_text"]
 
@@ -45,9 +46,10 @@ class Output:
         self.width = _columns(sys.stdout) if self.is_terminal else None
         live = _is_terminal(sys.stderr) and not is_json
         self.progress = ProgressLine(sys.stderr) if live else None
-        self._styled = self.is_terminal and not (
-            os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-        )
+        self._prompt = ""
+        has_styles = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        self._styled = self.is_terminal and has_styles
+        self._strong = _is_terminal(sys.stderr) and has_styles
 
     # Results...
 
@@ -92,9 +94,12 @@ class Output:
     def note(self, text: str) -> None:
         """Tell something on stderr, as one harmless line."""
         self.clear()
-        if sys.stderr is not None:
-            sys.stderr.write(f"{one_line(text)}\n")
-            sys.stderr.flush()
+        aside = "\r\x1b[K" if self._prompt else ""
+        self._say(f"{aside}{one_line(text)}\n{self._prompt}")
+
+    def tell(self, kind: str, value: Any, text: str) -> None:
+        """Tell of something as one line: a text, or with ``--json`` an object."""
+        self.note(json.dumps({kind: value}) if self.is_json else text)
 
     def detail(self, text: str) -> None:
         """Tell something that only ``-v`` asks for."""
@@ -113,19 +118,61 @@ class Output:
         if self.progress is not None:
             self.progress.clear()
 
+    def _say(self, text: str) -> None:
+        if sys.stderr is not None:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+    # What is asked...
+
+    def page(self, lines: Iterable[str]) -> None:
+        """Show lines that are printable already, on stderr."""
+        self.clear()
+        self._say("".join(f"{line}\n" for line in lines))
+
+    def strong(self, text: str) -> str:
+        """Return what is to be noticed, as the terminal on stderr shows it."""
+        return f"\x1b[1m{text}\x1b[0m" if self._strong else text
+
+    @property
+    def asking_width(self) -> int:
+        """The columns of the terminal on stderr."""
+        return _columns(sys.stderr)
+
+    @contextlib.contextmanager
+    def prompting(self, prompt: str) -> Iterator[None]:
+        """Show a prompt; while it stands, notes go above it and progress waits."""
+        self.clear()
+        self._prompt = prompt
+        if self.progress is not None:
+            self.progress.is_held = True
+        self._say(prompt)
+        try:
+            yield
+        finally:
+            self._prompt = ""
+            if self.progress is not None:
+                self.progress.is_held = False
+
 
 class ProgressLine:
-    """One line of a terminal, rewritten while a call runs."""
+    """One line of a terminal, rewritten while a call runs.
+
+    Attributes:
+        is_held: Whether the line is somebody else's for now.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._shown = False
+        self.is_held = False
         self._next = 0.0
 
     def show(self, progress: float, total: float | None, message: str | None) -> None:
         """Rewrite the line, unless that was done a moment ago."""
         now = time.monotonic()
-        if now < self._next and (total is None or progress < total):
+        is_early = now < self._next and (total is None or progress < total)
+        if self.is_held or is_early:
             return
         self._next = now + REDRAW_S
         text = _fit(progress_text(progress, total, message), _columns(self._stream) - 1)
@@ -141,14 +188,16 @@ class ProgressLine:
             self._shown = False
 
 
-def progress_text(progress: float, total: float | None, message: str | None) -> str:
+def progress_text(
+    progress: float, total: float | None, message: str | None, *, with_bar: bool = True
+) -> str:
     """Say how far a call has come, on one line."""
     said = f"  {one_line(message)}" if message else ""
     if total is None or not total > 0:
         return f"{progress:g}{said}"
     share = min(max(progress / total, 0.0), 1.0)
-    bar = ("#" * round(share * BAR)).ljust(BAR, ".")
-    return f"[{bar}] {share:4.0%}  {progress:g}/{total:g}{said}"
+    bar = f"[{'#' * round(share * BAR):.<{BAR}}] " if with_bar else ""
+    return f"{bar}{share:4.0%}  {progress:g}/{total:g}{said}"
 
 
 def _fit(text: str, columns: int) -> str:

@@ -13,17 +13,24 @@ import errno
 import os
 import signal
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mcpwire.cli.failures import Interrupted, UsageError
+from mcpwire.cli.output import progress_text
+from mcpwire.cli.schemas import literal
 from mcpwire.cli.text.escape import shorten
+from mcpwire.errors import MCPError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
+    from mcpwire.cli.ask.host import Host
     from mcpwire.cli.grammar import Options
     from mcpwire.cli.output import Output
+    from mcpwire.cli.timing import Timing
     from mcpwire.client import Client
+    from mcpwire.protocol.notifications import Notification
     from mcpwire.transports.targets import Stdio
 
 T = TypeVar("T")
@@ -51,6 +58,9 @@ EVENTS: Final = {
 }
 """What the events of the client's trace are called."""
 
+ASKED_VERBS: Final = frozenset({"ls", "call", "read", "prompt"})
+"""Commands whose server may ask, or shows what it has only where it may."""
+
 SIGNALS: Final = tuple(
     number
     for name in ("SIGINT", "SIGTERM", "SIGHUP")
@@ -69,6 +79,7 @@ class Signals:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._task: asyncio.Task[Any] | None = None
+        self._instead: Callable[[], None] | None = None
         self.number: int | None = None
         self.is_hurried = False
         for number in SIGNALS:
@@ -84,12 +95,23 @@ class Signals:
 
     def receive(self, number: int) -> None:
         """Take a signal."""
-        if self.number is None:
+        if number == signal.SIGINT and self._instead is not None:
+            self._instead()
+        elif self.number is None:
             self.number = number
             self._loop.call_later(HURRY_S, self.hurry)
             self._cancel()
         else:
             self.hurry()
+
+    @contextlib.contextmanager
+    def interrupts(self, instead: Callable[[], None]) -> Iterator[None]:
+        """Have Ctrl-C do something else: it ends a question, not the command."""
+        self._instead = instead
+        try:
+            yield
+        finally:
+            self._instead = None
 
     def hurry(self) -> None:
         """Wait for nothing any more."""
@@ -184,6 +206,8 @@ class Session:
     Attributes:
         client: The client; connected while the work runs.
         target: What it starts.
+        host: What answers the server's questions; ``None``: it is told there is none.
+        timing: What measures the call; ``None`` where that was not asked for.
         connect_seconds: How long connecting took.
     """
 
@@ -196,21 +220,43 @@ class Session:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stderr = ""
         self.target = target_of(options, self._on_stderr if output.verbose else None)
+        self.host = self._make_host()
+        self.timing = self._make_timing()
         self.client = self._make_client()
+        if self.host is not None:
+            self.host.belongs_to(self.client, str(self.target))
+
+    def _make_host(self) -> Host | None:
+        if not self.options.may_ask or self.options.verb not in ASKED_VERBS:
+            return None
+        from mcpwire.cli.ask.host import Host
+
+        return Host(self.options, self.output, self._signals)
+
+    def _make_timing(self) -> Timing | None:
+        if not self.options.timing:
+            return None
+        from mcpwire.cli.timing import Timing
+
+        return Timing("tools/call")
 
     def _make_client(self) -> Client:
         from mcpwire import Client, Limits
 
-        timeout = self.options.timeout
+        options = self.options
+        timeout = options.timeout
         limits = Limits(close_grace=CLOSE_GRACE_S, terminate_grace=CLOSE_GRACE_S)
         try:
             return Client(
                 self.target,
                 timeout=timeout or 30.0,
                 connect_timeout=timeout or CONNECT_TIMEOUT_S,
-                mode=self.options.mode,
+                mode=options.mode,
                 limits=limits,
-                trace=self._trace if self.output.verbose else None,
+                roots=[Path(root) for root in options.roots] or None,
+                on_notification=self._hear if options.log_level else None,
+                trace=self._trace if self.output.verbose or self.timing else None,
+                **(self.host.handlers() if self.host is not None else {}),
             )
         except ValueError as error:
             raise UsageError(str(error)) from error
@@ -219,7 +265,16 @@ class Session:
         """Connect, do the work, and end the server whatever happens."""
         try:
             await self._connect()
-            return await work(self)
+            if self.options.log_level is not None:
+                await self.client.set_log_level(self.options.log_level)
+            outcome = await work(self)
+            if self.host is not None:
+                self.host.finish()
+            return outcome
+        except MCPError as error:
+            if self.host is not None and self.host.failure is not None:
+                raise self.host.failure from error  # which led to it
+            raise
         finally:
             if not self._signals.is_hurried:
                 await self.client.aclose()
@@ -242,11 +297,35 @@ class Session:
     @property
     def progress(self) -> Callable[[float, float | None, str | None], None] | None:
         """What takes progress; ``None`` where nobody would see it."""
-        line = self.output.progress
-        return line.show if line is not None else None
+        line, wanted = self.output.progress, self.options.progress
+        if wanted is False:
+            return None
+        if line is not None:
+            return line.show
+        return self._tell_progress if wanted else None
+
+    def _tell_progress(
+        self, progress: float, total: float | None, message: str | None
+    ) -> None:
+        value = {"progress": progress, "total": total, "message": message}
+        said = {name: part for name, part in value.items() if part is not None}
+        text = progress_text(progress, total, message, with_bar=False)
+        self.output.tell("progress", said, text.strip())
+
+    def _hear(self, notification: Notification) -> None:
+        if notification.method != "notifications/message":
+            return
+        from mcpwire.types import encode
+
+        said = notification.params
+        logger = f"{said.logger}: " if said.logger else ""
+        data = said.data if isinstance(said.data, str) else literal(said.data)
+        self.output.tell("log", encode(said), f"[{said.level}] {logger}{data}")
 
     def _trace(self, event: str, data: Any) -> None:
-        label = EVENTS.get(event)
+        if self.timing is not None:
+            self.timing.trace(event, data)
+        label = EVENTS.get(event) if self.output.verbose else None
         if label is not None:
             text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
             self._tell(f"{label} {self._excerpt(str(text))}")

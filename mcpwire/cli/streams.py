@@ -1,13 +1,21 @@
-"""Standard output as a command uses it: written at once, its failures told apart."""
+"""Streams and files as a command uses them: at once, their failures told apart."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from mcpwire.cli.failures import OutputError
+from mcpwire.cli.failures import OutputError, UsageError
 
-__all__ = ["abandon_stdout", "write_bytes", "write_text"]
+__all__ = [
+    "abandon_stdout",
+    "check_writable",
+    "read_file",
+    "read_input",
+    "save",
+    "write_bytes",
+    "write_text",
+]
 
 
 def write_text(text: str) -> None:
@@ -52,3 +60,62 @@ def abandon_stdout() -> None:
         sys.stdout = None
     finally:
         os.close(nowhere)
+
+
+def read_file(path: str) -> str:
+    """Return the text of a file.
+
+    Raises:
+        UsageError: It cannot be read, or is no text.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - no Path needed
+            return file.read()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {path!r}: {_reason(error)}") from error
+
+
+def read_input() -> str:
+    """Return the text that comes by stdin.
+
+    Raises:
+        UsageError: It cannot be read, or is no text.
+    """
+    if sys.stdin is None:  # as Python has it without a descriptor 0
+        raise UsageError("cannot read standard input: it is closed")
+    try:
+        return sys.stdin.buffer.read().decode()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read standard input: {_reason(error)}") from error
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is no UTF-8 text (byte {error.start})"
+    return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+def check_writable(path: str) -> None:
+    """Check that a file can be made there, before anything is done for it.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    folder = os.path.dirname(path) or "."  # noqa: PTH120 - no Path needed
+    if os.path.isdir(path):  # noqa: PTH112 - as above
+        raise UsageError(f"cannot write {path!r}: it is a directory")
+    if not os.path.isdir(folder):  # noqa: PTH112 - as above
+        raise UsageError(f"cannot write {path!r}: there is no directory {folder!r}")
+
+
+def save(path: str, data: bytes) -> None:
+    """Write a file.
+
+    Raises:
+        UsageError: It cannot be written.
+    """
+    try:
+        with open(path, "wb") as file:  # noqa: PTH123 - no Path needed
+            file.write(data)
+    except OSError as error:
+        raise UsageError(f"cannot write {path!r}: {_reason(error)}") from error

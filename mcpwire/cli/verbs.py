@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.cli.arguments import (
@@ -14,6 +13,7 @@ from mcpwire.cli.arguments import (
     unchecked,
 )
 from mcpwire.cli.failures import Exit, UsageError, close_matches, did_you_mean
+from mcpwire.cli.streams import check_writable, read_file, read_input, save
 from mcpwire.cli.text import listing, results
 from mcpwire.cli.text.escape import one_line
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from mcpwire.cli.grammar import Options
     from mcpwire.cli.session import Session
+    from mcpwire.types import CallToolResult
 
     Work = Callable[[Session], Awaitable[int]]
 
@@ -36,8 +37,16 @@ def prepare(options: Options) -> Work:
     Raises:
         UsageError: An argument or a file of it is wrong.
     """
+    _read_answers(options)
     make = PREPARED.get(options.verb)
     return make(options) if make is not None else PLAIN[options.verb]
+
+
+def _read_answers(options: Options) -> None:
+    if options.given_answers or options.sample_with or options.log_level:
+        from mcpwire.cli.ask.answers import read_options
+
+        read_options(options, read_file=read_file, read_input=read_input)
 
 
 def demo(options: Options) -> Work:
@@ -150,15 +159,16 @@ def call(options: Options) -> Work:
 
 
 async def _call(session: Session, name: str, arguments: dict[str, Any]) -> int:
-    from mcpwire import ToolError
+    from mcpwire import ToolError, UrlElicitationRequired
 
-    output = session.output
-    try:
-        result = await session.client.call_tool(
-            name, arguments, on_progress=session.progress
-        )
-    finally:
-        output.clear()
+    output, host = session.output, session.host
+    while True:
+        try:
+            result = await _timed(session, name, arguments)
+            break
+        except UrlElicitationRequired as error:
+            if host is None or not await host.visit_all(error):
+                raise
     if output.is_json:
         output.document(result.raw)
     else:
@@ -168,31 +178,27 @@ async def _call(session: Session, name: str, arguments: dict[str, Any]) -> int:
     return Exit.OK
 
 
+async def _timed(
+    session: Session, name: str, arguments: dict[str, Any]
+) -> CallToolResult:
+    timing = session.timing
+    if timing is not None:
+        timing.start()
+    try:
+        result = await session.client.call_tool(
+            name, arguments, on_progress=session.progress
+        )
+        if timing is not None:
+            timing.stop()
+    finally:
+        session.output.clear()
+        if timing is not None:
+            timing.report(session.output)
+    return result
+
+
 def _given(words: Sequence[str]) -> Given:
-    return parse_words(words, read_file=_read_file, read_input=_read_input)
-
-
-def _read_file(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - no Path needed
-            return file.read()
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {path!r}: {_reason(error)}") from error
-
-
-def _read_input() -> str:
-    if sys.stdin is None:  # as Python has it without a descriptor 0
-        raise UsageError("cannot read standard input: it is closed")
-    try:
-        return sys.stdin.buffer.read().decode()
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read standard input: {_reason(error)}") from error
-
-
-def _reason(error: OSError | ValueError) -> str:
-    if isinstance(error, UnicodeDecodeError):
-        return f"it is no UTF-8 text (byte {error.start})"
-    return (getattr(error, "strerror", None) or str(error)).lower()
+    return parse_words(words, read_file=read_file, read_input=read_input)
 
 
 # Resources...
@@ -202,18 +208,19 @@ def read(options: Options) -> Work:
     """Prepare the reading of a resource."""
     uri, path = options.words[0], options.output
     if path is not None and path != "-":
-        _check_writable(path)
+        check_writable(path)
 
     async def work(session: Session) -> int:
         _demand(session, "resources")
         output = session.output
-        result = await session.client.read_resource(uri)
+        result = await session.client.read_resource(uri, on_progress=session.progress)
+        output.clear()
         if output.is_json and path is None:
             output.document(result.raw)
         elif path == "-":
             output.exact(result.bytes)
         elif path is not None:
-            _save(path, result.bytes)
+            save(path, result.bytes)
             output.note(f"saved {len(result.bytes):,} bytes in {path}")
         else:
             _print_contents(session, uri, result)
@@ -239,22 +246,6 @@ def _print_contents(session: Session, uri: str, result: Any) -> None:
         output.text(result.text)
 
 
-def _check_writable(path: str) -> None:
-    folder = os.path.dirname(path) or "."  # noqa: PTH120 - no Path needed
-    if os.path.isdir(path):  # noqa: PTH112 - as above
-        raise UsageError(f"cannot write {path!r}: it is a directory")
-    if not os.path.isdir(folder):  # noqa: PTH112 - as above
-        raise UsageError(f"cannot write {path!r}: there is no directory {folder!r}")
-
-
-def _save(path: str, data: bytes) -> None:
-    try:
-        with open(path, "wb") as file:  # noqa: PTH123 - no Path needed
-            file.write(data)
-    except OSError as error:
-        raise UsageError(f"cannot write {path!r}: {_reason(error)}") from error
-
-
 # Prompts and completion...
 
 
@@ -269,7 +260,9 @@ def prompt(options: Options) -> Work:
         if options.check:
             prompts = await client.list_prompts()
             arguments = bind_prompt(_pick("prompt", name, prompts), given)
-        result = await client.get_prompt(name, arguments or None)
+        result = await client.get_prompt(
+            name, arguments or None, on_progress=session.progress
+        )
         if output.is_json:
             output.document(result.raw)
         else:
