@@ -125,7 +125,7 @@ async def test_many_samplings_at_once_each_get_their_own_answer(real, attach):
     assert texts == {n: f"Resource {SAMPLING} context: <{n}>" for n in range(40)}
 
 
-@pytest.mark.rule("ELIC-01")
+@pytest.mark.rule("ELIC-01", "ELIC-04")
 async def test_the_server_shows_a_form_and_gets_it_with_its_defaults(real, attach):
     forms = []
 
@@ -168,6 +168,7 @@ async def test_the_server_shows_a_form_and_gets_it_with_its_defaults(real, attac
     assert "- Favorite Integer: 7" in result.text
 
 
+@pytest.mark.rule("ELIC-06")
 @pytest.mark.unchecked_wire(
     "schema.json knows integers only, where schema.ts has number"
 )
@@ -179,7 +180,7 @@ async def test_a_form_accepted_as_it_stands_is_sent_with_all_its_defaults(real, 
     assert content == {**DEFAULTS, "name": "Ada"}
 
 
-@pytest.mark.rule("ELIC-06")
+@pytest.mark.rule("ELIC-08")
 @pytest.mark.parametrize(
     ("returned", "action", "told"),
     [
@@ -196,6 +197,7 @@ async def test_the_user_may_decline_or_dismiss_a_form(
     assert json_after("Raw result: ", result.text) == {"action": action}
 
 
+@pytest.mark.rule("ELIC-08", "ELIC-20")
 async def test_an_answer_that_does_not_fit_the_form_is_not_sent(real, attach, caplog):
     unfit = [
         {},

@@ -4,7 +4,7 @@ Questions are asked by `Resolve`, which serves both eras; where that does not ex
 tool asks by hand. What `MCPServer` lacks in a session is given to the server below it.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import uuid4
 
 import anyio
@@ -25,6 +25,7 @@ from mcp_types import (
     CreateMessageResult,
     CreateMessageResultWithTools,
     ElicitRequest,
+    ElicitRequestFormParams,
     ElicitRequestURLParams,
     ElicitResult,
     EmptyResult,
@@ -131,7 +132,7 @@ def ask_roots() -> ListRoots:
 @server.tool()
 def haiku(
     topic: str, answer: Annotated[CreateMessageResult, Resolve(ask_model)]
-) -> dict:
+) -> dict[str, Any]:
     """Have the client's model write one."""
     return answer.model_dump(mode="json", by_alias=True, exclude_none=True)
 
@@ -140,13 +141,15 @@ def haiku(
 def research(
     topic: str,
     answer: Annotated[CreateMessageResultWithTools, Resolve(ask_with_tools)],
-) -> dict:
+) -> dict[str, Any]:
     """Have the client's model use a tool."""
     return answer.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 @server.tool()
-def order(outcome: Annotated[ElicitationResult[Order], Resolve(ask_order)]) -> dict:
+def order(
+    outcome: Annotated[ElicitationResult[Order], Resolve(ask_order)],
+) -> dict[str, Any]:
     """Take an order."""
     if isinstance(outcome, AcceptedElicitation):
         return outcome.data.model_dump()
@@ -199,6 +202,41 @@ async def sign_in(url: str, ctx: Context) -> str | InputRequiredResult:
     assert isinstance(response, ElicitResult)
     assert ctx.request_state == "waiting for the user"
     return response.action
+
+
+def ask_name(ctx: Context) -> InputRequiredResult:
+    """Ask for a name, by hand: `Resolve` is for tools."""
+    form = ElicitRequestFormParams(
+        message=f"Your name, for {ctx.request_context.method}?",
+        requested_schema={
+            "type": "object",
+            "properties": {"name": {"type": "string", "default": "Anonymous"}},
+        },
+    )
+    return InputRequiredResult(input_requests={"name": ElicitRequest(params=form)})
+
+
+def given_name(ctx: Context) -> str:
+    """Return the name that was given."""
+    response = ctx.input_responses["name"]
+    assert isinstance(response, ElicitResult)
+    return response.content["name"] if response.content else response.action
+
+
+@server.prompt()
+async def letter(to: str, ctx: Context) -> str | InputRequiredResult:
+    """Write a letter; asks who writes it, from 2026-07-28 on."""
+    if ctx.input_responses is None:
+        return ask_name(ctx)
+    return f"Dear {to}, yours, {given_name(ctx)}"
+
+
+@server.resource("vault://{box}", name="vault", mime_type="text/plain")
+async def vault(box: str, ctx: Context) -> str | InputRequiredResult:
+    """Open a box; asks who wants that, from 2026-07-28 on."""
+    if ctx.input_responses is None:
+        return ask_name(ctx)
+    return f"{box} for {given_name(ctx)}"
 
 
 # --- what is told
@@ -260,6 +298,14 @@ async def grow(name: str, ctx: Context) -> str:
         await ctx.session.send_prompt_list_changed()
         await ctx.session.send_resource_list_changed()
     return "grown"
+
+
+@server.tool()
+def hush() -> str:
+    """End all subscriptions of 2026-07-28, in order."""
+    entry = server._lowlevel_server.get_request_handler("subscriptions/listen")
+    entry.handler.close()
+    return "hushed"
 
 
 @server.tool()
