@@ -25,8 +25,6 @@ import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from mcpwire.errors import (
     CallCancelled,
     ConnectionClosed,
@@ -37,13 +35,12 @@ from mcpwire.errors import (
 )
 from mcpwire.protocol import lifecycle
 from mcpwire.protocol.negotiation import Negotiation
-from mcpwire.protocol.profile import Profile
 from mcpwire.sync._made.inbound import ClientInbound, ask
 from mcpwire.sync._shell.handshake import Handshake, OutOfTime
 from mcpwire.sync._shell.reviver import Reviver
 from mcpwire.sync._shell.threads import keep_alive, read_on
-from mcpwire.transports.client.failures import connect_failure
-from mcpwire.transports.client.stats import ClientStats
+from mcpwire.transports.client.state import ConnectionState
+from mcpwire.transports.failures import connect_failure
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
@@ -52,6 +49,7 @@ if TYPE_CHECKING:
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.host.features import Question
     from mcpwire.protocol.negotiation import Agreement
+    from mcpwire.protocol.profile import Profile
     from mcpwire.sync._shell.shared import Signal
     from mcpwire.sync._targets import BlockingOpener, OpenChannel
     from mcpwire.transports.base import CallHandle, NotifyFn
@@ -64,9 +62,6 @@ if TYPE_CHECKING:
 __all__ = ["Connection"]
 
 logger = logging.getLogger("mcpwire")
-
-TARGET_CHARACTERS: Final = 120
-"""How much of a command line a repr shows."""
 
 CALLBACK_END_S: Final = 2.0
 """How long closing waits for callbacks and handlers that still run."""
@@ -82,27 +77,23 @@ class _Opening:
         self.is_over = False
 
 
-class Connection:
+class Connection(ConnectionState):
     """A client's one connection, over and over.
 
     Attributes:
-        settings: What the client was made with.
-        channel: Performs calls; ``None`` unless connected.
-        profile: How requests are made, by the last agreement; empty before the first.
-        negotiation: The record of the last handshake, also of one that failed.
-        inbound: Hears what the server starts.
-        time: The clock that deadlines are made from, in seconds.
-        log_level: What the server was told to log; told again to each new connection.
-        serial: Counts the connections opened so far.
         replay: Tells a new connection what the server has to know.
-        forget: Called when the client is closed.
-        is_kept: Tells of which resources no update may get lost.
-        is_needed: Tells whether somebody waits for what the server starts.
     """
+
+    how_to_connect = "`with client:` or `client.connect()`"
+
+    channel: OpenChannel | None
+    inbound: ClientInbound
+    _current: OpenChannel | None
 
     def __init__(
         self, opener: BlockingOpener, settings: Settings, *, background: bool = False
     ) -> None:
+        super().__init__(opener.target, settings)
         self._trace = None
         if settings.trace is not None:
             from mcpwire.transports.tracing import Trace
@@ -111,27 +102,14 @@ class Connection:
             opener = self._trace.watching(opener)
         self._opener = opener
         self._background = background
-        self.settings = settings
-        self._closed_stats = ClientStats()
         self._process: int | None = None
         self._state = threading.Condition()
         self._opening: _Opening | None = None
         self._closing: list[threading.Thread] | None = None
-        self._is_wanted = False  # connected, and not closed by us since
-        self._current: OpenChannel | None = None
         self._threads: list[threading.Thread] = []
         self._over = threading.Event()  # of the connection in use
         self._reviver = Reviver(self)
-        self.channel: OpenChannel | None = None
-        self.time: Callable[[], float] = monotonic
-        self.negotiation: Negotiation | None = None
-        self.profile = Profile()
-        self.log_level: str | None = None
-        self.serial = 0
         self.replay: ReplayFn | None = None
-        self.forget: Callable[[], None] = _nothing
-        self.is_kept: Callable[[str], bool] = _never
-        self.is_needed: Callable[[], bool] = bool
         self.inbound = ClientInbound(
             settings.features,
             settings.on_notification,
@@ -140,61 +118,10 @@ class Connection:
             settings.limits,
         )
 
-    def __str__(self) -> str:
-        """Return target, state and revision as one readable line."""
-        channel = self.channel
+    def _turn(self) -> str | None:
         if self._closing is not None:
-            state = "closing"
-        elif self._opening is not None:
-            state = "connecting"
-        elif channel is None:
-            state = "not connected"
-        elif channel.lost is not None:
-            state = f"lost: {channel.lost.args[0]}"
-        else:
-            state = f"connected, {channel.revision}"
-        target = self._opener.target
-        if len(target) > TARGET_CHARACTERS:
-            target = f"{target[:TARGET_CHARACTERS]}..."
-        return f"{target!r} {state}"
-
-    @property
-    def is_open(self) -> bool:
-        """Whether calls can be made now."""
-        channel = self.channel
-        return channel is not None and channel.lost is None
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether it was opened and not closed by us since, lost or not."""
-        return self._is_wanted
-
-    @property
-    def stats(self) -> ClientStats:
-        """What all connections have counted so far."""
-        stats = attrs.evolve(self._closed_stats)
-        channel = self._current
-        if channel is not None:
-            stats.add(channel)
-        stats.dropped_notifications = self.inbound.dropped
-        return stats
-
-    def not_connected(self) -> MCPError:
-        """Build the error for a call without a connection."""
-        channel = self.channel
-        lost = channel.lost if channel is not None else None
-        if lost is not None:
-            return ConnectionClosed(
-                str(lost.args[0]),
-                target=lost.target,
-                exit_code=getattr(channel, "exit_code", None),
-                stderr_tail=getattr(channel, "stderr_tail", ""),
-                sent=False,
-            )
-        return LocalProtocolError(
-            f"not connected to {self._opener.target}: "
-            "use `with client:` or `client.connect()` first"
-        )
+            return "closing"
+        return "connecting" if self._opening is not None else None
 
     # Ownership...
 
@@ -300,7 +227,6 @@ class Connection:
             ending = [*self.inbound.close(), *self._threads]
             if self._current is None and opening is None and not ending:
                 self.channel = None
-                self._end_of_use()
                 return
             self._closing = ending
         try:
@@ -312,6 +238,7 @@ class Connection:
             with self._state:
                 self._closing = None
                 self._state.notify_all()
+        self.inbound.wake()
         self._end_of_use()
 
     def _close(self, opening: _Opening | None, ending: list[threading.Thread]) -> None:
@@ -336,11 +263,6 @@ class Connection:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, patience - monotonic()))
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-
-    def _end_of_use(self) -> None:
-        self.log_level = None
-        self.forget()
-        self.inbound.wake()
 
     def abandon(self) -> bool:
         """Let go at once, from anywhere; return whether there was something to let go.
@@ -433,10 +355,6 @@ class Connection:
         )
         return handshake.drive(steps)
 
-    def compose(self, agreement: Agreement) -> Profile:
-        """Return how requests are made under an agreement."""
-        return Profile.of(agreement, self.settings.identity, log_level=self.log_level)
-
     def _prepare(self, channel: OpenChannel, agreement: Agreement) -> Profile:
         """Make a connection that has agreed ready for use."""
         channel.reset_on_progress = self.settings.reset_on_progress
@@ -500,18 +418,6 @@ class Connection:
         except MCPError as error:
             on_end(error)
 
-    def set_log_level(self, level: str) -> None:
-        """Have each request from now on ask for log messages from that level on."""
-        self.log_level = level
-        if self.profile.agreement is not None:
-            self.profile = self.compose(self.profile.agreement)
-
-    def cancel(self, handle: CallHandle, reason: str) -> None:
-        """End the call with that handle, if it waits for an answer."""
-        channel = self.channel
-        if channel is not None:
-            channel.cancel(handle, reason)
-
     def ask(self, method: str, question: Question) -> dict[str, Any]:
         """Let our handler answer what a call needs to go on.
 
@@ -567,11 +473,3 @@ class Connection:
             self._trace("lost", error)
         if self._is_wanted and self._current is not None:
             self._reviver.lost(self._current)
-
-
-def _nothing() -> None:
-    return None
-
-
-def _never(_: str) -> bool:
-    return False

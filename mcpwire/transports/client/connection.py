@@ -29,11 +29,11 @@ from mcpwire.errors import (
 )
 from mcpwire.protocol import lifecycle
 from mcpwire.protocol.negotiation import Negotiation
-from mcpwire.transports.client.failures import connect_failure
 from mcpwire.transports.client.handshake import Handshake
 from mcpwire.transports.client.inbound import ClientInbound, ask
 from mcpwire.transports.client.reviver import Reviver, keep_alive
 from mcpwire.transports.client.state import ConnectionState
+from mcpwire.transports.failures import connect_failure
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:

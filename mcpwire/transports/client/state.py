@@ -81,7 +81,8 @@ class ConnectionState:
     @property
     def is_open(self) -> bool:
         """Whether calls can be made now."""
-        return self.channel is not None and self.channel.lost is None
+        channel = self.channel  # another thread may take it away meanwhile
+        return channel is not None and channel.lost is None
 
     @property
     def is_wanted(self) -> bool:
@@ -92,20 +93,22 @@ class ConnectionState:
     def stats(self) -> ClientStats:
         """What all connections have counted so far."""
         stats = attrs.evolve(self._closed_stats)
-        if self._current is not None:
-            stats.add(self._current)
+        channel = self._current
+        if channel is not None:
+            stats.add(channel)
         stats.dropped_notifications = self.inbound.dropped
         return stats
 
     def not_connected(self) -> MCPError:
         """Build the error for a call without a connection."""
-        lost = self.channel.lost if self.channel is not None else None
+        channel = self.channel
+        lost = channel.lost if channel is not None else None
         if lost is not None:
             return ConnectionClosed(
                 str(lost.args[0]),
                 target=lost.target,
-                exit_code=getattr(self.channel, "exit_code", None),
-                stderr_tail=getattr(self.channel, "stderr_tail", ""),
+                exit_code=getattr(channel, "exit_code", None),
+                stderr_tail=getattr(channel, "stderr_tail", ""),
                 sent=False,
             )
         return LocalProtocolError(
