@@ -1,0 +1,194 @@
+"""Cancelling at each moment of subscribing, listening, watching, and coming back."""
+
+import asyncio
+
+import pytest
+from fakes import SILENCE, FakeServer, text
+from schedule import Remains, cancel_everywhere
+
+import mcpwire
+
+pytestmark = [pytest.mark.anyio, pytest.mark.fault("F42")]
+
+BOUND_S = 60.0
+URI = "file:///a"
+STATELESS = "2026-07-28"
+AT_ONCE = mcpwire.Recovery(backoff_initial=0.001, backoff_max=0.002)
+VERSIONS = pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
+CAPABILITIES = {
+    "tools": {"listChanged": True},
+    "resources": {"subscribe": True},
+    "logging": {},
+}
+
+
+class Offering(FakeServer):
+    """Offers what can be subscribed to, and knows who still is."""
+
+    def __init__(self, version):
+        super().__init__(
+            {
+                "tools/call": lambda *_: self.done(text("ok")),
+                "resources/read": lambda *_: self.done(
+                    {"contents": [{"uri": URI, "text": "now"}]}
+                ),
+                "resources/subscribe": lambda *_: self.subscribed(1),
+                "resources/unsubscribe": lambda *_: self.subscribed(-1),
+                "logging/setLevel": lambda *_: {},
+                "subscriptions/listen": self.listen,
+            },
+            version=version,
+            capabilities=CAPABILITIES,
+        )
+        self.subscriptions = 0
+
+    def done(self, result):
+        if self.version != STATELESS:
+            return result
+        return {
+            "resultType": "complete",
+            "ttlMs": 0,
+            "cacheScope": "private",
+            **result,
+        }
+
+    def subscribed(self, change):
+        self.subscriptions += change
+        return {}
+
+    def listen(self, params, _):
+        self.notify(
+            "notifications/subscriptions/acknowledged",
+            notifications=params["notifications"],
+            _meta={"io.modelcontextprotocol/subscriptionId": self.current["id"]},
+        )
+        return SILENCE
+
+
+async def listen(client):
+    async with client.listen([URI], tools=True) as changes:
+        assert changes.acknowledged is not None
+
+
+async def watch(client):
+    async with client.watch(URI) as contents:
+        content = await anext(contents)
+        assert content.text == "now"
+
+
+async def hear(client):
+    events = client.events()
+    try:
+        await anext(events)
+    finally:
+        await events.aclose()
+
+
+async def subscribe(client):
+    await client.subscribe(URI)
+    await client.unsubscribe(URI)
+
+
+async def start(client):
+    call = await client.start_call("x")
+    assert (await call).text == "ok"
+
+
+async def level(client):
+    await client.set_log_level("error")
+
+
+USES = pytest.mark.parametrize("use", [listen, watch, subscribe, start, level])
+
+
+@VERSIONS
+@USES
+async def test_cancelling_a_verb_at_each_moment_leaves_the_connection_whole(
+    use, version, monkeypatch
+):
+    server = Offering(version)
+
+    async def once(schedule):
+        await schedule.run(lambda: use(client))
+        # What was begun for the server's sake may end by itself, but soon.
+        for _ in range(100):
+            await asyncio.sleep(0)
+        remains.assert_none()
+        assert (await client.call_tool("x")).text == "ok"
+
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        remains = Remains()
+        moments = await cancel_everywhere(once, monkeypatch)
+        assert moments >= (1 if use is level else 2)
+        assert client.stats.connections == 1
+        for _ in range(3):
+            await use(client)
+
+
+@VERSIONS
+async def test_cancelling_who_iterates_over_events_leaves_nothing(version, monkeypatch):
+    server = Offering(version)
+
+    async def once(schedule):
+        hearing = asyncio.create_task(schedule.run(lambda: hear(client)))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        if not schedule.fired:
+            server.send({"jsonrpc": "2.0", "method": "notifications/x"})
+        await hearing
+        for _ in range(100):
+            await asyncio.sleep(0)
+        remains.assert_none()
+
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        remains = Remains()
+        await cancel_everywhere(once, monkeypatch)
+        assert (await client.call_tool("x")).text == "ok"
+
+
+@pytest.mark.xfail(
+    strict=True, reason="undoing a reopening that just succeeded counts as our closing"
+)
+@VERSIONS
+async def test_cancelling_a_call_that_opens_a_lost_connection_again_leaves_nothing(
+    version, monkeypatch
+):
+    server = Offering(version)
+    client = mcpwire.Client(server, recovery=AT_ONCE)
+
+    async def once(schedule):
+        await client.connect()
+        await server.channel.aclose()
+        await asyncio.sleep(0)
+        await schedule.run(lambda: client.call_tool("x"))
+        # Whoever comes next gets a connection, whatever became of the first.
+        assert (await client.call_tool("x")).text == "ok"
+        await client.aclose()
+        remains.assert_none()
+
+    async with asyncio.timeout(BOUND_S):
+        remains = Remains()
+        assert await cancel_everywhere(once, monkeypatch) >= 8
+
+
+@VERSIONS
+async def test_one_of_many_that_wait_for_a_new_connection_may_be_cancelled_any_time(
+    version, monkeypatch
+):
+    server = Offering(version)
+    client = mcpwire.Client(server, recovery=AT_ONCE)
+
+    async def once(schedule):
+        await client.connect()
+        await server.channel.aclose()
+        await asyncio.sleep(0)
+        others = [asyncio.create_task(client.call_tool("x")) for _ in range(3)]
+        await schedule.run(lambda: client.call_tool("x"))
+        results = await asyncio.gather(*others)
+        assert {result.text for result in results} == {"ok"}
+        await client.aclose()
+        remains.assert_none()
+
+    async with asyncio.timeout(BOUND_S):
+        remains = Remains()
+        await cancel_everywhere(once, monkeypatch)
