@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import MCPError, RPCError, TransportError
+from mcpwire.protocol.deadline import Deadline
 from mcpwire.server.routes import INITIALIZE
 from mcpwire.transports.inbound_tasks import InboundTasks
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["ServerConnection"]
+
+ANSWER_TIMEOUT_S: Final = 600.0
+"""How long a client may take to answer: there may be a person who thinks."""
 
 logger = logging.getLogger("mcpwire")
 
@@ -67,7 +71,9 @@ class ServerConnection:
             if self._opens_session(method, params):
                 reply(self._initialize(params))
                 return
-            request = dispatcher.admit(id, method, params, self.session, self._notify)
+            request = dispatcher.admit(
+                id, method, params, self.session, self._notify, ask=self._ask
+            )
             answer = dispatcher.answer_now(request, params or {})
         except RPCError as error:
             reply(error)
@@ -104,6 +110,11 @@ class ServerConnection:
         except TransportError as error:
             # The client does not read. Its answers will fail on that; this can be lost.
             logger.debug("%s was not sent: %s", method, error)
+
+    async def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        assert self._channel is not None
+        deadline = Deadline(asyncio.get_running_loop().time(), ANSWER_TIMEOUT_S)
+        return await self._channel.call(method, params, deadline=deadline)
 
     def notification(
         self, method: str, params: dict[str, Any] | None, call: CallHandle | None

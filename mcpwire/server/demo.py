@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mcpwire._version import __version__
 from mcpwire.errors import InvalidParams, ResourceNotFound
+from mcpwire.server import demo_questions
 from mcpwire.server.arguments import check_arguments
 from mcpwire.server.dispatcher import Dispatcher
 from mcpwire.types.lifecycle import Implementation
@@ -34,6 +35,7 @@ INSTRUCTIONS: Final = (
 
 CAPABILITIES: Final[Json] = {
     "completions": {},
+    "logging": {},
     "prompts": {},
     "resources": {},
     "tools": {},
@@ -155,14 +157,18 @@ def list_tools(params: Json, request: RequestContext) -> Json:
     _check_cursor(params)
     tools = [
         {"name": name, **_at(request.revision, {**tool, "annotations": HARMLESS})}
-        for name, tool in TOOLS.items()
+        for name, tool in {**TOOLS, **demo_questions.offered(request)}.items()
     ]
-    return {"tools": tools, **CACHE}
+    # Who cannot be asked is not offered the tools that ask.
+    return {"tools": tools, **CACHE, "cacheScope": "private"}
 
 
 async def call_tool(params: Json, request: RequestContext) -> Json:
     """Answer ``tools/call``."""
     name = params.get("name")
+    if type(name) is str and name in demo_questions.offered(request):
+        asking = demo_questions.QUESTIONS[name]
+        return await demo_questions.call(asking, params, request)
     if type(name) is not str or name not in TOOLS:
         raise InvalidParams(f"there is no tool {_shown(name)}")
     arguments = check_arguments(TOOLS[name]["inputSchema"], params.get("arguments"))
@@ -186,6 +192,7 @@ async def slow(arguments: Json, request: RequestContext) -> Json:
     steps, seconds = arguments["steps"], arguments["seconds"]
     for step in range(1, steps + 1):
         await asyncio.sleep(seconds / steps)
+        request.log("debug", f"step {step} is done", "slow")
         request.progress(step, steps, f"step {step} of {steps}")
     return {"content": _text(f"{steps} steps in {seconds:g} seconds")}
 

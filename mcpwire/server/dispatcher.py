@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mcpwire.server.handlers import Handler
-    from mcpwire.server.request import NotifyFn
+    from mcpwire.server.request import AskFn, NotifyFn
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.types.lifecycle import Implementation
@@ -139,6 +139,8 @@ class Dispatcher:
         params: Mapping[str, Any] | None,
         session: Session | None,
         notify: NotifyFn,
+        *,
+        ask: AskFn | None = None,
     ) -> RequestContext:
         """Decide a request's era and whether it can be answered there.
 
@@ -164,6 +166,7 @@ class Dispatcher:
             session=session,
             client_capabilities=capabilities,
             notify=notify,
+            ask=ask,
             can_log="logging" in self._capabilities[revision.name],
         )
         self._check_route(request)

@@ -16,13 +16,16 @@ from mcpwire.versions import REVISIONS, Era
 from mcpwire.wire.jsonrpc import is_request_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
     NotifyFn = Callable[[str, dict[str, Any]], None]
     """Sends a notification that belongs to one request. Must not block or raise."""
+
+    AskFn = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+    """Sends a request to the client and returns its result."""
 
 __all__ = ["LEVELS", "RequestContext", "Session", "check_level"]
 
@@ -87,6 +90,7 @@ class RequestContext:
     """
 
     __slots__ = (
+        "_ask",
         "_can_log",
         "_is_answered",
         "_level",
@@ -113,6 +117,7 @@ class RequestContext:
         client_capabilities: Mapping[str, Any],
         notify: NotifyFn,
         can_log: bool,
+        ask: AskFn | None = None,
     ) -> None:
         self.id = id
         self.method = method
@@ -123,6 +128,7 @@ class RequestContext:
         self.is_cancelled = False
         self._is_answered = False
         self._notify = notify
+        self._ask = ask
         self._can_log = can_log
         self._progress: float | None = None
         self._level: str | None
@@ -152,6 +158,22 @@ class RequestContext:
     def close(self) -> None:
         """The answer is leaving: nothing is sent for this request any more."""
         self._is_answered = True
+
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Send the client a request of ours; return its result.
+
+        Raises:
+            LocalProtocolError: The revision has no requests of servers: answer with
+                an input-required result instead.
+            RPCError: The client refused.
+            RequestTimeout: It did not answer in time, and was told so.
+        """
+        if self._ask is None or self.session is None:
+            raise LocalProtocolError(
+                f"{self.method}: a server may not ask {method!r} of its own at "
+                f"{self.revision}"
+            )
+        return await self._ask(method, params)
 
     def progress(
         self, progress: float, total: float | None = None, message: str | None = None

@@ -297,5 +297,11 @@ async def test_a_cursor_that_was_never_given_out_is_refused(method, cursor):
 
 async def test_its_lists_may_be_kept():
     async with connect(NAMES[-1]) as client:
-        page = await client.list_tools_page()
+        page = await client.list_prompts_page()
         assert (page.ttl_ms, page.cache_scope) == (3_600_000, "public")
+
+
+async def test_its_tools_may_be_kept_for_oneself_as_they_depend_on_who_asks():
+    async with connect(NAMES[-1]) as client:
+        page = await client.list_tools_page()
+        assert (page.ttl_ms, page.cache_scope) == (3_600_000, "private")

@@ -268,3 +268,9 @@ def test_the_context_of_a_session_names_its_client():
     request = context(lambda *_: None, revision=LATEST_SESSION)
     assert request.session.revision is LATEST_SESSION
     assert request.client_info == {}
+
+
+async def test_a_server_asks_nothing_of_its_own_outside_sessions():
+    request = context(lambda *_: None)
+    with pytest.raises(LocalProtocolError, match="may not ask 'roots/list'"):
+        await request.ask("roots/list", {})
