@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import uuid
 from pathlib import Path
@@ -78,6 +79,14 @@ class Connect:
             except OSError:  # gone meanwhile, or somebody else's
                 continue
         return found
+
+    def kill(self) -> None:
+        """Kill the server and whatever it started, all at once."""
+        groups = {os.getpgid(process) for process in self.processes()}
+        assert groups
+        assert os.getpgid(0) not in groups
+        for group in groups:
+            os.killpg(group, signal.SIGKILL)
 
     async def gone(self) -> None:
         """Return once no process carries the token.

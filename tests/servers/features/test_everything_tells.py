@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 
 import anyio
@@ -170,16 +169,7 @@ async def test_a_started_call_that_is_not_cancelled_gives_its_result(real, attac
 # --- a server that is killed
 
 
-def kill(connect):
-    """Kill the server and whatever it started, at once."""
-    groups = {os.getpgid(process) for process in connect.processes()}
-    assert os.getpgid(0) not in groups
-    for group in groups:
-        os.killpg(group, signal.SIGKILL)
-
-
 @pytest.mark.pain("P04")
-@pytest.mark.skipif(os.name != "posix", reason="process groups")
 async def test_a_killed_server_is_started_again_and_told_what_it_has_to_know(
     real, attach
 ):
@@ -189,7 +179,7 @@ async def test_a_killed_server_is_started_again_and_told_what_it_has_to_know(
         await client.set_log_level("error")
         await client.subscribe(FIRST)
         before = attach.processes().keys()
-        kill(attach)
+        attach.kill()
         offered = [tool.name for tool in await client.list_tools()]
         assert SAMPLING in offered
         assert before.isdisjoint(attach.processes())
@@ -210,7 +200,7 @@ async def test_streams_and_watches_go_on_over_a_killed_server(real, attach):
     ):
         with anyio.fail_after(PATIENCE_S):
             await anext(contents)
-            kill(attach)
+            attach.kill()
             renewed = await anext(contents)  # nobody else calls: it reconnects
             await client.call_tool(UPDATES)
             updated = await anext(contents)
@@ -234,7 +224,7 @@ async def test_a_tool_that_only_reads_is_called_again_on_the_new_server(real, at
         async with anyio.create_task_group() as group:
             group.start_soon(read)
             await heard.until(lambda: heard.all)
-            kill(attach)
+            attach.kill()
     assert results[0].text.startswith("Long running operation completed.")
     assert [step for step, _, _ in heard.all].count(1) == 2
 
@@ -247,7 +237,7 @@ async def test_a_call_that_may_have_run_fails_and_the_next_one_works(real, attac
             LONG, {"duration": 60, "steps": 600}, on_progress=heard
         )
         await heard.until(lambda: heard.all)
-        kill(attach)
+        attach.kill()
         with anyio.fail_after(PATIENCE_S):
             with pytest.raises(mcpwire.ConnectionClosed) as lost:
                 await call
