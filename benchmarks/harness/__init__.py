@@ -1,6 +1,7 @@
 """How the benchmarks measure, reckon and report; the questions stand one folder up.
 
 measure   what is taken from one variant            (in the child interpreter)
+blocking  the same of a variant that blocks         (in the child interpreter)
 child     the child interpreter's entry
 rounds    interleaved rounds, pinned and unpinned   (in the parent)
 machine   the machine described, without names or paths

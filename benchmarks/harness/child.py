@@ -2,8 +2,9 @@
 
     python -m harness.child module:function ARGUMENT
 
-A variant is an async context manager made by a function of one argument (what to
-connect to); it gives a function without arguments that performs one call. Requests and
+A variant is a context manager made by a function of one argument (what to connect to);
+it gives a function without arguments that performs one call. Both are async, or neither
+is, where what blocks is measured. Requests and
 answers are JSON lines on stdin and stdout; the end of stdin closes the variant.
 """
 
@@ -15,7 +16,7 @@ import json
 import sys
 from typing import Any
 
-from harness import measure
+from harness import blocking, measure
 
 
 def load(target: str) -> Any:
@@ -37,10 +38,10 @@ async def answer(
     return measure.percentiles(taken)
 
 
-async def serve(target: str, argument: str) -> None:
+async def serve(variant: Any) -> None:
     """Open the variant, say so, and answer until stdin ends."""
     taken: list[int] = []
-    async with load(target)(argument) as call:
+    async with variant as call:
         print("{}", flush=True)
         # Blocking the loop between slices is meant: a waiting variant costs nothing.
         while line := sys.stdin.readline():
@@ -48,5 +49,14 @@ async def serve(target: str, argument: str) -> None:
             print(json.dumps(figures), flush=True)
 
 
+def main(target: str, argument: str) -> None:
+    """Measure that variant."""
+    variant = load(target)(argument)
+    if hasattr(variant, "__aenter__"):
+        asyncio.run(serve(variant))
+    else:
+        blocking.serve(variant)
+
+
 if __name__ == "__main__":
-    asyncio.run(serve(*sys.argv[1:]))
+    main(*sys.argv[1:])

@@ -29,15 +29,19 @@ def widths(text: str) -> tuple[int, ...]:
     return tuple(positive(part) for part in text.split(",") if part)
 
 
-def parse(name: str, arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line."""
+def parse(
+    name: str, arguments: Sequence[str] | None, *, is_blocking: bool = False
+) -> argparse.Namespace:
+    """Read the command line; what blocks has one call in flight."""
     parser = argparse.ArgumentParser(prog=f"bench_{name}.py")
     local = FOLDER / "results" / "local" / f"{name}.json"
     add = parser.add_argument
     add("--rounds", type=positive, default=7, help="interleaved rounds (7)")
     add("--slices", type=positive, default=20, help="slices in a round (20)")
     add("--calls", type=positive, default=500, help="calls in a slice (500)")
-    add("--widths", type=widths, default=(1, 8, 32, 64), help="1,8,32,64; '' for none")
+    if not is_blocking:
+        text = "1,8,32,64; '' for none"
+        add("--widths", type=widths, default=(1, 8, 32, 64), help=text)
     add("--only", action="append", default=[], metavar="TEXT", help="names with TEXT")
     add("--output", type=Path, default=local, help="result file (results/local/)")
     add("--check", action="store_true", help="exit 1 when a budget is not kept")
@@ -60,10 +64,17 @@ def run(
     *,
     notes: dict[str, str] | None = None,
     arguments: Sequence[str] | None = None,
+    is_blocking: bool = False,
 ) -> int:
     """Measure, print, save; return the exit code."""
-    options = parse(name, arguments)
-    plan = Plan(options.rounds, options.slices, options.calls, options.widths)
+    options = parse(name, arguments, is_blocking=is_blocking)
+    plan = Plan(
+        options.rounds,
+        options.slices,
+        options.calls,
+        () if is_blocking else options.widths,
+        pinned=not is_blocking,
+    )
     variants = chosen(variants, options.only)
     if not variants:
         sys.exit(f"no variant is named like {options.only!r}")

@@ -8,7 +8,8 @@ place, its hash seed).
 
 One call at a time is measured with client and child pinned to one core, where
 `taskset` exists: they never run at the same moment, and a shared core spares the
-migrations that make such figures jump. Calls in flight are measured unpinned.
+migrations that make such figures jump. Calls in flight are measured unpinned, and so is
+what blocks: the wake-up is a part of its work.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ class Plan:
     calls: int
     """Calls in one slice."""
     widths: tuple[int, ...]
+    pinned: bool = True
+    """Whether one call at a time is measured on one core."""
 
 
 def pinning() -> list[str]:
@@ -118,7 +121,7 @@ def take_slices(
     variants: Sequence[Variant], plan: Plan, *, widths: Sequence[int], slices: Slices
 ) -> None:
     """Open all variants and add their slices; without widths, of one call at a time."""
-    prefix = [] if widths else pinning()
+    prefix = pinning() if plan.pinned and not widths else []
     requests = [{"calls": plan.calls, "width": width} for width in widths]
     with ExitStack() as stack:
         children = [stack.enter_context(opened(v, prefix)) for v in variants]

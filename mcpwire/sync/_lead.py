@@ -223,11 +223,9 @@ class Lead:
                 self._holder = 0
             while is_seated:
                 if self._leader == ident:
-                    self._read_for_all(ident, waiter, until)
+                    is_seated = self._read_for_all(ident, waiter, until)
                 else:
-                    self._sleep(ident, waiter, until)
-                if self._leader != ident:
-                    is_seated = self._sit_down_again(ident, waiter, until)
+                    is_seated = self._sleep(ident, waiter, until)
         except BaseException:
             # Twice, for an interrupt may come before the first line of what tries again
             # whatever comes.
@@ -270,8 +268,8 @@ class Lead:
             self._holder = 0
         return is_seated
 
-    def _read_for_all(self, ident: int, waiter: Waiter, until: Deadline) -> None:
-        """Lead until there is a reason not to, and hand the lead on."""
+    def _read_for_all(self, ident: int, waiter: Waiter, until: Deadline) -> bool:
+        """Lead until there is a reason not to; return whether there is more to do."""
         while True:
             at = until.at
             if self._has_dates:
@@ -294,21 +292,30 @@ class Lead:
                     or monotonic() >= until.at
                 )
                 if is_through and not self._untold:
-                    self._step_down()
+                    if self._parked or self._dead is not None:
+                        self._step_down()
+                    else:
+                        self._leader = 0
                     self._holder = 0
-                    return
+                    break
                 self._holder = 0
             if self._untold:
                 self._tell_untold()
                 if is_through:
+                    with self._mutex:
+                        self._step_down()
                     break
-        with self._mutex:
-            self._step_down()
+        if waiter.is_set and not waiter.notices:
+            return False
+        return self._sit_down_again(ident, waiter, until)
 
-    def _sleep(self, ident: int, waiter: Waiter, until: Deadline) -> None:
-        """Sleep until woken; afterwards this thread leads, or has a reason not to."""
-        seat = self._parked.get(ident)
-        while seat is not None:
+    def _sleep(self, ident: int, waiter: Waiter, until: Deadline) -> bool:
+        """Sleep until promoted, or until there is a reason to look at what to do.
+
+        Return whether there is more to do.
+        """
+        seat = self._parked[ident]
+        while True:
             left = until.at - monotonic()
             seat.acquire(timeout=min(max(left, 0.0), LONGEST_POLL_S))
             with self._mutex:
@@ -327,10 +334,11 @@ class Lead:
                     del self._parked[ident]
                     if has_reason and self._leader == ident:
                         self._step_down()
-                    seat = None
-                else:
-                    seat.acquire(blocking=False)
+                    self._holder = 0
+                    break
+                seat.acquire(blocking=False)
                 self._holder = 0
+        return not has_reason or self._sit_down_again(ident, waiter, until)
 
     # Waking; all inside the mutex...
 

@@ -73,7 +73,15 @@ class BlockingPipes(BlockingDuplex):
             if self._dead is not None:
                 return
             if fd == self._read_fd:
-                self._read()
+                try:
+                    data = os.read(fd, READ_BYTES)
+                except OSError as error:
+                    self._read_failed(error)
+                    continue
+                if data:
+                    self.receive(data)
+                else:
+                    self._stream_ended("the peer closed its output")
             elif fd == self._write_fd:
                 self._write_out()
             elif fd == self._nudged_fd:
@@ -90,8 +98,10 @@ class BlockingPipes(BlockingDuplex):
         """Do what is due."""
         if self._ends_at != inf and monotonic() >= self._ends_at:
             self._give_up_ending()
-        self._end_unattended()
-        self._has_dates = self._ends_at != inf or bool(self._unattended)
+        self._end_begun()
+        self._has_dates = self._ends_at != inf or any(
+            call.deadline is not None for call in self._begun.values()
+        )
 
     def _nothing_came(self) -> None:
         """Do what is to be done where polling was in vain."""
@@ -104,18 +114,9 @@ class BlockingPipes(BlockingDuplex):
             self._is_nudged = True
             os.write(self._nudge_fd, b"!")
 
-    def _read(self) -> None:
-        try:
-            data = os.read(self._read_fd, READ_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as error:
+    def _read_failed(self, error: OSError) -> None:
+        if not isinstance(error, (BlockingIOError, InterruptedError)):
             self._stream_ended(f"reading failed: {error.strerror}", error)
-            return
-        if data:
-            self.receive(data)
-        else:
-            self._stream_ended("the peer closed its output")
 
     # Writing...
 

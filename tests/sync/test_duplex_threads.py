@@ -255,8 +255,8 @@ def test_whatever_is_thrown_into_threads_the_others_never_hang(seed):
     while time.monotonic() < until:
         with opened(ECHO_LOOP) as channel:
             bombard(channel, chance, counts, until)
-    assert counts["answered"] > 100
-    assert counts["thrown"] > 10
+    assert counts["answered"] > 10
+    assert counts["thrown"] > 3
     assert counts["hung"] == 0
 
 
@@ -307,5 +307,5 @@ def test_signals_in_the_main_thread_never_keep_the_others_waiting():
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         gc.enable()
-    assert counts["answered"] > 100
+    assert counts["answered"] > 10
     assert counts["hung"] == 0

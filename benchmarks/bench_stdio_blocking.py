@@ -1,0 +1,101 @@
+"""What does a call of the blocking client over stdio cost above the least it can cost?
+
+The same `tools/call` to the same null server in C: by a bare loop of `os.write` and
+`os.read`, by `mcpwire.sync`'s typed `call_tool` in both eras, and by its raw `request`.
+Nothing is pinned: who waits in a system call is woken by the machine, and that is a
+part of what a user of the blocking client waits for.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from floor import ARGUMENTS, check
+from harness.command import run
+from harness.figures import Budget
+from harness.rounds import Variant
+from null import build
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from floor_blocking import Call
+
+
+@contextmanager
+def connected(server: str, option: str) -> Iterator[Any]:
+    """Give a connected client; the import belongs to the child that measures it."""
+    import mcpwire
+    import mcpwire.sync
+
+    with mcpwire.sync.Client(mcpwire.Stdio(server, [option])) as client:
+        expected = "2026-07-28" if option == "--modern" else "2025-11-25"
+        assert str(client.protocol_version) == expected, client.protocol_version
+        yield client
+
+
+@contextmanager
+def typed(server: str, option: str) -> Iterator[Call]:
+    with connected(server, option) as client:
+
+        def call() -> Any:
+            return client.call_tool("echo", ARGUMENTS)
+
+        result = call()
+        assert result.text == "hello", result
+        yield call
+
+
+def typed_legacy(server: str) -> Any:
+    return typed(server, "--legacy")
+
+
+def typed_modern(server: str) -> Any:
+    return typed(server, "--modern")
+
+
+@contextmanager
+def raw_legacy(server: str) -> Iterator[Call]:
+    with connected(server, "--legacy") as client:
+
+        def call() -> Any:
+            params = {"name": "echo", "arguments": ARGUMENTS}
+            return client.request("tools/call", params)
+
+        check(call())
+        yield call
+
+
+VARIANTS = {
+    "floor": ("floor_blocking:legacy", "floor"),
+    # The same thing twice: how far its ratio strays from 1 is the machine's noise.
+    "floor, again": ("floor_blocking:legacy", "floor"),
+    "floor, 2026-07-28": ("floor_blocking:modern", "floor, 2026-07-28"),
+    "call_tool": ("bench_stdio_blocking:typed_legacy", "floor"),
+    "call_tool, 2026-07-28": ("bench_stdio_blocking:typed_modern", "floor, 2026-07-28"),
+    "request": ("bench_stdio_blocking:raw_legacy", "floor"),
+}
+BUDGETS = [
+    Budget(variant, "p50_us", 1.4)
+    for variant in ("call_tool", "call_tool, 2026-07-28", "request")
+]
+
+
+def main() -> int:
+    try:
+        server = str(build.build("stdio_null"))
+        notes = {"compiler": build.compiler_version()}
+    except (build.NoCompiler, subprocess.CalledProcessError) as error:
+        sys.exit(f"bench_stdio_blocking.py: {error}")
+    variants = [
+        Variant(name, target, server, baseline)
+        for name, (target, baseline) in VARIANTS.items()
+    ]
+    return run("stdio_blocking", variants, BUDGETS, notes=notes, is_blocking=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""The blocking floor: the least that a call over stdio can cost in Python, no loop.
+
+Written by hand and free of mcpwire: `Popen`, `os.write`, `os.read` of 64 KiB that waits
+in the kernel, orjson. It has no deadline, no threads, no second answer in one read, no
+answer in two; a client's cost above it is what the client adds.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+from floor import ARGUMENTS, READ_SIZE, STAMP, check
+
+Call = Callable[[], Any]
+
+
+@contextmanager
+def bare(server: str, option: str, params: dict[str, Any]) -> Iterator[Call]:
+    """Start the server and call its tool, over and over."""
+    with subprocess.Popen(
+        [server, option], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        stdin, stdout = process.stdin.fileno(), process.stdout.fileno()
+        last_id = 0
+
+        def call() -> Any:
+            nonlocal last_id
+            last_id += 1
+            message = {
+                "jsonrpc": "2.0",
+                "id": last_id,
+                "method": "tools/call",
+                "params": params,
+            }
+            os.write(stdin, orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE))
+            return orjson.loads(os.read(stdout, READ_SIZE))["result"]
+
+        check(call())
+        yield call
+        process.kill()
+
+
+def legacy(server: str) -> Any:
+    """Call a tool as the session era does: nothing but name and arguments."""
+    return bare(server, "--legacy", {"name": "echo", "arguments": ARGUMENTS})
+
+
+def modern(server: str) -> Any:
+    """Call a tool as 2026-07-28 does: each request carries its metadata."""
+    params = {"name": "echo", "arguments": ARGUMENTS, "_meta": STAMP}
+    return bare(server, "--modern", params)
