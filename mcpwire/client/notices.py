@@ -45,8 +45,7 @@ class NoticeVerbs(ClientBase):
         `EventStream` for what may be dropped. It hears from now on, and ends with
         `aclose`, its own or the client's.
         """
-        limit = self._connection.settings.limits.notifications
-        return EventStream(self._connection, self._subscriptions, limit)
+        return EventStream(self._connection, self._subscriptions)
 
     def listen(
         self,
@@ -83,10 +82,7 @@ class NoticeVerbs(ClientBase):
             uris=frozenset(uris),
             task_ids=frozenset(task_ids),
         )
-        limit = self._connection.settings.limits.notifications
-        return Subscription(
-            self._connection, self._subscriptions, limit, wanted, options
-        )
+        return Subscription(self._connection, self._subscriptions, wanted, options)
 
     def watch(self, uri: str, **options: Unpack[CallOptions]) -> ResourceWatch:
         """Iterate over what a resource holds: now, and again after each change.
@@ -99,11 +95,9 @@ class NoticeVerbs(ClientBase):
         Changes that come while one is being read are one with the next. A connection
         that was lost is opened again, and the resource read again.
         """
-        limit = self._connection.settings.limits.notifications
         changes = Subscription(
             self._connection,
             self._subscriptions,
-            limit,
             Filter(uris=frozenset((uri,))),
             options,
             renews=True,

@@ -69,5 +69,8 @@ class PeerStats:
     unknown: int = 0
     """Answers to no call of ours, second answers among them."""
 
+    line_bytes: int = 0
+    """How long the line is that is being told of; the one that does not count up."""
+
     noise_lines: list[str] = attrs.field(factory=list)
     """The first of the noise, for diagnosis."""

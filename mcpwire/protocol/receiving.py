@@ -124,6 +124,7 @@ class Receiver(Generic[C]):
     def _receive_message(self, message: Json, line: bytes) -> None:
         if self._has_ended:
             return
+        self.stats.line_bytes = len(line)
         if type(message) is list:
             self._receive_batch(message, line)
         elif type(message) is dict:

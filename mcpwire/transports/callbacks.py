@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from mcpwire.limits import Limits
+
 __all__ = ["Delivery", "Newest", "ProgressSink", "Waiting"]
 
 SETTLE_S: Final = 5.0
@@ -45,25 +47,32 @@ class Waiting(Protocol):
 
 
 class Newest:
-    """A queue that forgets the oldest item when it is full."""
+    """A queue that forgets the oldest items when they are too many, or too long."""
 
-    def __init__(self, limit: int) -> None:
-        self._items: deque[tuple[Any, ...]] = deque(maxlen=limit)
+    def __init__(self, limit: int, room: int) -> None:
+        self._items: deque[tuple[Any, ...]] = deque()
+        self._limit = limit
+        self._left = room
         self.dropped = 0
 
     def put(self, *item: Any) -> None:
         """Let one more wait."""
-        if len(self._items) == self._items.maxlen:
-            self.dropped += 1
         self._items.append(item)
+        self._left -= _length(item)
+        while len(self._items) > self._limit or self._left < 0:
+            self.pop()
+            self.dropped += 1
 
     def pop(self) -> tuple[Any, ...]:
         """Take the oldest out."""
-        return self._items.popleft()
+        item = self._items.popleft()
+        self._left += _length(item)
+        return item
 
     def clear(self) -> None:
         """Forget all."""
-        self._items.clear()
+        while self._items:
+            self.pop()
 
     def __bool__(self) -> bool:
         """Tell whether any waits."""
@@ -154,10 +163,10 @@ class ProgressSink:
     def __init__(
         self,
         on_progress: Callable[[float, float | None, str | None], Any],
-        *,
-        limit: int,
+        limits: Limits,
     ) -> None:
-        self._delivery = Delivery(on_progress, Newest(limit))
+        waiting = Newest(limits.notifications, limits.message)
+        self._delivery = Delivery(on_progress, waiting)
 
     def take(self, _: str, params: dict[str, Any] | None) -> None:
         """Take a notification; one that carries no number is passed over."""
@@ -184,6 +193,10 @@ class ProgressSink:
     def close(self) -> None:
         """Forget what still waits."""
         self._delivery.close()
+
+
+def _length(item: tuple[Any, ...]) -> int:
+    return sum(len(part) for part in item if type(part) is str)
 
 
 def _number(value: Any) -> float | None:

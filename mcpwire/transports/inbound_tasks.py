@@ -12,6 +12,7 @@ import inspect
 import logging
 from collections import deque
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import InternalError, RPCError
@@ -22,31 +23,47 @@ if TYPE_CHECKING:
     from mcpwire.transports.base import ReplyFn
     from mcpwire.wire.jsonrpc import RequestId
 
+    _Waiting = tuple[RequestId, Callable[[], Any], ReplyFn, int]
+
 __all__ = ["InboundTasks"]
 
 logger = logging.getLogger("mcpwire")
 
 
 class InboundTasks:
-    """The handlers that run for one connection, by request id."""
+    """The handlers that run for one connection, by request id.
 
-    def __init__(self, *, limit: int, backlog: int) -> None:
+    Args:
+        limit: How many run at once.
+        backlog: How many more may wait.
+        room: How many bytes those that wait may have had on the wire.
+    """
+
+    def __init__(self, *, limit: int, backlog: int, room: float = inf) -> None:
         self._limit = limit
         self._backlog = backlog
+        self._left = room
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: dict[RequestId, asyncio.Task[None]] = {}
-        self._waiting: deque[tuple[RequestId, Callable[[], Any], ReplyFn]] = deque()
+        self._waiting: deque[_Waiting] = deque()
 
     def __len__(self) -> int:
         """Return how many run or wait."""
         return len(self._tasks) + len(self._waiting)
 
-    def start(self, id: RequestId, handler: Callable[[], Any], reply: ReplyFn) -> None:
+    def start(
+        self,
+        id: RequestId,
+        handler: Callable[[], Any],
+        reply: ReplyFn,
+        size: int = 0,
+    ) -> None:
         """Run a handler, plain or async, now or when there is room."""
         if len(self._tasks) < self._limit:
             self._run(id, handler, reply)
-        elif len(self._waiting) < self._backlog:
-            self._waiting.append((id, handler, reply))
+        elif len(self._waiting) < self._backlog and size <= self._left:
+            self._left -= size
+            self._waiting.append((id, handler, reply, size))
         else:
             reply(InternalError("too many requests are waiting already"))
 
@@ -63,7 +80,9 @@ class InboundTasks:
         if self._running.get(id) is task:
             del self._running[id]
         while self._waiting and len(self._tasks) < self._limit:
-            self._run(*self._waiting.popleft())
+            *work, size = self._waiting.popleft()
+            self._left += size
+            self._run(*work)
 
     async def _answer(
         self, id: RequestId, handler: Callable[[], Any], reply: ReplyFn
@@ -99,7 +118,11 @@ class InboundTasks:
         if task is not None:
             task.cancel()
             return
-        self._waiting = deque(item for item in self._waiting if item[0] != id)
+        for item in self._waiting:
+            if item[0] == id:
+                self._waiting.remove(item)
+                self._left += item[-1]
+                return
 
     async def settle(self, seconds: float) -> None:
         """Wait until all have ended, but not longer than that."""

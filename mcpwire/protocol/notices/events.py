@@ -6,7 +6,8 @@ asked for.
 A notification that only says "look again" is worth the same once as ten times, so it is
 **coalesced**: one entry waits for each subject, with the newest params, at the place of
 the first. A notification that must not get lost is **kept**; all others are
-**ordinary**, and beyond a limit the oldest ordinary one is dropped and counted.
+**ordinary**, and beyond a limit, or beyond the room in bytes that it may take, the
+oldest ordinary one is dropped and counted.
 
 =========================================  =============  ============================
 notification                               coalesced by   kept
@@ -22,6 +23,7 @@ everything else                            not            no
 from __future__ import annotations
 
 from collections import OrderedDict
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mcpwire.protocol.methods import METHODS
@@ -51,8 +53,16 @@ _SUBJECTS: Final = {
 """Method -> the member of its params that names what it is about."""
 
 
+_SMALL: Final = 4_096
+"""What is kept beside the room is cut to what it is about where it is larger."""
+
+
 def _nothing_is_kept(_uri: str) -> bool:
     return False
+
+
+def _no_size() -> int:
+    return 0
 
 
 class EventBuffer:
@@ -60,7 +70,8 @@ class EventBuffer:
 
     `is_kept` tells of which resources no update may get lost. It must hold for finitely
     many URIs (those subscribed to, not all that begin like one), as each of them may
-    wait beside the ordinary ones. Every operation takes constant time.
+    wait beside the ordinary ones. `size` tells how many bytes the notification that is
+    being put in had on the wire. Every operation takes constant time.
 
     Attributes:
         dropped: How many ordinary notifications were lost.
@@ -69,23 +80,32 @@ class EventBuffer:
 
     __slots__ = (
         "_is_kept",
+        "_left",
         "_limit",
         "_ordinary",
         "_serial",
+        "_size",
         "_waiting",
         "coalesced",
         "dropped",
     )
 
     def __init__(
-        self, limit: int, is_kept: Callable[[str], bool] = _nothing_is_kept
+        self,
+        limit: int,
+        is_kept: Callable[[str], bool] = _nothing_is_kept,
+        *,
+        room: float = inf,
+        size: Callable[[], int] = _no_size,
     ) -> None:
         self._limit = limit
         self._is_kept = is_kept
+        self._left = room
+        self._size = size
         # Ordered dicts, since taking the first entry of a plain dict again and again
         # walks over the places of those taken before.
         self._waiting: OrderedDict[Hashable, Event] = OrderedDict()
-        self._ordinary: OrderedDict[Hashable, None] = OrderedDict()
+        self._ordinary: OrderedDict[Hashable, int] = OrderedDict()  # and its size
         self._serial = 0
         self.dropped = 0
         self.coalesced = 0
@@ -94,15 +114,22 @@ class EventBuffer:
         """Let a notification wait; tell whether something new waits now."""
         key, is_kept = self._place(method, params)
         is_new = key not in self._waiting
-        self._waiting[key] = (method, params)
+        size = self._size()
+        # What was kept while it waits stays so.
+        is_kept = is_kept or not (is_new or key in self._ordinary)
         if is_kept:
-            self._ordinary.pop(key, None)
-        elif is_new:
-            self._ordinary[key] = None
+            self._left += self._ordinary.pop(key, 0)
+            if size > _SMALL:
+                params = _cut(method, params)
+        else:
+            self._left += self._ordinary.get(key, 0) - size
+            self._ordinary[key] = size
+        self._waiting[key] = (method, params)
         if not is_new:
             self.coalesced += 1
-        elif len(self._ordinary) > self._limit:
-            oldest, _ = self._ordinary.popitem(last=False)
+        while len(self._ordinary) > self._limit or self._left < 0:
+            oldest, freed = self._ordinary.popitem(last=False)
+            self._left += freed
             del self._waiting[oldest]
             self.dropped += 1
         return is_new
@@ -130,12 +157,13 @@ class EventBuffer:
         if not self._waiting:
             raise IndexError("no notification waits")
         key, event = self._waiting.popitem(last=False)
-        self._ordinary.pop(key, None)
+        self._left += self._ordinary.pop(key, 0)
         return event
 
     def clear(self) -> None:
         """Forget what waits; the counters stay."""
         self._waiting.clear()
+        self._left += sum(self._ordinary.values())
         self._ordinary.clear()
 
     def __len__(self) -> int:
@@ -143,3 +171,9 @@ class EventBuffer:
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
+
+
+def _cut(method: str, params: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the params with nothing but what the notification is about."""
+    member = _SUBJECTS.get(method)
+    return None if member is None or params is None else {member: params[member]}

@@ -132,7 +132,7 @@ class Requests:
         channel = self._connection.channel
         if channel is None:
             raise self._connection.not_connected()
-        sink = ProgressSink(on_progress, limit=self._limits.notifications)
+        sink = ProgressSink(on_progress, self._limits)
         try:
             result = channel.call(
                 method,

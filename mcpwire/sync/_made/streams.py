@@ -35,12 +35,16 @@ class EventStream:
     `Recovery` allows), and the stream goes on.
     """
 
-    def __init__(
-        self, connection: Connection, subscriptions: Subscriptions, limit: int
-    ) -> None:
+    def __init__(self, connection: Connection, subscriptions: Subscriptions) -> None:
         self._connection = connection
         self._subscriptions = subscriptions
-        self._buffer = EventBuffer(limit, subscriptions.is_kept)
+        limits = connection.settings.limits
+        self._buffer = EventBuffer(
+            limits.notifications,
+            subscriptions.is_kept,
+            room=limits.message,
+            size=connection.inbound.size,
+        )
         self._signal = Signal()
         self._wanted: Filter | None = None
         self._is_closed = False
@@ -73,13 +77,13 @@ class EventStream:
         if self._wanted is None:
             self._open()
         while not self._is_closed or self._buffer:
-            while self._buffer:
-                notification = self._connection.inbound.typed(*self._buffer.pop())
+            self._signal.clear()
+            while (event := self._buffer.take()) is not None:
+                notification = self._connection.inbound.typed(*event)
                 if notification is not None:
                     return notification
             if self._has_ended():
                 break
-            self._signal.clear()
             self._connection.attend(self._signal)
         self.close()
         raise StopIteration
@@ -140,13 +144,12 @@ class Subscription(EventStream):
         self,
         connection: Connection,
         subscriptions: Subscriptions,
-        limit: int,
         wanted: Filter,
         options: Mapping[str, Any],
         *,
         renews: bool = False,
     ) -> None:
-        super().__init__(connection, subscriptions, limit)
+        super().__init__(connection, subscriptions)
         self._filter = wanted
         self._options = options
         self._renews = renews

@@ -16,6 +16,8 @@ from mcpwire.errors import LocalProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mcpwire.limits import Limits
+
 __all__ = [
     "Delivery",
     "ProgressSink",
@@ -181,9 +183,10 @@ class ProgressSink:
     def __init__(
         self,
         on_progress: Callable[[float, float | None, str | None], Any],
-        *,
-        limit: int,
+        limits: Limits,
     ) -> None:
+        # How many notifications may wait is the channel's to see to.
+        del limits
         check_plain(on_progress, "on_progress")
         self._on_progress = on_progress
 

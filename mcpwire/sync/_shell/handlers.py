@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcpwire.errors import InternalError, RPCError
@@ -29,6 +30,7 @@ class _Work(NamedTuple):
     id: RequestId
     handler: Callable[[], Any]
     reply: ReplyFn
+    size: int
 
 
 class InboundThreads:
@@ -36,11 +38,17 @@ class InboundThreads:
 
     A thread begins with a request, takes those in line, and ends when there are none.
     None of them keeps the interpreter from exiting.
+
+    Args:
+        limit: How many run at once.
+        backlog: How many more may wait.
+        room: How many bytes those that wait may have had on the wire.
     """
 
-    def __init__(self, *, limit: int, backlog: int) -> None:
+    def __init__(self, *, limit: int, backlog: int, room: float = inf) -> None:
         self._limit = limit
         self._backlog = backlog
+        self._room = room
         self._lock = threading.Lock()
         self._threads: set[threading.Thread] = set()
         self._wanted: dict[RequestId, _Work] = {}
@@ -50,12 +58,21 @@ class InboundThreads:
         """Return how many run or wait."""
         return len(self._threads) + len(self._waiting)
 
-    def start(self, id: RequestId, handler: Callable[[], Any], reply: ReplyFn) -> None:
+    def start(
+        self,
+        id: RequestId,
+        handler: Callable[[], Any],
+        reply: ReplyFn,
+        size: int = 0,
+    ) -> None:
         """Run a handler, now or when there is room."""
-        work = _Work(id, handler, reply)
+        work = _Work(id, handler, reply, size)
         with self._lock:
             if len(self._threads) >= self._limit:
-                is_refused = len(self._waiting) >= self._backlog
+                is_refused = (
+                    len(self._waiting) >= self._backlog
+                    or size + sum(item.size for item in self._waiting) > self._room
+                )
                 if not is_refused:
                     self._waiting.append(work)
                     self._wanted[id] = work

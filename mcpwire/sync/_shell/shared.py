@@ -31,8 +31,15 @@ class EventBuffer(events.EventBuffer):
 
     __slots__ = ("_lock",)
 
-    def __init__(self, limit: int, is_kept: Callable[[str], bool]) -> None:
-        super().__init__(limit, is_kept)
+    def __init__(
+        self,
+        limit: int,
+        is_kept: Callable[[str], bool],
+        *,
+        room: float,
+        size: Callable[[], int],
+    ) -> None:
+        super().__init__(limit, is_kept, room=room, size=size)
         self._lock = threading.Lock()
 
     def put(self, method: str, params: dict[str, Any] | None) -> bool:
@@ -44,6 +51,11 @@ class EventBuffer(events.EventBuffer):
         """Take the oldest notification out."""
         with self._lock:
             return super().pop()
+
+    def take(self) -> events.Event | None:
+        """Take the oldest notification out, where any waits."""
+        with self._lock:
+            return super().pop() if self else None
 
     def clear(self) -> None:
         """Forget what waits; the counters stay."""

@@ -47,8 +47,7 @@ class NoticeVerbs(ClientBase):
         `EventStream` for what may be dropped. It hears from now on, and ends with
         `close`, its own or the client's.
         """
-        limit = self._connection.settings.limits.notifications
-        return EventStream(self._connection, self._subscriptions, limit)
+        return EventStream(self._connection, self._subscriptions)
 
     def listen(
         self,
@@ -85,10 +84,7 @@ class NoticeVerbs(ClientBase):
             uris=frozenset(uris),
             task_ids=frozenset(task_ids),
         )
-        limit = self._connection.settings.limits.notifications
-        return Subscription(
-            self._connection, self._subscriptions, limit, wanted, options
-        )
+        return Subscription(self._connection, self._subscriptions, wanted, options)
 
     def watch(self, uri: str, **options: Unpack[CallOptions]) -> ResourceWatch:
         """Iterate over what a resource holds: now, and again after each change.
@@ -101,11 +97,9 @@ class NoticeVerbs(ClientBase):
         Changes that come while one is being read are one with the next. A connection
         that was lost is opened again, and the resource read again.
         """
-        limit = self._connection.settings.limits.notifications
         changes = Subscription(
             self._connection,
             self._subscriptions,
-            limit,
             Filter(uris=frozenset((uri,))),
             options,
             renews=True,

@@ -93,9 +93,10 @@ class ClientInbound:
         if on_notification is not None:
             from mcpwire.protocol.notices.events import EventBuffer
 
-            self._delivery = Delivery(
-                self._tell, EventBuffer(limits.notifications, is_kept)
+            buffer = EventBuffer(
+                limits.notifications, is_kept, room=limits.message, size=self.size
             )
+            self._delivery = Delivery(self._tell, buffer)
         self.changes: list[Callable[[str, dict[str, Any] | None], object]] = []
         self.listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
         self.revision: Revision | None = None
@@ -105,6 +106,10 @@ class ClientInbound:
     def dropped(self) -> int:
         """Notifications the callback was too slow for."""
         return self._delivery.dropped if self._delivery is not None else 0
+
+    def size(self) -> int:
+        """Return how many bytes what is being told had on the wire."""
+        return self.stats.line_bytes if self.stats is not None else 0
 
     # Notifications...
 
@@ -180,9 +185,11 @@ class ClientInbound:
             from mcpwire.transports.inbound_tasks import InboundTasks
 
             self._tasks = InboundTasks(
-                limit=self._limits.inbound, backlog=self._limits.notifications
+                limit=self._limits.inbound,
+                backlog=self._limits.notifications,
+                room=self._limits.message,
             )
-        self._tasks.start(id, partial(ask, question), reply)
+        self._tasks.start(id, partial(ask, question), reply, self.size())
 
     def question(self, method: str, params: dict[str, Any] | None) -> Question:
         """Return what a handler of ours is asked.

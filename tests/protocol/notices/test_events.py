@@ -199,3 +199,72 @@ def test_order_bounds_and_counters_hold_in_any_sequence(limit, steps):
                 model.remove(ordinary[0])
     assert taken(buffer) == [entry[0] for entry in model]
     assert came == taken_out + len(model) + buffer.dropped + buffer.coalesced
+
+
+# Room in bytes...
+
+
+class Sized:
+    """Tells the size of what is put in next."""
+
+    def __init__(self):
+        self.bytes = 0
+
+    def __call__(self):
+        return self.bytes
+
+
+@pytest.mark.attack("S15")
+def test_beyond_the_room_the_oldest_ordinary_ones_are_dropped_until_it_fits():
+    size = Sized()
+    buffer = EventBuffer(1_000, room=100, size=size)
+    for number, size.bytes in enumerate([40, 40, 20, 30]):
+        buffer.put(*log(number))
+    assert buffer.dropped == 1
+    assert taken(buffer) == [log(1), log(2), log(3)]
+    size.bytes = 101
+    buffer.put(*log(9))
+    assert (len(buffer), buffer.dropped) == (0, 2)
+    size.bytes = 100
+    buffer.put(*log(10))
+    buffer.clear()
+    buffer.put(*log(11))
+    assert taken(buffer) == [log(11)]
+
+
+def test_what_is_coalesced_takes_the_room_of_its_newest():
+    size = Sized()
+    buffer = EventBuffer(10, room=100, size=size)
+    for size.bytes in (90, 10, 80):
+        buffer.put(*updated("a:"))
+    size.bytes = 20
+    buffer.put(*log(1))
+    assert taken(buffer) == [updated("a:"), log(1)]
+
+
+def test_what_is_kept_takes_no_room_and_is_cut_where_it_is_large():
+    size = Sized()
+    buffer = EventBuffer(10, is_kept, room=10, size=size)
+    size.bytes = 100_000
+    buffer.put(*updated("kept:a", extra="x" * 99_000))
+    buffer.put(LISTS[0], {"_meta": {"x": "y" * 99_000}})
+    size.bytes = 10
+    buffer.put(*updated("kept:b", extra=1))
+    buffer.put(*log(1))
+    assert taken(buffer) == [
+        updated("kept:a"),
+        (LISTS[0], None),
+        updated("kept:b", extra=1),
+        log(1),
+    ]
+
+
+def test_what_becomes_kept_gives_its_room_back():
+    size, wanted = Sized(), set()
+    buffer = EventBuffer(10, wanted.__contains__, room=10, size=size)
+    size.bytes = 10
+    buffer.put(*updated("a:"))
+    wanted.add("a:")
+    buffer.put(*updated("a:"))
+    buffer.put(*log(1))
+    assert taken(buffer) == [updated("a:"), log(1)]
