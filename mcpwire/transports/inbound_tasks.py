@@ -80,9 +80,9 @@ class InboundTasks:
         if self._running.get(id) is task:
             del self._running[id]
         while self._waiting and len(self._tasks) < self._limit:
-            *work, size = self._waiting.popleft()
+            id_, handler, reply, size = self._waiting.popleft()
             self._left += size
-            self._run(*work)
+            self._run(id_, handler, reply)
 
     async def _answer(
         self, id: RequestId, handler: Callable[[], Any], reply: ReplyFn

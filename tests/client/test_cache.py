@@ -1,0 +1,110 @@
+"""Results used again for as long as the server allows it (2026-07-28)."""
+
+import asyncio
+
+import pytest
+from fakes import FakeServer
+
+import mcpwire
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 10.0
+URI = "file:///a"
+CAPABILITIES = {"tools": {"listChanged": True}, "resources": {"subscribe": True}}
+
+
+def caching(ttl_ms=60_000, version="2026-07-28", pages=1):
+    hints = {"resultType": "complete", "ttlMs": ttl_ms, "cacheScope": "private"}
+    if version != "2026-07-28":
+        hints = {}
+    counted = iter(range(1000))
+
+    def tools(params, _):
+        page = int(params.get("cursor", 0))
+        more = {"nextCursor": str(page + 1)} if page + 1 < pages else {}
+        tool = {"name": f"t{next(counted)}", "inputSchema": {"type": "object"}}
+        return {**hints, "tools": [tool], **more}
+
+    def read(params, _):
+        return {**hints, "contents": [{"uri": URI, "text": str(next(counted))}]}
+
+    methods = {"tools/list": tools, "resources/read": read}
+    return FakeServer(methods, version=version, capabilities=CAPABILITIES)
+
+
+async def test_a_list_and_a_resource_are_fetched_once():
+    server = caching(pages=3)
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, cache=True) as client,
+    ):
+        first = [tool.name for tool in await client.list_tools()]
+        assert [tool.name for tool in await client.list_tools()] == first
+        assert [tool.name async for tool in client.iter_tools()] == first
+        assert (await client.read_text(URI)) == (await client.read_text(URI))
+    assert len(server.requests("tools/list")) == 3
+    assert len(server.requests("resources/read")) == 1
+
+
+async def test_without_being_asked_for_nothing_is_kept():
+    server = caching()
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        await client.list_tools()
+        await client.list_tools()
+    assert len(server.requests("tools/list")) == 2
+
+
+@pytest.mark.parametrize(("ttl", "version"), [(0, "2026-07-28"), (1, "2025-11-25")])
+async def test_what_says_nothing_of_its_time_is_fetched_anew(ttl, version):
+    server = caching(ttl, version)
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, cache=True) as client,
+    ):
+        await client.list_tools()
+        await client.list_tools()
+    assert len(server.requests("tools/list")) == 2
+
+
+@pytest.mark.rule("CACHE-10")
+async def test_what_the_server_says_has_changed_is_fetched_anew():
+    server = caching()
+    cache = mcpwire.ResponseCache()
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, cache=cache) as client,
+    ):
+        await client.list_tools()
+        await client.read_text(URI)
+        server.notify("notifications/tools/list_changed")
+        server.notify("notifications/resources/updated", uri=URI)
+        await client.discover()
+        await client.list_tools()
+        await client.read_text(URI)
+        assert cache.stores >= 4
+    assert len(server.requests("tools/list")) == 2
+    assert len(server.requests("resources/read")) == 2
+
+
+@pytest.mark.rule("CACHE-11")
+async def test_a_cursor_that_is_refused_drops_the_pages_it_belongs_to():
+    server = caching(pages=2)
+    tools = server.methods["tools/list"]
+    refused = []
+
+    def refusing(params, fake):
+        if params.get("cursor") and not refused:
+            refused.append(params)
+            return mcpwire.RPCError("no such cursor", code=-32602)
+        return tools(params, fake)
+
+    server.methods["tools/list"] = refusing
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, cache=True) as client,
+    ):
+        with pytest.raises(mcpwire.InvalidParams):
+            await client.list_tools()
+        names = [tool.name for tool in await client.list_tools()]
+    assert names == ["t1", "t2"]
