@@ -1,0 +1,62 @@
+"""A server on FastMCP 4 asks its client: in a session by requests, later by rounds."""
+
+from __future__ import annotations
+
+import pytest
+from faces import MESSAGE, Heard
+
+import mcpwire
+from mcpwire.types import CreateMessageResult, TextContent
+
+pytestmark = [pytest.mark.anyio, pytest.mark.servers]
+
+
+def sample(request):
+    text = request.messages[0].content.text
+    return CreateMessageResult("assistant", TextContent(f"<{text}>"), "our-model")
+
+
+async def test_a_session_is_asked_by_requests(real, attach):
+    answers = iter([{"name": "Ada", "size": "small"}, "decline"])
+    options = {
+        "mode": "session",
+        "sampling": sample,
+        "elicitation": lambda _: next(answers),
+    }
+    async with attach(real("fastmcp_interactive"), **options) as client:
+        haiku = await client.call_tool("haiku", {"topic": "ponds"}, check=True)
+        order = await client.call_tool("order", check=True)
+        none = await client.call_tool("order", check=True)
+        with pytest.raises(mcpwire.InvalidParams, match="2026-07-28"):
+            await client.call_tool("everything", {"topic": "x"})
+    assert haiku.text == "our-model: <A haiku on ponds>"
+    assert (order.text, none.text) == ("3 small for Ada", "decline")
+
+
+async def test_later_a_result_asks_for_everything_at_once(real, attach):
+    options = {
+        "mode": "stateless",
+        "sampling": sample,
+        "elicitation": lambda _: {"name": "Ada"},
+        "roots": ["file:///srv/a"],
+    }
+    async with attach(real("fastmcp_interactive"), **options) as client:
+        result = await client.call_tool("everything", {"topic": "ponds"}, check=True)
+        unasked = await client.call_tool("order")
+    assert result.text == "<A haiku on ponds>, Ada, 1"
+    assert unasked.is_error
+
+
+@pytest.mark.parametrize("mode", ["session", "stateless"])
+async def test_logs_come_from_the_level_that_was_set(real, attach, mode):
+    heard = Heard()
+    options = {"mode": mode, "on_notification": heard}
+    async with attach(real("fastmcp_interactive"), **options) as client:
+        await client.set_log_level("error")
+        await client.call_tool("report", check=True)
+        await heard.until(lambda: heard.of(MESSAGE))
+        await client.ping()
+        with pytest.raises(mcpwire.LocalProtocolError, match="did not declare"):
+            await client.subscribe("note://none")
+    (told,) = heard.of(MESSAGE)
+    assert (told.level, told.data["msg"]) == ("error", "in short")
