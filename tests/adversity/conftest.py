@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import shells
 
 
-@pytest.fixture(params=shells.names())
+@pytest.fixture(params=list(shells.SHELLS))
 def shell(request):
     """Give what makes clients of one shell."""
     made = shells.SHELLS[request.param]()

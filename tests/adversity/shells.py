@@ -11,20 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Self
 
 import mcpwire
+import mcpwire.sync
 
 BLOCKED_S = 30.0
 
 THREADS = 128
 """More than any test has calls in flight."""
-
-
-def names() -> list[str]:
-    """Return the shells there are."""
-    try:
-        from mcpwire.sync import Client  # noqa: F401 - asked whether it is there
-    except ImportError:
-        return ["asyncio"]
-    return ["asyncio", "blocking"]
 
 
 class AsyncioShell:
@@ -55,8 +47,6 @@ class BlockingShell:
         self._threads = ThreadPoolExecutor(THREADS, "test-caller")
 
     def __call__(self, target: Any, **options: Any) -> Any:
-        import mcpwire.sync
-
         return Threaded(mcpwire.sync.Client(target, **options), self._threads)
 
     def callback(self, function: Any) -> Any:
