@@ -33,6 +33,9 @@ class EventStream:
 
     It ends when the client is closed. A connection that was lost is opened again (as
     `Recovery` allows), and the stream goes on.
+
+    What has to be asked for (from 2026-07-28 on: that a list changed) it hears from
+    being entered, or from the first step of iterating.
     """
 
     def __init__(self, connection: Connection, subscriptions: Subscriptions) -> None:
@@ -122,6 +125,8 @@ class EventStream:
             self._subscriptions.discard(wanted)
 
     def __enter__(self) -> Self:
+        if self._wanted is None:
+            self._open()
         return self
 
     def __exit__(
@@ -187,11 +192,6 @@ class Subscription(EventStream):
         self._acknowledged = self._subscriptions.add(self._filter, self._options)
         self._wanted = self._filter
         self._serial = self._connection.serial
-
-    def __enter__(self) -> Self:
-        if self._wanted is None:
-            self._open()
-        return self
 
 
 class ResourceWatch:

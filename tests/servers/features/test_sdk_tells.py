@@ -130,6 +130,19 @@ async def test_what_nobody_asked_for_is_not_told(real, attach, mode):
     assert PROMPTS_CHANGED.encode() not in received
 
 
+@both
+async def test_events_are_heard_from_the_moment_the_stream_is_entered(
+    real, attach, mode
+):
+    """Regression: changed lists were asked for with the first step only."""
+    async with (
+        attach(real("sdk_interactive"), mode=mode) as client,
+        client.events() as events,
+    ):
+        await client.call_tool("grow", {"name": "new"})
+        await next_of(events, TOOLS_CHANGED)
+
+
 @stateless
 async def test_a_subscription_ends_where_the_server_ends_it(real, attach, mode):
     async with (
