@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcpwire.cli.ask.answers import Answer
     from mcpwire.types import LoggingLevel
 
-__all__ = ["Options", "parse"]
+__all__ = ["ASKED_VERBS", "Options", "parse"]
 
 TARGET_HELP: Final = """\
 TARGET is the server's command line as one word, quoted: "npx -y some-server". Or leave
@@ -54,8 +54,8 @@ DEFAULTS: Final[dict[str, Any]] = {
 """What holds for options that are not given, or that a command does not have."""
 
 
-MEANWHILE_VERBS: Final = frozenset({"call", "read", "prompt"})
-"""Commands during which a server may say or ask something."""
+ASKED_VERBS: Final = frozenset({"ls", "call", "read", "prompt"})
+"""Commands whose server may ask, or shows what it has only where it may."""
 
 
 class Options(argparse.Namespace):
@@ -290,7 +290,14 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
-    if name in MEANWHILE_VERBS:
+    if name in ASKED_VERBS:
+        parser.add_argument(
+            "--no-ask",
+            dest="may_ask",
+            action="store_false",
+            help="tell the server that nobody can be asked anything",
+        )
+    if name in ASKED_VERBS - {"ls"}:
         _add_meanwhile_options(parser)
     if name == "call":
         parser.add_argument(
@@ -349,12 +356,6 @@ def _add_meanwhile_options(parser: argparse.ArgumentParser) -> None:
         "--sample-with",
         metavar="COMMAND",
         help="or let a command answer: it reads the request as JSON and prints a text",
-    )
-    group.add_argument(
-        "--no-ask",
-        dest="may_ask",
-        action="store_false",
-        help="tell the server that nothing can be asked",
     )
 
 

@@ -58,9 +58,6 @@ EVENTS: Final = {
 }
 """What the events of the client's trace are called."""
 
-ASKED_VERBS: Final = frozenset({"ls", "call", "read", "prompt"})
-"""Commands whose server may ask, or shows what it has only where it may."""
-
 SIGNALS: Final = tuple(
     number
     for name in ("SIGINT", "SIGTERM", "SIGHUP")
@@ -227,6 +224,8 @@ class Session:
             self.host.belongs_to(self.client, str(self.target))
 
     def _make_host(self) -> Host | None:
+        from mcpwire.cli.grammar import ASKED_VERBS
+
         if not self.options.may_ask or self.options.verb not in ASKED_VERBS:
             return None
         from mcpwire.cli.ask.host import Host

@@ -13,6 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from cli_servers import MCPWIRE, PATIENCE, Done, Scripted
+from terminals import Terminal
 
 DISCOVER = [{"error": {"code": -32601, "message": "Method not found"}}]
 
@@ -90,6 +91,19 @@ def tool_server(scripted):
         )
 
     return make
+
+
+@pytest.fixture
+def terminal():
+    opened = []
+
+    def make(columns=80):
+        opened.append(Terminal(columns))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.close()
 
 
 @pytest.fixture

@@ -6,7 +6,9 @@ LOG gets each line that came, and the process id first.
 A step is ``{"result": ...}`` or ``{"error": ...}``, which gets the request's id,
 ``{"method": ...}``, which is sent as it is (``"$token"`` becomes the progress token),
 ``{"stderr": text}``, ``{"line": text}``, ``{"environ": true}`` (a result that tells the
-environment) or ``{"exit": code}``. No step is silence.
+environment) or ``{"exit": code}``. No step is silence. What the client answers to a
+request of this server leads to the steps of ``answer``; they go on with the last
+request of the client.
 """
 
 import json
@@ -24,10 +26,17 @@ def main():
     os.write(log, f"{os.getpid()}\n".encode())
     for step in script.pop("first", []):
         perform(step, None)
+    last = None
     for line in sys.stdin.buffer:
         os.write(log, line)
         message = json.loads(line)
-        for step in script.get(message.get("method"), []):
+        if "method" not in message:
+            steps, message = script.get("answer", []), last
+        else:
+            steps = script.get(message["method"], [])
+        if "id" in message:
+            last = message
+        for step in steps:
             perform(step, message)
     while script.get("stays"):
         signal.pause()

@@ -1,97 +1,15 @@
 """On a terminal: progress while a call runs, and nothing that drives the terminal."""
 
-import fcntl
 import io
-import os
-import pty
-import re
-import select
 import signal
-import struct
 import subprocess
-import termios
-import time
 
 import pytest
-from cli_servers import MCPWIRE, PATIENCE
+from terminals import run
 
 from mcpwire.cli.output import Output, ProgressLine, progress_text
 
 CONTENT = [{"type": "text", "text": "a\x1b]0;evil\x07\u202eb\tc\r\nd"}]
-
-
-class Terminal:
-    """A terminal of some width, and all that was written to it."""
-
-    def __init__(self, columns: int) -> None:
-        self._ours, self._theirs = pty.openpty()
-        fcntl.ioctl(
-            self._theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0)
-        )
-        # What is written is to be seen as it is: no carriage return before newlines.
-        settings = termios.tcgetattr(self._theirs)
-        settings[1] &= ~termios.OPOST
-        termios.tcsetattr(self._theirs, termios.TCSANOW, settings)
-        self.written = b""
-
-    def start(self, *words, env=None, stdout=None):
-        """Start a command with this as its terminal."""
-        return subprocess.Popen(
-            [*MCPWIRE, *words],
-            stdin=self._theirs,
-            stdout=self._theirs if stdout is None else stdout,
-            stderr=self._theirs,
-            env={**os.environ, "TERM": "xterm", "NO_COLOR": "", **(env or {})},
-        )
-
-    def read_until(self, pattern: str) -> None:
-        """Read until that was written."""
-        deadline = time.monotonic() + PATIENCE
-        while not re.search(pattern.encode(), self.written):
-            assert self._read(deadline), self.written
-
-    def finish(self, process) -> int:
-        """Read to the end of the process; return its exit code."""
-        deadline = time.monotonic() + PATIENCE
-        while process.poll() is None:
-            self._read(min(deadline, time.monotonic() + 0.05))
-            assert time.monotonic() < deadline
-        while self._read(time.monotonic()):
-            pass
-        return process.returncode
-
-    def _read(self, deadline: float) -> bool:
-        left = max(0.0, deadline - time.monotonic())
-        if not select.select([self._ours], [], [], left)[0]:
-            return False
-        try:
-            data = os.read(self._ours, 65_536)
-        except OSError:  # so Linux tells the end
-            return False
-        self.written += data
-        return bool(data)
-
-    def close(self) -> None:
-        os.close(self._ours)
-        os.close(self._theirs)
-
-
-@pytest.fixture
-def terminal():
-    opened = []
-
-    def make(columns=80):
-        opened.append(Terminal(columns))
-        return opened[-1]
-
-    yield make
-    for one in opened:
-        one.close()
-
-
-def run(terminal, *words, **options):
-    """Return exit code and text of a command on a terminal."""
-    return terminal.finish(terminal.start(*words, **options)), terminal.written.decode()
 
 
 @pytest.mark.attack("S32")

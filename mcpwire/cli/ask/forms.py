@@ -94,6 +94,7 @@ class _Form:
         if count:
             how_many = f"{count} fields. " if count > 1 else ""
             person.show(wrap(how_many + HELP, max(person.width - 1, 40)))
+        person.forget()
 
     async def ask_all(self) -> None:
         """Ask for every field, back and forth.

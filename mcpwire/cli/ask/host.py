@@ -42,7 +42,16 @@ __all__ = ["Asker", "Host"]
 
 MESSAGE_SHOWN: Final = 200
 NAME_SHOWN: Final = 80
+
+FORM: Final = "input"
+PAGE: Final = "a visit to a page"
 MODEL: Final = "an answer of a model"
+METHODS: Final = {
+    FORM: "elicitation/create",
+    PAGE: "elicitation/create",
+    MODEL: "sampling/createMessage",
+}
+"""What is asked for, in our words and in the protocol's."""
 
 
 @attrs.frozen
@@ -126,7 +135,8 @@ class Host:
 
     def _tell(self, what: str, answer: str, message: str, how: str) -> None:
         """Leave a trace of what was asked, and answered without a person."""
-        said = {"for": what, "answer": answer, "how": how, "message": message}
+        said = {"method": METHODS[what], "answer": answer, "how": how}
+        said["message"] = message
         shown = plain(shorten(message, MESSAGE_SHOWN))
         text = f'mcpwire: the server asked for {what}; {how}; it said "{shown}"'
         self._output.tell("asked", said, text)
@@ -149,7 +159,7 @@ class Host:
             ]
             wanted = shorten(", ".join(names), MESSAGE_SHOWN)
             hint = f"--answer '{{{wanted}}}' answers"
-            return self._declined("input", params.message, hint)
+            return self._declined(FORM, params.message, hint)
 
     def _given(self, params: ElicitRequestFormParams, answer: Answer) -> Answer:
         from mcpwire.protocol.host.forms import fill
@@ -163,7 +173,7 @@ class Host:
                 )
                 answer = "cancel"
         said = answer if isinstance(answer, str) else "accept"
-        self._tell("input", said, params.message, f"--answer: {said}")
+        self._tell(FORM, said, params.message, f"answered by --answer ({said})")
         return answer
 
     async def visit(self, params: ElicitRequestURLParams) -> ElicitAction:
@@ -171,7 +181,7 @@ class Host:
         async with self._turn:
             if not self._is_attended:
                 hint = f"a terminal is needed to agree to {one_line(params.url)}"
-                return self._declined("a visit to a page", params.message, hint)
+                return self._declined(PAGE, params.message, hint)
             from mcpwire.cli.ask.pages import ask_consent
 
             return await self._asked(

@@ -37,6 +37,9 @@ OPENER: Final = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1
 OPENING_S: Final = 3.0
 """After this long whatever opens the page is taken for the browser itself."""
 
+STAYING: Final[list[subprocess.Popen[bytes]]] = []
+"""Browsers that outlive the command; nobody waits for them."""
+
 
 async def ask_consent(
     url: str, message: str, asker: Asker, person: Person
@@ -104,4 +107,5 @@ def open_in_browser(url: str) -> bool:
     try:
         return process.wait(OPENING_S) == 0
     except subprocess.TimeoutExpired:
+        STAYING.append(process)
         return True

@@ -1,0 +1,50 @@
+"""A person who types what a test says, and sees what is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcpwire.cli.ask.host import Asker
+from mcpwire.cli.ask.terminal import Left
+from mcpwire.versions import REVISIONS
+
+
+class FakePerson:
+    """Types the lines of a test; ``None`` is Ctrl-C."""
+
+    width = 60
+
+    def __init__(self, *typed):
+        self.typed = list(typed)
+        self.shown = []
+        self.forgot_before = []
+
+    @property
+    def text(self):
+        return "\n".join(self.shown)
+
+    def strong(self, text):
+        return f"*{text}*"
+
+    def show(self, lines):
+        self.shown += lines
+
+    def forget(self):
+        self.forgot_before.append(len(self.typed))
+
+    async def ask(self, prompt):
+        self.shown.append(prompt)
+        line = self.typed.pop(0)
+        if line is None:
+            raise Left("cancel")
+        return line
+
+
+@pytest.fixture
+def person():
+    return FakePerson
+
+
+@pytest.fixture
+def asker():
+    return Asker("drinks", "some-server --fast", REVISIONS[-1])

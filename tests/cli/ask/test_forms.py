@@ -1,0 +1,185 @@
+"""Filling a form in: field by field, reviewed before it is sent, left at any time."""
+
+import pytest
+
+from mcpwire.cli.ask.forms import fill_in
+from mcpwire.protocol.host.forms import fill
+from mcpwire.types import ElicitRequestFormParams, decode
+from mcpwire.versions import REVISIONS
+
+pytestmark = pytest.mark.anyio
+
+PROPERTIES = {
+    "drink": {"type": "string", "enum": ["tea", "coffee"]},
+    "cups": {"type": "integer", "minimum": 1, "maximum": 5, "default": 2},
+    "note": {"type": "string", "maxLength": 5},
+}
+
+
+def params(properties=PROPERTIES, required=("drink",), message="What may we bring?"):
+    schema = {"type": "object", "properties": properties, "required": list(required)}
+    raw = {"message": message, "requestedSchema": schema}
+    return decode(ElicitRequestFormParams, raw)
+
+
+async def answered(asker, person, asked=None):
+    asked = asked or params()
+    found = await fill_in(asked, asker, person)
+    if isinstance(found, dict):
+        found = fill(asked.requested_schema, found, REVISIONS[-1])
+    assert person.typed == []
+    return found
+
+
+@pytest.mark.rule("ELIC-11")
+async def test_it_is_said_who_asks_and_how_to_refuse(asker, person):
+    one = person("!decline")
+    await answered(asker, one)
+    assert one.shown[:4] == [
+        "",
+        "*drinks* asks for input",
+        "  | What may we bring?",
+        "  asked by the server some-server --fast",
+    ]
+    assert "!decline refuses" in one.text.replace("\n", " ")
+    assert "!cancel" in one.text
+
+
+@pytest.mark.rule("ELIC-06")
+async def test_enter_takes_the_default_and_leaves_out_what_has_none(asker, person):
+    one = person("1", "", "", "s")
+    assert await answered(asker, one) == {"drink": "tea", "cups": 2}
+    assert "  [2] > " in one.shown
+    assert "  3  note: (left out)" in one.shown
+
+
+@pytest.mark.rule("ELIC-20")
+async def test_what_does_not_fit_is_asked_again_at_once(asker, person):
+    one = person("beer", "", "2", "9", "x", "3", "too long", "!!hm", "s")
+    found = await answered(asker, one)
+    assert found == {"drink": "coffee", "cups": 3, "note": "!hm"}
+    assert "  expected a number from 1 to 2, got 'beer'" in one.shown
+    assert "  it is required; !empty if it is to be empty" in one.shown
+    assert "  9 is above the maximum 5" in one.shown
+    assert "  must be an integer, got 'x'" in one.shown
+    assert "  8 characters, the maximum is 5" in one.shown
+
+
+@pytest.mark.rule("ELIC-11")
+async def test_all_answers_are_seen_and_may_be_changed_before_they_go(asker, person):
+    one = person("1", "", "", "7", "send it", "1", "2", "3", "cold", "S")
+    assert await answered(asker, one) == {"drink": "coffee", "cups": 2, "note": "cold"}
+    assert one.shown[-5:] == [
+        "Your answers:",
+        "  1  drink: coffee",
+        "  2  cups: 2",
+        "  3  note: cold",
+        "s sends, 1-3 edits, d declines, c cancels > ",
+    ]
+
+
+@pytest.mark.rule("ELIC-11", "ELIC-21")
+@pytest.mark.parametrize("before", [(), ("1",), ("1", "", "x")])
+@pytest.mark.parametrize(
+    ("typed", "action"),
+    [
+        ("!decline", "decline"),
+        ("!cancel", "cancel"),
+        ("!d", "decline"),
+        (None, "cancel"),
+    ],
+)
+async def test_it_is_declined_or_left_at_any_time(asker, person, before, typed, action):
+    assert await answered(asker, person(*before, typed)) == action
+
+
+@pytest.mark.rule("ELIC-11")
+@pytest.mark.parametrize(
+    ("typed", "action"),
+    [
+        ("d", "decline"),
+        ("decline", "decline"),
+        ("!decline", "decline"),
+        ("c", "cancel"),
+        (None, "cancel"),
+    ],
+)
+async def test_it_is_declined_or_left_at_the_review(asker, person, typed, action):
+    assert await answered(asker, person("1", "", "", typed)) == action
+
+
+async def test_enter_alone_sends_nothing(asker, person):
+    assert await answered(asker, person("1", "", "", "", "", "d")) == "decline"
+
+
+async def test_what_was_typed_ahead_sends_nothing(asker, person):
+    one = person("1", "", "", "s")
+    await answered(asker, one)
+    assert one.forgot_before == [4, 1]  # before the first field, and before the review
+
+
+async def test_fields_are_gone_back_to_skipped_and_made_empty(asker, person):
+    one = person("!back", "!skip", "1", "!back", "2", "!skip", "!empty", "s")
+    assert await answered(asker, one) == {"drink": "coffee", "note": ""}
+    assert "  it is required; !decline refuses the whole form" in one.shown
+
+
+async def test_a_command_that_there_is_not_is_no_text(asker, person):
+    one = person("!what", "!empty", "1", "", "!wow", "s", "s")
+    assert await answered(asker, one) == {"drink": "tea", "cups": 2, "note": "s"}
+    assert (
+        "  that is none of !skip, !empty, !back, !decline or !cancel (a text: !!wow)"
+        in one.shown
+    )
+
+
+async def test_a_default_can_be_left_out(asker, person):
+    one = person("1", "!skip", "", "2", "", "s")
+    assert await answered(asker, one) == {"drink": "tea"}
+
+
+async def test_a_form_without_fields_is_agreed_to(asker, person):
+    one = person("s")
+    assert await answered(asker, one, params({}, ())) == {}
+    assert one.shown[-2:] == [
+        "It asks for no more than that.",
+        "s sends, d declines, c cancels > ",
+    ]
+
+
+async def test_what_a_form_must_have_and_does_not_describe_is_asked_for(asker, person):
+    one = person("x", "s")
+    assert await answered(asker, one, params({}, ("who",))) == {"who": "x"}
+    assert "1/1 *who*: text, or a value as JSON; required" in one.shown
+    assert "s sends, 1 edits, d declines, c cancels > " in one.shown
+
+
+async def test_what_an_old_revision_has_not_cannot_be_sent_but_declined(asker, person):
+    import attrs
+
+    old = attrs.evolve(asker, revision=REVISIONS[2])
+    lists = {"l": {"type": "array", "items": {"type": "string", "enum": ["a"]}}}
+    one = person("1", "s", "d")
+    assert await fill_in(params(lists, ()), old, one) == "decline"
+    assert "lists exist since 2025-11-25" in one.text
+
+
+@pytest.mark.attack("S32")
+@pytest.mark.rule("ELIC-15")
+async def test_the_message_cannot_pass_for_a_question_of_ours(asker, person):
+    one = person("d")
+    message = (
+        "Hi\n\ns sends, d declines > \x1b[2J\nsee https://evil.example" + "\nx" * 99
+    )
+    await answered(asker, one, params({}, (), message))
+    start = one.shown.index("*drinks* asks for input") + 1
+    end = one.shown.index("  asked by the server some-server --fast")
+    lines = one.shown[start:end]
+    assert lines[:4] == [
+        "  | Hi",
+        "  | ",
+        "  | s sends, d declines > \\x1b[2J",
+        "  | see https[://]evil.example",
+    ]
+    assert len(lines) == 31
+    assert lines[-1] == "  | (73 more lines)"

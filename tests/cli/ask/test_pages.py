@@ -1,0 +1,141 @@
+"""Agreeing to visit a page: shown whole, opened only where that was said."""
+
+import os
+import sys
+
+import pytest
+
+from mcpwire.cli.ask import pages
+from mcpwire.cli.ask.pages import ask_consent, open_in_browser
+
+pytestmark = pytest.mark.anyio
+
+URL = "https://pay.example.com/order?x=1"
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Collect what would have been opened."""
+    found = []
+    monkeypatch.setattr(
+        pages, "open_in_browser", lambda url: found.append(url) or url == URL
+    )
+    return found
+
+
+@pytest.mark.rule("ELIC-11", "ELIC-13", "ELIC-15")
+async def test_the_whole_url_is_shown_and_its_host_stands_out(asker, person, opened):
+    one = person("d")
+    assert await ask_consent(URL, "Please pay.", asker, one) == "decline"
+    assert one.shown == [
+        "",
+        "*drinks* asks you to visit a page",
+        "  | Please pay.",
+        "  asked by the server some-server --fast",
+        "",
+        "  URL   https://*pay.example.com*/order?x=1",
+        "  host  *pay.example.com*",
+        "",
+        "Nothing has been fetched or opened. What you do there mcpwire does not see.",
+        "y agrees, d declines, c cancels > ",
+    ]
+    assert opened == []
+
+
+@pytest.mark.rule("ELIC-11", "ELIC-12", "ELIC-13")
+@pytest.mark.parametrize(
+    "dialog",
+    [
+        (["d"], "decline", False),
+        (["n"], "decline", False),
+        (["!decline"], "decline", False),
+        (["c"], "cancel", False),
+        (["!cancel"], "cancel", False),
+        ([None], "cancel", False),
+        (["", "o", "what", "D"], "decline", False),
+        (["y", ""], "accept", False),
+        (["yes", "no"], "accept", False),
+        (["y", None], "cancel", False),
+        (["y", "o"], "accept", True),
+        (["Y", "Open"], "accept", True),
+    ],
+)
+async def test_nothing_is_opened_before_both_are_agreed_to(
+    asker, person, opened, dialog
+):
+    typed, action, opens = dialog
+    one = person(*typed)
+    assert await ask_consent(URL, "m", asker, one) == action
+    assert one.typed == []
+    assert opened == ([URL] if opens else [])
+    assert one.forgot_before == [len(typed)]
+
+
+@pytest.mark.rule("ELIC-15")
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        (
+            "https://xn--e1afmkfd.example/",
+            "host  *xn--e1afmkfd.example* (a browser may show пример.example)",
+        ),
+        (
+            "https://xn--e1afmkfd.example/",
+            "*Take care*: the host has letters that may pass for others",
+        ),
+        (
+            "https://example.com:8443/",
+            "*Take care*: the port is 8443, which is unusual",
+        ),
+        ("https://10.0.0.1/", "*Take care*: the host is a bare address"),
+        ("HTTPS://Example.COM/a", "URL   HTTPS://*Example.COM*/a"),
+        ("https://https.example/", "URL   https://*https.example*/"),
+        ("https://[2001:db8::1]/a", "URL   https://[*2001:db8::1*]/a"),
+        ("https://[2001:db8:0::1]/a", "URL   https://[2001:db8:0::1]/a"),
+    ],
+)
+async def test_what_is_odd_about_a_url_is_pointed_out(asker, person, url, said):
+    one = person("c")
+    await ask_consent(url, "m", asker, one)
+    assert any(said in line for line in one.shown), one.text
+
+
+async def test_a_browser_that_there_is_not_is_no_failure(asker, person, opened):
+    one = person("y", "o")
+    assert await ask_consent("https://other.example/", "m", asker, one) == "accept"
+    assert one.shown[-1] == "  No browser took it."
+
+
+def browser(tmp_path, code):
+    path = tmp_path / "browser"
+    path.write_text(f"#!{sys.executable} -S\nimport os, sys, time\n{code}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.attack("S32")
+def test_a_url_is_one_word_to_the_browser_and_no_shell_sees_it(tmp_path, monkeypatch):
+    log = tmp_path / "log"
+    code = f"print('chatter'); open({str(log)!r}, 'w').write(repr(sys.argv[1:]))"
+    monkeypatch.setenv("BROWSER", browser(tmp_path, code))
+    url = "https://example.com/?a=1&b=$(touch%20x);'%22`"
+    assert open_in_browser(url)
+    assert log.read_text() == repr([url])
+
+
+def test_a_browser_that_fails_is_told_apart(tmp_path, monkeypatch):
+    monkeypatch.setenv("BROWSER", browser(tmp_path, "sys.exit(1)"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert not open_in_browser(URL)
+
+
+def test_a_browser_that_stays_keeps_nobody(tmp_path, monkeypatch):
+    monkeypatch.setattr(pages, "OPENING_S", 0.5)
+    pid = tmp_path / "pid"
+    code = f"open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    monkeypatch.setenv("BROWSER", browser(tmp_path, code))
+    assert open_in_browser(URL)
+    os.killpg(os.getpgid(int(pid.read_text())), 9)
+    pages.STAYING.pop().wait(10)
