@@ -3,15 +3,14 @@
 A cache never acts by itself: there is no timer in it and no polling. What is no longer
 fresh is forgotten when it is next asked for, and then fetched by who asked.
 
-A result that was asked for before an invalidation and arrives after it is not kept: who
-sends a request takes a `generation` first and hands it in with the result.
+Each entry knows the moment before its request was sent, its **generation**, and the
+cache knows the last moment at which each thing changed. An entry older than that is as
+good as gone, also where its result arrives after the change; nothing has to be searched
+for when a notification comes, however many come.
 
-Results are kept as JSON text, so no caller can change what the next one gets.
-
-One cache may be used by several threads at once. There is no lock in this layer;
-instead each step is one operation on a dict, and the order of the steps matters: an
-invalidation is noted before entries go, and a result is looked at once more after it
-was put in.
+Results are kept as JSON text, so no caller can change what the next one gets. Several
+threads may use one cache at once: there is no lock in this layer, but each step is one
+operation on a dict, and `add` and `change_uri` go by an order that loses no change.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from mcpwire.protocol.methods import find
 from mcpwire.wire.json import encode, loads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 __all__ = ["ResponseCache"]
 
@@ -48,9 +47,11 @@ _CHANGED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _UPDATED: Final = "notifications/resources/updated"
 
-_BUCKETS: Final = 256
-"""Updates of resources are remembered by the hash of their URI: without end there may
-be many, and two that meet cost one result that could have been kept."""
+_BUCKETS: Final = 1_024
+"""For requests under way, when a resource changed is noted by the hash of its URI, as a
+peer may name URIs without end; where two meet, a result is not kept that might be."""
+
+_URIS_FOR_EACH_ENTRY: Final = 4
 
 _LONGEST_TAKEN_APART: Final = 4_096  # characters of a URI
 _MOST_ANCESTORS: Final = 64
@@ -66,54 +67,76 @@ class _Entry:
 
     text: bytes
     fresh_until: float
-    subjects: tuple[str, ...]
-    """What it is about: the method, and the URI in its params."""
-
+    generation: int
     used: int
 
 
 class _Store:
-    """The entries of all partitions of one cache."""
+    """The entries of all partitions of one cache, and when what changed."""
 
     def __init__(self, max_entries: int, max_bytes: int) -> None:
         self.entries: dict[_Key, _Entry] = {}
-        self.by_subject: dict[str, dict[_Key, None]] = {}
         self.bytes = 0
         self.hits = self.misses = self.stores = 0
-        self.ticks = count(1)  # `next` of it is one operation
-        self.cleared_at = 0
-        self.methods_changed_at: dict[str, int] = {}
-        self.uris_changed_at = [0] * _BUCKETS
+        self.moments = count(1)  # `next` of it is one operation
+        self._cleared_at = 0
+        self._methods_changed_at: dict[str, int] = {}
+        self._kept_changed_at: dict[str, int] = {}
+        self._any_changed_at = [0] * _BUCKETS
         self._max_entries = max_entries
         self._max_bytes = max_bytes
 
-    def add(self, key: _Key, entry: _Entry) -> None:
-        self.remove((key,))
+    def kept_changed_at(self, method: str, uri: str | None) -> int:
+        """Return the last moment at which an answer that was kept changed."""
+        return max(
+            self._cleared_at,
+            self._methods_changed_at.get(method, 0),
+            self._kept_changed_at.get(uri, 0) if uri is not None else 0,
+        )
+
+    def may_have_changed_at(self, method: str, uri: str | None) -> int:
+        """Return the last moment at which any answer may have changed."""
+        return max(
+            self._cleared_at,
+            self._methods_changed_at.get(method, 0),
+            self._any_changed_at[_bucket(uri)] if uri is not None else 0,
+        )
+
+    def change_method(self, method: str) -> None:
+        self._methods_changed_at[method] = next(self.moments)
+
+    def change_uri(self, uri: str) -> None:
+        # In this order: `add` notes the URI first and asks for changes last.
+        moment = next(self.moments)
+        self._any_changed_at[_bucket(uri)] = moment
+        if uri in self._kept_changed_at:
+            self._kept_changed_at[uri] = moment
+
+    def clear(self) -> None:
+        self._cleared_at = next(self.moments)
+        self.entries.clear()
+        self._kept_changed_at.clear()
+        self.bytes = 0
+
+    def fits(self, text: bytes) -> bool:
+        return len(text) <= self._max_bytes * _LEFT_AFTER_EVICTION
+
+    def add(self, key: _Key, entry: _Entry, uri: str | None) -> None:
+        if uri is not None:
+            # Of results long gone their URIs are left; rather than search, start over.
+            if len(self._kept_changed_at) >= self._max_entries * _URIS_FOR_EACH_ENTRY:
+                self.clear()
+            self._kept_changed_at.setdefault(uri, 0)
         self.entries[key] = entry
-        for subject in entry.subjects:
-            self.by_subject.setdefault(subject, {})[key] = None
         self.bytes += len(entry.text)
         self.stores += 1
         if len(self.entries) > self._max_entries or self.bytes > self._max_bytes:
             self._evict()
 
-    def remove(self, keys: Iterable[_Key]) -> None:
-        for key in keys:
-            entry = self.entries.pop(key, None)
-            if entry is None:
-                continue
+    def remove(self, key: _Key) -> None:
+        entry = self.entries.pop(key, None)
+        if entry is not None:
             self.bytes -= len(entry.text)
-            for subject in entry.subjects:
-                siblings = self.by_subject.get(subject, {})
-                siblings.pop(key, None)
-                if not siblings:
-                    self.by_subject.pop(subject, None)
-
-    def remove_all_about(self, subject: str) -> None:
-        self.remove(list(self.by_subject.pop(subject, ())))
-
-    def fits(self, text: bytes) -> bool:
-        return len(text) <= self._max_bytes * _LEFT_AFTER_EVICTION
 
     def _evict(self) -> None:
         """Remove what was not used for longest."""
@@ -127,9 +150,10 @@ class _Store:
             or size > self._max_bytes * _LEFT_AFTER_EVICTION
         ):
             key, entry = oldest_last.pop()
-            self.remove((key,))
+            self.remove(key)
             entries -= 1
             size -= len(entry.text)
+        self.bytes = size
 
 
 class ResponseCache:
@@ -183,6 +207,7 @@ class ResponseCache:
         return self._store.stores
 
     def __len__(self) -> int:
+        """Return how many results are held, with those not fresh any more."""
         return len(self._store.entries)
 
     def __repr__(self) -> str:
@@ -202,23 +227,24 @@ class ResponseCache:
         """
         keys = self._keys(method, params)
         store = self._store
+        changed_at = store.kept_changed_at(method, _uri(params))
         for key in keys:
             entry = store.entries.get(key)
             if entry is None:
                 continue
-            if now < entry.fresh_until:
-                entry.used = next(store.ticks)
+            if now < entry.fresh_until and entry.generation > changed_at:
+                entry.used = next(store.moments)
                 store.hits += 1
                 result: dict[str, Any] = loads(entry.text)
                 return result
-            store.remove((key,))
+            store.remove(key)
         if keys:
             store.misses += 1
         return None
 
     def generation(self, method: str, params: Mapping[str, Any] | None) -> int:
         """Return what `put` needs to know of the moment before a request is sent."""
-        return next(self._store.ticks)
+        return next(self._store.moments)
 
     def put(
         self,
@@ -230,27 +256,22 @@ class ResponseCache:
     ) -> bool:
         """Keep a result if its server allows it; tell whether it is kept."""
         keys = self._keys(method, params)
-        if not keys or self._is_outdated(method, params, generation):
+        uri = _uri(params)
+        store = self._store
+        if not keys or generation < store.may_have_changed_at(method, uri):
             return False
         # The newest answer counts, also where it may not be kept itself.
-        self._store.remove(keys)
+        for key in keys:
+            store.remove(key)
         lifetime = _lifetime(result)
         text = _text(result) if lifetime > 0 else None
-        if text is None or not self._store.fits(text):
+        if text is None or not store.fits(text):
             return False
-        is_public = result.get("cacheScope") == "public"
-        key = keys[-1] if is_public else keys[0]
-        self._store.add(
-            key,
-            _Entry(
-                text,
-                received_at + lifetime,
-                _subjects(method, params),
-                next(self._store.ticks),
-            ),
-        )
-        if self._is_outdated(method, params, generation):
-            self._store.remove((key,))
+        key = keys[-1] if result.get("cacheScope") == "public" else keys[0]
+        used = next(store.moments)
+        store.add(key, _Entry(text, received_at + lifetime, generation, used), uri)
+        if generation < store.may_have_changed_at(method, uri):
+            store.remove(key)
             return False
         return True
 
@@ -267,37 +288,24 @@ class ResponseCache:
             keys.append((None, method, question))
         return keys
 
-    def _is_outdated(
-        self, method: str, params: Mapping[str, Any] | None, generation: int
-    ) -> bool:
-        store = self._store
-        changed_at = max(store.cleared_at, store.methods_changed_at.get(method, 0))
-        uri = _uri(params)
-        if uri is not None:
-            changed_at = max(changed_at, store.uris_changed_at[_bucket(uri)])
-        return generation < changed_at
-
     def invalidate(self, method: str, params: Mapping[str, Any] | None) -> None:
         """Forget what a notification says is no longer so, in all partitions."""
         for changed in _CHANGED.get(method, ()):
-            self.drop_list(changed)
+            self._store.change_method(changed)
         if method == _UPDATED and (uri := _uri(params)) is not None:
             for changed in _ancestors(uri):
-                self._store.uris_changed_at[_bucket(changed)] = next(self._store.ticks)
-                self._store.remove_all_about(f"uri {changed}")
+                self._store.change_uri(changed)
 
     def drop_list(self, method: str) -> None:
         """Forget all pages of a list, such as when a cursor is no longer valid.
 
         "Interaction with Pagination": then a walk through it starts over.
         """
-        self._store.methods_changed_at[method] = next(self._store.ticks)
-        self._store.remove_all_about(f"method {method}")
+        self._store.change_method(method)
 
     def clear(self) -> None:
         """Forget everything, in all partitions."""
-        self._store.cleared_at = next(self._store.ticks)
-        self._store.remove(list(self._store.entries))
+        self._store.clear()
 
 
 def _lifetime(result: Mapping[str, Any]) -> float:
@@ -344,11 +352,6 @@ def _ordered(value: Any) -> Any:
 def _uri(params: Mapping[str, Any] | None) -> str | None:
     uri = (params or {}).get("uri")
     return uri if isinstance(uri, str) else None
-
-
-def _subjects(method: str, params: Mapping[str, Any] | None) -> tuple[str, ...]:
-    uri = _uri(params)
-    return (f"method {method}",) if uri is None else (f"method {method}", f"uri {uri}")
 
 
 def _bucket(uri: str) -> int:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OutputValidator"]
 
-DEFAULT_BUDGET: Final = 20_000_000
+DEFAULT_BUDGET: Final = 10_000_000
 """Units of work, some 100 ns each where it is slowest."""
 
 _SEARCHED: Final = 50  # a fault is looked for where 1 / 50 of the budget is enough

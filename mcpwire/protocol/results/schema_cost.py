@@ -51,7 +51,8 @@ _UNEVALUATED_KEYWORDS: Final = ("unevaluatedProperties", "unevaluatedItems")
 
 _CONTAINER_COMPARED: Final = 5  # for each part of an object or array in `enum`, `const`
 _PART_HASHED: Final = 4  # for each part of an array with `uniqueItems`
-_FLOAT_DIVIDED: Final = 100  # `multipleOf` a fraction is exact, by big numbers
+_NUMBER_COMPARED: Final = 5
+_FLOAT_DIVIDED: Final = 300  # `multipleOf` a fraction is exact, by big numbers
 _TINY_DIVIDED: Final = 2_000
 _TINY: Final = 1e-15
 
@@ -126,9 +127,8 @@ def _amounts(value: Any, most: int) -> list[tuple[int, int]] | None:
 
 def _steps(raw: dict[str, Any]) -> int:
     steps = 1 + len(_sized(raw.get("required"))) // 4
-    steps += _compared(raw.get("enum"))
-    if isinstance(raw.get("const"), (dict, list)):
-        steps += _CONTAINER_COMPARED * _parts(raw["const"])
+    steps += sum(_compared(option) for option in _sized(raw.get("enum")))
+    steps += _compared(raw.get("const"))
     if isinstance(raw.get("dependentRequired"), dict):
         steps += _parts(raw["dependentRequired"])
     divisor = raw.get("multipleOf")
@@ -141,14 +141,12 @@ def _sized(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _compared(options: object) -> int:
-    options = _sized(options)
-    if all(isinstance(option, (str, bool)) or option is None for option in options):
-        return 0  # looked up, not compared one by one
-    return sum(
-        _CONTAINER_COMPARED * _parts(option) if isinstance(option, (dict, list)) else 1
-        for option in options
-    )
+def _compared(option: object) -> int:
+    if isinstance(option, (dict, list)):
+        return _CONTAINER_COMPARED * _parts(option)
+    if isinstance(option, (str, bool)) or option is None:
+        return 0  # looked up, and not one by one
+    return _NUMBER_COMPARED
 
 
 def _parts(value: Any) -> int:

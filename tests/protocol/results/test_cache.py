@@ -314,17 +314,27 @@ def test_an_invalidation_of_something_else_is_none_of_a_request_s_business():
     assert cache.put("tools/list", None, PRIVATE, 0.0, before)
 
 
-def test_an_invalidation_between_the_check_and_the_entry_is_seen(monkeypatch):
+def test_a_change_between_the_check_and_the_entry_is_seen(monkeypatch):
     cache = ResponseCache()
     add = cache._store.add
 
-    def late(key, entry):
-        cache.invalidate("notifications/tools/list_changed", None)
-        add(key, entry)
+    def late(*entry):
+        cache.invalidate(UPDATED, {"uri": "a:"})
+        add(*entry)
 
     monkeypatch.setattr(cache._store, "add", late)
-    assert not keep(cache)
+    assert not keep(cache, "resources/read", {"uri": "a:"})
     assert len(cache) == 0
+
+
+def test_a_change_of_one_resource_leaves_all_others_that_are_kept():
+    cache = ResponseCache()
+    for number in range(1_000):
+        keep(cache, "resources/read", {"uri": f"a:{number}"})
+    for number in range(5_000):
+        cache.invalidate(UPDATED, {"uri": f"b:{number}"})
+    for number in range(1_000):
+        assert cache.get("resources/read", {"uri": f"a:{number}"}, 0.0) is not None
 
 
 def test_what_is_cleared_is_gone_for_everybody_and_does_not_come_back():
@@ -415,7 +425,18 @@ def test_a_flood_of_notifications_costs_little_and_leaves_nothing_behind():
         cache.invalidate("notifications/tools/list_changed", None)
     assert process_time() - started < 5
     assert len(cache) == 1_000
-    assert len(cache._store.methods_changed_at) == 1
+    assert len(cache._store._methods_changed_at) == 1
+    assert len(cache._store._any_changed_at) == 1_024
+    assert len(cache._store._kept_changed_at) == 1_000
+
+
+def test_of_results_long_gone_nothing_is_left_for_ever():
+    cache = ResponseCache(10)
+    for number in range(1_000):
+        assert (
+            keep(cache, "resources/read", {"uri": f"a:/{number}"}) or number % 40 == 0
+        )
+        assert len(cache._store._kept_changed_at) <= 40
 
 
 OPERATIONS = st.one_of(
@@ -428,7 +449,7 @@ OPERATIONS = st.one_of(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(OPERATIONS, max_size=40))
-def test_size_and_index_stay_true_in_any_sequence(operations):
+def test_the_size_stays_true_in_any_sequence(operations):
     cache = ResponseCache(4, max_bytes=400, share_public=True)
     for what, number, is_public in operations:
         view = cache.partition("other") if is_public else cache
@@ -446,9 +467,6 @@ def test_size_and_index_stay_true_in_any_sequence(operations):
         assert store.bytes == sum(len(entry.text) for entry in store.entries.values())
         assert store.bytes <= 400
         assert len(store.entries) <= 4
-        indexed = {key for keys in store.by_subject.values() for key in keys}
-        assert indexed == set(store.entries)
-        assert all(store.by_subject.values())
 
 
 def test_several_threads_may_use_one_cache():

@@ -82,6 +82,11 @@ def test_a_value_that_is_false_is_a_value(value):
         ({"not": {}, "if": True}, 1, ": breaks not or if"),
         ({"allOf": [{}, {"minimum": 3}]}, 1, ": breaks minimum: 3"),
         ({"$ref": "#/$defs/a%20b", "$defs": {"a b": {"minimum": 3}}}, 1, None),
+        (
+            {"$ref": "#/$defs/a", "items": {"minimum": 3}, "$defs": {"a": {}}},
+            [1],
+            "[0]: breaks minimum: 3",
+        ),
         ({"unevaluatedItems": {"minimum": 3}}, [1], ": breaks unevaluatedItems"),
         (
             {
@@ -382,8 +387,13 @@ def test_a_problem_is_short_whatever_is_in_value_and_schema():
 
 def test_the_search_for_a_fault_ends_with_what_it_may_ask(monkeypatch):
     monkeypatch.setattr(schema_fault, "MAX_PARTS", 3)
-    validator = OutputValidator({"allOf": [{}, {}, {}, {}, {"minimum": 3}]})
-    assert validator.check(1) == "structuredContent: breaks its output schema"
+    schema = {"allOf": [{}, {}, {}, {}, {"minimum": 3}]}
+    told = "structuredContent: breaks its output schema"
+    assert OutputValidator(schema).check(1) == told
+    monkeypatch.setattr(schema_fault, "MAX_PARTS", 0)
+    referring = {"$ref": "#/definitions/a", "definitions": {"a": {"minimum": 3}}}
+    for dialect in ({}, {"$schema": DRAFT_07}):
+        assert OutputValidator({**dialect, **referring}).check(1) == told
 
 
 def test_a_part_that_cannot_be_asked_alone_is_passed_over(monkeypatch):
