@@ -11,21 +11,39 @@ that call: there is no loop, and no thread of ours unless something asks for one
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import importlib
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from mcpwire.sync._made.streams import EventStream, ResourceWatch, Subscription
+    from mcpwire.sync._shell.calls import PendingCall
     from mcpwire.sync.client import CallOptions, Client
 
-__all__ = ["CallOptions", "Client"]
+_MODULE_OF: Final = {
+    "CallOptions": "mcpwire.sync.client",
+    "Client": "mcpwire.sync.client",
+    "EventStream": "mcpwire.sync._made.streams",
+    "PendingCall": "mcpwire.sync._shell.calls",
+    "ResourceWatch": "mcpwire.sync._made.streams",
+    "Subscription": "mcpwire.sync._made.streams",
+}
+
+__all__ = [
+    "CallOptions",
+    "Client",
+    "EventStream",
+    "PendingCall",
+    "ResourceWatch",
+    "Subscription",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name with its first use."""
-    if name not in __all__:
+    module = _MODULE_OF.get(name)
+    if module is None:
         raise AttributeError(f"module 'mcpwire.sync' has no attribute {name!r}")
-    from mcpwire.sync import client
-
-    value = getattr(client, name)
+    value = getattr(importlib.import_module(module), name)
     globals()[name] = value
     return value
 

@@ -72,6 +72,34 @@ async def whole() -> None:
     await mcpwire.Client("cat", limits=mcpwire.Limits(message=1024)).aclose()
 
 
+def blocking() -> None:
+    """The blocking client: the same, and nothing is awaited."""
+    with mcpwire.sync.Client("cat", background=True, on_notification=print) as client:
+        assert_type(client, mcpwire.sync.Client)
+        assert_type(client.call_tool("add", {"a": 1}), types.CallToolResult)
+        assert_type(client.list_tools(timeout=5), list[types.Tool])
+        for tool in client.iter_tools():
+            assert_type(tool, types.Tool)
+        assert_type(client.read_text("a:b"), str)
+        assert_type(client.request("x/y"), dict[str, Any])
+        assert_type(client.protocol_version, str | None)
+        assert_type(client.stats, mcpwire.ClientStats)
+        for event in client.events():
+            assert_type(event, mcpwire.Notification)
+        with client.listen(["a:b"], tools=True) as changes:
+            assert_type(next(changes), mcpwire.Notification)
+        with client.watch("a:b") as contents:
+            assert_type(next(contents), types.ReadResourceResult)
+        call = client.start_call("slow")
+        assert_type(call, mcpwire.sync.PendingCall[types.CallToolResult])
+        assert_type(call.result(timeout=5), types.CallToolResult)
+        call.cancel("enough")
+        client.call_tool(1)  # type: ignore[arg-type]  # a tool has a name
+        client.aclose()  # type: ignore[attr-defined]  # it is called close
+        mcpwire.Client("cat", background=True)  # type: ignore[call-arg]  # only here
+    client.close()
+
+
 async def refused(client: mcpwire.Client) -> None:
     """What a type checker must not let pass."""
     await client.call_tool(1)  # type: ignore[arg-type]  # a tool has a name
