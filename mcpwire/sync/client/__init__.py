@@ -168,14 +168,18 @@ class Client(ListVerbs, NoticeVerbs):
         name: str,
         idempotent: bool | None,  # noqa: FBT001 - as it came
     ) -> dict[str, Any]:
-        if idempotent is None and tool_allows_repeat(self._known_tools.get(name)):
-            idempotent = True
         return {
             "meta": meta,
             "on_progress": on_progress,
             "headers": headers,
-            "idempotent": idempotent,
+            "idempotent": self._may_repeat(name, idempotent),
         }
+
+    def _may_repeat(self, name: str, said: bool | None) -> bool | None:  # noqa: FBT001 - as it came
+        """Return what the caller said, else what the tool's hints say."""
+        if said is None and tool_allows_repeat(self._known_tools.get(name)):
+            return True
+        return said
 
     def _validate(self, name: str, result: CallToolResult, validate: str) -> None:
         """Hold a result against what its tool promised.
@@ -213,6 +217,7 @@ class Client(ListVerbs, NoticeVerbs):
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
             params["arguments"] = arguments
+        options["idempotent"] = self._may_repeat(name, options.get("idempotent"))
 
         def call(handle: CallHandle) -> CallToolResult:
             raw = self._requests.request(

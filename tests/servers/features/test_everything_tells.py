@@ -225,8 +225,17 @@ async def test_a_tool_that_only_reads_is_called_again_on_the_new_server(real, at
             group.start_soon(read)
             await heard.until(lambda: heard.all)
             attach.kill()
-    assert results[0].text.startswith("Long running operation completed.")
+        await client.list_tools()  # the new server said that its tools changed
+        heard.all.clear()
+        started = await client.start_call(LONG, arguments, on_progress=heard)
+        await heard.until(lambda: heard.all)
+        before = started.request_id
+        attach.kill()
+        results.append(await started)
+    for result in results:
+        assert result.text.startswith("Long running operation completed.")
     assert [step for step, _, _ in heard.all].count(1) == 2
+    assert started.request_id != before
 
 
 @pytest.mark.pain("P02")
