@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockingMemory"]
 
+NAME: Final = "mcpwire-memory"
+
 CLEANING_UP_S: Final = 1.0
 """How long the server's tasks may take to end after they were cancelled."""
 
@@ -86,15 +88,14 @@ class _Host:
         self._socket = theirs
         self._limits = limits
         self._near: MemoryChannel | None = None
+        self._partial: list[bytes] = []
         self._unsent: deque[memoryview] = deque()
         self._unsent_bytes = 0
         self._failure: BaseException | None = None
         self._has_begun = threading.Event()
         self._is_over: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
-        self._thread = threading.Thread(
-            target=self._run, name="mcpwire-memory", daemon=True
-        )
+        self._thread = threading.Thread(target=self._run, name=NAME, daemon=True)
 
     # From the connection's side...
 
@@ -136,9 +137,9 @@ class _Host:
             return
         self._near = near
         near.receive = self._send  # type: ignore[method-assign]  # a conduit of bytes
-        self._loop.add_reader(self._socket, self._readable)
-        self._has_begun.set()
         try:
+            self._loop.add_reader(self._socket, self._readable)
+            self._has_begun.set()
             await self._is_over.wait()
         finally:
             self._loop.remove_reader(self._socket)
@@ -153,10 +154,17 @@ class _Host:
             return
         except OSError:
             data = b""
-        if not data or self._near is None:
+        if not data:
             self._is_over.set()
-        else:
-            self._near._write(data)  # noqa: SLF001 - lines were made by the other shell
+            return
+        whole, newline, rest = data.rpartition(b"\n")
+        if newline and self._near is not None:
+            # What is delivered in memory are whole lines, whoever made them.
+            self._partial.append(whole + newline)
+            self._near._write(b"".join(self._partial))  # noqa: SLF001 - our own end
+            self._partial.clear()
+        if rest:
+            self._partial.append(rest)
 
     def _send(self, data: bytes) -> None:
         """Pass on what the server wrote; what the socket does not take waits."""
