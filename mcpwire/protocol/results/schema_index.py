@@ -171,7 +171,7 @@ def _check_bounds(schema: dict[str, Any]) -> None:
     try:
         size = len(encode(schema))
     except LocalProtocolError as error:
-        raise unusable(str(error)) from error
+        raise unusable(str(error).removeprefix("cannot send ")) from error
     if size > MAX_BYTES:
         raise unusable(f"it has {size} bytes, more than {MAX_BYTES}")
     level: list[Any] = [schema]

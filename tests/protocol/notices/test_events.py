@@ -147,7 +147,6 @@ def test_what_is_cleared_is_gone_and_the_counters_stay():
 
 
 @pytest.mark.fault("F16")
-@pytest.mark.attack("S15")
 def test_a_flood_of_any_kind_is_taken_in_quickly_and_little_of_it_is_held():
     buffer = EventBuffer(1_024, {f"kept:{n}" for n in range(10)}.__contains__)
     kinds = (
@@ -214,7 +213,6 @@ class Sized:
         return self.bytes
 
 
-@pytest.mark.attack("S15")
 def test_beyond_the_room_the_oldest_ordinary_ones_are_dropped_until_it_fits():
     size = Sized()
     buffer = EventBuffer(1_000, room=100, size=size)

@@ -130,7 +130,6 @@ def test_what_never_reached_the_server_may_be_sent_again(method, idempotent):
     assert may_repeat(method, NOT_SENT, idempotent=idempotent)
 
 
-@pytest.mark.pain("P04")
 @pytest.mark.parametrize(
     ("method", "is_repeated"),
     [

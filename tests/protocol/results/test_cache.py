@@ -414,7 +414,6 @@ def test_a_cache_is_one_readable_line():
     assert repr(cache) == f"<ResponseCache: 1 results, {size} bytes, 1 hits, 0 misses>"
 
 
-@pytest.mark.fault("F16")
 def test_a_flood_of_notifications_costs_little_and_leaves_nothing_behind():
     cache = ResponseCache()
     for number in range(1_000):

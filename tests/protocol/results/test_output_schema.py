@@ -339,7 +339,7 @@ def doubled(levels):
             [[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]],
         ),
         ({"items": {"enum": [{"a": n} for n in range(3_000)]}}, [{"a": 1}] * 3_000),
-        ({"items": {"anyOf": [{"const": n} for n in range(9_000)]}}, [-1] * 10_000),
+        ({"items": {"anyOf": [{"const": n} for n in range(2_000)]}}, [-1] * 10_000),
         ({"type": "integer"}, [0] * 2_000_001),
     ],
 )
