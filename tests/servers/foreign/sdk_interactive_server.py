@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from uuid import uuid4
 
 import anyio
+from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import NotificationOptions
 from mcp.server.mcpserver import (
     AcceptedElicitation,
@@ -55,7 +56,11 @@ LEVELS = (
 )
 MODERN = "2026-07-28"
 
-server = MCPServer("foreign-sdk-interactive", version="1.2.3")
+server = MCPServer(
+    "foreign-sdk-interactive",
+    version="1.2.3",
+    cache_hints={"tools/list": CacheHint(ttl_ms=600_000, scope="public")},
+)
 abandoned: list[str] = []
 subscribed: list[str] = []
 note = {"text": "first"}

@@ -1,0 +1,58 @@
+"""Results of real servers: held against the tools' promises, and used again."""
+
+from __future__ import annotations
+
+import pytest
+from faces import TOOLS_CHANGED, Heard
+
+pytestmark = [pytest.mark.anyio, pytest.mark.servers]
+
+NOON = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
+
+
+@pytest.mark.pain("P37")
+@pytest.mark.parametrize(
+    ("name", "tool", "arguments"),
+    [
+        ("everything", "get-structured-content", {"location": "Chicago"}),
+        ("sdk", "add", {"a": 1, "b": 2}),
+        ("sdk_interactive", "subscriptions", {}),
+        ("fastmcp", "add", {"a": 1, "b": 2}),
+        ("time", "convert_time", NOON),
+    ],
+)
+async def test_structured_results_keep_what_their_tools_promise(
+    real, attach, name, tool, arguments
+):
+    """The schemas name different dialects, or none; all of them can be used."""
+    pytest.importorskip("jsonschema_rs")
+    async with attach(real(name)) as client:
+        result = await client.call_tool(tool, arguments, validate="error", check=True)
+    assert isinstance(result.structured_content, dict)
+
+
+async def test_a_list_is_kept_as_long_as_the_server_allows_and_nothing_changes(
+    real, attach
+):
+    heard = Heard()
+    options = {"mode": "stateless", "cache": True, "on_notification": heard}
+    async with attach(real("sdk_interactive"), **options) as client:
+        first = await client.list_tools()
+        requests = client.stats.requests
+        second = await client.list_tools()
+        assert client.stats.requests == requests
+        await client.call_tool("grow", {"name": "new"})
+        await heard.until(lambda: heard.of(TOOLS_CHANGED))
+        third = await client.list_tools()
+    assert second == first
+    assert [tool.name for tool in third] == [*(t.name for t in first), "new"]
+
+
+async def test_a_session_keeps_nothing(real, attach):
+    """Up to 2025-11-25 no server says how long a list may be kept."""
+    options = {"mode": "session", "cache": True}
+    async with attach(real("sdk_interactive"), **options) as client:
+        for expected in (False, True):
+            names = [tool.name for tool in await client.list_tools()]
+            assert ("new" in names) == expected
+            await client.call_tool("grow", {"name": "new"})
