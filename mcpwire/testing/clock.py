@@ -38,6 +38,9 @@ START_S: Final = 1_000.0
 PATIENCE_S: Final = 10.0
 """How long, in real time, nothing may happen where only I/O could go on."""
 
+SLICE_S: Final = 0.02
+"""How long the loop waits in real time before it looks whether that is still right."""
+
 WAITING_THREADS: Final = ("asyncio-waitpid-", "waitpid-", "mcpwire-reaper")
 """Threads that wait for children: asyncio's own, and ours where there is no pidfd."""
 
@@ -72,6 +75,7 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
         self._arrival: asyncio.Future[None] | None = None
         self._real_work = 0
         self._looked_at = monotonic()
+        self._threads = set(threading.enumerate())  # who knows nothing of this loop
         selector = _ClockSelector(self._select)
         self._watched: Mapping[Any, Any] = selector.get_map()
         super().__init__(selector)
@@ -166,7 +170,8 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
         if not is_real:
             self._now += timeout
             return events
-        events = look(timeout)
+        # In slices: what was real may end, as a thread does, without a wake-up.
+        events = look(min(timeout, SLICE_S))
         self._go_on(is_real=is_real)
         return events
 
@@ -191,8 +196,8 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
 
     def _wait_for_io(self, look: Callable[[float], _Events], why: str) -> _Events:
         """Wait for what only the outside can bring, but not for ever."""
-        is_alone = threading.active_count() == 1 and not self._real_work
-        if is_alone and len(self._watched) <= self._own_descriptors:
+        is_watching = len(self._watched) > self._own_descriptors
+        if not is_watching and self._threads.issuperset(threading.enumerate()):
             raise RuntimeError(f"nothing can ever happen: no task is ready {why}")
         events = look(self._patience)
         if not events:

@@ -22,7 +22,7 @@ from mcpwire.testing import (
     text,
 )
 
-QUICK_S = 3.0
+QUICK_S = 10.0
 """Far below the virtual times here, far above what any machine needs."""
 
 
@@ -253,6 +253,23 @@ def test_work_that_the_loop_cannot_see_can_be_declared():
             with loop.real_time():
                 thread.start()
                 await done.wait()
+        thread.join()
+
+    run(main())
+
+
+@pytest.mark.parametrize("name", ["asyncio-waitpid-7", "waitpid-7", "mcpwire-reaper"])
+def test_a_thread_that_waits_for_a_child_is_real_until_it_ends(name):
+    async def main():
+        loop = asyncio.get_running_loop()
+        release = threading.Event()
+        thread = threading.Thread(target=release.wait, name=name)
+        thread.start()
+        started = loop.time()
+        await asyncio.sleep(0.01)
+        assert loop.time() - started < 1
+        threading.Timer(0.02, release.set).start()  # and nobody wakes the loop
+        await asyncio.sleep(3600)
         thread.join()
 
     run(main())

@@ -360,3 +360,30 @@ async def test_a_client_that_gives_up_is_gone_for_the_server_too():
         with pytest.raises(mcpwire.MCPError, match="longer than 1000"):
             await c.call_tool("x")
         await server.closed()
+
+
+async def test_a_client_that_is_forgotten_is_gone_for_the_server_too():
+    server = ScriptedServer()
+    client = mcpwire.Client(server)
+    async with asyncio.timeout(BOUND_S):
+        await client.connect()
+        with pytest.warns(ResourceWarning, match="unclosed"):
+            client.__del__()
+        await server.closed()
+
+
+async def test_what_is_under_way_when_the_connection_ends_is_dropped():
+    server = ScriptedServer({"tools/call": later(text("never"), turns=50)})
+    client = mcpwire.Client(server)
+    async with asyncio.timeout(BOUND_S):
+        await client.connect()
+        server.send_bytes(b"abc", split=1, turns=10)
+        call = await waiting(client.call_tool("x"))
+        for turn in range(60):
+            if turn == 5:
+                await client.aclose()
+            await asyncio.sleep(0)
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await call
+    assert len(server.requests("tools/call")) == 1
+    assert not server.is_open

@@ -59,6 +59,9 @@ class _Direction:
         self.over = asyncio.Event()
         os.set_blocking(read_fd, False)
         os.set_blocking(write_fd, False)
+        # A pipe's writing end is never readable: this tells that nobody reads it, so
+        # that who writes to us meets a broken pipe as soon as without us.
+        self._loop.add_reader(write_fd, self.close)
         self._go_on()
 
     def _go_on(self) -> None:
