@@ -43,7 +43,8 @@ def prepare(options: Options) -> Work:
 
 
 def _read_answers(options: Options) -> None:
-    if options.given_answers or options.sample_with or options.log_level:
+    given = (options.sample_with, options.log_level)
+    if options.given_answers or any(word is not None for word in given):
         from mcpwire.cli.ask.answers import read_options
 
         read_options(options, read_file=read_file, read_input=read_input)

@@ -57,18 +57,24 @@ class Terminal:
 
     def type(self, text: str) -> None:
         """Type something."""
-        os.write(self._ours, text.encode())
+        self.type_bytes(text.encode())
+
+    def type_bytes(self, data: bytes) -> None:
+        """Type what may be no text."""
+        os.write(self._ours, data)
 
     def answer(self, *lines: str, prompt: str = "> $") -> None:
         """Type each line once it is asked for."""
         for line in lines:
             self.read_until(prompt)
-            self.type(f"{line}\n")
+            self.type(line if line == "\x04" else f"{line}\n")
 
     @property
     def text(self) -> str:
         """All that was written, without carriage returns and styles."""
-        return re.sub("\r|\x1b\\[[0-9;]*[mK]", "", self.written.decode())
+        return re.sub(
+            "\r|\x1b\\[[0-9;]*[mK]", "", self.written.decode("utf-8", "replace")
+        )
 
     def finish(self, process) -> int:
         """Read to the end of the process; return its exit code."""

@@ -197,3 +197,17 @@ def test_streams_that_are_not_there_are_no_terminals(monkeypatch):
     output = Output()
     output.note("nobody hears it")
     assert (output.is_terminal, output.progress, output.width) == (False, None, None)
+
+
+def test_what_is_told_meanwhile_stands_above_a_question(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    output = Output()
+    output.progress = ProgressLine(stream)
+    with output.prompting("name > "):
+        output.progress.show(1, 2, None)
+        output.note("meanwhile")
+    output.note("after")
+    assert stream.getvalue() == "name > \r\x1b[Kmeanwhile\nname > after\n"
+    output.progress.show(2, 2, None)
+    assert "100%" in stream.getvalue()

@@ -1,0 +1,365 @@
+"""What a server asks, answered without a person: by options, or refused with a hint."""
+
+import io
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from cli_servers import MCPWIRE, PATIENCE
+
+FORM = {
+    "message": "Who are\nyou?",
+    "requestedSchema": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "age": {"type": "integer", "default": 7},
+        },
+        "required": ["name"],
+    },
+}
+PAGE = {
+    "mode": "url",
+    "message": "Sign in",
+    "url": "https://example.com/a",
+    "elicitationId": "e1",
+}
+TALK = {
+    "messages": [{"role": "user", "content": {"type": "text", "text": "Hi\x1b"}}],
+    "systemPrompt": "Be brief",
+    "maxTokens": 5,
+}
+DONE = {"result": {"content": [{"type": "text", "text": "done"}]}}
+ERAS = ["session", "stateless"]
+
+
+class Input(io.TextIOWrapper):
+    """Standard input that is no terminal."""
+
+    def __init__(self, text):
+        super().__init__(io.BytesIO(text.encode()))
+
+
+def request(method, params, id=77):
+    return {"method": method, "params": params, "id": id}
+
+
+def answer(server):
+    """Return what the client answered to request 77."""
+    (found,) = [m for m in server.messages() if m.get("id") == 77]
+    return found.get("result", found.get("error"))
+
+
+@pytest.fixture
+def asking(tool_server):
+    """Make a server whose tool asks something and is done with any answer."""
+
+    def make(method, params, **script):
+        return tool_server(request(method, params), answer=[DONE], **script)
+
+    return make
+
+
+# Forms...
+
+
+@pytest.mark.rule("ELIC-08")
+def test_without_a_terminal_a_form_is_declined_and_it_is_said_how_to_answer(
+    asking, cli
+):
+    server = asking("elicitation/create", FORM)
+    done = cli("call", server.line, "do")
+    assert (done.code, done.out) == (0, "done\n")
+    assert done.err == (
+        "mcpwire: the server asked for input; declined without a terminal "
+        '(--answer \'{"name": ..., "age": ...}\' answers); it said "Who are\\nyou?"\n'
+    )
+    assert answer(server) == {"action": "decline"}
+
+
+def test_with_json_a_form_is_declined_and_that_is_a_line_of_json(asking, cli):
+    server = asking("elicitation/create", FORM)
+    done = cli("call", server.line, "do", "--json")
+    assert json.loads(done.out) == DONE["result"]
+    assert json.loads(done.err) == {
+        "asked": {
+            "method": "elicitation/create",
+            "answer": "decline",
+            "how": "declined with --json "
+            '(--answer \'{"name": ..., "age": ...}\' answers)',
+            "message": FORM["message"],
+        }
+    }
+
+
+@pytest.mark.rule("ELIC-06", "ELIC-08")
+@pytest.mark.parametrize(
+    "case",
+    [
+        ('{"name": "Ada"}', {"action": "accept", "content": {"name": "Ada", "age": 7}}),
+        (
+            '{"name": "Ada", "age": null}',
+            {"action": "accept", "content": {"name": "Ada"}},
+        ),
+        ("decline", {"action": "decline"}),
+        ("cancel", {"action": "cancel"}),
+        ("@FILE", {"action": "accept", "content": {"name": "file", "age": 7}}),
+        ("-", {"action": "accept", "content": {"name": "input", "age": 7}}),
+    ],
+)
+def test_a_form_is_answered_by_an_option(asking, cli, monkeypatch, tmp_path, case):
+    given, result = case
+    server = asking("elicitation/create", FORM)
+    (tmp_path / "answer").write_text('{"name": "file"}')
+    given = given.replace("FILE", str(tmp_path / "answer"))
+    monkeypatch.setattr("sys.stdin", Input('{"name": "input"}'))
+    done = cli("call", server.line, "do", "--answer", given)
+    assert (done.code, done.out) == (0, "done\n")
+    assert f"answered by --answer ({result['action']})" in done.err
+    assert answer(server) == result
+
+
+@pytest.mark.rule("ELIC-20")
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ('{"name": 1}', "elicitation content.name: expected text, got 1"),
+        ("{}", "elicitation content.name: it is required"),
+        ('{"name": "a", "x": 1}', "elicitation content.x: the form has no such field"),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_not_sent(asking, cli, given, why):
+    server = asking("elicitation/create", FORM)
+    done = cli("call", server.line, "do", "--answer", given)
+    assert (done.code, done.out) == (2, "done\n")
+    assert done.err.endswith(
+        f"mcpwire: --answer does not fit what the server asks: {why}\n"
+    )
+    assert answer(server) == {"action": "cancel"}
+
+
+def test_an_answer_that_does_not_fit_explains_the_failure_it_leads_to(tool_server, cli):
+    server = tool_server(
+        request("elicitation/create", FORM),
+        answer=[{"error": {"code": -1, "message": "no answer"}}],
+    )
+    done = cli("call", server.line, "do", "--answer", "{}")
+    assert done.code == 2
+    assert "content.name: it is required" in done.err
+
+
+def test_each_form_takes_the_next_answer_and_one_too_many_is_told(tool_server, cli):
+    one, two = (request("elicitation/create", FORM, id) for id in (77, 78))
+    server = tool_server(one, two, answer=[DONE])
+    words = [word for name in "abc" for word in ("--answer", f'{{"name": "{name}"}}')]
+    done = cli("call", server.line, "do", *words)
+    assert done.code == 0
+    names = [m["result"]["content"]["name"] for m in server.messages() if "result" in m]
+    assert names == ["a", "b"]
+    assert done.err.endswith("1 --answer was not asked for\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--answer", "x"], "--answer is no JSON"),
+        (["--answer", "[1]"], "--answer must be one JSON object, got [1]"),
+        (["--answer", "accept"], "--answer is no JSON"),
+        (["--answer", "@/no/file"], "cannot read '/no/file'"),
+        (["--answer", "-", "--answer", "-"], "can be one --answer, not several"),
+        (["-", "--answer", "-"], "can be arguments or an --answer, not both"),
+        (["--sample", "a", "--sample-with", "b"], "do not go together"),
+        (["--sample-with", ""], "the command is empty"),
+        (["--sample-with", "'"], "cannot split"),
+        (["--log-level", "inf"], "no level is 'inf'; did you mean 'info'?"),
+        (["--log-level", "x"], "no level is 'x'; the levels are debug, info"),
+        (["--roots", "/no/folder"], "--roots: there is no folder '/no/folder'"),
+    ],
+)
+def test_an_option_that_makes_no_sense_starts_no_server(
+    tool_server, cli, monkeypatch, words, why
+):
+    monkeypatch.setattr("sys.stdin", Input("{}"))
+    server = tool_server(DONE)
+    done = cli("call", server.line, "do", *words)
+    assert done.code == 2
+    assert why in done.err
+    assert not server.log.exists()
+
+
+# Pages...
+
+
+@pytest.mark.rule("ELIC-13")
+def test_without_a_terminal_no_page_is_agreed_to(asking, cli):
+    server = asking("elicitation/create", PAGE)
+    done = cli("call", server.line, "do")
+    assert (done.code, done.out) == (0, "done\n")
+    assert "declined without a terminal" in done.err
+    assert "a terminal is needed to agree to https://example.com/a" in done.err
+    assert answer(server) == {"action": "decline"}
+
+
+def test_a_call_that_needs_pages_says_what_that_takes(tool_server, cli):
+    error = {"code": -32042, "message": "sign in", "data": {"elicitations": [PAGE]}}
+    done = cli("call", tool_server({"error": error}).line, "do")
+    assert done.code == 8
+    assert "a terminal is needed to agree to the pages to be visited" in done.err
+
+
+# Models...
+
+
+@pytest.mark.rule("SAMP-18")
+def test_a_model_is_refused_and_it_is_said_how_to_allow_it(asking, cli):
+    server = asking("sampling/createMessage", TALK)
+    done = cli("call", server.line, "do")
+    assert (done.code, done.out) == (0, "done\n")
+    assert done.err == (
+        "mcpwire: the server asked for an answer of a model; refused (--sample TEXT "
+        "or --sample-with COMMAND allows it); it said "
+        '"system: Be brief\\nuser: Hi\\x1b"\n'
+    )
+    assert answer(server)["code"] == -1
+
+
+def test_a_text_is_what_the_model_says(asking, cli):
+    server = asking("sampling/createMessage", TALK)
+    done = cli("call", server.line, "do", "--sample", "Good day")
+    assert (done.code, done.out) == (0, "done\n")
+    assert "answered by --sample" in done.err
+    assert answer(server) == {
+        "role": "assistant",
+        "content": {"type": "text", "text": "Good day"},
+        "model": "mcpwire --sample",
+        "stopReason": "endTurn",
+    }
+
+
+def program(code):
+    return shlex.join([sys.executable, "-S", "-c", code])
+
+
+def test_a_program_reads_the_request_and_prints_what_the_model_says(asking, cli):
+    server = asking("sampling/createMessage", TALK)
+    code = "import json,sys; p = json.load(sys.stdin); print(p['maxTokens'], p['$x'])"
+    code = code.replace("$x", "systemPrompt")
+    done = cli("call", server.line, "do", "--sample-with", program(code))
+    assert (done.code, done.out) == (0, "done\n")
+    assert f"answered by {sys.executable}" in done.err
+    said = answer(server)
+    assert said["content"] == {"type": "text", "text": "5 Be brief"}
+    assert said["model"] == sys.executable
+
+
+def test_what_a_shell_would_do_is_not_done(asking, cli, tmp_path, monkeypatch):
+    server = asking("sampling/createMessage", TALK)
+    monkeypatch.chdir(tmp_path)
+    done = cli("call", server.line, "do", "--sample-with", "echo $HOME > x; ls")
+    assert done.code == 0
+    assert answer(server)["content"]["text"] == "$HOME > x; ls"
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (program("raise SystemExit(3)"), "the client's program ended with 3"),
+        ("/no/such/program", "the client's program cannot be run"),
+    ],
+)
+def test_a_program_that_fails_is_an_error_the_server_hears_of(
+    asking, cli, command, why
+):
+    server = asking("sampling/createMessage", TALK)
+    done = cli("call", server.line, "do", "--sample-with", command)
+    assert done.code == 0
+    assert why in answer(server)["message"]
+
+
+def test_a_program_that_is_still_at_it_ends_with_the_command(asking, tmp_path):
+    server = asking("sampling/createMessage", TALK)
+    pid = tmp_path / "pid"
+    code = f"import os,time; open({str(pid)!r},'w').write(str(os.getpid()))"
+    code += "; time.sleep(60)"
+    process = subprocess.Popen(
+        [*MCPWIRE, "call", server.line, "do", "--sample-with", program(code)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    deadline = time.monotonic() + PATIENCE
+    while not (pid.exists() and pid.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 143
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+# Both eras, with the demo server...
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_the_demo_is_answered_in_both_eras(cli, demo_target, mode):
+    words = ("call", demo_target, "--mode", mode)
+    order = '{"drink": "tea", "cups": 3}'
+    assert cli(*words, "order", "--answer", order)[:2] == (
+        0,
+        "3 x tea, without sugar\n",
+    )
+    assert cli(*words, "order")[:2] == (0, "no order: decline\n")
+    assert cli(*words, "pay")[:2] == (0, "no payment: decline\n")
+    sampled = cli(*words, "haiku", "topic=x", "--sample", "old pond")
+    assert sampled[:2] == (0, "old pond\n")
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_a_tool_that_needs_what_is_refused_has_failed(cli, demo_target, mode):
+    done = cli("call", demo_target, "--mode", mode, "haiku", "topic=x")
+    assert done.code == 5
+    assert "the user has not allowed sampling" in done.out + done.err
+
+
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.parametrize(
+    ("words", "count"), [((), 6), (("--no-ask",), 3)], ids=["asked", "not"]
+)
+def test_what_needs_asking_is_shown_only_where_one_can_be_asked(
+    cli, demo_target, mode, words, count
+):
+    done = cli("ls", demo_target, "--mode", mode, *words, "--json")
+    assert len(json.loads(done.out)["tools"]) == count
+
+
+def test_nothing_is_declared_where_nothing_is_to_be_asked(tool_server, cli):
+    server = tool_server(DONE)
+    assert cli("call", server.line, "do", "--no-ask").code == 0
+    assert server.requests("initialize")[0]["capabilities"] == {}
+
+
+def test_what_can_be_asked_is_declared(tool_server, cli, tmp_path):
+    server = tool_server(DONE)
+    assert cli("call", server.line, "do", "--roots", str(tmp_path)).code == 0
+    assert server.requests("initialize")[0]["capabilities"] == {
+        "elicitation": {"form": {}, "url": {}},
+        "roots": {"listChanged": True},
+        "sampling": {},
+    }
+
+
+@pytest.mark.rule("ROOT-04")
+def test_roots_are_the_folders_of_the_command_line(asking, cli, tmp_path, monkeypatch):
+    (tmp_path / "a b").mkdir()
+    monkeypatch.chdir(tmp_path)
+    server = asking("roots/list", {})
+    words = ("--roots", str(tmp_path), "--roots", "a b")
+    assert cli("call", server.line, "do", *words).code == 0
+    base = tmp_path.as_uri()
+    assert answer(server) == {"roots": [{"uri": base}, {"uri": f"{base}/a%20b"}]}
