@@ -73,6 +73,34 @@ async def test_what_the_server_offers_follows_from_the_handlers_given(
     assert offered & CONDITIONAL == tools
 
 
+@pytest.mark.parametrize(
+    ("revision", "tools"),
+    [
+        ("2024-11-05", {SAMPLING, ROOTS}),
+        ("2025-03-26", {SAMPLING, ROOTS}),
+        ("2025-06-18", {SAMPLING, ROOTS, FORM}),
+        ("2025-11-25", CONDITIONAL),
+    ],
+)
+async def test_an_older_revision_is_offered_and_asked_what_it_knows(
+    real, connect, revision, tools
+):
+    handlers = {
+        "sampling": lambda _: answer(),
+        "elicitation": mcpwire.Elicitation(
+            lambda _: {"name": "Ada", "number": 1}, lambda _: "accept"
+        ),
+        "roots": ["file:///srv/a"],
+    }
+    arguments = {SAMPLING: {"prompt": "Why?"}, URL: {"url": PAGE}}
+    async with connect(real("everything"), mode=revision, **handlers) as client:
+        offered = {tool.name for tool in await client.list_tools()}
+        assert offered & CONDITIONAL == tools
+        for tool in sorted(tools):
+            result = await client.call_tool(tool, arguments.get(tool))
+            assert not result.is_error, result.text
+
+
 @pytest.mark.rule("SAMP-01", "SAMP-09")
 async def test_the_server_samples_through_our_handler(real, attach):
     asked = []

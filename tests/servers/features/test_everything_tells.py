@@ -253,3 +253,14 @@ async def test_a_call_that_may_have_run_fails_and_the_next_one_works(real, attac
         assert (await client.call_tool("echo", {"message": "on"})).text == "Echo: on"
     assert lost.value.sent
     assert lost.value.exit_code == -signal.SIGKILL
+
+
+async def test_a_server_that_stands_still_is_given_up_and_replaced(real, attach):
+    quick = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
+    async with attach(real("everything"), keepalive=2, limits=quick) as client:
+        before = attach.processes().keys()
+        attach.kill(signal.SIGSTOP)
+        with anyio.fail_after(PATIENCE_S):
+            tools = await client.list_tools()
+        assert before.isdisjoint(attach.processes())
+    assert "echo" in [tool.name for tool in tools]
