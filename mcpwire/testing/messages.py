@@ -12,9 +12,48 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 if TYPE_CHECKING:
-    from mcpwire.testing.peer import ScriptedPeer
+    from collections.abc import Callable
 
-__all__ = ["SILENCE", "Later", "Message", "Repeated", "in_turn", "later", "repeated"]
+__all__ = [
+    "SILENCE",
+    "Later",
+    "Message",
+    "Repeated",
+    "answer_to",
+    "in_turn",
+    "later",
+    "notification",
+    "plain",
+    "refusal_of",
+    "repeated",
+]
+
+
+def plain(value: Any) -> Any:
+    """Return a value of `mcpwire.types` as JSON, and anything else as it is."""
+    if isinstance(value, (dict, list, str, int, float, type(None))):
+        return value
+    from mcpwire.types import encode
+
+    return encode(value)
+
+
+def answer_to(id: Any, result: Any) -> dict[str, Any]:
+    """Return the message that answers a request."""
+    return {"jsonrpc": "2.0", "id": id, "result": plain(result)}
+
+
+def refusal_of(id: Any, code: int, message: str, data: Any = None) -> dict[str, Any]:
+    """Return the message that answers a request with an error."""
+    error = {"code": code, "message": message}
+    error |= {} if data is None else {"data": plain(data)}
+    return {"jsonrpc": "2.0", "id": id, "error": error}
+
+
+def notification(method: str, params: Any = None) -> dict[str, Any]:
+    """Return a notification."""
+    members = {} if params is None else {"params": plain(params)}
+    return {"jsonrpc": "2.0", "method": method, **members}
 
 
 class _Silence:
@@ -35,7 +74,7 @@ class Message:
     """
 
     raw: Any
-    _peer: ScriptedPeer = attrs.field(repr=False)
+    _send: Callable[[Any], None] = attrs.field(repr=False)
 
     @property
     def id(self) -> Any:
@@ -82,11 +121,11 @@ class Message:
 
     def answer(self, result: Any) -> None:
         """Answer it: with a result as a dict, or with a value of `mcpwire.types`."""
-        self._peer.answer(self.id, result)
+        self._send(answer_to(self.id, result))
 
     def fail(self, code: int, message: str, data: Any = None) -> None:
         """Answer it with an error."""
-        self._peer.fail(self.id, code, message, data)
+        self._send(refusal_of(self.id, code, message, data))
 
     def progress(
         self, progress: float, total: float | None = None, message: str | None = None
@@ -99,7 +138,7 @@ class Message:
         told = {"progressToken": meta["progressToken"], "progress": progress}
         told |= {} if total is None else {"total": total}
         told |= {} if message is None else {"message": message}
-        self._peer.notify("notifications/progress", told)
+        self._send(notification("notifications/progress", told))
 
     def _member(self, name: str, default: Any = None) -> Any:
         return self.raw.get(name, default) if isinstance(self.raw, dict) else default

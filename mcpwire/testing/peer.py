@@ -14,7 +14,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import RPCError
-from mcpwire.testing.messages import SILENCE, Later, Message, Repeated
+from mcpwire.testing.messages import (
+    SILENCE,
+    Later,
+    Message,
+    Repeated,
+    answer_to,
+    notification,
+    plain,
+    refusal_of,
+)
 from mcpwire.testing.splits import cut
 
 if TYPE_CHECKING:
@@ -23,19 +32,10 @@ if TYPE_CHECKING:
     from mcpwire.testing.splits import Split
     from mcpwire.testing.wire import Wire
 
-__all__ = ["PATIENCE_S", "ScriptedPeer", "plain"]
+__all__ = ["PATIENCE_S", "ScriptedPeer"]
 
 PATIENCE_S: Final = 10.0
 """How long a peer waits for what a test expects, unless told otherwise."""
-
-
-def plain(value: Any) -> Any:
-    """Return a value of `mcpwire.types` as JSON, and anything else as it is."""
-    if isinstance(value, (dict, list, str, int, float, type(None))):
-        return value
-    from mcpwire.types import encode
-
-    return encode(value)
 
 
 class ScriptedPeer:
@@ -67,8 +67,7 @@ class ScriptedPeer:
         self.turns = turns
         self.received: list[Message] = []
         self.received_bytes = bytearray()
-        self._partial = bytearray()
-        self._inbox: list[Message] = []
+        self._inbox: list[tuple[Wire, Message]] = []
         self._waiting: list[asyncio.Future[None]] = []
         self._arrived = threading.Condition()
         self._wire: Wire | None = None
@@ -91,42 +90,40 @@ class ScriptedPeer:
     ) -> None:
         """Send exactly these bytes, in these parts (see `mcpwire.testing.splits`).
 
+        Where `split` or `turns` is left out, the peer's own counts.
+
         Messages leave in the order in which they were given, each part in a turn of the
         loop of its own. It may be called from any thread.
 
         Raises:
             ConnectionError: There is no connection.
         """
-        chosen = self.split if split is None else split
-        self._need_wire().put(cut(data, chosen), self.turns if turns is None else turns)
+        self._put(self._need_wire(), data, split, turns)
 
     def send(
         self, message: Any, *, split: Split = None, turns: int | None = None
     ) -> None:
         """Send any JSON value as one line."""
-        text = json.dumps(plain(message), separators=(",", ":"))
-        self.send_bytes(text.encode() + b"\n", split=split, turns=turns)
+        self._put(self._need_wire(), _line(message), split, turns)
 
     def answer(self, id: Any, result: Any) -> None:
         """Answer a request: with a dict, or with a value of `mcpwire.types`."""
-        self.send({"jsonrpc": "2.0", "id": id, "result": plain(result)})
+        self.send(answer_to(id, result))
 
     def fail(self, id: Any, code: int, message: str, data: Any = None) -> None:
         """Answer a request with an error."""
-        error = {"code": code, "message": message}
-        error |= {} if data is None else {"data": plain(data)}
-        self.send({"jsonrpc": "2.0", "id": id, "error": error})
+        self.send(refusal_of(id, code, message, data))
 
     def notify(self, method: str, params: Any = None) -> None:
         """Send a notification."""
-        self.send({"jsonrpc": "2.0", "method": method, **_members(params)})
+        self.send(notification(method, params))
 
     def ask(self, method: str, params: Any = None, *, id: Any = None) -> Any:
         """Send a request and return its id; `request` also waits for the answer."""
         if id is None:
             self._last_id += 1
             id = self._last_id
-        self.send({"jsonrpc": "2.0", "id": id, "method": method, **_members(params)})
+        self.send({**notification(method, params), "id": id})
         return id
 
     def hang_up(self) -> None:
@@ -153,10 +150,12 @@ class ScriptedPeer:
             AssertionError: No answer came in time, or the other side went away.
         """
         id = self.ask(method, params, id=id)
+        wire = self._need_wire()
         return await self._expect(
             lambda message: message.is_answer and message.id == id,
             f"answer to {method!r}",
             timeout,
+            is_over=lambda: not wire.is_open,
         )
 
     async def receive(
@@ -169,7 +168,10 @@ class ScriptedPeer:
         """
         what = "message" if method is None else repr(method)
         return await self._expect(
-            lambda message: method is None or message.method == method, what, timeout
+            lambda message: method is None or message.method == method,
+            what,
+            timeout,
+            is_over=self._is_over,
         )
 
     async def closed(self, *, timeout: float = PATIENCE_S) -> None:
@@ -207,16 +209,21 @@ class ScriptedPeer:
         return [each.params for each in self.received if each.method == method]
 
     async def _expect(
-        self, matches: Callable[[Message], bool], what: str, timeout: float
+        self,
+        matches: Callable[[Message], bool],
+        what: str,
+        timeout: float,
+        *,
+        is_over: Callable[[], bool],
     ) -> Message:
         found: list[Message] = []
 
         def look() -> bool:
-            match = next((each for each in self._inbox if matches(each)), None)
+            match = next((each for each in self._inbox if matches(each[1])), None)
             if match is not None:
                 self._inbox.remove(match)
-                found.append(match)
-            elif self._is_over():
+                found.append(match[1])
+            elif is_over():
                 raise AssertionError(
                     f"no {what} came before the end: {self._account()}"
                 )
@@ -263,95 +270,95 @@ class ScriptedPeer:
 
     def wire_received(self, wire: Wire, data: bytes) -> None:
         """Take bytes, and each message that they complete."""
-        if wire is not self._wire:
-            return
         self.received_bytes += data
-        self._partial += data
+        wire.partial += data
         if b"\n" in data:
-            *lines, rest = self._partial.split(b"\n")
-            self._partial = rest
+            *lines, wire.partial = wire.partial.split(b"\n")
             for line in lines:
                 if line.strip():
-                    self._take_line(bytes(line))
+                    self._take_line(wire, bytes(line))
         self._wake()
 
     def wire_ended(self, wire: Wire) -> None:
         """The connection is over, whoever ended it."""
-        if wire is self._wire:
-            self._wake()
+        self._wake()
 
     def _use(self, wire: Wire) -> None:
-        """Go on with a new connection."""
-        if self._wire is not None:
-            self._wire.close()
+        """Go on with a new connection; an earlier one may go on beside it."""
         self._wire = wire
-        self._partial = bytearray()
-        self._inbox.clear()
+        # What nobody took of connections that are over concerns nobody any more.
+        self._inbox = [each for each in self._inbox if each[0].is_open]
 
     def _need_wire(self) -> Wire:
         if self._wire is None or not self._wire.is_open:
             raise ConnectionError(f"there is no connection: {self!r}")
         return self._wire
 
-    def _take_line(self, line: bytes) -> None:
+    def _put(
+        self, wire: Wire, data: bytes, split: Split = None, turns: int | None = None
+    ) -> None:
+        parts = cut(data, self.split if split is None else split)
+        wire.put(parts, self.turns if turns is None else turns)
+
+    def _take_line(self, wire: Wire, line: bytes) -> None:
         try:
             value = json.loads(line)
         except ValueError:
             value = line
+
+        def send(message: Any) -> None:
+            self._put(wire, _line(message))
+
         for item in value if isinstance(value, list) else [value]:
-            message = Message(item, self)
+            message = Message(item, send)
             self.received.append(message)
-            if not (message.is_request and self._answer_by_table(message)):
-                self._inbox.append(message)
+            if not (message.is_request and self._answer_by_table(wire, message)):
+                self._inbox.append((wire, message))
 
     # The table...
 
-    def _answer_by_table(self, request: Message) -> bool:
+    def _answer_by_table(self, wire: Wire, request: Message) -> bool:
         """Answer a request if it has an outcome; return whether it had."""
         method = request.method
         assert method is not None
         if method in self.answers:
-            return self._act(request, self.answers[method])
-        return self._act(request, self._default(request))
+            return self._act(wire, request, self.answers[method])
+        return self._act(wire, request, self._default(request))
 
     def _default(self, request: Message) -> Any:
         """Return the outcome of a method that is not in the table."""
         return SILENCE
 
-    def _act(self, request: Message, outcome: Any) -> bool:
+    def _act(self, wire: Wire, request: Message, outcome: Any) -> bool:
         """Do what an outcome says; return whether it says anything."""
-        wire = self._wire
-        assert wire is not None
+        if not wire.is_open:
+            return (
+                True  # a function may have closed it, and then nothing is left to say
+            )
         if callable(outcome):
-            outcome = _call(outcome, request)
-            # The function may have closed the connection.
-            return not wire.is_open or self._act(request, outcome)
+            return self._act(wire, request, _call(outcome, request))
         if outcome is SILENCE:
             return False
         if isinstance(outcome, Later):
-            act = partial(self._act_late, wire, request, outcome.outcome)
+            act = partial(self._act, wire, request, outcome.outcome)
             if outcome.seconds > 0:
                 wire.later(outcome.seconds, act)
             else:
                 wire.after_turns(outcome.turns, act)
         elif isinstance(outcome, Repeated):
             for _ in range(outcome.times):
-                self._act(request, outcome.outcome)
+                self._act(wire, request, outcome.outcome)
         elif isinstance(outcome, RPCError):
-            self.fail(request.id, outcome.code, outcome.message, outcome.data)
+            request.fail(outcome.code, outcome.message, outcome.data)
         elif isinstance(outcome, bytes):
-            self.send_bytes(outcome)
+            self._put(wire, outcome)
         else:
-            self.answer(request.id, outcome)
+            request.answer(outcome)
         return True
 
-    def _act_late(self, wire: Wire, request: Message, outcome: Any) -> None:
-        if wire is self._wire and wire.is_open:
-            self._act(request, outcome)
 
-
-def _members(params: Any) -> dict[str, Any]:
-    return {} if params is None else {"params": plain(params)}
+def _line(message: Any) -> bytes:
+    return json.dumps(plain(message), separators=(",", ":")).encode() + b"\n"
 
 
 def _call(script: Callable[[Message], Any], request: Message) -> Any:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import RPCError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.testing.messages import SILENCE
-from mcpwire.testing.peer import PATIENCE_S, ScriptedPeer, plain
+from mcpwire.testing.messages import plain
+from mcpwire.testing.peer import PATIENCE_S, ScriptedPeer
 from mcpwire.testing.wire import ChannelWire, MemoryWire
 from mcpwire.transports.stdio.target import Stdio
 from mcpwire.versions import REVISIONS, Era, find_revision
@@ -55,6 +55,11 @@ LATEST_SESSION: Final = max(r for r in REVISIONS if r.era is Era.SESSION).name
 """What a handshake by hand agrees on, unless told otherwise."""
 
 
+def _is_stateless(version: str) -> bool:
+    revision = find_revision(version)
+    return revision is not None and revision.era is Era.STATELESS
+
+
 def text(value: str, *, is_error: bool = False) -> dict[str, Any]:
     """Return a tool's result with one block of text."""
     result: dict[str, Any] = {"content": [{"type": "text", "text": value}]}
@@ -72,8 +77,9 @@ class MemoryPeer(ScriptedPeer):
         await peer.handshake("2025-11-25")
         await connecting
 
-    What is sent here is what the client's decoder gets, byte for byte. A client may
-    connect again after the end of a connection; messages go to the newest.
+    What is sent here is what the client's decoder gets, byte for byte. There may be one
+    connection after the other, or several: answers go where the request came from, all
+    else to the newest.
 
     Attributes:
         connections: How many connections there have been.
@@ -118,10 +124,11 @@ class MemoryPeer(ScriptedPeer):
             message = await self.receive(timeout=timeout)
             if message.method == "notifications/initialized":
                 return
-            outcome = script.outcome(message)
-            self._act(message, outcome)
-            if message.method == "server/discover" and isinstance(outcome, dict):
-                return
+            if message.is_request:
+                outcome = script.outcome(message)
+                self._act(self._need_wire(), message, outcome)
+                if message.method == "server/discover" and isinstance(outcome, dict):
+                    return
 
     def _is_over(self) -> bool:
         return False  # a client may connect again
@@ -163,15 +170,11 @@ class ScriptedServer(MemoryPeer):
         self.versions = (versions,) if isinstance(versions, str) else tuple(versions)
         self.members = {"capabilities": plain(capabilities), **(members or {})}
 
-    def _is_stateless(self, version: str) -> bool:
-        revision = find_revision(version)
-        return revision is not None and revision.era is Era.STATELESS
-
     def outcome(self, request: Message) -> Any:
         """Return what it answers by itself, without its table."""
         method, params = request.method, request.params
-        sessions = [each for each in self.versions if not self._is_stateless(each)]
-        stateless = [each for each in self.versions if self._is_stateless(each)]
+        sessions = [each for each in self.versions if not _is_stateless(each)]
+        stateless = [each for each in self.versions if _is_stateless(each)]
         if method == "server/discover" and stateless:
             return {
                 "resultType": "complete",
@@ -296,8 +299,7 @@ class ScriptedClient(ScriptedPeer):
         """
         info = {"name": "scripted", "version": "1"}
         declared = plain(capabilities) or {}
-        revision = find_revision(version)
-        if revision is not None and revision.era is Era.STATELESS:
+        if _is_stateless(version):
             self.meta = {
                 META + "protocolVersion": version,
                 META + "clientCapabilities": declared,
@@ -319,9 +321,6 @@ class ScriptedClient(ScriptedPeer):
         if self.meta:
             params = {"_meta": self.meta, **(plain(params) or {})}
         return super().ask(method, params, id=id)
-
-    def _default(self, request: Message) -> Any:
-        return SILENCE
 
 
 def scripted_command(

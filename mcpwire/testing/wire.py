@@ -44,17 +44,19 @@ class Wire:
     Attributes:
         is_open: Whether neither side has closed it.
         is_silent: Whether what is to leave stays here instead.
+        partial: What came of a line that is not complete; its owner's to use.
     """
 
     def __init__(self, owner: WireOwner) -> None:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._thread = get_ident()
-        self._queue: deque[tuple[int, Callable[[], None]]] = deque()
+        self._queue: deque[tuple[int, Callable[[], object]]] = deque()
         self._turns = 0
         self._timers: set[asyncio.TimerHandle] = set()
         self.is_open = True
         self.is_silent = False
+        self.partial = bytearray()
 
     def put(self, parts: Iterable[bytes], turns: int) -> None:
         """Let parts leave in order, with so many turns of the loop before each."""
@@ -65,7 +67,7 @@ class Wire:
         """Send no more once everything put before has left."""
         self._enqueue(1, self._finish)
 
-    def later(self, seconds: float, action: Callable[[], None]) -> None:
+    def later(self, seconds: float, action: Callable[[], object]) -> None:
         """Do something after so many seconds of the loop's clock, if still open."""
 
         def act() -> None:
@@ -75,7 +77,7 @@ class Wire:
         timer = self._loop.call_later(seconds, act)
         self._timers.add(timer)
 
-    def after_turns(self, turns: int, action: Callable[[], None]) -> None:
+    def after_turns(self, turns: int, action: Callable[[], object]) -> None:
         """Do something after so many turns of the loop, if still open."""
         if not self.is_open:
             return
@@ -102,7 +104,7 @@ class Wire:
         if self.is_open:
             self._owner.wire_received(self, data)
 
-    def _enqueue(self, turns: int, action: Callable[[], None]) -> None:
+    def _enqueue(self, turns: int, action: Callable[[], object]) -> None:
         if get_ident() != self._thread:
             # A blocking client runs its server's loop in a thread of its own.
             with contextlib.suppress(RuntimeError):  # that loop has ended

@@ -304,6 +304,25 @@ async def test_hanging_up_comes_after_what_was_sent():
         server.send({})
 
 
+async def test_several_clients_may_share_a_server_and_each_gets_its_own_answers():
+    server = ScriptedServer(
+        {"tools/call": lambda r: later(text(r.params["name"]), turns=5)}, split=3
+    )
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, mode="session") as first,
+        mcpwire.Client(server, mode="stateless") as second,
+    ):
+        calls = [c.call_tool(name) for c, name in [(first, "a"), (second, "b")] * 3]
+        assert [r.text for r in await asyncio.gather(*calls)] == ["a", "b"] * 3
+        server.answers["tools/call"] = SILENCE
+        call = await waiting(first.call_tool("x"))
+        request = await server.receive("tools/call")
+        request.answer(text("to the first"))
+        assert (await call).text == "to the first"
+    assert server.connections == 2
+
+
 async def test_a_client_may_come_back_after_the_end():
     server = ScriptedServer({"tools/call": text("hi")})
     client = mcpwire.Client(server)
@@ -329,6 +348,18 @@ async def test_answers_that_come_too_late_for_their_connection_are_dropped():
         async with client:
             await asyncio.sleep(0.01)
             assert client.stats.unknown_answers == 0
+
+
+async def test_an_answer_that_cannot_come_any_more_is_not_waited_for():
+    server = ScriptedServer(versions="2025-11-25")
+    client = mcpwire.Client(server)
+    async with asyncio.timeout(BOUND_S):
+        await client.connect()
+        asking = asyncio.create_task(server.request("ping", id=[]))
+        await asyncio.sleep(0)
+        await client.aclose()
+        with pytest.raises(AssertionError, match="no answer to 'ping' came before"):
+            await asking
 
 
 async def test_a_refusal_is_what_the_client_gets_instead_of_a_connection():
