@@ -109,7 +109,9 @@ def test_a_second_interrupt_waits_for_nothing(tool_server):
     running.signal(signal.SIGINT)
     running.signal(signal.SIGINT)
     code, out, err, took = running.end()
-    assert (code, out) == (130, "")
+    # The last one may find the command at its very end, where it just ends it.
+    assert code in {130, -signal.SIGINT}
+    assert out == ""
     assert err in {"mcpwire: interrupted\n", ""}
     assert took < SOON_S
     assert not server.is_running()
