@@ -74,7 +74,7 @@ def test_an_interrupted_connect_leaves_nothing_and_can_be_tried_again(after):
     client = mcpwire.sync.Client(scripted("while True: recv()"), background=True)
     assert interrupted(client.connect, after) < 3
     assert not client.is_connected
-    assert client._connection._opening is None
+    assert client._connection._turns.opening is None
     assert interrupted(client.connect, 0.01) < 3
 
 

@@ -11,14 +11,10 @@ and ends an opening that is under way::
 What was connected and got lost is opened again by whoever needs it (`revive`): one new
 connection for all who wait, the handshake and what the server has to know replayed
 before any of them goes on.
-
-One condition guards who opens and who closes. It is never held while anything waits for
-the server, and is taken after the channel's mutex where both are.
 """
 
 from __future__ import annotations
 
-import copy
 import logging
 import os
 import threading
@@ -39,6 +35,7 @@ from mcpwire.sync._made.inbound import ClientInbound, ask
 from mcpwire.sync._shell.handshake import Handshake, OutOfTime
 from mcpwire.sync._shell.reviver import Reviver
 from mcpwire.sync._shell.threads import keep_alive, read_on
+from mcpwire.sync._shell.turns import Closing, Opening, Turns
 from mcpwire.transports.client.state import ConnectionState
 from mcpwire.transports.failures import connect_failure
 from mcpwire.versions import Era
@@ -67,16 +64,6 @@ CALLBACK_END_S: Final = 2.0
 """How long closing waits for callbacks and handlers that still run."""
 
 
-class _Opening:
-    """One thread's way to an open connection; the others wait for its end."""
-
-    def __init__(self, handshake: Handshake) -> None:
-        self.handshake = handshake
-        self.thread = threading.get_ident()
-        self.error: BaseException | None = None
-        self.is_over = False
-
-
 class Connection(ConnectionState):
     """A client's one connection, over and over.
 
@@ -103,9 +90,7 @@ class Connection(ConnectionState):
         self._opener = opener
         self._background = background
         self._process: int | None = None
-        self._state = threading.Condition()
-        self._opening: _Opening | None = None
-        self._closing: list[threading.Thread] | None = None
+        self._turns = Turns()
         self._threads: list[threading.Thread] = []
         self._over = threading.Event()  # of the connection in use
         self._reviver = Reviver(self)
@@ -119,9 +104,9 @@ class Connection(ConnectionState):
         )
 
     def _turn(self) -> str | None:
-        if self._closing is not None:
+        if self._turns.closing is not None:
             return "closing"
-        return "connecting" if self._opening is not None else None
+        return "connecting" if self._turns.opening is not None else None
 
     # Ownership...
 
@@ -145,53 +130,16 @@ class Connection(ConnectionState):
             OutOfTime: `until`, a time of `monotonic`, has passed.
         """
         self._check_process()
-        opening = _Opening(Handshake(self._opener, self.inbound))
+        opening = Opening(Handshake(self._opener, self.inbound))
         try:
-            if self._is_ours_to_open(opening, until):
+            if self._turns.take(opening, lambda: self.is_open, until):
+                self._process = os.getpid()
                 self._open(opening, until)
         except BaseException as error:
             opening.error = error
             raise
         finally:
-            with self._state:
-                opening.is_over = True
-                if self._opening is opening:
-                    self._opening = None
-                self._state.notify_all()
-
-    def _is_ours_to_open(self, opening: _Opening, until: float | None) -> bool:
-        """Wait for whoever opens or closes it; tell whether there is work to do."""
-        with self._state:
-            while True:
-                current = self._opening
-                if self._closing is not None:
-                    self._wait_for_state(until)
-                elif current is not None:
-                    self._share(current, until)
-                elif self.is_open:
-                    return False
-                else:
-                    self._opening = opening
-                    self._process = os.getpid()
-                    return True
-
-    def _share(self, opening: _Opening, until: float | None) -> None:
-        """Wait for another thread's opening, and fail as it did."""
-        if opening.thread == threading.get_ident():
-            raise LocalProtocolError("connecting is under way in this very thread")
-        while not opening.is_over:
-            self._wait_for_state(until)
-        # Where that thread was interrupted, or ran out of its own time, the next of
-        # those who wait tries again.
-        if isinstance(opening.error, MCPError):
-            # A raised error belongs to the thread that raised it.
-            raise copy.copy(opening.error) from opening.error.__cause__
-
-    def _wait_for_state(self, until: float | None) -> None:
-        left = None if until is None else until - monotonic()
-        if left is not None and left <= 0:
-            raise OutOfTime
-        self._state.wait(left)
+            self._turns.leave(opening)
 
     def revive(self, method: str, deadline: Deadline | None) -> None:
         """Have a lost connection opened again, for a call that needs it.
@@ -216,39 +164,37 @@ class Connection(ConnectionState):
         it kills what it would have waited for.
         """
         self._check_process()
-        with self._state:
-            if self._closing is not None:
-                if threading.current_thread() not in self._closing:
-                    self._state.wait_for(lambda: self._closing is None)
-                return
-            self._is_wanted = False
-            opening = self._opening
-            self._reviver.close()
-            ending = [*self.inbound.close(), *self._threads]
-            if self._current is None and opening is None and not ending:
-                self.channel = None
-                return
-            self._closing = ending
+        closing = Closing()
         try:
-            self._close(opening, ending)
+            if not self._turns.begin_closing(closing, self._begin_closing):
+                return
+            self._close(closing, self._turns.opening)
         except BaseException:
             self.abandon()
             raise
         finally:
-            with self._state:
-                self._closing = None
-                self._state.notify_all()
+            self._turns.end_closing(closing)
         self.inbound.wake()
         self._end_of_use()
 
-    def _close(self, opening: _Opening | None, ending: list[threading.Thread]) -> None:
+    def _begin_closing(self, opening: Opening | None) -> list[threading.Thread] | None:
+        """Want it no longer; return the threads to wait for, or ``None``: no need."""
+        self._is_wanted = False
+        self._reviver.close()
         if opening is not None:
             opening.handshake.is_stopped = True
-            if opening.thread == threading.get_ident():
+        ending = [*self.inbound.close(), *self._threads]
+        if self._current is None and opening is None and not ending:
+            self.channel = None
+            return None
+        return ending
+
+    def _close(self, closing: Closing, opening: Opening | None) -> None:
+        if opening is not None:
+            if opening.is_ours:
                 return  # a hook of ours closes what it watches: the opening ends next
             opening.handshake.stop()
-            with self._state:
-                self._state.wait_for(lambda: opening.is_over)
+            self._turns.wait_for_end(opening)
         self._over.set()
         channel, self.channel = self._current, None
         if channel is not None:
@@ -257,9 +203,9 @@ class Connection(ConnectionState):
             self._closed_stats.add(channel)
             if self._trace is not None:
                 self._trace("close", channel.target)
-        ending += self.inbound.close()  # what came while it was being closed
+        closing.threads += self.inbound.close()  # what came while it was being closed
         patience = monotonic() + CALLBACK_END_S
-        for thread in ending:
+        for thread in closing.threads:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, patience - monotonic()))
         self._threads = [thread for thread in self._threads if thread.is_alive()]
@@ -290,12 +236,8 @@ class Connection(ConnectionState):
 
     # Opening...
 
-    def _open(self, opening: _Opening, until: float | None) -> None:
-        old, self.channel = self._current, None
-        if old is not None:
-            old.close()
-            self._current = None
-            self._closed_stats.add(old)
+    def _open(self, opening: Opening, until: float | None) -> None:
+        self._see_off(until)
         handshake = opening.handshake
         timeout = self.settings.connect_timeout
         own = None if timeout is None else monotonic() + timeout
@@ -327,6 +269,28 @@ class Connection(ConnectionState):
             if failure is None or not isinstance(error, Exception):
                 raise
             raise failure from error
+
+    def _see_off(self, until: float | None) -> None:
+        """Close the connection that was lost, within the time there is.
+
+        Raises:
+            OutOfTime: The server takes longer to leave; the next attempt waits on.
+        """
+        old, self.channel = self._current, None
+        if old is None:
+            return
+        if until is None:
+            old.close()
+        else:
+            leaving = threading.Thread(
+                target=old.close, name="mcpwire-close", daemon=True
+            )
+            leaving.start()
+            leaving.join(max(0.0, until - monotonic()))
+            if leaving.is_alive():
+                raise OutOfTime
+        self._current = None
+        self._closed_stats.add(old)
 
     def _agree(self, handshake: Handshake) -> Agreement:
         """Negotiate; what a server of the session era proved to be is tried first."""
@@ -366,6 +330,8 @@ class Connection(ConnectionState):
         """Take over a connection that is ready."""
         self._current = channel
         self.profile = profile
+        for forget in self.renewed:
+            forget()
         self.channel = channel
         self.serial += 1
         self._is_wanted = True

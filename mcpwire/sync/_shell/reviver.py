@@ -41,7 +41,7 @@ class Reviver:
         self._state = threading.Condition()
         self._is_busy = False
         self._closings = 0
-        self._messages = 0
+        self._answered = 0
         self._failure: MCPError | None = None
         self._gave_up_at: float | None = None
 
@@ -56,13 +56,14 @@ class Reviver:
     def opened(self, channel: OpenChannel) -> None:
         """It is open."""
         with self._state:
-            self._messages = channel.stats.messages
+            self._answered = channel.requests_sent
             self._restarts.opened(monotonic())
 
     def lost(self, channel: OpenChannel) -> None:
         """It is gone."""
         with self._state:
-            if channel.stats.messages > self._messages:
+            # What a server says unasked does not prove that it works.
+            if channel.requests_sent - channel.stats.unanswered > self._answered:
                 self._restarts.answered()
             self._restarts.lost(monotonic())
 
