@@ -321,7 +321,9 @@ class Client(ListVerbs, NoticeVerbs):
             if self._connection.profile.era is Era.STATELESS
             else "ping"
         )
-        await self._requests.request(method, None, options)
+        # Past the cache, which would answer for a server that does not.
+        deadline = self._requests.deadline(options.get("timeout", UNSET))
+        await self._requests.perform(method, None, deadline, options)
         return connection.time() - started
 
     async def discover(self, **options: Unpack[CallOptions]) -> DiscoverResult:

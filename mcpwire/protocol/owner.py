@@ -69,6 +69,9 @@ class PeerStats:
     unknown: int = 0
     """Answers to no call of ours, second answers among them."""
 
+    unanswered: int = 0
+    """Requests of ours that were given up, or were open when the stream ended."""
+
     line_bytes: int = 0
     """How long the line is that is being told of; the one that does not count up."""
 

@@ -106,7 +106,8 @@ class Peer(Receiver[C]):
 
     def forget(self, id: int) -> None:
         """Take back a request that never left; nothing is told to the peer."""
-        self.outstanding.pop(id, None)
+        if self.outstanding.pop(id, None) is not None:
+            self.stats.unanswered += 1
 
     def cancel(self, id: int, reason: str) -> bytes | None:
         """Give up a call; return the line that tells the peer, if it should be told.
@@ -127,6 +128,7 @@ class Peer(Receiver[C]):
                 "notifications/cancelled", {"requestId": id, "reason": reason}
             )
         del self.outstanding[id]
+        self.stats.unanswered += 1
         self._remember(id)
         return line
 
@@ -210,6 +212,7 @@ class Peer(Receiver[C]):
             self.receive(b"", last=True)
         self._has_ended = True
         calls = list(self.outstanding.values())
+        self.stats.unanswered += len(calls)
         self.outstanding.clear()
         self._inbound.clear()
         return calls

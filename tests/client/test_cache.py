@@ -109,3 +109,25 @@ async def test_a_cursor_that_is_refused_drops_the_pages_it_belongs_to():
     assert names == ["t1", "t2"]  # the first page was fetched anew as well
     cursors = [params.get("cursor") for params in server.requests("tools/list")]
     assert cursors == [None, "1", None, "1"]
+
+
+async def test_a_ping_is_answered_by_the_server_and_by_nothing_else():
+    server = caching()
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, cache=True) as client,
+    ):
+        await client.discover()
+        count = len(server.received)
+        await client.ping()
+        assert len(server.received) == count + 1
+
+
+async def test_a_new_connection_begins_with_an_empty_cache():
+    server = caching()
+    async with asyncio.timeout(BOUND_S):
+        client = mcpwire.Client(server, cache=True)
+        for _ in range(2):
+            async with client:
+                await client.list_tools()
+    assert len(server.requests("tools/list")) == 2

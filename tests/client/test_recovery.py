@@ -434,3 +434,43 @@ async def test_a_keep_alive_pings_a_quiet_session_and_nothing_else(version, ping
             names = {task.get_name() for task in asyncio.all_tasks()}
             assert "mcpwire-keepalive" not in names
         assert client.is_connected
+
+
+@pytest.mark.pain("P21")
+async def test_a_server_that_says_something_and_dies_each_time_is_no_storm(monkeypatch):
+    pauses = []
+    delay = restarts.Restarts.delay
+
+    def noted(self, now, chance):
+        pauses.append(delay(self, now, 1.0))
+        return pauses[-1] if pauses[-1] is None else 0.0
+
+    monkeypatch.setattr(restarts.Restarts, "delay", noted)
+
+    class Chatty(Mortal):
+        def receive(self, data):
+            super().receive(data)
+            is_ready = self.received[-1].get("method") == "notifications/initialized"
+            if is_ready and len(self.lives) > 1:
+                self.notify("notifications/message", level="info", data="hello")
+                self.die()
+
+    server = Chatty()
+    heard = []
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        stream = client.events()
+        server.notify("notifications/x")
+        await anext(stream)
+        server.die()
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await listen(stream, heard)
+    assert heard == ["notifications/message"] * (len(server.lives) - 1)
+    assert len(server.lives) == mcpwire.Recovery().attempts
+    assert pauses[-1] is None
+    assert pauses[1:-1] == sorted(pauses[1:-1])
+    assert pauses[-2] > 1.0
+
+
+async def listen(stream, heard):
+    async for notification in stream:
+        heard.append(notification.method)

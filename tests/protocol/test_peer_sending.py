@@ -1,5 +1,7 @@
 """What leaves a peer: our requests, cancellations and notifications."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +17,8 @@ from wire_tables import (
 )
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.versions import find_revision
+from mcpwire.protocol.peer import Peer
+from mcpwire.versions import LATEST, find_revision
 
 UNENCODABLE = [
     float("nan"),
@@ -227,3 +230,26 @@ def test_whatever_is_sent_is_one_line_of_utf_8_that_means_what_was_given(params)
     _, line = open_call(peer, "m", params)
     assert one_message(line)["params"] == params
     assert one_message(peer.notify("n", params))["params"] == params
+
+
+def test_requests_that_get_no_answer_are_counted_and_so_is_the_line_being_told():
+    seen = []
+
+    class Owner:
+        def __getattr__(self, name):
+            return lambda *_: seen.append(peer.stats.line_bytes)
+
+    peer = Peer(Owner(), role="client")
+    peer.revision = LATEST
+    for _ in range(5):
+        peer.open("tools/call", {"name": "x"}, SimpleNamespace(method="tools/call"))
+    peer.cancel(1, "enough")
+    peer.cancel(1, "twice")
+    peer.forget(2)
+    peer.forget(2)
+    line = b'{"jsonrpc":"2.0","method":"notifications/x"}\n'
+    peer.receive(line)
+    peer.receive(b'{"jsonrpc":"2.0","id":3,"result":{}}\n')
+    peer.end()
+    assert peer.stats.unanswered == 4
+    assert seen[0] == len(line.rstrip())

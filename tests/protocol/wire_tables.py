@@ -245,9 +245,9 @@ class Refusal:
 
 
 def counts(stats: Any) -> dict[str, Any]:
-    """Return the counts that are not zero."""
+    """Return the counts of what came in that are not zero."""
     return {
         name: value
         for name, value in attrs.asdict(stats).items()
-        if value and name != "noise_lines"
+        if value and name not in {"noise_lines", "line_bytes", "unanswered"}
     }

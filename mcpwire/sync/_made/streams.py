@@ -87,7 +87,11 @@ class EventStream:
                     return notification
             if self._has_ended():
                 break
-            self._connection.attend(self._signal)
+            try:
+                self._connection.attend(self._signal)
+            except MCPError:
+                if not self._buffer:  # else what came before is told before
+                    raise
         self.close()
         raise StopIteration
 

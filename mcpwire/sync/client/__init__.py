@@ -324,7 +324,9 @@ class Client(ListVerbs, NoticeVerbs):
             if self._connection.profile.era is Era.STATELESS
             else "ping"
         )
-        self._requests.request(method, None, options)
+        # Past the cache, which would answer for a server that does not.
+        deadline = self._requests.deadline(options.get("timeout", UNSET))
+        self._requests.perform(method, None, deadline, options)
         return connection.time() - started
 
     def discover(self, **options: Unpack[CallOptions]) -> DiscoverResult:

@@ -131,6 +131,7 @@ class ClientBase:
         self._subscriptions = Subscriptions(self._connection, self._requests)
         self._known_tools = KnownTools()
         self._connection.inbound.changes.append(self._known_tools.hear)
+        self._connection.renewed.append(self._known_tools.forget)
 
     # Lifetime...
 
@@ -269,4 +270,5 @@ def _cache(cache: ResponseCache | bool, connection: Connection) -> ResponseCache
 
     found = ResponseCache() if cache is True else cache
     connection.inbound.changes.append(found.invalidate)
+    connection.renewed.append(found.clear)
     return found

@@ -38,6 +38,7 @@ class ConnectionState:
         log_level: What the server was told to log; told again to each new connection.
         serial: Counts the connections opened so far.
         forget: Called when the client is closed, or its loop has ended under it.
+        renewed: Called when a connection was opened: what was told may be wrong now.
         is_kept: Tells of which resources no update may get lost.
         is_needed: Tells whether somebody waits for what the server starts.
     """
@@ -61,6 +62,7 @@ class ConnectionState:
         self.log_level: str | None = None
         self.serial = 0
         self.forget: Callable[[], None] = _nothing
+        self.renewed: list[Callable[[], None]] = []
         self.is_kept: Callable[[str], bool] = _never
         self.is_needed: Callable[[], bool] = bool
 
@@ -135,6 +137,16 @@ class ConnectionState:
         """End the call with that handle; return whether it waited for an answer."""
         channel = self.channel
         return channel is not None and bool(channel.cancel(handle, reason))
+
+    def _begin_use(self, channel: Any, profile: Profile) -> None:
+        """Take over a connection that is ready."""
+        self._current = channel
+        self.profile = profile
+        for forget in self.renewed:
+            forget()
+        self.channel = channel
+        self.serial += 1
+        self._is_wanted = True
 
     def _end_of_use(self) -> None:
         """Forget what the server was told: the next connection begins anew."""

@@ -87,7 +87,11 @@ class EventStream:
             if self._has_ended():
                 break
             self._signal.clear()
-            await self._connection.attend(self._signal)
+            try:
+                await self._connection.attend(self._signal)
+            except MCPError:
+                if not self._buffer:  # else what came before is told before
+                    raise
         await self.aclose()
         raise StopAsyncIteration
 
