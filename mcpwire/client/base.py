@@ -90,10 +90,7 @@ class ClientBase:
         on_notification: Callable[[Notification], Any] | None = None,
         trace: Callable[[str, Any], Any] | None = None,
     ) -> None:
-        features = None
-        given = (sampling, elicitation, roots, extensions)
-        if any(each is not None for each in given):
-            features = _features(*given)
+        features = _features(sampling, elicitation, roots, extensions)
         self._has_roots = roots is not None
         self._connection = Connection(
             opener(target, limits),
@@ -236,8 +233,10 @@ class ClientBase:
 
 def _features(
     sampling: Any, elicitation: Any, roots: Any, extensions: Any
-) -> HostFeatures:
+) -> HostFeatures | None:
     # Most clients can be asked nothing, and import nothing of this.
+    if sampling is elicitation is roots is extensions is None:
+        return None
     from mcpwire.protocol.host.features import HostFeatures
 
     return HostFeatures(
