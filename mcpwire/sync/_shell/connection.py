@@ -328,13 +328,7 @@ class Connection(ConnectionState):
 
     def _settle(self, channel: OpenChannel, profile: Profile) -> None:
         """Take over a connection that is ready."""
-        self._current = channel
-        self.profile = profile
-        for forget in self.renewed:
-            forget()
-        self.channel = channel
-        self.serial += 1
-        self._is_wanted = True
+        self._begin_use(channel, profile)
         self._reviver.opened(channel)
         noise = channel.stats.noise_lines
         if noise:
