@@ -108,16 +108,28 @@ class ClientBase:
                 trace=trace,
             ),
         )
-        self._requests = Requests(
-            self._connection,
-            timeout=check_timeout(timeout),
-            max_timeout=check_timeout(max_timeout, "max_timeout"),
-            cache=_cache(cache, self._connection),
+        self._assemble(
+            check_timeout(timeout), check_timeout(max_timeout, "max_timeout"), cache
         )
-        self._subscriptions = Subscriptions(self._connection, self._requests)
+
+    def _assemble(
+        self,
+        timeout: float | None,
+        max_timeout: float | None,
+        cache: ResponseCache | bool,  # noqa: FBT001 - public option
+    ) -> None:
+        """Put together what stands on the connection."""
+        connection = self._connection
+        self._requests = Requests(
+            connection,
+            timeout=timeout,
+            max_timeout=max_timeout,
+            cache=_cache(cache, connection),
+        )
+        self._subscriptions = Subscriptions(connection, self._requests)
         self._known_tools = KnownTools()
-        self._connection.inbound.changes.append(self._known_tools.hear)
-        self._connection.renewed.append(self._known_tools.forget)
+        connection.inbound.changes.append(self._known_tools.hear)
+        connection.renewed.append(self._known_tools.forget)
 
     # Lifetime...
 

@@ -189,7 +189,7 @@ PATCHES: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
         ),
         (
             """\
-        if any(each is not None for each in given):
+        features = _features(sampling, elicitation, roots, extensions)
 """,
             """\
         check_handlers(
@@ -198,7 +198,7 @@ PATCHES: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
             roots=roots,
             on_notification=on_notification,
         )
-        if any(each is not None for each in given):
+        features = _features(sampling, elicitation, roots, extensions)
 """,
         ),
         (

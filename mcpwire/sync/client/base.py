@@ -94,16 +94,13 @@ class ClientBase:
         trace: Callable[[str, Any], Any] | None = None,
         background: bool = False,
     ) -> None:
-        features = None
-        given = (sampling, elicitation, roots, extensions)
         check_handlers(
             sampling=sampling,
             elicitation=elicitation,
             roots=roots,
             on_notification=on_notification,
         )
-        if any(each is not None for each in given):
-            features = _features(*given)
+        features = _features(sampling, elicitation, roots, extensions)
         self._has_roots = roots is not None
         self._connection = Connection(
             blocking_opener(target, limits),
@@ -122,16 +119,28 @@ class ClientBase:
             ),
             background=background,
         )
-        self._requests = Requests(
-            self._connection,
-            timeout=check_timeout(timeout),
-            max_timeout=check_timeout(max_timeout, "max_timeout"),
-            cache=_cache(cache, self._connection),
+        self._assemble(
+            check_timeout(timeout), check_timeout(max_timeout, "max_timeout"), cache
         )
-        self._subscriptions = Subscriptions(self._connection, self._requests)
+
+    def _assemble(
+        self,
+        timeout: float | None,
+        max_timeout: float | None,
+        cache: ResponseCache | bool,  # noqa: FBT001 - public option
+    ) -> None:
+        """Put together what stands on the connection."""
+        connection = self._connection
+        self._requests = Requests(
+            connection,
+            timeout=timeout,
+            max_timeout=max_timeout,
+            cache=_cache(cache, connection),
+        )
+        self._subscriptions = Subscriptions(connection, self._requests)
         self._known_tools = KnownTools()
-        self._connection.inbound.changes.append(self._known_tools.hear)
-        self._connection.renewed.append(self._known_tools.forget)
+        connection.inbound.changes.append(self._known_tools.hear)
+        connection.renewed.append(self._known_tools.forget)
 
     # Lifetime...
 
@@ -247,8 +256,10 @@ class ClientBase:
 
 def _features(
     sampling: Any, elicitation: Any, roots: Any, extensions: Any
-) -> HostFeatures:
+) -> HostFeatures | None:
     # Most clients can be asked nothing, and import nothing of this.
+    if sampling is elicitation is roots is extensions is None:
+        return None
     from mcpwire.protocol.host.features import HostFeatures
 
     return HostFeatures(
