@@ -20,7 +20,7 @@ from mcpwire.cli.failures import Interrupted, UsageError
 from mcpwire.cli.output import progress_text
 from mcpwire.cli.schemas import literal
 from mcpwire.cli.text.escape import shorten
-from mcpwire.errors import MCPError
+from mcpwire.errors import MCPError, MissingCapability
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -77,6 +77,7 @@ class Signals:
         self._loop = loop
         self._task: asyncio.Task[Any] | None = None
         self._instead: Callable[[], None] | None = None
+        self._has_left = False
         self.number: int | None = None
         self.is_hurried = False
         for number in SIGNALS:
@@ -92,7 +93,9 @@ class Signals:
 
     def receive(self, number: int) -> None:
         """Take a signal."""
-        if number == signal.SIGINT and self._instead is not None:
+        may_stay = number == signal.SIGINT and not self._has_left
+        if may_stay and self._instead is not None:
+            self._has_left = True
             self._instead()
         elif self.number is None:
             self.number = number
@@ -103,12 +106,20 @@ class Signals:
 
     @contextlib.contextmanager
     def interrupts(self, instead: Callable[[], None]) -> Iterator[None]:
-        """Have Ctrl-C do something else: it ends a question, not the command."""
+        """Have Ctrl-C do something else: it ends a question, not the command.
+
+        The second in a row ends the command all the same, or a server that asks and
+        asks would never let go.
+        """
         self._instead = instead
         try:
             yield
         finally:
             self._instead = None
+
+    def stay(self) -> None:
+        """A question was answered: whoever answers may leave the next one again."""
+        self._has_left = False
 
     def hurry(self) -> None:
         """Wait for nothing any more."""
@@ -273,6 +284,7 @@ class Session:
         except MCPError as error:
             if self.host is not None and self.host.failure is not None:
                 raise self.host.failure from error  # which led to it
+            self._advise(error)
             raise
         finally:
             if not self._signals.is_hurried:
@@ -292,6 +304,16 @@ class Session:
             self.connect_seconds = time.monotonic() - started
             for line in str(self.client.negotiation or "").splitlines():
                 self.output.detail(f"{'':11}{line}")
+
+    def _advise(self, error: MCPError) -> None:
+        """Say which option declares what a server misses."""
+        data = getattr(error, "data", None)
+        missing = data.get("requiredCapabilities") if isinstance(data, dict) else None
+        if isinstance(error, MissingCapability) and isinstance(missing, dict):
+            if "roots" in missing:
+                error.add_note("--roots DIR declares folders")
+            elif self.host is None:
+                error.add_note("--no-ask told it that nobody can be asked")
 
     @property
     def progress(self) -> Callable[[float, float | None, str | None], None] | None:

@@ -4,17 +4,20 @@
 LOG gets each line that came, and the process id first.
 
 A step is ``{"result": ...}`` or ``{"error": ...}``, which gets the request's id,
-``{"method": ...}``, which is sent as it is (``"$token"`` becomes the progress token),
-``{"stderr": text}``, ``{"line": text}``, ``{"environ": true}`` (a result that tells the
+``{"method": ...}``, which is sent as it is (``"$token"`` becomes the progress token,
+``"$next"`` another number each time), ``{"stderr": text}``, ``{"line": text}``, ``{"environ": true}`` (a result that tells the
 environment) or ``{"exit": code}``. No step is silence. What the client answers to a
 request of this server leads to the steps of ``answer``; they go on with the last
 request of the client.
 """
 
+import itertools
 import json
 import os
 import signal
 import sys
+
+IDS = itertools.count(1000)
 
 
 def main():
@@ -50,9 +53,10 @@ def perform(step, message):
     elif "exit" in step:
         os._exit(step["exit"])
     elif "method" in step:
-        token = message["params"].get("_meta", {}).get("progressToken")
+        token = message.get("params", {}).get("_meta", {}).get("progressToken")
         text = json.dumps({"jsonrpc": "2.0", **step})
-        send(text.replace('"$token"', json.dumps(token)))
+        text = text.replace('"$token"', json.dumps(token))
+        send(text.replace('"$next"', str(next(IDS))))
     elif "environ" in step:
         text = json.dumps(dict(os.environ))
         result = {"content": [{"type": "text", "text": text}]}

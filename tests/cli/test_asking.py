@@ -363,3 +363,34 @@ def test_roots_are_the_folders_of_the_command_line(asking, cli, tmp_path, monkey
     assert cli("call", server.line, "do", *words).code == 0
     base = tmp_path.as_uri()
     assert answer(server) == {"roots": [{"uri": base}, {"uri": f"{base}/a%20b"}]}
+
+
+def test_a_server_may_ask_as_soon_as_there_is_a_session(tool_server, cli):
+    server = tool_server(
+        DONE, **{"notifications/initialized": [request("elicitation/create", FORM)]}
+    )
+    done = cli("call", server.line, "do", "--answer", '{"name": "Ada"}')
+    assert done.code == 0
+    assert answer(server)["content"] == {"name": "Ada", "age": 7}
+
+
+@pytest.mark.parametrize(
+    ("words", "needed", "why"),
+    [
+        ((), {"roots": {}}, "; --roots DIR declares folders"),
+        (
+            ("--no-ask",),
+            {"sampling": {}},
+            "; --no-ask told it that nobody can be asked",
+        ),
+        ((), {"sampling": {"tools": {}}}, ""),
+    ],
+)
+def test_what_a_server_misses_is_said_with_its_option(
+    tool_server, cli, words, needed, why
+):
+    data = {"requiredCapabilities": needed}
+    error = {"code": -32021, "message": "missing", "data": data}
+    done = cli("call", tool_server({"error": error}).line, "do", *words)
+    assert done.code == 8
+    assert done.err == f"mcpwire: tools/call: missing (JSON-RPC error -32021){why}\n"

@@ -111,6 +111,22 @@ def test_a_second_interrupt_ends_the_call(terminal, tool_server):
     assert not server.is_running()
 
 
+def test_a_server_that_asks_and_asks_cannot_keep_a_person(terminal, tool_server):
+    again = request("elicitation/create", FORM, "$next")
+    server = tool_server(request("elicitation/create", FORM), answer=[again])
+    one = terminal()
+    process = one.start("call", server.line, "do", controls=True)
+    one.answer("!cancel", "!decline")
+    for _ in range(2):
+        one.read_until("> $")
+        one.type(CTRL_C)
+    assert one.finish(process) == 130
+    actions = [m["result"]["action"] for m in server.messages() if "result" in m]
+    assert actions == ["cancel", "decline", "cancel"]
+    assert one.text.endswith("mcpwire: interrupted\n")
+    assert "no longer asks" not in one.text
+
+
 def test_another_signal_ends_the_command_at_a_question(terminal, asking):
     server = asking("elicitation/create", FORM)
     one = terminal()

@@ -8,9 +8,7 @@ what, and how it can be answered.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-import attrs
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from mcpwire.cli.failures import UsageError
 from mcpwire.cli.text.escape import one_line, shorten
@@ -54,8 +52,7 @@ METHODS: Final = {
 """What is asked for, in our words and in the protocol's."""
 
 
-@attrs.frozen
-class Asker:
+class Asker(NamedTuple):
     """The server that asks."""
 
     name: str
@@ -86,6 +83,7 @@ class Host:
         self._options = options
         self._output = output
         self._answers: list[Answer] = list(options.answers)
+        self._signals = signals
         self._person = Person(output, signals)
         self._turn = asyncio.Lock()
         self._client: Client | None = None
@@ -231,7 +229,8 @@ class Host:
         try:
             return await question
         except asyncio.CancelledError:
-            self._output.note("The server no longer asks.")
+            if self._signals.number is None:
+                self._output.note("The server no longer asks.")
             raise
 
     # Sampling...

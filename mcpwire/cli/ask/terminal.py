@@ -114,6 +114,7 @@ class Person:
         if not ended:
             self.show(["Cancelled. The call goes on; Ctrl-C now ends that."])
             raise Left("cancel")
+        self._signals.stay()
         return found
 
     def _readable(self, fd: int, line: asyncio.Future[bytes]) -> None:

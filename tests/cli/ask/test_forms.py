@@ -155,9 +155,7 @@ async def test_what_a_form_must_have_and_does_not_describe_is_asked_for(asker, p
 
 
 async def test_what_an_old_revision_has_not_cannot_be_sent_but_declined(asker, person):
-    import attrs
-
-    old = attrs.evolve(asker, revision=REVISIONS[2])
+    old = asker._replace(revision=REVISIONS[2])
     lists = {"l": {"type": "array", "items": {"type": "string", "enum": ["a"]}}}
     one = person("1", "s", "d")
     assert await fill_in(params(lists, ()), old, one) == "decline"
