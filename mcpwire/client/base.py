@@ -108,9 +108,7 @@ class ClientBase:
                 trace=trace,
             ),
         )
-        self._assemble(
-            check_timeout(timeout), check_timeout(max_timeout, "max_timeout"), cache
-        )
+        self._assemble(timeout, max_timeout, cache)
 
     def _assemble(
         self,
@@ -122,8 +120,8 @@ class ClientBase:
         connection = self._connection
         self._requests = Requests(
             connection,
-            timeout=timeout,
-            max_timeout=max_timeout,
+            timeout=check_timeout(timeout),
+            max_timeout=check_timeout(max_timeout, "max_timeout"),
             cache=_cache(cache, connection),
         )
         self._subscriptions = Subscriptions(connection, self._requests)

@@ -119,9 +119,7 @@ class ClientBase:
             ),
             background=background,
         )
-        self._assemble(
-            check_timeout(timeout), check_timeout(max_timeout, "max_timeout"), cache
-        )
+        self._assemble(timeout, max_timeout, cache)
 
     def _assemble(
         self,
@@ -133,8 +131,8 @@ class ClientBase:
         connection = self._connection
         self._requests = Requests(
             connection,
-            timeout=timeout,
-            max_timeout=max_timeout,
+            timeout=check_timeout(timeout),
+            max_timeout=check_timeout(max_timeout, "max_timeout"),
             cache=_cache(cache, connection),
         )
         self._subscriptions = Subscriptions(connection, self._requests)
