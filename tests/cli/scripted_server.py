@@ -5,10 +5,10 @@ LOG gets each line that came, and the process id first.
 
 A step is ``{"result": ...}`` or ``{"error": ...}``, which gets the request's id,
 ``{"method": ...}``, which is sent as it is (``"$token"`` becomes the progress token,
-``"$next"`` another number each time), ``{"stderr": text}``, ``{"line": text}``, ``{"environ": true}`` (a result that tells the
-environment) or ``{"exit": code}``. No step is silence. What the client answers to a
-request of this server leads to the steps of ``answer``; they go on with the last
-request of the client.
+``"$next"`` another number each time), ``{"stderr": text}``, ``{"line": text}``,
+``{"environ": true}`` (a result that tells the environment) or ``{"exit": code}``. No
+step is silence. What the client answers to a request of this server leads to the steps
+of ``answer``; they go on with the last request of the client.
 """
 
 import itertools
