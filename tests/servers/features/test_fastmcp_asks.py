@@ -47,7 +47,11 @@ async def test_later_a_result_asks_for_everything_at_once(real, attach):
     assert unasked.is_error
 
 
-@pytest.mark.parametrize("mode", ["session", "stateless"])
+@pytest.mark.parametrize(
+    ("face", "mode"),
+    [("asyncio", "stateless"), ("blocking", "session")],
+    indirect=["face"],
+)
 async def test_logs_come_from_the_level_that_was_set(real, attach, mode):
     heard = Heard()
     options = {"mode": mode, "on_notification": heard}

@@ -34,6 +34,11 @@ PAGE = "https://example.org/sign-in"
 COMPLETE = "notifications/elicitation/complete"
 
 both = pytest.mark.parametrize("mode", ["session", "stateless"])
+crosswise = pytest.mark.parametrize(
+    ("face", "mode"),
+    [("asyncio", "stateless"), ("blocking", "session")],
+    indirect=["face"],
+)
 in_a_session = pytest.mark.parametrize("mode", ["session"])
 stateless = pytest.mark.parametrize("mode", ["stateless"])
 
@@ -91,7 +96,7 @@ async def test_a_tool_samples(real, attach, mode):
 
 @pytest.mark.fault("F18")
 @pytest.mark.rule("MRTR-15")
-@both
+@crosswise
 async def test_many_calls_that_sample_at_once_get_their_own_answers(real, attach, mode):
     texts = {}
     options = {
@@ -203,7 +208,7 @@ async def check_roots(real, attach, mode):
     assert second.structured_content["result"] == ["None=file:///srv/a%20b"]
 
 
-@both
+@crosswise
 async def test_a_tool_sends_the_user_to_a_url(real, attach, mode):
     offered, heard = [], Heard()
     answers = iter(["accept", "decline"])
@@ -254,7 +259,7 @@ async def test_prompts_and_resources_ask_too(real, attach, mode):
 # --- refusals
 
 
-@both
+@crosswise
 async def test_a_client_that_was_given_nothing_is_asked_nothing(real, attach, mode):
     async with attach(real("sdk_interactive"), mode=mode) as client:
         for tool, arguments, needed in (
@@ -275,7 +280,7 @@ async def test_a_client_that_was_given_nothing_is_asked_nothing(real, attach, mo
         assert await client.ping() > 0
 
 
-@both
+@crosswise
 async def test_a_url_that_is_not_safe_reaches_no_handler(real, attach, mode):
     url = "http://ada:secret@example.org/"
     handler = mcpwire.Elicitation(url=raising(AssertionError))

@@ -21,6 +21,11 @@ RESOURCES_CHANGED = "notifications/resources/list_changed"
 ALL_LISTS = {TOOLS_CHANGED, PROMPTS_CHANGED, RESOURCES_CHANGED}
 
 both = pytest.mark.parametrize("mode", ["session", "stateless"])
+crosswise = pytest.mark.parametrize(
+    ("face", "mode"),
+    [("asyncio", "stateless"), ("blocking", "session")],
+    indirect=["face"],
+)
 stateless = pytest.mark.parametrize("mode", ["stateless"])
 
 
@@ -74,7 +79,7 @@ async def test_updates_arrive_while_one_is_subscribed(real, attach, mode):
     assert left == {"result": []}
 
 
-@both
+@crosswise
 async def test_a_watch_yields_what_the_resource_holds_now(real, attach, mode):
     async with (
         attach(real("sdk_interactive"), mode=mode) as client,
@@ -114,7 +119,6 @@ async def test_changed_lists_reach_each_consumer_that_asked(real, attach, mode):
     assert every == {*ALL_LISTS, UPDATED}
 
 
-@pytest.mark.rule("SUB-02")
 @stateless
 async def test_what_nobody_asked_for_is_not_told(real, attach, mode):
     sent = Heard()
@@ -130,7 +134,7 @@ async def test_what_nobody_asked_for_is_not_told(real, attach, mode):
     assert PROMPTS_CHANGED.encode() not in received
 
 
-@both
+@stateless
 async def test_events_are_heard_from_the_moment_the_stream_is_entered(
     real, attach, mode
 ):
@@ -187,7 +191,7 @@ async def test_a_started_call_that_is_cancelled_is_cancelled_there(real, attach,
 
 
 @pytest.mark.pain("P04")
-@both
+@crosswise
 async def test_a_killed_server_is_started_again_and_told_everything(real, attach, mode):
     heard = Heard()
     options = {"mode": mode, "on_notification": heard}
