@@ -206,17 +206,11 @@ class Host:
                 return False
             if problem_of(page.url) is not None or await self.visit(page) != "accept":
                 return False
-        return await self._wants_again()
-
-    async def _wants_again(self) -> bool:
+        from mcpwire.cli.ask.pages import is_done_there
         from mcpwire.cli.ask.terminal import Left
 
-        question = "When you are done there: r calls again, c gives up > "
         try:
-            while True:
-                text = (await self._person.ask(question)).lower().removeprefix("!")
-                if text in {"r", "c"}:
-                    return text == "r"
+            return await is_done_there(self._person)
         except Left:
             return False
 

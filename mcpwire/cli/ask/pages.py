@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Final
 from mcpwire.cli.ask.terminal import Left
 from mcpwire.cli.text.escape import one_line
 from mcpwire.protocol.host.visits import describe_url
+from mcpwire.versions import Era
 
 if TYPE_CHECKING:
     from mcpwire.cli.ask.host import Asker
     from mcpwire.cli.ask.terminal import Person
     from mcpwire.types import ElicitAction
 
-__all__ = ["ask_consent", "open_in_browser"]
+__all__ = ["ask_consent", "is_done_there", "open_in_browser"]
 
 ANSWERS: Final = {
     "y": True,
@@ -59,9 +60,27 @@ async def ask_consent(
         if not ANSWERS[text]:
             return "decline"
         await _offer_to_open(url, person)
+        # From 2026-07-28 on the answer goes with the same call made again, and what
+        # was done at the page counts then.
+        is_last_word = asker.revision.era is Era.STATELESS
+        if is_last_word and not await is_done_there(person):
+            return "cancel"
     except Left as left:
         return left.action
     return "accept"
+
+
+async def is_done_there(person: Person) -> bool:
+    """Wait for the person to come back from a page; return whether to go on.
+
+    Raises:
+        Left: The question is left open.
+    """
+    question = "When you are done there: r goes on with the call, c gives it up > "
+    while True:
+        text = (await person.ask(question)).lower().removeprefix("!")
+        if text in {"r", "c"}:
+            return text == "r"
 
 
 def _shown(url: str, person: Person) -> list[str]:

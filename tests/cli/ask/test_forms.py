@@ -26,7 +26,7 @@ async def answered(asker, person, asked=None):
     asked = asked or params()
     found = await fill_in(asked, asker, person)
     if isinstance(found, dict):
-        found = fill(asked.requested_schema, found, REVISIONS[-1])
+        found = fill(asked.requested_schema, found, REVISIONS[-2])
     assert person.typed == []
     return found
 

@@ -33,7 +33,6 @@ def required(data):
     return UrlElicitationRequired("x", code=-32042, data=data)
 
 
-@pytest.mark.rule("ELIC-26")
 @pytest.mark.parametrize(
     ("typed", "again"),
     [

@@ -7,6 +7,7 @@ import pytest
 
 from mcpwire.cli.ask import pages
 from mcpwire.cli.ask.pages import ask_consent, open_in_browser
+from mcpwire.versions import REVISIONS
 
 pytestmark = pytest.mark.anyio
 
@@ -69,6 +70,26 @@ async def test_nothing_is_opened_before_both_are_agreed_to(
     assert one.typed == []
     assert opened == ([URL] if opens else [])
     assert one.forgot_before == [len(typed)]
+
+
+@pytest.mark.rule("ELIC-26")
+@pytest.mark.parametrize(
+    ("typed", "action"),
+    [
+        (("y", "", "r"), "accept"),
+        (("y", "o", "what", "R"), "accept"),
+        (("y", "", "c"), "cancel"),
+        (("y", "", None), "cancel"),
+        (("d",), "decline"),
+    ],
+)
+async def test_where_the_answer_makes_the_call_again_that_waits_for_the_person(
+    asker, person, opened, typed, action
+):
+    one = person(*typed)
+    stateless = asker._replace(revision=REVISIONS[-1])
+    assert await ask_consent(URL, "m", stateless, one) == action
+    assert one.typed == []
 
 
 @pytest.mark.rule("ELIC-15")
