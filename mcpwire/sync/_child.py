@@ -146,8 +146,9 @@ class BlockingChild:
                 self._popen.wait(KILLED_S)
         self.look()
         self.drain_stderr()
-        self._forgotten.detach()
         self._close_descriptors()
+        # Last: until then an interrupted one can be called again.
+        self._forgotten.detach()
 
     def forked(self) -> None:
         """Close our copies; the child is neither waited for nor ended: not ours."""
@@ -162,11 +163,17 @@ class BlockingChild:
 
     def _close_descriptors(self) -> None:
         self._close_stderr()
-        fds = (self.stdin, self.stdout, self.pidfd)
-        self.stdin = self.stdout = self.pidfd = -1
-        for fd in fds:
-            if fd >= 0:
-                os.close(fd)
+        # One at a time, and no call between taking it and closing it: an interrupt must
+        # not lose those that are still open.
+        fd, self.stdin = self.stdin, -1
+        if fd >= 0:
+            os.close(fd)
+        fd, self.stdout = self.stdout, -1
+        if fd >= 0:
+            os.close(fd)
+        fd, self.pidfd = self.pidfd, -1
+        if fd >= 0:
+            os.close(fd)
 
     def _signal_group(self, number: int) -> bool:
         return signal_group(self.pid, number, child_runs=not self.has_exited)

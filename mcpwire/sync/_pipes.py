@@ -220,8 +220,8 @@ class BlockingPipes(BlockingDuplex):
     def _stop_reading(self) -> None:
         fd, self._read_fd = self._read_fd, -1
         if fd >= 0:
-            self._poller.unregister(fd)
             os.close(fd)
+            self._poller.unregister(fd)
 
     def _stop_writing(self) -> None:
         if self._write_fd >= 0:
@@ -233,11 +233,14 @@ class BlockingPipes(BlockingDuplex):
     def _close_descriptors(self) -> None:
         self._stop_writing()
         self._stop_reading()
-        fds = (self._nudged_fd, self._nudge_fd)
-        self._nudged_fd = self._nudge_fd = -1
-        for fd in fds:
-            if fd >= 0:
-                os.close(fd)
+        # One at a time, and no call between taking it and closing it: an interrupt must
+        # not lose those that are still open.
+        fd, self._nudged_fd = self._nudged_fd, -1
+        if fd >= 0:
+            os.close(fd)
+        fd, self._nudge_fd = self._nudge_fd, -1
+        if fd >= 0:
+            os.close(fd)
 
     def _shut(self) -> None:
         with self._mutex:

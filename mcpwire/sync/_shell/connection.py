@@ -139,7 +139,12 @@ class Connection(ConnectionState):
             opening.error = error
             raise
         finally:
-            self._turns.leave(opening)
+            # Again where an interrupt came first: else the others wait for ever.
+            try:
+                self._turns.leave(opening)
+            except BaseException:
+                self._turns.leave(opening)
+                raise
 
     def revive(self, method: str, deadline: Deadline | None) -> None:
         """Have a lost connection opened again, for a call that needs it.
@@ -173,7 +178,11 @@ class Connection(ConnectionState):
             self.abandon()
             raise
         finally:
-            self._turns.end_closing(closing)
+            try:
+                self._turns.end_closing(closing)
+            except BaseException:  # as above
+                self._turns.end_closing(closing)
+                raise
         self.inbound.wake()
         self._end_of_use()
 

@@ -1,0 +1,142 @@
+"""Ctrl-C at each moment of the blocking client's work: nothing left, nobody stuck.
+
+An interrupt comes where the interpreter looks for one: when a function of Python begins
+and when one of C has returned, so that what it returned may be lost. Moments are
+counted, not timed.
+"""
+
+import gc
+import sys
+import threading
+
+import pytest
+from quick import quick
+
+import mcpwire
+import mcpwire.sync
+from mcpwire.testing.leaks import Watch
+
+pytestmark = [
+    pytest.mark.fault("F42"),
+    pytest.mark.pain("P10", "P12"),
+    # A client that was interrupted while it was made may have nobody to close it.
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+]
+
+BOUND_S = 20.0
+
+
+class Interrupt:
+    """Raises at the n-th moment in the library.
+
+    Attributes:
+        at: Where that was; ``None`` where there were not as many moments.
+    """
+
+    def __init__(self, moment, kind):
+        self._left = moment
+        self._kind = kind
+        self.at = None
+
+    def _look(self, frame, event, arg):
+        if event != self._kind or "/mcpwire/" not in frame.f_code.co_filename:
+            return
+        self._left -= 1
+        if self._left == 0:
+            self.at = f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
+            raise KeyboardInterrupt
+
+    def run(self, function):
+        """Return whether the function was interrupted."""
+        gc.disable()  # a finaliser of an earlier client is no moment of this one's
+        sys.setprofile(self._look)
+        try:
+            function()
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.setprofile(None)
+            gc.enable()
+        return False
+
+
+def within_bound(function):
+    """Do it in a thread, and fail if it does not end."""
+    errors = []
+
+    def run():
+        try:
+            function()
+        except BaseException as error:  # noqa: BLE001 - it is raised below
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(BOUND_S)
+    assert not thread.is_alive(), "somebody waits for ever"
+    if errors:
+        raise errors[0]
+
+
+def connect(client):
+    client.connect()
+
+
+def call(client):
+    assert client.call_tool("x").text
+
+
+def listing(client):
+    assert len(client.list_tools()) == 3
+
+
+def close(client):
+    client.close()
+
+
+def use(client):
+    with client:
+        client.call_tool("x")
+
+
+def interrupted_at(moment, kind, operate):
+    """Do it once; return whether there was such a moment."""
+    watch = Watch()
+    client = mcpwire.sync.Client(quick())
+    if operate not in (connect, use):
+        client.connect()
+    interrupt = Interrupt(moment, kind)
+    was_told = interrupt.run(lambda: operate(client))
+    assert was_told == (interrupt.at is not None), interrupt.at
+
+    def go_on():
+        if operate in (call, listing):
+            assert client.call_tool("x", timeout=5).text
+        client.connect()
+        assert client.call_tool("x", timeout=5).text
+        client.close()
+
+    try:
+        within_bound(go_on)
+    except BaseException as error:
+        error.add_note(f"after an interrupt in {interrupt.at}")
+        raise
+    client = None
+    if watch.leaked():
+        gc.collect()
+        assert watch.settle() == [], interrupt.at
+    return interrupt.at is not None
+
+
+@pytest.mark.parametrize("kind", ["call", "c_return"])
+@pytest.mark.parametrize(
+    ("operate", "step", "fewest"),
+    [(connect, 5, 40), (call, 1, 15), (listing, 7, 30), (close, 2, 30), (use, 13, 40)],
+)
+def test_an_interrupt_at_any_moment_leaves_nothing_and_nobody_stuck(
+    operate, step, fewest, kind
+):
+    moment = 1
+    while interrupted_at(moment, kind, operate):
+        moment += step
+    assert moment >= fewest
