@@ -39,6 +39,9 @@ __all__ = ["NEVER", "Lead", "Waiter"]
 NEVER: Final = Deadline(0.0, None)
 """The deadline of whoever waits for ever."""
 
+ENTERING_S: Final = 1.0
+"""How long the mutex may be taken by others, though nothing waits inside of it."""
+
 LONGEST_POLL_S: Final = 3600.0
 """Polling takes no longer times; waking once an hour costs nothing."""
 
@@ -155,6 +158,20 @@ class Lead:
     def _next_date(self, at: float) -> float:
         """Return when something is due, at the latest at `at`."""
         raise NotImplementedError
+
+    def can_enter(self) -> bool:
+        """Tell whether this thread can get the mutex.
+
+        A hook or a signal handler cannot that runs while its thread is inside of it.
+        """
+        if self._holder == get_ident() and self._mutex.locked():
+            return False
+        # Nobody holds it for long; who has it so long is this thread, torn out just
+        # before it said so.
+        if not self._mutex.acquire(timeout=ENTERING_S):
+            return False
+        self._mutex.release()
+        return True
 
     # Entering...
 

@@ -189,3 +189,30 @@ def interrupt_a_program():
 def test_ctrl_c_in_a_program_ends_its_call_here_and_on_the_server_within_100_ms():
     took = [max(interrupt_a_program()) for _ in range(ATTEMPTS)]
     assert min(took) < 0.1
+
+
+@pytest.mark.pain("P12")
+def test_a_signal_handler_may_close_the_client_whatever_the_thread_is_doing():
+    ended = []
+    for number in range(20):
+        client = mcpwire.sync.Client(scripted("handshake()\n" + ECHO_LOOP))
+        client.connect()
+        before = signal.signal(signal.SIGUSR1, lambda *_, client=client: client.close())
+        thread = threading.Thread(target=signal_main, args=(0.002 * (number % 5),))
+        thread.start()
+        try:
+            while True:
+                client.call_tool("x")
+        except mcpwire.MCPError as error:
+            ended.append(type(error))
+        finally:
+            thread.join()
+            signal.signal(signal.SIGUSR1, before)
+        client.close()
+        assert not client.is_connected
+    assert set(ended) <= {mcpwire.ConnectionClosed, mcpwire.LocalProtocolError}
+
+
+def signal_main(after):
+    time.sleep(after)
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)

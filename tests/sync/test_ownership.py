@@ -258,3 +258,18 @@ def test_what_is_closed_again_and_again_by_its_own_callback_stays_closed():
     assert heard.wait(BOUND_S)
     with contextlib.suppress(mcpwire.MCPError):
         client.close()
+
+
+def test_a_hook_that_closes_a_connection_in_use_ends_it_by_force():
+    def hook(event, data):
+        if event == "receive" and b"content" in data:
+            client.close()
+
+    client = mcpwire.sync.Client(echo(), trace=hook)
+    client.connect()
+    pid = client._connection.channel.pid
+    client.call_tool("x")  # its answer was there already
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
+        client.call_tool("x")

@@ -30,6 +30,7 @@ from mcpwire.errors import (
     RPCError,
 )
 from mcpwire.protocol import lifecycle
+from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.negotiation import Negotiation
 from mcpwire.sync._made.inbound import ClientInbound, ask
 from mcpwire.sync._shell.handshake import Handshake, OutOfTime
@@ -43,7 +44,6 @@ from mcpwire.versions import Era
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.host.features import Question
     from mcpwire.protocol.negotiation import Agreement
     from mcpwire.protocol.profile import Profile
@@ -207,7 +207,9 @@ class Connection(ConnectionState):
         self._over.set()
         channel, self.channel = self._current, None
         if channel is not None:
-            channel.close()
+            # In the middle of reading or writing nothing can be waited for.
+            close = channel.close if channel.can_enter() else channel.abandon
+            close()
             self._current = None
             self._closed_stats.add(channel)
             if self._trace is not None:
@@ -406,18 +408,22 @@ class Connection(ConnectionState):
         """Wait so long; closing the connection ends it early."""
         self._over.wait(seconds)
 
-    def attend(self, signal: Signal) -> None:
+    def attend(self, signal: Signal, until: float | None = None) -> None:
         """Wait until a signal is set; a connection lost meanwhile is opened again.
 
-        Returns early when the connection is closed by us.
+        Returns early at the time `until`, and when the connection is closed by us.
 
         Raises:
             MCPError: The connection is lost and stays so.
         """
         while not signal.is_set and self._is_wanted:
+            left = None if until is None else until - self.time()
+            if left is not None and left <= 0:
+                return
             if not self.is_open:
-                self.revive("notifications", None)
-            elif self.wait(signal, None):
+                deadline = None if left is None else Deadline(self.time(), left)
+                self.revive("notifications", deadline)
+            elif self.wait(signal, left):
                 return
 
     def wait(self, signal: Signal, seconds: float | None) -> bool:

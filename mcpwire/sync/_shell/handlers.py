@@ -49,7 +49,7 @@ class InboundThreads:
         self._limit = limit
         self._backlog = backlog
         self._room = room
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may close the client
         self._threads: set[threading.Thread] = set()
         self._wanted: dict[RequestId, _Work] = {}
         self._waiting: deque[_Work] = deque()

@@ -40,7 +40,7 @@ class EventBuffer(events.EventBuffer):
         size: Callable[[], int],
     ) -> None:
         super().__init__(limit, is_kept, room=room, size=size)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # as below
 
     def put(self, method: str, params: dict[str, Any] | None) -> bool:
         """Let a notification wait; tell whether something new waits now."""
