@@ -187,14 +187,13 @@ def interrupt_a_program():
 
 @pytest.mark.pain("P12", "P09")
 def test_ctrl_c_in_a_program_ends_its_call_here_and_on_the_server_within_100_ms():
-    took = [max(interrupt_a_program()) for _ in range(ATTEMPTS)]
-    assert min(took) < 0.1
+    assert any(max(interrupt_a_program()) < 0.1 for _ in range(ATTEMPTS))
 
 
 @pytest.mark.pain("P12")
 def test_a_signal_handler_may_close_the_client_whatever_the_thread_is_doing():
     ended = []
-    for number in range(20):
+    for number in range(10):
         client = mcpwire.sync.Client(scripted("handshake()\n" + ECHO_LOOP))
         client.connect()
         before = signal.signal(signal.SIGUSR1, lambda *_, client=client: client.close())

@@ -309,7 +309,7 @@ def test_a_lost_server_that_does_not_leave_does_not_hold_up_a_call_beyond_its_ti
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nhandshake()\n"
         "os.close(1)\nwhile True: time.sleep(9)"
     )
-    limits = mcpwire.Limits(close_grace=1.0, terminate_grace=1.0)
+    limits = mcpwire.Limits(close_grace=0.4, terminate_grace=0.4)
     client = mcpwire.sync.Client(stubborn, limits=limits)
     client.connect()
     channel = client._connection.channel
