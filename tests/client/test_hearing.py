@@ -378,3 +378,27 @@ async def test_verbs_of_hearing_need_a_connection():
         await client.listen(tools=True).__aenter__()
     with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
         await anext(client.events())
+
+
+async def test_the_next_notification_is_waited_for_as_long_as_one_says():
+    server = Telling("2025-11-25")
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        stream = client.events()
+        assert await stream.next(timeout=0.01) is None
+        assert not stream.is_closed
+        server.notify("notifications/x")
+        assert (await stream.next()).method == "notifications/x"
+        with pytest.raises(ValueError, match="timeout"):
+            await stream.next(timeout=0)
+        await stream.aclose()
+        assert stream.is_closed
+        assert await stream.next() is None
+
+
+async def test_a_cache_wants_to_hear_of_changed_lists():
+    server = Telling(STATELESS)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, cache=True) as client:
+        await client.ping()
+        assert server.wanted() == [
+            {"toolsListChanged": True, "resourcesListChanged": True}
+        ]

@@ -196,3 +196,17 @@ async def test_a_way_to_validate_that_is_none_is_refused_before_anything_is_sent
         with pytest.raises(ValueError, match="validate"):
             await client.call_tool("x", validate="strict")
     assert server.requests("tools/call") == []
+
+
+async def test_a_started_call_may_be_checked_and_validated():
+    server = promising({"structuredContent": {"n": "one"}})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        call = await client.start_call("x", validate="error")
+        with pytest.raises(mcpwire.RemoteProtocolError, match="output schema"):
+            await call
+        server.methods["tools/call"] = lambda *_: text("no") | {"isError": True}
+        call = await client.start_call("x", check=True)
+        with pytest.raises(mcpwire.ToolError):
+            await call
+        with pytest.raises(ValueError, match="validate"):
+            await client.start_call("x", validate="strict")

@@ -213,24 +213,17 @@ from mcpwire.transports.targets import opener
         ('f"<mcpwire.Client {', 'f"<mcpwire.sync.Client {'),
     ],
     "mcpwire/transports/client/streams.py": [
-        # Elsewhere nothing can come between looking and waiting; here another thread's
-        # notification can, so the signal is cleared before looking.
+        # Elsewhere nothing can come between looking and taking; here another thread of
+        # the same consumer can.
         (
             """\
-        while not self._is_closed or self._buffer:
             while self._buffer:
-                notification = self._connection.inbound.typed(*self._buffer.pop())
+                notification = connection.inbound.typed(*self._buffer.pop())
 """,
             """\
-        while not self._is_closed or self._buffer:
-            self._signal.clear()
             while (event := self._buffer.take()) is not None:
-                notification = self._connection.inbound.typed(*event)
+                notification = connection.inbound.typed(*event)
 """,
-        ),
-        (
-            "                break\n            self._signal.clear()\n",
-            "                break\n",
         ),
     ],
     "mcpwire/transports/client/inbound.py": [

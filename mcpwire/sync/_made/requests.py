@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import (
     ConnectionClosed,
     MCPError,
+    MethodNotFound,
     RemoteProtocolError,
     RequestTimeout,
     RPCError,
@@ -65,6 +66,11 @@ class Requests:
         self._max_timeout = max_timeout
         self._limits = connection.settings.limits
         self._cache = cache
+
+    @property
+    def caches(self) -> bool:
+        """Whether results are kept."""
+        return self._cache is not None
 
     def deadline(self, timeout: float | Unset | None) -> Deadline | None:
         """Start the clock of one public call.
@@ -342,7 +348,7 @@ class Requests:
             self._sleep(method, step.seconds, deadline)
             return None
         if type(step) is Ask:
-            return self._ask(step, deadline)
+            return self._ask(method, step, deadline)
         assert type(step) is Call
         if self._cache is not None and is_list(step.method):
             return self._complete_cached(self._cache, step, deadline, options)
@@ -353,7 +359,7 @@ class Requests:
     ) -> dict[str, Any]:
         return self.perform(call.method, dict(call.params), deadline, options)
 
-    def _ask(self, step: Ask, deadline: Deadline | None) -> dict[str, Any]:
+    def _ask(self, method: str, step: Ask, deadline: Deadline | None) -> dict[str, Any]:
         """Let our handler answer what a server needs to go on."""
         connection = self._connection
         try:
@@ -362,13 +368,13 @@ class Requests:
             # 2026-07-28 basic/patterns/mrtr: a server MUST NOT ask for what the client
             # did not declare, and there is no way to answer it with an error.
             raise RemoteProtocolError(
-                f"the server asks for {step.method!r}, "
-                f"which this client did not declare or cannot read: {error.message}"
+                f"{method}: the server asks for {step.method!r}, which this client "
+                f"{_refused_because(error)}"
             ) from error
         if deadline is not None:
             deadline.pause(connection.time())
         try:
-            return connection.ask(step.method, question)
+            return connection.ask(method, question)
         finally:
             if deadline is not None:
                 deadline.resume(connection.time())
@@ -388,6 +394,12 @@ class Requests:
             timeout=deadline.timeout,
             elapsed=deadline.elapsed(connection.time()),
         )
+
+
+def _refused_because(error: RPCError) -> str:
+    if isinstance(error, MethodNotFound):
+        return "did not declare"
+    return f"cannot answer: {error.message}"
 
 
 def _positional(options: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -46,8 +46,6 @@ __all__ = ["CallOptions", "Client"]
 
 logger = logging.getLogger("mcpwire")
 
-VALIDATE: Final = frozenset({"off", "warn", "error"})
-
 _decode_tool_result: Final = decoder(CallToolResult)
 
 
@@ -122,6 +120,9 @@ class Client(ListVerbs, NoticeVerbs):
         Raises:
             ToolError: With `check`, the tool reported failure.
             RPCError: The server refused, such as an unknown tool (`InvalidParams`).
+            CallCancelled: The server needed something that a handler of ours refused
+                (from 2026-07-28 on, where anything else a handler raises comes out
+                here as it is; a session answers the server with an error instead).
             RequestTimeout: No answer in time; the server was told to stop.
             TransportError: The connection is gone; `ConnectionClosed.sent` says
                 whether the call may have run.
@@ -136,10 +137,8 @@ class Client(ListVerbs, NoticeVerbs):
         profile = self._connection.profile
         if "tools/call" in profile.refused:
             raise profile.refusal("tools/call")
-        if validate not in VALIDATE:
-            raise ValueError(
-                f"validate must be 'off', 'warn' or 'error', got {validate!r}"
-            )
+        if validate != "off":
+            _check_validate(validate)
         requests = self._requests
         deadline = requests.deadline(timeout)
         try:
@@ -202,6 +201,9 @@ class Client(ListVerbs, NoticeVerbs):
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
+        *,
+        check: bool = False,
+        validate: Literal["off", "warn", "error"] = "off",
         **options: Unpack[CallOptions],
     ) -> PendingCall[CallToolResult]:
         """Send a tool call and return a handle on it, to wait for or to cancel later.
@@ -211,9 +213,10 @@ class Client(ListVerbs, NoticeVerbs):
             call = client.start_call("slow", {"steps": 3})
             call.cancel("no longer needed")     # or: result = call.result()
 
-        Raises what `call_tool` raises before anything is sent; the rest is raised by
-        its `result`.
+        `check` and `validate` are those of `call_tool`. Raises what that raises before
+        anything is sent; the rest is raised by its `result`.
         """
+        _check_validate(validate)
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
             params["arguments"] = arguments
@@ -223,7 +226,10 @@ class Client(ListVerbs, NoticeVerbs):
             raw = self._requests.request(
                 "tools/call", params, {**options, "handle": handle}
             )
-            return _decode_tool_result(raw)
+            result = _decode_tool_result(raw)
+            if validate != "off":
+                self._validate(name, result, validate)
+            return result.raise_for_error() if check else result
 
         return PendingCall(self._connection, "tools/call", call).started()
 
@@ -387,3 +393,8 @@ class Client(ListVerbs, NoticeVerbs):
         if channel is None:
             raise self._connection.not_connected()
         channel.notify(method, params, headers=headers)
+
+
+def _check_validate(validate: str) -> None:
+    if validate not in {"off", "warn", "error"}:
+        raise ValueError(f"validate must be 'off', 'warn' or 'error', got {validate!r}")

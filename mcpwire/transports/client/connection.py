@@ -28,6 +28,7 @@ from mcpwire.errors import (
     RPCError,
 )
 from mcpwire.protocol import lifecycle
+from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.negotiation import Negotiation
 from mcpwire.transports.client.handshake import Handshake
 from mcpwire.transports.client.inbound import ClientInbound, ask
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from mcpwire.errors import TransportError
-    from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.host.features import Question
     from mcpwire.protocol.negotiation import Agreement
     from mcpwire.protocol.profile import Profile
@@ -409,18 +409,22 @@ class Connection(ConnectionState):
         """Wait so long."""
         await asyncio.sleep(seconds)
 
-    async def attend(self, signal: Signal) -> None:
+    async def attend(self, signal: Signal, until: float | None = None) -> None:
         """Wait until a signal is set; a connection lost meanwhile is opened again.
 
-        Returns early when the connection is closed by us.
+        Returns early at the time `until`, and when the connection is closed by us.
 
         Raises:
             MCPError: The connection is lost and stays so.
         """
         while not signal.is_set and self._is_wanted:
+            left = None if until is None else until - self.time()
+            if left is not None and left <= 0:
+                return
             if not self.is_open:
-                await self.revive("notifications", None)
-            elif await signal.wait(None):
+                deadline = None if left is None else Deadline(self.time(), left)
+                await self.revive("notifications", deadline)
+            elif await self.wait(signal, left):
                 return
 
     async def wait(self, signal: Signal, seconds: float | None) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import (
     ConnectionClosed,
     MCPError,
+    MethodNotFound,
     RemoteProtocolError,
     RequestTimeout,
     RPCError,
@@ -63,6 +64,11 @@ class Requests:
         self._max_timeout = max_timeout
         self._limits = connection.settings.limits
         self._cache = cache
+
+    @property
+    def caches(self) -> bool:
+        """Whether results are kept."""
+        return self._cache is not None
 
     def deadline(self, timeout: float | Unset | None) -> Deadline | None:
         """Start the clock of one public call.
@@ -347,7 +353,7 @@ class Requests:
             await self._sleep(method, step.seconds, deadline)
             return None
         if type(step) is Ask:
-            return await self._ask(step, deadline)
+            return await self._ask(method, step, deadline)
         assert type(step) is Call
         if self._cache is not None and is_list(step.method):
             return await self._complete_cached(self._cache, step, deadline, options)
@@ -358,7 +364,9 @@ class Requests:
     ) -> dict[str, Any]:
         return await self.perform(call.method, dict(call.params), deadline, options)
 
-    async def _ask(self, step: Ask, deadline: Deadline | None) -> dict[str, Any]:
+    async def _ask(
+        self, method: str, step: Ask, deadline: Deadline | None
+    ) -> dict[str, Any]:
         """Let our handler answer what a server needs to go on."""
         connection = self._connection
         try:
@@ -367,13 +375,13 @@ class Requests:
             # 2026-07-28 basic/patterns/mrtr: a server MUST NOT ask for what the client
             # did not declare, and there is no way to answer it with an error.
             raise RemoteProtocolError(
-                f"the server asks for {step.method!r}, "
-                f"which this client did not declare or cannot read: {error.message}"
+                f"{method}: the server asks for {step.method!r}, which this client "
+                f"{_refused_because(error)}"
             ) from error
         if deadline is not None:
             deadline.pause(connection.time())
         try:
-            return await connection.ask(step.method, question)
+            return await connection.ask(method, question)
         finally:
             if deadline is not None:
                 deadline.resume(connection.time())
@@ -395,6 +403,12 @@ class Requests:
             timeout=deadline.timeout,
             elapsed=deadline.elapsed(connection.time()),
         )
+
+
+def _refused_because(error: RPCError) -> str:
+    if isinstance(error, MethodNotFound):
+        return "did not declare"
+    return f"cannot answer: {error.message}"
 
 
 def _positional(options: Mapping[str, Any]) -> tuple[Any, ...]:

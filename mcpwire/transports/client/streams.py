@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import MCPError, RPCError
+from mcpwire.limits import check_timeout
 from mcpwire.protocol.notices.events import EventBuffer
 from mcpwire.protocol.notices.interests import Filter
 from mcpwire.transports.client.signal import Signal
@@ -77,23 +78,51 @@ class EventStream:
         return self
 
     async def __anext__(self) -> Notification:
-        if self._wanted is None:
+        notification = await self._next(None)
+        if notification is None:
+            raise StopAsyncIteration
+        return notification
+
+    async def next(self, timeout: float | None = None) -> Notification | None:
+        """Return the next notification, waiting so many seconds for it.
+
+        Returns ``None`` when the time is over, or the stream: `is_closed` tells.
+
+        Raises:
+            ValueError: The timeout is zero, negative or NaN.
+            MCPError: The connection is lost and stays so.
+        """
+        seconds = check_timeout(timeout)
+        now = self._connection.time()
+        return await self._next(None if seconds is None else now + seconds)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more will come."""
+        return self._is_closed and not self._buffer
+
+    async def _next(self, until: float | None) -> Notification | None:
+        connection = self._connection
+        if self._wanted is None and not self._is_closed:
             await self._open()
         while not self._is_closed or self._buffer:
+            # Before the look at the buffer: what is put in after it shall wake us.
+            self._signal.clear()
             while self._buffer:
-                notification = self._connection.inbound.typed(*self._buffer.pop())
+                notification = connection.inbound.typed(*self._buffer.pop())
                 if notification is not None:
                     return notification
             if self._has_ended():
                 break
-            self._signal.clear()
+            if until is not None and connection.time() >= until:
+                return None
             try:
-                await self._connection.attend(self._signal)
+                await connection.attend(self._signal, until)
             except MCPError:
                 if not self._buffer:  # else what came before is told before
                     raise
         await self.aclose()
-        raise StopAsyncIteration
+        return None
 
     def _has_ended(self) -> bool:
         return self._is_closed or not self._connection.is_wanted

@@ -142,8 +142,9 @@ class Subscriptions:
         self._changing = asyncio.Lock()
         self._subscribed: set[str] = set()
         self._listening: Listening | None = None
-        # Whoever gave a callback for notifications wants to hear of changed lists.
-        heard = connection.settings.on_notification is not None
+        # Whoever gave a callback for notifications wants to hear of changed lists, and
+        # so does a cache.
+        heard = connection.settings.on_notification is not None or requests.caches
         self._always = EVERY_LIST if heard else Filter()
         self.interests = Interests()
         connection.replay = self.replay
