@@ -45,7 +45,7 @@ ENTERING_S: Final = 1.0
 LONGEST_POLL_S: Final = 3600.0
 """Polling takes no longer times; waking once an hour costs nothing."""
 
-LEAVING_TRIES: Final = 1_000
+LEAVING_TRIES: Final = 100
 """More interrupts than come while a few lines are run."""
 
 T = TypeVar("T")
@@ -420,6 +420,7 @@ class Lead:
             except BaseException:  # noqa: BLE001, S112 - as the text above says
                 continue
             return
+        self._let_go(ident, waiter)
 
     def _let_go(self, ident: int, waiter: Waiter | None) -> None:
         """Leave after an exception; may be begun anew wherever it was interrupted."""

@@ -106,13 +106,20 @@ class BlockingPipes(BlockingDuplex):
     def _nothing_came(self) -> None:
         """Do what is to be done where polling was in vain."""
 
+    def _unwatch(self, fd: int) -> None:
+        """Poll that descriptor no more; safe to call twice."""
+        try:
+            self._poller.unregister(fd)
+        except KeyError:
+            return  # an interrupt came before it was registered, or after this
+
     def _see(self, fd: int) -> None:
         """Take in an event of a subclass's descriptor."""
 
     def _nudge(self) -> None:
         if not self._is_nudged and self._nudge_fd >= 0:
-            self._is_nudged = True
             os.write(self._nudge_fd, b"!")
+            self._is_nudged = True
 
     def _read_failed(self, error: OSError) -> None:
         if not isinstance(error, (BlockingIOError, InterruptedError)):
@@ -169,7 +176,7 @@ class BlockingPipes(BlockingDuplex):
         except OSError as error:
             self._write_broke(error)
             return
-        self._poller.unregister(self._write_fd)
+        self._unwatch(self._write_fd)
         self._all_written()
 
     def _write_broke(self, error: OSError) -> None:
@@ -182,7 +189,7 @@ class BlockingPipes(BlockingDuplex):
     def _forget_unwritten(self) -> None:
         if self._unwritten:
             self._unwritten.clear()
-            self._poller.unregister(self._write_fd)
+            self._unwatch(self._write_fd)
         self._shared = bytearray()
 
     # The end...
@@ -221,7 +228,7 @@ class BlockingPipes(BlockingDuplex):
         fd, self._read_fd = self._read_fd, -1
         if fd >= 0:
             os.close(fd)
-            self._poller.unregister(fd)
+            self._unwatch(fd)
 
     def _stop_writing(self) -> None:
         if self._write_fd >= 0:

@@ -90,9 +90,9 @@ class BlockingStdio(BlockingPipes):
     @property
     def stderr_tail(self) -> str:
         """The end of what the child wrote to stderr."""
-        if self._holder != get_ident() and not self._is_forked:
+        if self._leader == 0 and not self._is_forked and self._holder != get_ident():
             with self._mutex:
-                self._drain_stderr()
+                self._drain_stderr()  # who leads does so anyway
         return self._child.stderr.text
 
     # In the leader's turn...
@@ -102,9 +102,9 @@ class BlockingStdio(BlockingPipes):
         if fd == child.stderr_fd:
             child.read_stderr()
             if child.stderr_fd < 0:
-                self._poller.unregister(fd)
+                self._unwatch(fd)
         elif fd == child.pidfd:
-            self._poller.unregister(fd)
+            self._unwatch(fd)
             self._look()
 
     def _look(self) -> None:
@@ -123,10 +123,12 @@ class BlockingStdio(BlockingPipes):
             self._look()
 
     def _drain_stderr(self) -> None:
+        if self._leader not in {0, get_ident()}:
+            return  # only who leads may close it
         fd = self._child.stderr_fd
         self._child.drain_stderr()
         if fd >= 0 and self._child.stderr_fd < 0:
-            self._poller.unregister(fd)
+            self._unwatch(fd)
 
     def _tell_untold(self) -> None:
         self._child.tell_stderr()
