@@ -51,7 +51,12 @@ class Schema:
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._key = "$defs" if "$defs" in document else "definitions"
-        self.definitions: dict[str, Any] = document[self._key]
+        self.definitions: dict[str, Any] = dict(document[self._key])
+        if (answer := self.definitions.get("ElicitResult")) is not None:
+            # schema.ts has `number` there, of which the generated schema.json makes
+            # `integer`; a form may ask for 3.14 (SEP-1034 does).
+            text = json.dumps(answer).replace('"integer"', '"number"')
+            self.definitions["ElicitResult"] = json.loads(text)
         is_new = self._key == "$defs"
         self._compile = (
             jsonschema_rs.Draft202012Validator

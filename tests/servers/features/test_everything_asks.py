@@ -197,9 +197,6 @@ async def test_the_server_shows_a_form_and_gets_it_with_its_defaults(real, attac
 
 
 @pytest.mark.rule("ELIC-06")
-@pytest.mark.unchecked_wire(
-    "schema.json knows integers only, where schema.ts has number"
-)
 async def test_a_form_accepted_as_it_stands_is_sent_with_all_its_defaults(real, attach):
     handler = {"elicitation": lambda _: {"name": "Ada"}}
     async with attach(real("everything"), **handler) as client:
