@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import os
 import random
 import signal
 import sys
@@ -44,15 +45,19 @@ def call_often(channel, name, times):
         assert tool(channel, text) == text
 
 
+CALLS = int(os.environ.get("MCPWIRE_CALLS_PER_THREAD", "2000"))
+"""Of each of 8 threads; 20,000 take about 15 seconds."""
+
+
 @pytest.mark.pain("P12")
 @pytest.mark.unchecked_wire("16,000 messages of one form; the check would be measured")
 def test_answers_of_a_server_that_shuffles_them_reach_the_threads_that_asked():
     threads = Threads()
     with opened(SHUFFLING) as channel:
         for name in range(8):
-            threads.start(call_often, channel, name, 2_000)
-        assert not threads.join(3 * BOUND_S)
-        assert channel.requests_sent == 16_000
+            threads.start(call_often, channel, name, CALLS)
+        assert not threads.join(BOUND_S * CALLS / 500)
+        assert channel.requests_sent == 8 * CALLS
         assert channel.stats.unknown == 0
 
 
