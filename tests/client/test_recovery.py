@@ -391,6 +391,23 @@ async def test_side_effects_happen_once_whatever_dies_when(tmp_path):
     assert ran == [str(n) for n in range(1, 10)]
 
 
+async def test_a_server_that_was_given_up_does_not_delay_the_next_one():
+    target = scripted(
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "handshake()\nm = recv()\ntext(m, 'once')\n"
+        "signal.pause()"
+    )
+    limits = mcpwire.Limits(close_grace=1000, terminate_grace=1000)
+    async with asyncio.timeout(BOUND_S):
+        client = mcpwire.Client(target, keepalive=0.1, limits=limits)
+        await client.connect()
+        for _ in range(2):
+            assert (await client.call_tool("x")).text == "once"
+            await lost(client)
+        assert client.stats.connections == 2
+        await client.aclose()
+
+
 async def test_a_keep_alive_notices_a_server_that_has_fallen_silent():
     target = scripted(
         "handshake()\nm = recv()\nanswer(m, {})\nsend({'jsonrpc': '2.0', 'method':"

@@ -35,6 +35,7 @@ class StdioChannel(PipeDuplex):
     ) -> None:
         self._child = child
         self._stopping: asyncio.Task[None] | None = None
+        self._is_given_up = False
         super().__init__(
             inbound, child.stdout, child.stdin, limits=limits, target=target
         )
@@ -116,12 +117,19 @@ class StdioChannel(PipeDuplex):
             )
             self._stopping.add_done_callback(self._stopped)
 
+    def give_up(self, error: TransportError) -> None:
+        """Take the server for dead, and kill it: it would only delay the next one."""
+        self._is_given_up = True
+        super().give_up(error)
+
     async def _stop(self) -> None:
         self._stop_writing()
+        limits = self._limits
+        graces = (limits.close_grace, limits.terminate_grace)
         try:
+            close_grace, terminate_grace = (0, 0) if self._is_given_up else graces
             await self._child.stop(
-                close_grace=self._limits.close_grace,
-                terminate_grace=self._limits.terminate_grace,
+                close_grace=close_grace, terminate_grace=terminate_grace
             )
         finally:
             self._stop_reading()
