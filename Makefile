@@ -24,7 +24,7 @@ PIP := $(PY) -m pip --quiet
 PEER_PIP = $(PY) -m pip --quiet --python $(@D)/bin/python install --no-deps
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup peers lint types format test pytest coverage fresh soak bench clean
+.PHONY: help demo setup peers lint types format test pytest coverage fresh soak bench bench-short clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -87,7 +87,7 @@ coverage: $(VENV)/.dev
 	@$(PY) -m coverage report --include='$(PURE)' --precision=2 --fail-under=100
 	@$(PY) -m coverage report --precision=2 --fail-under=95
 
-test: ## set up, then lint, types, tests, coverage and a fresh install
+test: ## set up, then lint, types, tests, coverage, a fresh install, soak and short bench
 	@mkdir -p $(BUILD) && rm -f $(BUILD)/times $(BUILD)/junit.xml
 	@$(PART) "set-up" $(MAKE_QUIETLY) setup
 	@$(PART) "real servers" $(MAKE_QUIETLY) peers
@@ -95,6 +95,8 @@ test: ## set up, then lint, types, tests, coverage and a fresh install
 	@$(PART) "tests" $(MAKE_QUIETLY) pytest
 	@$(PART) "coverage" $(MAKE_QUIETLY) coverage
 	@$(PART) "fresh install" $(MAKE_QUIETLY) fresh
+	@$(PART) "soak" $(QUIET) $(BUILD)/soak.log $(MAKE_QUIETLY) soak
+	@$(PART) "short bench" $(QUIET) $(BUILD)/bench.log $(MAKE_QUIETLY) bench-short
 	@cat $(BUILD)/times
 	@$(PY) tests/ci_skips.py $(BUILD)/junit.xml
 
@@ -103,6 +105,11 @@ fresh: $(VENV)/.dev $(PEERS)/node/.made ## install the wheel as a stranger does,
 
 soak: $(VENV)/.dev ## use the client for long; SOAK="--calls N --connects N" says how long
 	@$(PY) tests/soak/soak.py $(SOAK)
+
+# That they run and measure; figures come from `make bench` on a quiet machine.
+bench-short: $(VENV)/.dev
+	@for script in benchmarks/bench_*.py; do $(PY) "$$script" --rounds 1 --slices 2 \
+		--calls 200 --output $(BUILD)/short.json || exit $$?; done
 
 bench: $(VENV)/.dev ## run the benchmarks
 	@for script in benchmarks/bench_*.py; do \
