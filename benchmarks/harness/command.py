@@ -79,6 +79,7 @@ def run(
     if not variants:
         sys.exit(f"no variant is named like {options.only!r}")
     described = machine.describe() | (notes or {})
+    described["pinned"] = described["pinned"] and plan.pinned
     rounds = run_rounds(variants, plan, lambda text: print(text, file=sys.stderr))
     result = {
         "format": report.FORMAT,

@@ -102,11 +102,12 @@ def setting(result: dict[str, Any]) -> str:
         f"commit {machine['commit']}",
         f"load {machine['load_before']} at the start",
     ]
-    where = "pinned to one core" if machine["pinned"] else "unpinned (no taskset)"
+    where = "pinned to one core" if machine["pinned"] else "unpinned"
+    beside = ", calls in flight unpinned" if plan["widths"] else ""
     return (
         f"{', '.join(facts)}\n"
         f"{plan['rounds']} rounds of {plan['slices']} x {plan['calls']} calls; "
-        f"one call at a time {where}, calls in flight unpinned"
+        f"one call at a time {where}{beside}"
     )
 
 

@@ -254,11 +254,18 @@ class BlockingDuplex(Calls):
         """Close the connection; calls still open fail with `ConnectionClosed`.
 
         From any thread, twice, beside others; whoever comes second waits for the first.
-        In a forked process there is nothing to close.
+        In a forked process there is nothing to close. Interrupted, it kills what it
+        would have waited for.
+
+        Raises:
+            LocalProtocolError: A signal handler calls it in the moment in which its
+                thread reads or writes.
         """
         if self._is_forked:
             return
         ident = get_ident()
+        if ident == self._holder and self._mutex.locked():
+            self._refuse_reentry(ident)
         leads = self._leader == ident  # in a signal handler, while this thread polls
         try:
             with self._mutex:

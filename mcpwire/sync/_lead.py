@@ -348,7 +348,7 @@ class Lead:
                 if self._leader == 0 and not has_reason:
                     self._leader = ident
                 if has_reason or self._leader == ident:
-                    del self._parked[ident]
+                    self._parked.pop(ident, None)
                     if has_reason and self._leader == ident:
                         self._step_down()
                     self._holder = 0

@@ -13,7 +13,7 @@ from mcpwire.protocol import peer as peer_module
 
 BOUND_S = 20.0
 
-PYTHON_CALLS_STDIO = 24
+PYTHON_CALLS_STDIO = 21
 """Python functions entered per call."""
 
 

@@ -14,7 +14,7 @@ import pytest
 from blocking_channels import BOUND_S, Recorder, Threads, opened, tool, within
 from scripted import ECHO_LOOP
 
-from mcpwire.errors import ConnectionClosed, RequestTimeout
+from mcpwire.errors import ConnectionClosed, LocalProtocolError, RequestTimeout
 from mcpwire.sync._duplex import BlockingDuplex
 
 SHUFFLING = """
@@ -226,6 +226,41 @@ def test_an_interrupt_between_read_and_parse_ends_the_connection(error, monkeypa
         with pytest.raises(ConnectionClosed, match="interrupt") as caught:
             tool(channel)
         assert caught.value.sent is False
+
+
+@pytest.mark.parametrize("role", ["leads", "sleeps"])
+def test_a_signal_handler_cannot_call_while_its_own_thread_waits_and_is_told_so(role):
+    refused, threads = [], Threads()
+
+    def call(*_):
+        try:
+            tool(channel)
+        except LocalProtocolError as error:
+            refused.append(str(error))
+
+    def send(channel, main):
+        until = time.monotonic() + BOUND_S
+        while main not in {channel._leader, *channel._parked}:
+            assert time.monotonic() < until
+        time.sleep(0.02)
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    main = threading.get_ident()
+    before = signal.signal(signal.SIGUSR1, call)
+    try:
+        with opened("while True: recv()") as channel:
+            if role == "sleeps":
+                leader = threads.start(survives_its_time, channel)
+                while channel._leader != leader.ident:
+                    assert leader.is_alive()
+            threads.start(send, channel, main)
+            with pytest.raises(RequestTimeout):
+                tool(channel, seconds=0.3)
+            assert not threads.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert len(refused) == 1
+    assert "already" in refused[0]
 
 
 class Thrown(BaseException):

@@ -184,28 +184,49 @@ def test_ctrl_c_while_closing_still_reaps_the_child(again):
     assert is_gone(channel.pid)
 
 
-def test_a_signal_handler_may_close_while_its_thread_waits():
+@pytest.mark.parametrize("role", ["leads", "sleeps"])
+def test_a_signal_handler_may_close_while_its_thread_waits(role):
     def close(*_):
         channel.close()
 
-    before = signal.signal(signal.SIGUSR1, close)
-    main, threads = threading.main_thread().ident, Threads()
-
     def send():
-        while channel._leader != main:
+        while main not in {channel._leader, *channel._parked}:
             time.sleep(0.001)
         time.sleep(0.02)
         signal.pthread_kill(main, signal.SIGUSR1)
 
+    def wait():
+        with pytest.raises(ConnectionClosed, match="by this side"):
+            tool(channel)
+
+    before = signal.signal(signal.SIGUSR1, close)
+    main, threads = threading.main_thread().ident, Threads()
     try:
         with opened("while True: recv()") as channel:
+            if role == "sleeps":
+                leader = threads.start(wait)
+                while channel._leader != leader.ident:
+                    assert leader.is_alive()
             threads.start(send)
-            with pytest.raises(ConnectionClosed, match="by this side"):
-                tool(channel)
+            wait()
             assert not threads.join()
             assert is_gone(channel.pid)
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_closing_from_inside_the_mutex_is_refused():
+    class Closer(Recorder):
+        def notification(self, *_):
+            with pytest.raises(LocalProtocolError, match="already"):
+                channel.close()
+            self.notes.append(True)
+
+    inbound = Closer()
+    body = "m = recv()\nsend({'jsonrpc': '2.0', 'method': 'x'})\ntext(m, 'x')\nrecv()"
+    with opened(body, inbound) as channel:
+        assert tool(channel) == "x"
+    assert inbound.notes == [True]
 
 
 @pytest.mark.fault("F41")
