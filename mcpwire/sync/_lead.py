@@ -42,8 +42,9 @@ NEVER: Final = Deadline(0.0, None)
 ENTERING_S: Final = 1.0
 """How long the mutex may be taken by others, though nothing waits inside of it."""
 
-LONGEST_POLL_S: Final = 3600.0
-"""Polling takes no longer times; waking once an hour costs nothing."""
+LONGEST_POLL_S: Final = 1.0
+"""Nobody waits in the system for longer at a time: a signal that comes in the moment
+before is heard only afterwards, and Ctrl-C must not wait for the server."""
 
 LEAVING_TRIES: Final = 100
 """More interrupts than come while a few lines are run."""
