@@ -40,8 +40,8 @@ def test_targets_read_as_on_asyncio(target):
 
 @pytest.mark.parametrize("target", ["", "https://x.example/mcp", 5, None])
 def test_what_is_no_target_is_refused_as_on_asyncio(target):
-    with pytest.raises(ValueError, match="target|command|URL") as expected:
+    with pytest.raises(ValueError, match=r"target|command|URL") as expected:
         opener(target, DEFAULT_LIMITS)
-    with pytest.raises(ValueError, match="target|command|URL") as caught:
+    with pytest.raises(ValueError, match=r"target|command|URL") as caught:
         blocking_opener(target, DEFAULT_LIMITS)
     assert str(caught.value) == str(expected.value)
