@@ -211,7 +211,7 @@ class Connection(ConnectionState):
             close = channel.close if channel.can_enter() else channel.abandon
             close()
             self._current = None
-            self._closed_stats.add(channel)
+            self._retire(channel)
             if self._trace is not None:
                 self._trace("close", channel.target)
         closing.threads += self.inbound.close()  # what came while it was being closed
@@ -301,7 +301,7 @@ class Connection(ConnectionState):
             if leaving.is_alive():
                 raise OutOfTime
         self._current = None
-        self._closed_stats.add(old)
+        self._retire(old)
 
     def _agree(self, handshake: Handshake) -> Agreement:
         """Negotiate; what a server of the session era proved to be is tried first."""
@@ -341,14 +341,6 @@ class Connection(ConnectionState):
         """Take over a connection that is ready."""
         self._begin_use(channel, profile)
         self._reviver.opened(channel)
-        noise = channel.stats.noise_lines
-        if noise:
-            logger.warning(
-                "%s wrote %d line(s) to stdout that are no messages, first: %r",
-                channel.target,
-                channel.stats.noise,
-                noise[0],
-            )
         if self._trace is not None:
             self._trace("agree", self.negotiation)
         self._start_threads(channel, profile)

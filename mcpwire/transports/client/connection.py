@@ -130,7 +130,8 @@ class Connection(ConnectionState):
             if self._opening is None:
                 self._loop = loop
                 self.time = loop.time
-                self._taken = False
+                # What somebody wanted before stays wanted when a call gives up.
+                self._taken = self._is_wanted
                 self._opening = loop.create_task(self._open(), name="mcpwire-connect")
                 self._opening.add_done_callback(self._opened)
             await self._share(self._opening)
@@ -216,7 +217,7 @@ class Connection(ConnectionState):
         channel, self._current, self.channel = self._current, None, None
         if channel is not None:
             await channel.aclose()
-            self._closed_stats.add(channel)
+            self._retire(channel)
             if self._trace is not None:
                 self._trace("close", channel.target)
         for task in self._background:
@@ -274,7 +275,7 @@ class Connection(ConnectionState):
         if old is not None:
             await old.aclose()
             self._current = None
-            self._closed_stats.add(old)
+            self._retire(old)
         started = loop.time()
         handshake = Handshake(self._opener, self.inbound, started)
         try:
@@ -337,14 +338,6 @@ class Connection(ConnectionState):
         """Take over a connection that is ready."""
         self._begin_use(channel, profile)
         self._reviver.opened(channel)
-        noise = channel.stats.noise_lines
-        if noise:
-            logger.warning(
-                "%s wrote %d line(s) to stdout that are no messages, first: %r",
-                channel.target,
-                channel.stats.noise,
-                noise[0],
-            )
         if self._trace is not None:
             self._trace("agree", self.negotiation)
         if self.settings.keepalive is not None and profile.era is Era.SESSION:

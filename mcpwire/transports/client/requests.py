@@ -197,7 +197,9 @@ class Requests:
                     method, params, deadline, *_positional(options)
                 )
             except ConnectionClosed as another:
-                error = another
+                # That it may have run once stays true whatever comes of a repetition.
+                if another.sent or not error.sent:
+                    error = another
         raise error
 
     async def perform(

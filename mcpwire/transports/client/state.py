@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from mcpwire.transports.client.settings import Settings
 
 __all__ = ["ConnectionState"]
+
+logger = logging.getLogger("mcpwire")
 
 TARGET_CHARACTERS: Final = 120
 """How much of a command line a repr shows."""
@@ -53,6 +56,7 @@ class ConnectionState:
         self._target = target
         self._closed_stats = ClientStats()
         self._is_wanted = False  # connected, and not closed by us since
+        self._is_noise_told = False
         self._current = None
         self.settings = settings
         self.channel = None
@@ -147,6 +151,24 @@ class ConnectionState:
         self.channel = channel
         self.serial += 1
         self._is_wanted = True
+        self._tell_noise(channel)
+
+    def _retire(self, channel: Any) -> None:
+        """Keep what a connection has counted that is over."""
+        self._closed_stats.add(channel)
+        self._tell_noise(channel)
+
+    def _tell_noise(self, channel: Any) -> None:
+        """Warn, once, of a server that writes what are no messages."""
+        noise = channel.stats.noise_lines
+        if noise and not self._is_noise_told:
+            self._is_noise_told = True
+            logger.warning(
+                "%s wrote %d line(s) to stdout that are no messages, first: %r",
+                channel.target,
+                channel.stats.noise,
+                noise[0],
+            )
 
     def _end_of_use(self) -> None:
         """Forget what the server was told: the next connection begins anew."""

@@ -146,9 +146,6 @@ async def test_cancelling_who_iterates_over_events_leaves_nothing(version, monke
         assert (await client.call_tool("x")).text == "ok"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="undoing a reopening that just succeeded counts as our closing"
-)
 @VERSIONS
 async def test_cancelling_a_call_that_opens_a_lost_connection_again_leaves_nothing(
     version, monkeypatch

@@ -236,7 +236,6 @@ async def test_noise_at_the_start_is_told_once_as_a_warning_that_quotes_it(
     assert "2 line(s)" in told[0].getMessage()
 
 
-@pytest.mark.xfail(strict=True, reason="only noise before the agreement is told")
 @pytest.mark.pain("P15")
 async def test_noise_that_begins_later_is_told_once_too(shell, caplog):
     target = scripted(
