@@ -30,7 +30,9 @@ def test_a_target_opens_one_connection_after_the_other(target, kind):
 
 
 @pytest.mark.parametrize(
-    "target", ["a 'b c'", mcpwire.Stdio("a", ["b"]), FakeServer()], ids=repr
+    "target",
+    ["a 'b c'", mcpwire.Stdio("a", ["b"]), FakeServer()],
+    ids=["text", "stdio", "server"],
 )
 def test_targets_read_as_on_asyncio(target):
     assert blocking_opener(target, DEFAULT_LIMITS).target == (
