@@ -2,8 +2,9 @@
 
 The same `tools/call` to the same null server in C: by a bare loop of `os.write` and
 `os.read`, by `mcpwire.sync`'s typed `call_tool` in both eras, and by its raw `request`.
-Nothing is pinned: who waits in a system call is woken by the machine, and that is a
-part of what a user of the blocking client waits for.
+Client and server have a core each, as on a machine with time to spare: who waits in a
+system call has to be woken, and that is a part of what a user waits for. On one core
+nobody is woken, and what is left to see is Python alone.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from floor import ARGUMENTS, check
+from floor_blocking import place
 from harness.command import run
 from harness.figures import Budget
 from harness.rounds import Variant
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def connected(server: str, option: str) -> Iterator[Any]:
+def connected(server: str, option: str, *, apart: bool = True) -> Iterator[Any]:
     """Give a connected client; the import belongs to the child that measures it."""
     import mcpwire
     import mcpwire.sync
@@ -34,12 +36,14 @@ def connected(server: str, option: str) -> Iterator[Any]:
     with mcpwire.sync.Client(mcpwire.Stdio(server, [option])) as client:
         expected = "2026-07-28" if option == "--modern" else "2025-11-25"
         assert str(client.protocol_version) == expected, client.protocol_version
+        channel = client._connection.channel  # noqa: SLF001 - its child has to be placed
+        place(channel.pid, apart=apart)
         yield client
 
 
 @contextmanager
-def typed(server: str, option: str) -> Iterator[Call]:
-    with connected(server, option) as client:
+def typed(server: str, option: str, *, apart: bool = True) -> Iterator[Call]:
+    with connected(server, option, apart=apart) as client:
 
         def call() -> Any:
             return client.call_tool("echo", ARGUMENTS)
@@ -55,6 +59,10 @@ def typed_legacy(server: str) -> Any:
 
 def typed_modern(server: str) -> Any:
     return typed(server, "--modern")
+
+
+def typed_one_core(server: str) -> Any:
+    return typed(server, "--legacy", apart=False)
 
 
 @contextmanager
@@ -77,6 +85,8 @@ VARIANTS = {
     "call_tool": ("bench_stdio_blocking:typed_legacy", "floor"),
     "call_tool, 2026-07-28": ("bench_stdio_blocking:typed_modern", "floor, 2026-07-28"),
     "request": ("bench_stdio_blocking:raw_legacy", "floor"),
+    "floor, one core": ("floor_blocking:one_core", "floor, one core"),
+    "call_tool, one core": ("bench_stdio_blocking:typed_one_core", "floor, one core"),
 }
 BUDGETS = [
     Budget(variant, "p50_us", 1.4)

@@ -18,9 +18,24 @@ from floor import ARGUMENTS, READ_SIZE, STAMP, check
 
 Call = Callable[[], Any]
 
+CORES = sorted(getattr(os, "sched_getaffinity", lambda _: range(1))(0))
+
+
+def place(pid: int, *, apart: bool) -> None:
+    """Put this process and the server on two cores, or both on one.
+
+    Left to itself the kernel does either, for as long as both live, and waiting in a
+    system call then takes ten times as long or not.
+    """
+    if len(CORES) > 1:
+        os.sched_setaffinity(0, CORES[:1])
+        os.sched_setaffinity(pid, CORES[1:2] if apart else CORES[:1])
+
 
 @contextmanager
-def bare(server: str, option: str, params: dict[str, Any]) -> Iterator[Call]:
+def bare(
+    server: str, option: str, params: dict[str, Any], *, apart: bool = True
+) -> Iterator[Call]:
     """Start the server and call its tool, over and over."""
     with subprocess.Popen(
         [server, option], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
@@ -29,6 +44,7 @@ def bare(server: str, option: str, params: dict[str, Any]) -> Iterator[Call]:
         assert process.stdout is not None
         stdin, stdout = process.stdin.fileno(), process.stdout.fileno()
         last_id = 0
+        place(process.pid, apart=apart)
 
         def call() -> Any:
             nonlocal last_id
@@ -50,6 +66,12 @@ def bare(server: str, option: str, params: dict[str, Any]) -> Iterator[Call]:
 def legacy(server: str) -> Any:
     """Call a tool as the session era does: nothing but name and arguments."""
     return bare(server, "--legacy", {"name": "echo", "arguments": ARGUMENTS})
+
+
+def one_core(server: str) -> Any:
+    """Do the same beside the server on one core."""
+    params = {"name": "echo", "arguments": ARGUMENTS}
+    return bare(server, "--legacy", params, apart=False)
 
 
 def modern(server: str) -> Any:

@@ -227,7 +227,7 @@ class Lead:
         What is new is opened first, and taken back if this is interrupted.
         """
         ident = get_ident()
-        if ident in {self._leader, self._holder} or self._parked:
+        if self._leader or self._holder:
             self._refuse_reentry(ident)
         try:
             with self._mutex:
