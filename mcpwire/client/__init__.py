@@ -340,7 +340,7 @@ class Client(ListVerbs, NoticeVerbs):
         """
         from mcpwire.types import DiscoverResult
 
-        if self._connection.channel is None:
+        if not self._connection.is_wanted:
             raise self._connection.not_connected()
         if self._connection.profile.era is not Era.STATELESS:
             raise LocalProtocolError(

@@ -196,7 +196,9 @@ class Duplex:
         """
         id = handle.request_id
         pending = self._peer.outstanding.get(id) if type(id) is int else None
-        if pending is None or type(id) is not int:
+        # By handle and not by id alone: a handle keeps that of a call on a connection
+        # before this one, which may be somebody else's here.
+        if pending is None or pending.handle is not handle or type(id) is not int:
             return False
         self._give_up(id, reason)
         if not pending.future.done():
@@ -405,6 +407,10 @@ class Duplex:
         self._dead = error
         written = self._written
         self._gathered.clear()
+        was_paused = self._clock.is_paused
+        for call in calls:
+            if was_paused:  # a call may be made again, within the same deadline
+                self._clock.release(call)
         self._clock.stop()
         for call in calls:
             if not call.future.done():

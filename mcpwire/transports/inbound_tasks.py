@@ -136,6 +136,7 @@ class InboundTasks:
 
         The task that calls this is left out: a handler may close its own connection.
         """
+        self._left += sum(item[-1] for item in self._waiting)
         self._waiting.clear()
         self._running.clear()
         current = asyncio.current_task()

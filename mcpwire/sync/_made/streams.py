@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.errors import MCPError, RPCError
+from mcpwire.errors import LocalProtocolError, MCPError, RPCError
 from mcpwire.limits import check_timeout
 from mcpwire.sync._made.subscriptions import EVERY_LIST
 from mcpwire.sync._shell.shared import EventBuffer, Filter, Signal
@@ -52,6 +52,7 @@ class EventStream:
         self._signal = Signal()
         self._wanted: Filter | None = None
         self._is_closed = False
+        self._has_begun = connection.is_wanted
         connection.inbound.listeners.add(self)
 
     @property
@@ -68,8 +69,11 @@ class EventStream:
 
     def wake(self) -> None:
         """The connection is lost, open again, or closed: look at it."""
-        if not self._connection.is_wanted:
+        if self._connection.is_wanted:
+            self._has_begun = True
+        elif self._has_begun:
             self._is_closed = True
+            self._wanted = None  # forgotten with the connection, with all else
         self._signal.set()
 
     # What the consumer asks...
@@ -86,7 +90,9 @@ class EventStream:
     def next(self, timeout: float | None = None) -> Notification | None:
         """Return the next notification, waiting so many seconds for it.
 
-        Returns ``None`` when the time is over, or the stream: `is_closed` tells.
+        Returns ``None`` when the time is over, or the stream: `is_closed` tells. What
+        has to be asked for is asked for by the first step, which takes the time of a
+        request for that.
 
         Raises:
             ValueError: The timeout is zero, negative or NaN.
@@ -128,15 +134,18 @@ class EventStream:
         return self._is_closed or not self._connection.is_wanted
 
     def _open(self) -> None:
-        self._wanted = EVERY_LIST
         try:
             self._subscriptions.add(EVERY_LIST, {})
         except RPCError:
             # What comes without asking is worth hearing all the same.
             self._subscriptions.interests.add(EVERY_LIST)
-        except BaseException:
-            self._wanted = None
-            raise
+        self._wanted = EVERY_LIST
+        self._close_late()
+
+    def _close_late(self) -> None:
+        """Want nothing after all, where the stream was closed while it opened."""
+        if self._is_closed:
+            self.close()
 
     def close(self) -> None:
         """Hear no more; the server is told where nobody else listens. Never raises."""
@@ -158,7 +167,7 @@ class EventStream:
             self._subscriptions.discard(wanted)
 
     def __enter__(self) -> Self:
-        if self._wanted is None:
+        if self._wanted is None and not self._is_closed:
             self._open()
         return self
 
@@ -225,6 +234,7 @@ class Subscription(EventStream):
         self._acknowledged = self._subscriptions.add(self._filter, self._options)
         self._wanted = self._filter
         self._serial = self._connection.serial
+        self._close_late()
 
 
 class ResourceWatch:
@@ -247,9 +257,15 @@ class ResourceWatch:
         return self
 
     def __next__(self) -> ReadResourceResult:
-        self._changes.__enter__()
-        if self._is_read:
-            self._changes.__next__()
+        changes = self._changes
+        changes.__enter__()
+        if changes.refused and not changes.is_closed:
+            changes.close()
+            raise LocalProtocolError(
+                f"the server tells of no change of {changes.refused.as_params()}"
+            )
+        if self._is_read or changes.is_closed:
+            changes.__next__()
         self._is_read = True
         return self._read()
 

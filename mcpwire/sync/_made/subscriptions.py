@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import (
@@ -102,11 +101,12 @@ class Listening:
         """Wait for the acknowledgement and return it.
 
         Raises:
-            RequestTimeout: It did not come in time; the server was told to stop.
+            RequestTimeout: It did not come in time.
             RPCError: The server refused.
             TransportError: The connection went meanwhile.
         """
         connection = self._connection
+        is_sent = False  # by itself, as soon as something is waited for
         while self.acknowledged is None:
             if isinstance(self.outcome, MCPError):
                 raise self.outcome
@@ -115,17 +115,10 @@ class Listening:
             if self._channel.lost is not None:
                 raise connection.not_connected()
             left = None if deadline is None else deadline.remaining(connection.time())
-            if left == 0.0:
-                assert deadline is not None
-                assert deadline.timeout is not None
-                self.cancel()
-                raise RequestTimeout(
-                    method=LISTEN,
-                    timeout=deadline.timeout,
-                    elapsed=deadline.elapsed(connection.time()),
-                    detail="it was not acknowledged",
-                )
+            if left == 0.0 and is_sent:
+                raise _late(deadline, connection, "it was not acknowledged")
             connection.wait(self._changed, left)
+            is_sent = True
         return self.acknowledged
 
     def cancel(self) -> None:
@@ -134,13 +127,66 @@ class Listening:
             self._channel.cancel(self._handle, "nobody listens any more")
 
 
+class _Turn:
+    """Lets one after the other change what is wanted, each within its own time."""
+
+    def __init__(
+        self, turns: list[Signal], connection: Connection, deadline: Deadline | None
+    ) -> None:
+        self._turns = turns
+        self._connection = connection
+        self._deadline = deadline
+        self._mine = Signal()
+
+    def __enter__(self) -> None:
+        self._turns.append(self._mine)
+        try:
+            while self._turns[0] is not self._mine:
+                self._wait()
+        except BaseException:
+            self._leave()
+            raise
+
+    def _wait(self) -> None:
+        connection, deadline = self._connection, self._deadline
+        now = connection.time()
+        left = None if deadline is None else deadline.remaining(now)
+        if left == 0.0:
+            raise _late(deadline, connection, "others were before it")
+        connection.attend(self._mine, None if left is None else now + left)
+        if not connection.is_wanted:
+            raise connection.not_connected()
+
+    def __exit__(self, *_: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        # Each step is one operation on a list: threads may share it.
+        self._turns.remove(self._mine)
+        for first in self._turns[:1]:
+            first.set()
+
+
+def _late(
+    deadline: Deadline | None, connection: Connection, detail: str
+) -> RequestTimeout:
+    assert deadline is not None
+    assert deadline.timeout is not None
+    return RequestTimeout(
+        method=LISTEN,
+        timeout=deadline.timeout,
+        elapsed=deadline.elapsed(connection.time()),
+        detail=detail,
+    )
+
+
 class Subscriptions:
     """What one client listens to."""
 
     def __init__(self, connection: Connection, requests: Requests) -> None:
         self._connection = connection
         self._requests = requests
-        self._changing = threading.Lock()
+        self._turns: list[Signal] = []
         self._subscribed: set[str] = set()
         self._listening: Listening | None = None
         # Whoever gave a callback for notifications wants to hear of changed lists, and
@@ -179,14 +225,20 @@ class Subscriptions:
     def forget(self) -> None:
         """Want nothing any more: the client was closed."""
         self.interests = Interests()
-        self._changing = threading.Lock()
+        self._turns = []
         self._subscribed.clear()
         self._listening = None
 
     def is_ended(self) -> bool:
-        """Tell whether the server itself has ended the subscription."""
-        listening = self._listening
-        return listening is not None and isinstance(listening.outcome, dict)
+        """Tell whether the server itself has ended the subscription.
+
+        Raises:
+            MCPError: It has, and said that something was wrong.
+        """
+        outcome = self._listening.outcome if self._listening is not None else None
+        if isinstance(outcome, MCPError) and not isinstance(outcome, TransportError):
+            raise outcome.with_traceback(None)
+        return isinstance(outcome, dict)
 
     # Changing what is wanted...
 
@@ -203,7 +255,7 @@ class Subscriptions:
             connection.revive(LISTEN, deadline)
         self.interests.add(wanted)
         try:
-            with self._changing:
+            with _Turn(self._turns, self._connection, deadline):
                 return self._apply(wanted, deadline, options)
         except BaseException:
             self.discard(wanted)
@@ -223,7 +275,7 @@ class Subscriptions:
         if not self._connection.is_open:
             return
         deadline = self._requests.deadline(options.get("timeout", UNSET))
-        with self._changing:
+        with _Turn(self._turns, self._connection, deadline):
             self._apply(Filter(), deadline, options)
 
     def _apply(
@@ -238,23 +290,33 @@ class Subscriptions:
         assert profile.agreement is not None
         able = wanted.restricted(profile.agreement.capabilities)
         if not self._is_stateless:
-            self._apply_in_session(deadline, options)
+            self._apply_in_session(wanted.uris, deadline, options)
             return able
         told = self._listen(deadline)
         return able.minus(able.minus(told))
 
     def _apply_in_session(
-        self, deadline: Deadline | None, options: Mapping[str, Any]
+        self,
+        own: frozenset[str],
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
     ) -> None:
         profile = self._connection.profile
         if profile.refused & {"resources/subscribe"}:
             return
         wanted = self.interests.current.uris
         for uri in sorted(wanted - self._subscribed):
-            self._requests.perform(
-                "resources/subscribe", {"uri": uri}, deadline, options
-            )
-            self._subscribed.add(uri)
+            try:
+                self._requests.perform(
+                    "resources/subscribe", {"uri": uri}, deadline, options
+                )
+            except RPCError as error:
+                if uri in own:
+                    raise
+                # Who wants it hears of that, or has when the connection was new.
+                logger.debug("resources/subscribe %r failed: %s", uri, error)
+            else:
+                self._subscribed.add(uri)
         for uri in sorted(self._subscribed - wanted):
             self._subscribed.discard(uri)
             self._requests.perform(

@@ -25,6 +25,7 @@ from mcpwire.errors import (
     LocalProtocolError,
     MCPError,
     NegotiationError,
+    RequestTimeout,
     RPCError,
 )
 from mcpwire.protocol import lifecycle
@@ -197,8 +198,10 @@ class Connection(ConnectionState):
         if self._closing is None:
             self._is_wanted = False
             ending = [*self.inbound.close(), *self._reviver.close()]
+            ending += self._background
             if self._current is None and self._opening is None and not ending:
                 self.channel = None
+                self._ended()
                 return
             self._closing = loop.create_task(self._close(ending), name="mcpwire-close")
             self._closing.add_done_callback(self._closed)
@@ -225,6 +228,10 @@ class Connection(ConnectionState):
         ending += self._background
         if ending:
             await asyncio.wait(ending, timeout=CALLBACK_END_S)
+        self._ended()
+
+    def _ended(self) -> None:
+        """Take note that nothing of it is left."""
         self.inbound.wake()
         self._end_of_use()
         self._loop = None
@@ -416,7 +423,11 @@ class Connection(ConnectionState):
                 return
             if not self.is_open:
                 deadline = None if left is None else Deadline(self.time(), left)
-                await self.revive("notifications", deadline)
+                try:
+                    await self.revive("notifications", deadline)
+                except RequestTimeout:
+                    if until is None or self.time() < until:
+                        raise  # the handshake's
             elif await self.wait(signal, left):
                 return
 

@@ -100,6 +100,7 @@ class Reviver:
         left = None if deadline is None else deadline.remaining(now)
         try:
             async with asyncio.timeout(left) as scope:
+                await self._given_up()
                 await self._share(self.start())
         except TimeoutError as error:
             if isinstance(error, MCPError) or not scope.expired():
@@ -112,6 +113,14 @@ class Reviver:
                 elapsed=deadline.elapsed(self._connection.time()),
                 detail="the connection was lost and is being opened again",
             ) from None
+
+    async def _given_up(self) -> None:
+        """Wait for the end of a task whose last caller has gone, if there is one."""
+        connection = self._connection
+        while self._task is not None and self._task.cancelling():
+            await asyncio.wait([self._task])
+        if not connection.is_wanted:
+            raise connection.not_connected()
 
     async def _share(self, task: asyncio.Task[None]) -> None:
         self._waiters += 1
@@ -156,7 +165,10 @@ class Reviver:
 
     def _failure_of(self, connection: Connection) -> MCPError:
         failure = self._failure
-        return failure if failure is not None else connection.not_connected()
+        if failure is None:
+            return connection.not_connected()
+        # It may be raised often, and each time would add to its traceback.
+        return failure.with_traceback(None)
 
 
 async def keep_alive(channel: OpenChannel, seconds: float) -> None:
@@ -182,5 +194,8 @@ async def keep_alive(channel: OpenChannel, seconds: float) -> None:
                     target=channel.target,
                 )
             )
+        except TransportError as error:
+            if channel.lost is None:  # it does not even read
+                channel.give_up(error)
         except MCPError:
-            continue  # an error is an answer, and a loss is seen above
+            continue  # an error is an answer

@@ -1,0 +1,508 @@
+"""What a hostile reading of the asyncio client's features proved, one test each."""
+
+import asyncio
+
+import pytest
+from fakes import SILENCE, FakeServer, text
+from turns import until
+
+import mcpwire
+from mcpwire.errors import RPCError
+from mcpwire.limits import Limits
+from mcpwire.transports.inbound_tasks import InboundTasks
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 10.0
+SESSION = "2025-11-25"
+STATELESS = "2026-07-28"
+URI = "file:///a"
+LISTEN = "subscriptions/listen"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+UPDATED = "notifications/resources/updated"
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+CAPABILITIES = {
+    "tools": {"listChanged": True},
+    "prompts": {},
+    "resources": {"subscribe": True, "listChanged": True},
+    "logging": {},
+}
+
+AT_ONCE = mcpwire.Recovery(backoff_initial=0.001, backoff_max=0.01)
+QUICK = {"recovery": AT_ONCE, "timeout": 5.0}
+
+
+class Mortal(FakeServer):
+    """Dies when told to, and is there again for the next connection."""
+
+    def __init__(self, version=SESSION, **methods):
+        super().__init__(
+            {
+                "resources/subscribe": lambda *_: {},
+                "resources/unsubscribe": lambda *_: {},
+                "logging/setLevel": lambda *_: {},
+                LISTEN: self.listen,
+                "tools/call": lambda *_: self.done(**text("done")),
+                "resources/read": lambda params, _: self.done(
+                    contents=[{"uri": params["uri"], "text": "x"}],
+                    ttlMs=0,
+                    cacheScope="private",
+                ),
+            }
+            | {name.replace("_", "/"): what for name, what in methods.items()},
+            version=version,
+            capabilities=CAPABILITIES,
+        )
+        self.lives = []
+
+    def open_in_memory(self, client, limits):
+        self.received = []
+        self.lives.append(self.received)
+        return super().open_in_memory(client, limits)
+
+    def done(self, **members):
+        return members | (
+            {"resultType": "complete"} if self.version == STATELESS else {}
+        )
+
+    def die(self):
+        self.channel._loop.call_soon(self.channel._other._hang_up)
+
+    def listen(self, params, _):
+        self.acknowledge(self.current["id"], params["notifications"])
+        return SILENCE
+
+    def acknowledge(self, id, wanted):
+        self.notify(ACKNOWLEDGED, notifications=wanted, _meta={SUBSCRIPTION: id})
+
+    def updated(self, id, uri=URI):
+        self.notify(UPDATED, uri=uri, _meta={SUBSCRIPTION: id})
+
+    def ids(self, method):
+        return [m["id"] for m in self.received if m.get("method") == method]
+
+    def cancelled(self):
+        return [p["requestId"] for p in self.requests("notifications/cancelled")]
+
+
+async def test_cancelling_a_started_call_never_ends_one_of_the_next_connection():
+    """Its id may be that of somebody else's call by then."""
+    asking, answer = asyncio.Event(), asyncio.Event()
+
+    async def confirm(_):
+        asking.set()
+        await answer.wait()
+        return {}
+
+    def call(params, server):
+        if params["name"] == "ask":
+            return {
+                "resultType": "input_required",
+                "requestState": "s",
+                "inputRequests": {
+                    "a": {
+                        "method": "elicitation/create",
+                        "params": {
+                            "message": "?",
+                            "requestedSchema": {"type": "object", "properties": {}},
+                        },
+                    }
+                },
+            }
+        return SILENCE
+
+    server = Mortal(STATELESS, tools_call=call)
+    client = mcpwire.Client(server, elicitation=confirm, **QUICK)
+    async with asyncio.timeout(BOUND_S), client:
+        started = await client.start_call("ask")
+        await asking.wait()
+        server.die()
+        await until(lambda: not client.is_connected)
+        other = asyncio.ensure_future(client.call_tool("other"))
+        await until(lambda: len(server.lives) == 2 and server.ids("tools/call"))
+        assert server.ids("tools/call") == [started.request_id]
+        started.cancel()
+        with pytest.raises(mcpwire.CallCancelled):
+            await started
+        assert not other.done()
+        server.send(
+            {
+                "jsonrpc": "2.0",
+                "id": started.request_id,
+                "result": server.done(**text("x")),
+            }
+        )
+        assert (await other).text == "x"
+
+
+@pytest.mark.parametrize("turns", range(16))
+async def test_a_call_cancelled_at_any_turn_of_reviving_leaves_the_client_usable(turns):
+    server = Mortal()
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+        server.die()
+        await until(lambda: not client.is_connected)
+        call = asyncio.ensure_future(client.call_tool("x"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.wait([call])
+        assert (await client.call_tool("x")).text == "done"
+
+
+async def test_who_comes_while_a_reviving_is_being_given_up_is_served():
+    server = Mortal(STATELESS)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+        server.die()
+        await until(lambda: not client.is_connected)
+        call = asyncio.ensure_future(client.call_tool("x"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.sleep(0)  # it has asked the reviving to end, which has not yet
+        await client.subscribe(URI)
+        await asyncio.wait([call])
+        assert call.cancelled()
+
+
+async def test_who_waits_for_another_to_subscribe_waits_no_longer_than_its_own_time():
+    server = Mortal(STATELESS)
+    server.methods[LISTEN] = lambda *_: SILENCE
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+        slow = asyncio.ensure_future(client.subscribe("file:///slow", timeout=None))
+        await until(lambda: server.ids(LISTEN))
+        with pytest.raises(mcpwire.RequestTimeout):
+            await asyncio.wait_for(client.subscribe(URI, timeout=0.05), 2)
+        slow.cancel()
+        await asyncio.wait([slow])
+
+
+async def test_a_subscribing_out_of_time_leaves_no_subscription_behind():
+    server = Mortal(STATELESS)
+    server.methods[LISTEN] = lambda *_: SILENCE
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+        for _ in range(3):
+            with pytest.raises(mcpwire.RequestTimeout):
+                await client.subscribe(URI, timeout=1e-9)
+        server.methods[LISTEN] = server.listen
+        await client.subscribe(URI)
+        await until(lambda: len(server.ids(LISTEN)) - len(server.cancelled()) == 1)
+
+
+async def test_one_who_runs_out_of_time_takes_nobodys_subscription_along():
+    """After a restart the server is slow to acknowledge what all have wanted."""
+    server = Mortal(STATELESS)
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, **QUICK) as client,
+        client.listen([URI]) as changes,
+    ):
+        server.methods[LISTEN] = lambda *_: SILENCE
+        server.die()
+        await until(lambda: len(server.lives) == 2 and server.ids(LISTEN))
+        with pytest.raises(mcpwire.RequestTimeout):
+            await client.subscribe(URI, timeout=0.05)
+        (id,) = server.ids(LISTEN)
+        assert server.cancelled() == []
+        server.acknowledge(id, {"resourceSubscriptions": [URI]})
+        server.updated(id)
+        assert await changes.next(2) is not None
+
+
+async def test_a_subscription_that_the_server_ends_by_an_error_does_not_wait_for_ever():
+    server = Mortal(STATELESS)
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, **QUICK) as client,
+        client.listen([URI]) as changes,
+    ):
+        (id,) = server.ids(LISTEN)
+        server.send(
+            {
+                "jsonrpc": "2.0",
+                "id": id,
+                "error": {"code": -32603, "message": "out of order"},
+            }
+        )
+        with pytest.raises(RPCError, match="out of order"):
+            await asyncio.wait_for(anext(changes), 2)
+
+
+async def test_a_resource_that_is_refused_fails_who_asked_for_it_and_nobody_else():
+    release = asyncio.Event()
+
+    def subscribe(params, server):
+        id = server.current["id"]
+        uri = params["uri"]
+
+        async def later():
+            await release.wait()
+            answer = {"jsonrpc": "2.0", "id": id}
+            if uri.endswith("bad"):
+                answer["error"] = {"code": -32602, "message": "no such resource"}
+            else:
+                answer["result"] = {}
+            server.send(answer)
+
+        tasks.append(asyncio.ensure_future(later()))
+        return SILENCE
+
+    tasks = []
+    server = Mortal(resources_subscribe=subscribe)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+        calls = [
+            asyncio.ensure_future(client.subscribe(f"file:///{name}"))
+            for name in ("first", "good", "bad")
+        ]
+        await until(lambda: tasks)
+        release.set()
+        first, good, bad = await asyncio.gather(*calls, return_exceptions=True)
+        assert first is None
+        assert isinstance(bad, RPCError)
+        assert good is None
+
+
+async def test_a_resource_that_a_restarted_server_refuses_fails_no_later_subscribing():
+    gone = []
+
+    def subscribe(params, _):
+        if params["uri"] in gone:
+            return RPCError("no such resource", code=-32602)
+        return {}
+
+    server = Mortal(resources_subscribe=subscribe)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+        await client.subscribe("file:///a")
+        gone.append("file:///a")
+        server.die()
+        await until(lambda: len(server.lives) == 2 and client.is_connected)
+        await client.subscribe("file:///b")
+        await client.unsubscribe("file:///b")
+
+
+async def test_a_stream_of_before_takes_nothing_from_one_of_now():
+    server = Mortal(STATELESS)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+        old = await client.listen([URI]).__aenter__()
+        await client.aclose()
+        await client.connect()
+        async with client.listen([URI]) as new:
+            (id,) = server.ids(LISTEN)
+            await old.aclose()
+            assert server.cancelled() == []
+            server.updated(id)
+            assert await new.next(2) is not None
+
+
+async def test_a_stream_made_before_connecting_hears():
+    """The first connection of a server that ends at a probe is not the client's end."""
+    server = Mortal()
+    answer = server.answer
+
+    def ends_at_a_probe(request):
+        if request["method"] == "server/discover":
+            server.die()
+        else:
+            answer(request)
+
+    server.answer = ends_at_a_probe
+    client = mcpwire.Client(server, **QUICK)
+    events = client.events()
+    async with asyncio.timeout(BOUND_S), client:
+        assert len(server.lives) == 2
+        server.notify("notifications/tools/list_changed")
+        assert await events.next(2) is not None
+        await events.aclose()
+
+
+async def test_closing_forgets_what_was_wanted_also_after_all_attempts_failed():
+    server = Mortal()
+    open_in_memory = server.open_in_memory
+
+    def refused(*_):
+        raise mcpwire.ConnectError("no")
+
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+        await client.subscribe(URI)
+        await client.set_log_level("debug")
+        server.open_in_memory = refused
+        server.die()
+        await until(lambda: not client.is_connected)
+        with pytest.raises(mcpwire.ConnectError):
+            await client.call_tool("x")
+        await client.aclose()
+        server.open_in_memory = open_in_memory
+        await client.connect()
+        assert server.requests("resources/subscribe") == []
+        assert server.requests("logging/setLevel") == []
+
+
+async def test_handlers_in_line_when_a_connection_is_lost_leave_their_room():
+    tasks = InboundTasks(limit=1, backlog=10, room=100)
+
+    async def handler():
+        await asyncio.Event().wait()
+
+    for life in range(3):
+        refused = []
+        tasks.start(1, handler, refused.append, 10)
+        tasks.start(2, handler, refused.append, 60)
+        assert refused == [], life
+        await asyncio.wait(tasks.close())
+        await until(lambda: not len(tasks))
+
+
+async def test_a_call_made_again_is_held_to_its_time_though_a_handler_was_busy():
+    busy = asyncio.Event()
+
+    async def roots():
+        busy.set()
+        await asyncio.Event().wait()
+
+    def tools(_, server):
+        if len(server.lives) == 1:
+            server.send({"jsonrpc": "2.0", "id": 1, "method": "roots/list"})
+        return SILENCE
+
+    server = Mortal(tools_list=tools)
+    client = mcpwire.Client(server, roots=roots, recovery=AT_ONCE)
+    async with asyncio.timeout(BOUND_S), client:
+        call = asyncio.ensure_future(client.list_tools(timeout=0.2))
+        await busy.wait()
+        server.die()
+        with pytest.raises(mcpwire.RequestTimeout):
+            await asyncio.wait_for(call, 3)
+        assert len(server.lives) == 2
+
+
+async def test_keepalive_gives_up_a_server_that_reads_no_more():
+    server = Mortal()
+    limits = Limits(unwritten=1_000)
+    client = mcpwire.Client(server, keepalive=0.05, limits=limits, recovery=AT_ONCE)
+    async with asyncio.timeout(BOUND_S), client:
+        channel = client._connection.channel
+        channel._write = lambda _: None  # nothing is taken any more
+        for _ in range(50):
+            try:
+                await client.notify("notifications/x", {"fill": "x" * 300})
+            except mcpwire.TransportError:
+                break
+        channel._queued = channel._written + 995
+        await until(lambda: channel.lost is not None, 0.01)
+
+
+async def test_the_error_of_all_attempts_does_not_grow_with_who_asks():
+    server = Mortal()
+
+    def refused(*_):
+        raise mcpwire.ConnectError("no")
+
+    def length(error):
+        traceback, count = error.__traceback__, 0
+        while traceback is not None:
+            traceback, count = traceback.tb_next, count + 1
+        return count
+
+    recovery = mcpwire.Recovery(backoff_initial=0.001, attempts=1)
+    client = mcpwire.Client(server, recovery=recovery)
+    async with asyncio.timeout(BOUND_S), client:
+        await client.call_tool("x")
+        server.open_in_memory = refused
+        server.die()
+        await until(lambda: not client.is_connected)
+        lengths = []
+        for _ in range(50):
+            with pytest.raises(mcpwire.ConnectError) as caught:
+                await client.call_tool("x")
+            lengths.append(length(caught.value))
+        assert lengths[-1] == lengths[5]
+
+
+async def test_discover_waits_like_any_call_while_the_connection_is_opened_again():
+    server = Mortal(STATELESS)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+        server.die()
+        await until(lambda: not client.is_connected)
+        call = asyncio.ensure_future(client.call_tool("x"))
+        await until(lambda: client._connection.channel is None)
+        await client.discover()
+        await call
+
+
+async def test_next_returns_none_in_time_while_the_connection_is_opened_again():
+    server = Mortal()
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, **QUICK) as client,
+        client.events() as events,
+    ):
+        server.methods["initialize"] = lambda *_: SILENCE
+        server.die()
+        await until(lambda: not client.is_connected)
+        assert await events.next(0.05) is None
+
+
+async def test_watching_what_the_server_will_not_tell_is_refused():
+    server = Mortal(SESSION)
+    server.members["capabilities"] = {"resources": {}}
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+        with pytest.raises(mcpwire.LocalProtocolError, match="tells of no change"):
+            await anext(client.watch(URI))
+
+
+async def test_a_watch_ends_with_its_client():
+    server = Mortal(STATELESS)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+        watch = client.watch(URI)
+        await anext(watch)
+        await client.aclose()
+        with pytest.raises(StopAsyncIteration):
+            await anext(watch)
+        with pytest.raises(StopAsyncIteration):
+            await anext(watch)
+
+
+async def test_a_closed_watch_reads_nothing():
+    server = Mortal(STATELESS)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+        watch = client.watch(URI)
+        await watch.aclose()
+        with pytest.raises(StopAsyncIteration):
+            await anext(watch)
+        assert server.ids(LISTEN) == []
+
+
+@pytest.mark.parametrize("wanted", [None, [URI]])
+async def test_a_stream_closed_while_it_opens_leaves_nothing_wanted(wanted):
+    server = Mortal(STATELESS)
+    server.methods[LISTEN] = lambda *_: SILENCE
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+        stream = client.events() if wanted is None else client.listen(wanted)
+        step = asyncio.ensure_future(stream.next())
+        await until(lambda: server.ids(LISTEN))
+        await stream.aclose()
+        (id,) = server.ids(LISTEN)
+        server.acknowledge(id, server.requests(LISTEN)[0]["notifications"])
+        assert await step is None
+        assert not client._subscriptions.interests.current
+        await until(lambda: server.cancelled() == [id])
+
+
+async def test_a_server_that_answers_listen_and_dies_is_not_restarted_in_a_storm():
+    server = Mortal(STATELESS)
+
+    def listen(_, server):
+        if len(server.lives) > 1:
+            server.die()
+            return RPCError("Method not found", code=-32601)
+        return server.listen(_, server)
+
+    server.methods[LISTEN] = listen
+    recovery = mcpwire.Recovery(backoff_initial=0.001, backoff_max=0.5, attempts=4)
+    client = mcpwire.Client(server, recovery=recovery)
+    async with asyncio.timeout(BOUND_S), client, client.listen([URI]) as changes:
+        server.die()
+        step = asyncio.ensure_future(anext(changes))
+        await asyncio.wait([step], timeout=0.5)
+        assert len(server.lives) < 10
+        step.cancel()
+        await asyncio.wait([step])
