@@ -47,6 +47,27 @@ while True:
         text(m, str(m.get("params", {}).get("arguments", {}).get("text", "")))
 """
 
+SHUFFLE_LOOP = r"""
+import random, select
+waiting, buffer = [], b""
+while True:
+    # It answers in any order what has come, once nothing more comes or much has.
+    ready, _, _ = select.select([0], [], [], 0.0 if waiting else None)
+    if ready:
+        data = os.read(0, 65536)
+        if not data:
+            break
+        *lines, buffer = (buffer + data).split(b"\n")
+        waiting += [m for m in map(json.loads, lines) if "id" in m]
+    if waiting and (not ready or len(waiting) > 100):
+        random.shuffle(waiting)
+        raw(b"".join(
+            (json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": {"content": [
+                {"type": "text", "text": m["params"]["arguments"]["text"]}]}})
+             + "\n").encode() for m in waiting))
+        waiting.clear()
+"""
+
 
 def scripted(body: str, *args: str, **options: object) -> Stdio:
     """Return a target that runs these lines after the prelude."""

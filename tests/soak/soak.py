@@ -1,11 +1,13 @@
 """Uses a client for long and shows that it stays as it was: `make soak`.
 
     python tests/soak/soak.py [--shell asyncio|blocking] [--calls N] [--connects N]
+                              [--shuffled N]
 
-Two uses, each from a warm start: many calls on one session, and many connects, each
-with a call and a close. Ten times on the way it counts what could grow. Descriptors,
-tasks, threads and child processes may not grow at all; objects and memory by what is
-noise.
+Uses, each from a warm start: many calls on one session; many connects, each with a call
+and a close; and eight threads that make so many calls each with one blocking client, at
+a server that shuffles its answers. Ten times on the way it counts what could grow.
+Descriptors, tasks, threads and child processes may not grow at all; objects and memory
+by what is noise.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import os
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,7 +32,7 @@ for folder in (TESTS, TESTS.parent):
         sys.path.insert(0, str(folder))
 
 from quick import quick  # noqa: E402 - found through the lines above
-from scripted import ECHO_LOOP, scripted  # noqa: E402 - as above
+from scripted import ECHO_LOOP, SHUFFLE_LOOP, scripted  # noqa: E402 - as above
 
 import mcpwire  # noqa: E402 - as above
 from mcpwire.testing.leaks import children, open_descriptors  # noqa: E402 - as above
@@ -39,6 +42,7 @@ WARM_UP = 0.1
 """Which part of a use goes before the first sample: what is made once is made then."""
 
 IN_FLIGHT = 32
+THREADS = 8
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -140,27 +144,39 @@ async def connect_asyncio(connects: int) -> list[Sample]:
 
 def call_blocking(calls: int) -> list[Sample]:
     """Call on one session: from one thread, and every second stage from eight."""
+    return call_in_threads(echo(), calls, lambda stage: THREADS if stage % 2 else 1)
+
+
+def call_shuffled(calls_each: int) -> list[Sample]:
+    """Call from eight threads at once; the answers come in any order."""
+    # What came with the end of the handshake was read ahead; after a call nothing is.
+    target = scripted("handshake()\ntext(recv(), 'ready')\n" + SHUFFLE_LOOP)
+    return call_in_threads(target, THREADS * calls_each, lambda _: THREADS)
+
+
+def call_in_threads(
+    target: mcpwire.Stdio, calls: int, width_of: Callable[[int], int]
+) -> list[Sample]:
+    """Call on one session, and see that each call gets its own answer."""
     from mcpwire.sync import Client
 
     samples, done = [], 0
-    with Client(echo()) as client:
+    with Client(target) as client:
+        client.call_tool("x", {"text": "first"})
 
-        def many(numbers: range) -> None:
+        def many(numbers: range) -> int:
             for number in numbers:
                 text = str(number)
-                assert client.call_tool("x", {"text": text}).text == text
+                answer = client.call_tool("x", {"text": text}).text
+                assert answer == text, (answer, text)
+            return len(numbers)
 
         for stage, count in enumerate(stages(calls)):
-            width = 8 if stage % 2 else 1
+            width = width_of(stage)
             end = done + count
-            threads = [
-                threading.Thread(target=many, args=(range(done + n, end, width),))
-                for n in range(width)
-            ]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            shares = [range(done + n, end, width) for n in range(width)]
+            with ThreadPoolExecutor(width) as threads:
+                assert sum(threads.map(many, shares)) == count
             done = end
             samples.append(sample(done))
     return samples
@@ -185,6 +201,7 @@ USES: dict[tuple[str, str], Callable[[int], list[Sample]]] = {
     ("asyncio", "connects"): lambda count: asyncio.run(connect_asyncio(count)),
     ("blocking", "calls"): call_blocking,
     ("blocking", "connects"): connect_blocking,
+    ("blocking", "shuffled"): call_shuffled,
 }
 
 
@@ -225,12 +242,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--calls", type=int, default=100_000)
     parser.add_argument("--connects", type=int, default=200)
+    parser.add_argument("--shuffled", type=int, default=20_000)
     options: Any = parser.parse_args(arguments)
     shells = ["asyncio", "blocking"] if options.shell == "both" else [options.shell]
     found = []
     for shell in shells:
-        for use in ("calls", "connects"):
-            if count := getattr(options, use):
+        for use in ("calls", "connects", "shuffled"):
+            if (shell, use) in USES and (count := getattr(options, use)):
                 found += run(shell, use, count)
     return 1 if found else 0
 

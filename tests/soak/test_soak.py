@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import soak
 
-SHORT = {"calls": 3_000, "connects": 40}
+SHORT = {"calls": 3_000, "connects": 40, "shuffled": 300}
 
 
 @pytest.mark.fault("F44", "F45")

@@ -12,31 +12,10 @@ from contextlib import suppress
 
 import pytest
 from blocking_channels import BOUND_S, Recorder, Threads, opened, tool, within
-from scripted import ECHO_LOOP
+from scripted import ECHO_LOOP, SHUFFLE_LOOP
 
 from mcpwire.errors import ConnectionClosed, LocalProtocolError, RequestTimeout
 from mcpwire.sync._duplex import BlockingDuplex
-
-SHUFFLING = """
-import random, select
-waiting, buffer = [], b""
-while True:
-    # It answers in any order what has come, once nothing more comes or much has.
-    ready, _, _ = select.select([0], [], [], 0.0 if waiting else None)
-    if ready:
-        data = os.read(0, 65536)
-        if not data:
-            break
-        *lines, buffer = (buffer + data).split(b"\\n")
-        waiting += [m for m in map(json.loads, lines) if "id" in m]
-    if waiting and (not ready or len(waiting) > 100):
-        random.shuffle(waiting)
-        raw(b"".join(
-            (json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": {"content": [
-                {"type": "text", "text": m["params"]["arguments"]["text"]}]}})
-             + "\\n").encode() for m in waiting))
-        waiting.clear()
-"""
 
 
 def call_often(channel, name, times):
@@ -53,7 +32,7 @@ CALLS = int(os.environ.get("MCPWIRE_CALLS_PER_THREAD", "2000"))
 @pytest.mark.unchecked_wire("16,000 messages of one form; the check would be measured")
 def test_answers_of_a_server_that_shuffles_them_reach_the_threads_that_asked():
     threads = Threads()
-    with opened(SHUFFLING) as channel:
+    with opened(SHUFFLE_LOOP) as channel:
         for name in range(8):
             threads.start(call_often, channel, name, CALLS)
         assert not threads.join(BOUND_S * CALLS / 500)
