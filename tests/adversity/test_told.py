@@ -243,7 +243,8 @@ CONNECTING = {
 async def test_every_failure_to_connect_is_one_class_and_has_words(
     shell, target, expected, cause
 ):
-    client = shell(target, limits=SHORT, connect_timeout=0.5, probe_timeout=0.1)
+    seconds = 0.5 if expected is mcpwire.RequestTimeout else None
+    client = shell(target, limits=SHORT, connect_timeout=seconds, probe_timeout=0.1)
     async with asyncio.timeout(BOUND_S):
         outcome = await asyncio.gather(client.connect(), return_exceptions=True)
     assert_well_told(outcome[0], expected)
