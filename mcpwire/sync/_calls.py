@@ -75,7 +75,8 @@ class Calls(Lead):
         self._written = 0
         self._closed_by_us = False
         self._doomed: list[Pending] = []
-        self._asking: set[RequestId] = set()
+        self._asking: dict[RequestId, int] = {}
+        """What handlers of ours are busy with, and the last call begun before it."""
         self._begun: dict[int, Pending] = {}
         self._drains: list[Waiter] = []
         self.target = target
@@ -109,8 +110,6 @@ class Calls(Lead):
             self._peer.forget(call.id)
             raise
         self._torn = False
-        if self._asking:
-            self._pause_call(call, monotonic())
         if call.tells_at_once:
             self._begun[call.id] = call
             if call.deadline is not None:
@@ -198,12 +197,13 @@ class Calls(Lead):
         """Stop the clock of every call: a handler of ours is busy with that request.
 
         On a duplex stream nothing links the peer's request to the call it belongs to.
+        It belongs to none begun later: such as the handler's own, which must end, for
+        the peer may answer nothing before it has its answer.
         """
-        if not self._asking:
-            now = monotonic()
-            for call in self._peer.outstanding.values():
-                self._pause_call(call, now)
-        self._asking.add(id)
+        now = monotonic()
+        for call in self._peer.outstanding.values():
+            self._pause_call(call, now)
+        self._asking[id] = max(self._peer.outstanding, default=0)
 
     def _pause_call(self, call: Pending, now: float) -> None:
         if call.deadline is not None and not call.is_paused:
@@ -217,15 +217,14 @@ class Calls(Lead):
             call.deadline.resume(now)
 
     def _resume(self, id: RequestId) -> None:
-        """Let the clock run again once the last such handler is through."""
-        if id not in self._asking:
-            return
-        self._asking.discard(id)
-        if self._asking:
+        """Let a call's clock run again once the last such handler is through."""
+        if self._asking.pop(id, None) is None:
             return
         now = monotonic()
+        still = max(self._asking.values(), default=0)
         for call in self._peer.outstanding.values():
-            self._resume_call(call, now)
+            if call.id > still:
+                self._resume_call(call, now)
         self._wake_everybody()  # each to look at its new time
 
     # What the peer tells (`protocol.peer.Owner`)...

@@ -208,6 +208,8 @@ def test_listeners_are_kept_alive_by_nobody_else():
 class Unconnected:
     """A connection on which nothing is under way."""
 
+    channel = None
+
     def cancel(self, handle, reason):
         pass
 
@@ -244,6 +246,8 @@ def test_cancelling_between_two_requests_ends_the_wait_and_takes_back_what_comes
     free = threading.Event()
 
     class Connection:
+        channel = None
+
         def cancel(self, handle, reason):
             cancelled.append((handle.request_id, reason))
 
@@ -365,7 +369,7 @@ def test_closing_ends_a_call_that_waits_for_a_restart(tmp_path):
 
     thread = threading.Thread(target=wait)
     thread.start()
-    until(lambda: client._connection._reviver._is_busy)
+    until(lambda: client._connection._reviver._thread != 0)
     client.close()
     thread.join(BOUND_S)
     assert [type(error) for error in errors] == [mcpwire.ConnectionClosed]

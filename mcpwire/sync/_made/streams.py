@@ -117,6 +117,8 @@ class EventStream:
             while (event := self._buffer.take()) is not None:
                 notification = connection.inbound.typed(*event)
                 if notification is not None:
+                    if self._buffer:  # for whoever else iterates
+                        self._signal.set()
                     return notification
             if self._has_ended():
                 break

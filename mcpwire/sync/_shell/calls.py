@@ -6,11 +6,12 @@ one call into many requests; the thread ends with it.
 
 from __future__ import annotations
 
+import os
 import threading
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from mcpwire.errors import CallCancelled
+from mcpwire.errors import CallCancelled, LocalProtocolError
 from mcpwire.transports.base import CallHandle
 
 if TYPE_CHECKING:
@@ -59,6 +60,13 @@ class PendingCall(Generic[T]):
         self._is_done = False
         self._result: T | None = None
         self._error: BaseException | None = None
+        self._process = os.getpid()
+        channel = connection.channel
+        if channel is not None and not channel.can_enter():
+            raise LocalProtocolError(
+                "this thread is reading or writing on this connection; what runs "
+                "meanwhile (a hook, a signal handler) cannot start a call"
+            )
         context = copy_context()
         threading.Thread(
             target=context.run, args=(self._run,), name=f"mcpwire-{method}", daemon=True
@@ -113,7 +121,12 @@ class PendingCall(Generic[T]):
 
         Raises:
             TimeoutError: It has not ended by then, and goes on.
+            LocalProtocolError: This process was forked off the one that waits for it.
         """
+        if not self._is_done and self._process != os.getpid():
+            raise LocalProtocolError(
+                "this call belongs to the process that this one was forked from"
+            )
         with self._changed:
             if not self._changed.wait_for(lambda: self._is_done, timeout):
                 raise TimeoutError(f"{self._method} has not ended within {timeout:g} s")

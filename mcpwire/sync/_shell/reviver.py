@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from mcpwire.errors import (
     ConnectionClosed,
+    LocalProtocolError,
     MCPError,
     NegotiationError,
     RequestTimeout,
@@ -39,7 +40,7 @@ class Reviver:
         self._recovery = connection.settings.recovery
         self._restarts = Restarts(self._recovery)
         self._state = threading.Condition()
-        self._is_busy = False
+        self._thread = 0  # whose turn it is
         self._closings = 0
         self._answered = 0
         self._failure: MCPError | None = None
@@ -88,7 +89,7 @@ class Reviver:
                 self._revive(until)
             finally:
                 with self._state:
-                    self._is_busy = False
+                    self._thread = 0
                     self._state.notify_all()
         except OutOfTime:
             assert deadline is not None
@@ -102,9 +103,13 @@ class Reviver:
 
     def _take_turn(self, until: float | None) -> None:
         with self._state:
-            while self._is_busy:
+            while self._thread != 0:
+                if self._thread == threading.get_ident():  # in a signal handler
+                    raise LocalProtocolError(
+                        "the connection is being opened again in this very thread"
+                    )
                 self._wait(until)
-            self._is_busy = True
+            self._thread = threading.get_ident()
 
     def _wait(self, until: float | None) -> None:
         left = None if until is None else until - monotonic()

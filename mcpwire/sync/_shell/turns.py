@@ -41,8 +41,14 @@ class Closing:
     """One thread's closing of the connection."""
 
     def __init__(self) -> None:
+        self.thread = threading.get_ident()
         self.threads: list[threading.Thread] = []
         """What it waits for."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the calling thread is the one that closes."""
+        return self.thread == threading.get_ident()
 
 
 class Turns:
@@ -73,6 +79,10 @@ class Turns:
         with self._changed:
             while True:
                 if self.closing is not None:
+                    if self.closing.is_ours:  # in a signal handler, or a hook
+                        raise LocalProtocolError(
+                            "closing is under way in this very thread"
+                        )
                     self._wait(until)
                 elif self.opening is not None:
                     self._share(self.opening, until)
@@ -118,7 +128,8 @@ class Turns:
         """Call `begin`, or wait for whoever closes already; tell whether to go on.
 
         What it returns are the threads to wait for; ``None``: nothing is to be closed.
-        One of those threads, which closes too, does not wait for its own end.
+        One of those threads, which closes too, does not wait for its own end; neither
+        does a signal handler for the closing that it interrupts.
         """
         with self._changed:
             if self.closing is None:
@@ -128,7 +139,8 @@ class Turns:
                 closing.threads = threads
                 self.closing = closing
                 return True
-            if threading.current_thread() not in self.closing.threads:
+            is_waited_for = threading.current_thread() in self.closing.threads
+            if not is_waited_for and not self.closing.is_ours:
                 self._changed.wait_for(lambda: self.closing is None)
             return False
 

@@ -117,6 +117,8 @@ class EventStream:
             while self._buffer:
                 notification = connection.inbound.typed(*self._buffer.pop())
                 if notification is not None:
+                    if self._buffer:  # for whoever else iterates
+                        self._signal.set()
                     return notification
             if self._has_ended():
                 break

@@ -1,0 +1,310 @@
+"""The blocking client among signals, forks, handlers and shared streams."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scripted import PRELUDE, scripted
+
+import mcpwire
+import mcpwire.sync
+from mcpwire.limits import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BOUND_S = 8.0
+"""In which everything must be over; a test that reaches it has found a hang."""
+
+QUICK = Limits(close_grace=0.2, terminate_grace=0.2)
+
+STUBBORN = """
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+handshake()
+while sys.stdin.buffer.readline():
+    pass
+time.sleep(60)
+"""
+
+NOTES = """
+handshake(capabilities={"tools": {"listChanged": True}, "logging": {}})
+while True:
+    m = recv()
+    if "id" in m:
+        n = int(m["params"]["arguments"]["n"])
+        notes = [{"jsonrpc": "2.0", "method": "notifications/message",
+                  "params": {"level": "info", "data": i}} for i in range(n)]
+        raw("".join(json.dumps(note) + "\\n" for note in notes).encode())
+        text(m, "done")
+"""
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait for what nothing tells of."""
+    end = time.monotonic() + BOUND_S
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+class Asked:
+    """A thread that does something, and what came of it."""
+
+    def __init__(self, act: Callable[[], Any]) -> None:
+        self._act = act
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.result = self._act()
+        except BaseException as error:  # noqa: BLE001 - looked at by the test
+            self.error = error
+
+    def ended(self, seconds: float = BOUND_S) -> bool:
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+
+def program(source: str, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of its own, killed and failed where it hangs."""
+    return subprocess.run(
+        [sys.executable, "-c", source, *args],
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+        check=False,
+    )
+
+
+CLOSES_TWICE = """
+import os, signal, sys, threading, mcpwire.sync
+from mcpwire import Stdio
+from mcpwire.limits import Limits
+client = mcpwire.sync.Client(
+    Stdio(sys.executable, ["-S", "-c", sys.argv[1]]),
+    limits=Limits(close_grace=1.0, terminate_grace=0.2), mode="2025-11-25")
+client.connect()
+signal.signal(signal.SIGTERM, lambda *_: (client.close(), print("handled", flush=True)))
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+client.close()
+print("closed", flush=True)
+"""
+
+
+def test_a_signal_handler_may_close_what_its_thread_is_closing_already():
+    done = program(CLOSES_TWICE, PRELUDE + STUBBORN)
+    assert sorted(done.stdout.split()) == ["closed", "handled"], done.stderr
+
+
+STARTS_IN_HANDLER = """
+import os, signal, sys, threading, mcpwire.sync
+from mcpwire import Stdio
+client = mcpwire.sync.Client(
+    Stdio(sys.executable, ["-S", "-c", sys.argv[1]]), mode="2025-11-25", timeout=3)
+client.connect()
+def handle(*_):
+    try:
+        print(client.start_call("x", {"text": "hi"}).result(5).text, flush=True)
+    except Exception as error:
+        print(type(error).__name__, flush=True)
+signal.signal(signal.SIGTERM, handle)
+channel = client._connection.channel
+take_in = channel._take_in
+def torn(events):
+    os.kill(os.getpid(), signal.SIGTERM)
+    take_in(events)
+channel._take_in = torn
+client.call_tool("x", {"text": "a"})
+client.close()
+print("closed", flush=True)
+"""
+
+
+def test_start_call_in_a_signal_handler_never_waits_for_its_own_thread():
+    body = 'handshake()\nwhile True:\n    m = recv()\n    "id" in m and text(m, "hi")\n'
+    done = program(STARTS_IN_HANDLER, PRELUDE + body)
+    assert "closed" in done.stdout, (done.stdout, done.stderr)
+
+
+ASKS = """
+handshake()
+m = recv()
+send({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage",
+      "params": {"messages": [], "maxTokens": 1}})
+while True:
+    n = recv()
+    if n.get("id") == 1 and "method" not in n:
+        break
+text(m, "answered" if "result" in n else n["error"]["message"])
+recv()
+"""
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_a_handler_whose_call_is_not_answered_meanwhile_runs_out_of_its_time(
+    background,
+):
+    seen: list[BaseException] = []
+
+    def sample(_: Any) -> Any:
+        try:
+            client.list_tools(timeout=0.3)
+        except mcpwire.RequestTimeout as error:
+            seen.append(error)
+        raise mcpwire.RPCError("no", code=-5)
+
+    client = mcpwire.sync.Client(
+        scripted(ASKS),
+        sampling=sample,
+        limits=QUICK,
+        background=background,
+        mode="2025-11-25",
+    )
+    client.connect()
+    try:
+        call = Asked(lambda: client.call_tool("x", timeout=5).text)
+        assert call.ended(5), "the handler's call waits for ever, and ours for it"
+        assert call.result == "no"
+        assert seen
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_of_two_threads_that_share_a_stream_each_gets_what_the_other_leaves(
+    background,
+):
+    with (
+        mcpwire.sync.Client(
+            scripted(NOTES), limits=QUICK, background=background, mode="2025-11-25"
+        ) as client,
+        client.events() as events,
+    ):
+        for _ in range(20):
+            takers = [Asked(lambda: events.next(BOUND_S)) for _ in range(2)]
+            until(lambda: len(events._signal.threads) == 2)
+            client.call_tool("x", {"n": 2})
+            for taker in takers:
+                assert taker.ended(3), "a notification waits, and so does its taker"
+                assert taker.result is not None
+
+
+SLOW_SUBSCRIBING = """
+handshake(capabilities={"resources": {"subscribe": True}})
+while True:
+    m = recv()
+    if m.get("params", {}).get("uri") == "a:2":
+        answer(m, {})
+"""
+
+
+def test_subscribing_beside_one_that_takes_long_keeps_to_its_own_timeout():
+    with mcpwire.sync.Client(
+        scripted(SLOW_SUBSCRIBING), limits=QUICK, mode="2025-11-25"
+    ) as client:
+        slow = Asked(lambda: client.subscribe("a:1", timeout=60))
+        until(lambda: client._connection.channel.requests_sent == 2)
+        quick = Asked(lambda: client.subscribe("a:2", timeout=0.3))
+        assert quick.ended(3)
+        assert isinstance(quick.error, mcpwire.RequestTimeout) or quick.error is None
+        client.close()
+        assert slow.ended()
+
+
+def test_waiting_in_a_fork_for_a_call_of_the_parent_raises():
+    with mcpwire.sync.Client(
+        scripted("handshake()\nrecv()\nrecv()\n"), limits=QUICK, mode="2025-11-25"
+    ) as client:
+        call = client.start_call("x")
+        child = os.fork()
+        if child == 0:
+            signal.alarm(5)
+            try:
+                call.result()
+            except mcpwire.LocalProtocolError:
+                os._exit(0)
+            os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+        call.cancel()
+
+
+EXITS = """
+import sys, mcpwire.sync
+from mcpwire import Stdio
+from mcpwire.limits import Limits
+kw = eval(sys.argv[2])
+client = mcpwire.sync.Client(
+    Stdio(sys.executable, ["-S", "-c", sys.argv[1]]), mode="2025-11-25", **kw)
+client.connect()
+stream = client.events()
+stream.__enter__()
+client.notify("notifications/x")
+"""
+
+
+@pytest.mark.parametrize(
+    "options", ["{}", "{'background': True}", "{'background': True, 'keepalive': 0.01}"]
+)
+def test_a_client_left_open_at_exit_leaves_nobody_behind(options: str):
+    marker = f"left-{os.getpid()}-{time.monotonic_ns()}"
+    body = f"{PRELUDE}\nhandshake()\n{STUBBORN.split('handshake()')[1]}\n# {marker}"
+    for _ in range(5):
+        done = program(EXITS, body, options)
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
+        assert "Fatal" not in done.stderr
+    left = subprocess.run(
+        ["pgrep", "-f", marker], capture_output=True, text=True, check=False
+    )
+    for pid in left.stdout.split():
+        os.kill(int(pid), signal.SIGKILL)
+    assert left.stdout == ""
+
+
+HALF = """
+handshake()
+m = recv()
+text(m, "first")
+m = recv()
+text(m, "second")
+recv()
+"""
+
+
+def test_an_open_revival_is_not_waited_for_by_its_own_thread():
+    source = """
+import os, signal, sys, threading, mcpwire, mcpwire.sync
+from mcpwire import Stdio
+client = mcpwire.sync.Client(
+    Stdio(sys.executable, ["-S", "-c", sys.argv[1]]), mode="2025-11-25", timeout=None,
+    limits=mcpwire.Limits(close_grace=0.2))
+client.connect()
+os.kill(client._connection.channel.pid, 9)
+client._connection.wait(__import__("mcpwire.sync._lead").sync._lead.Waiter(), None)
+calm = client._connection._open
+def once(opening, until):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return calm(opening, until)
+client._connection._open = once
+def handle(*_):
+    try:
+        client.list_tools()
+    except Exception as error:
+        print(type(error).__name__, flush=True)
+signal.signal(signal.SIGTERM, handle)
+print(client.call_tool("x").text)
+client.close()
+print("closed", flush=True)
+"""
+    done = program(source, PRELUDE + HALF)
+    assert "closed" in done.stdout, (done.stdout, done.stderr)
