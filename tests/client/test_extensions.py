@@ -1,0 +1,58 @@
+"""Extensions are on when the client was told so, and only then."""
+
+import asyncio
+
+import pytest
+from fakes import FakeServer, text
+
+import mcpwire
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 10.0
+NAME = "com.example/paint"
+DECLARED = "io.modelcontextprotocol/clientCapabilities"
+
+
+async def declared(**options):
+    """Return what a call carries as the client's capabilities."""
+    seen = []
+
+    def call(params, _):
+        seen.append(params["_meta"][DECLARED])
+        return {"resultType": "complete", **text("ok")}
+
+    server = FakeServer({"tools/call": call}, version="2026-07-28")
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **options) as client:
+        await client.call_tool("x")
+    return seen[0]
+
+
+@pytest.mark.rule("EXT-01")
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [([NAME], {NAME: {}}), ({NAME: {"layers": 3}}, {NAME: {"layers": 3}})],
+)
+async def test_an_extension_is_declared_in_each_request_by_its_name(given, expected):
+    assert (await declared(extensions=given))["extensions"] == expected
+
+
+async def test_nothing_is_declared_that_was_not_switched_on():
+    assert "extensions" not in await declared()
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25"])
+async def test_a_session_knows_of_no_extensions(version):
+    server = FakeServer({"tools/call": lambda *_: text("ok")}, version=version)
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, extensions=[NAME]) as client,
+    ):
+        assert (await client.call_tool("x")).text == "ok"
+    (opened,) = server.requests("initialize")
+    assert "extensions" not in opened["capabilities"]
+
+
+def test_what_is_no_name_of_an_extension_is_refused_at_construction():
+    with pytest.raises(ValueError, match=r"^extensions: .*'paint'"):
+        mcpwire.Client("cat", extensions=["paint"])
