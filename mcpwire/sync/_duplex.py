@@ -238,8 +238,11 @@ class BlockingDuplex(Calls):
             self._see_off()
 
     def _see_off(self) -> None:
-        """Write what nobody else does, for a while; outside the mutex."""
-        if self._written < self._queued and self._leader == 0 and self._dead is None:
+        """Have it written, for a while; outside the mutex.
+
+        Also where another thread leads: it may leave before it has written all.
+        """
+        if self._written < self._queued and self._dead is None:
             written = Waiter()
             self._locked(partial(self._tell_when_written, written))
             self.wait(written, self._limits.close_grace)

@@ -16,9 +16,11 @@ from scripted import PRELUDE, scripted
 import mcpwire
 import mcpwire.sync
 from mcpwire.limits import Limits
+from mcpwire.types import CreateMessageResult, TextContent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 BOUND_S = 8.0
 """In which everything must be over; a test that reaches it has found a hang."""
@@ -269,6 +271,39 @@ def test_a_client_left_open_at_exit_leaves_nobody_behind(options: str):
     for pid in left.stdout.split():
         os.kill(int(pid), signal.SIGKILL)
     assert left.stdout == ""
+
+
+LONG_ANSWER = """
+handshake()
+m = recv()
+send({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage",
+      "params": {"messages": [], "maxTokens": 1}})
+time.sleep(0.2)
+text(m, "first")
+n = recv()
+open(sys.argv[1], "w").write("all")
+recv()
+"""
+
+
+def test_an_answer_goes_out_to_its_end_though_who_reads_leaves_meanwhile(
+    tmp_path: Path,
+):
+    arrived = tmp_path / "arrived"
+
+    def sample(_: Any) -> CreateMessageResult:
+        return CreateMessageResult(
+            role="assistant", content=TextContent("x" * 1_000_000), model="m"
+        )
+
+    with mcpwire.sync.Client(
+        scripted(LONG_ANSWER, str(arrived)),
+        sampling=sample,
+        limits=Limits(close_grace=5.0),
+        mode="2025-11-25",
+    ) as client:
+        assert client.call_tool("x").text == "first"
+        until(arrived.exists)
 
 
 HALF = """
