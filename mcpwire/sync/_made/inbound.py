@@ -178,7 +178,7 @@ class ClientInbound:
             reply(MethodNotFound(f"{method!r} came before the handshake was done"))
             return
         try:
-            question = self.question(method, params)
+            question = self.features.question(method, params, self.revision)
         except RPCError as error:
             reply(error)
             return
@@ -191,15 +191,6 @@ class ClientInbound:
                 room=self._limits.message,
             )
         self._tasks.start(id, partial(ask, question), reply, self.size())
-
-    def question(self, method: str, params: dict[str, Any] | None) -> Question:
-        """Return what a handler of ours is asked.
-
-        Raises:
-            RPCError: This client does not answer that, or it is asked wrongly.
-        """
-        assert self.revision is not None
-        return self.features.question(method, params, self.revision)
 
     def cancelled(self, id: RequestId) -> None:
         """Drop a request that the server withdrew; its answer will not be sent."""

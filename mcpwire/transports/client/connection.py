@@ -89,6 +89,7 @@ class Connection(ConnectionState):
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._waiters = 0
+        self._doubts_era = False  # whether the remembered era may be wrong now
         self._taken = False  # whether anybody has been told of this connection
         self._reviver = Reviver(self)
         self._background: set[asyncio.Task[Any]] = set()
@@ -284,6 +285,7 @@ class Connection(ConnectionState):
             self._current = None
             self._retire(old)
         started = loop.time()
+        self.inbound.revision = None  # until this connection has agreed on its own
         handshake = Handshake(self._opener, self.inbound, started)
         try:
             async with asyncio.timeout(self.settings.connect_timeout):
@@ -312,15 +314,22 @@ class Connection(ConnectionState):
         # 2026-07-28 basic/versioning, "Backward Compatibility": the era is remembered
         # for the process, and probed again when that fails.
         allowed = self.settings.allowed
-        if self.profile.era is Era.SESSION and self._is_wanted:
+        known = self.profile.era is Era.SESSION and self._is_wanted
+        if known and not self._doubts_era:
             legacy = tuple(r for r in allowed if r.era is Era.SESSION)
+            self._doubts_era = True  # unless it goes well, in whatever way it does not
             try:
-                return await self._negotiate(handshake, legacy)
+                agreement = await self._negotiate(handshake, legacy)
             except NegotiationError:
                 if legacy == allowed:
                     raise
                 await handshake.reset()
-        return await self._negotiate(handshake, allowed)
+            else:
+                self._doubts_era = False
+                return agreement
+        agreement = await self._negotiate(handshake, allowed)
+        self._doubts_era = False
+        return agreement
 
     async def _negotiate(
         self, handshake: Handshake, allowed: tuple[Revision, ...]

@@ -305,6 +305,8 @@ class Requests:
         options: Mapping[str, Any],
     ) -> dict[str, Any]:
         method, params = call.method, call.params
+        if not self._connection.is_wanted:  # a closed client answers nothing
+            raise self._connection.not_connected()
         found = cache.get(method, params, self._connection.time())
         if found is not None:
             kept: dict[str, Any] = found
@@ -371,8 +373,12 @@ class Requests:
     ) -> dict[str, Any]:
         """Let our handler answer what a server needs to go on."""
         connection = self._connection
+        agreement = connection.profile.agreement
+        assert agreement is not None
         try:
-            question = connection.inbound.question(step.method, step.params)
+            question = connection.inbound.features.question(
+                step.method, step.params, agreement.revision
+            )
         except RPCError as error:
             # 2026-07-28 basic/patterns/mrtr: a server MUST NOT ask for what the client
             # did not declare, and there is no way to answer it with an error.

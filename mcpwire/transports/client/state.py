@@ -117,6 +117,12 @@ class ConnectionState:
                 stderr_tail=getattr(channel, "stderr_tail", ""),
                 sent=False,
             )
+        if self._is_wanted:
+            return ConnectionClosed(
+                f"the connection to {self._target} was lost and is not open again",
+                target=self._target,
+                sent=False,
+            )
         return LocalProtocolError(
             f"not connected to {self._target}: use {self.how_to_connect} first"
         )

@@ -487,22 +487,95 @@ async def test_a_stream_closed_while_it_opens_leaves_nothing_wanted(wanted):
         await until(lambda: server.cancelled() == [id])
 
 
-async def test_a_server_that_answers_listen_and_dies_is_not_restarted_in_a_storm():
+async def test_a_closed_client_answers_nothing_out_of_its_cache():
     server = Mortal(STATELESS)
+    server.methods["tools/list"] = lambda *_: server.done(
+        tools=[], ttlMs=60_000, cacheScope="private"
+    )
+    client = mcpwire.Client(server, cache=True, **QUICK)
+    async with asyncio.timeout(BOUND_S), client:
+        await client.list_tools()
+        await client.aclose()
+        with pytest.raises(mcpwire.LocalProtocolError):
+            await client.list_tools()
 
-    def listen(_, server):
-        if len(server.lives) > 1:
+
+@pytest.mark.parametrize("dies", [False, True])
+async def test_a_server_of_another_era_that_cannot_bear_the_old_handshake_is_found(
+    dies,
+):
+    """The era that was remembered is given up in whatever way trying it fails."""
+    server = Mortal(SESSION)
+
+    def initialize(*_):
+        if dies:
             server.die()
-            return RPCError("Method not found", code=-32601)
-        return server.listen(_, server)
+        return SILENCE
 
-    server.methods[LISTEN] = listen
-    recovery = mcpwire.Recovery(backoff_initial=0.001, backoff_max=0.5, attempts=4)
-    client = mcpwire.Client(server, recovery=recovery)
-    async with asyncio.timeout(BOUND_S), client, client.listen([URI]) as changes:
+    client = mcpwire.Client(server, connect_timeout=0.2, **QUICK)
+    async with asyncio.timeout(BOUND_S), client:
+        await client.call_tool("x")
+        server.version = STATELESS
+        server.methods["initialize"] = initialize
         server.die()
-        step = asyncio.ensure_future(anext(changes))
-        await asyncio.wait([step], timeout=0.5)
-        assert len(server.lives) < 10
-        step.cancel()
-        await asyncio.wait([step])
+        await until(lambda: not client.is_connected)
+        assert (await client.call_tool("x")).text == "done"
+        assert client.protocol_version == STATELESS
+
+
+async def test_a_new_connection_is_asked_nothing_before_its_own_handshake_is_done():
+    server = Mortal(SESSION)
+    client = mcpwire.Client(server, roots=[], **QUICK)
+    async with asyncio.timeout(BOUND_S), client:
+        await client.call_tool("x")
+        outcome = server.outcome
+
+        def asks_early(method, params):
+            if method == "initialize":
+                server.send({"jsonrpc": "2.0", "id": 77, "method": "roots/list"})
+            return outcome(method, params)
+
+        server.outcome = asks_early
+        server.die()
+        await until(lambda: not client.is_connected)
+        await client.call_tool("x")
+        (answer,) = [m for m in server.received if m.get("id") == 77]
+        assert answer["error"]["code"] == -32601
+
+
+async def test_what_cannot_be_sent_while_reopening_says_that_the_connection_was_lost():
+    server = Mortal(SESSION)
+    client = mcpwire.Client(server, roots=[], **QUICK)
+    async with asyncio.timeout(BOUND_S), client:
+        server.die()
+        await until(lambda: not client.is_connected)
+        call = asyncio.ensure_future(client.call_tool("x"))
+        await until(lambda: client._connection.channel is None)
+        with pytest.raises(mcpwire.ConnectionClosed, match="lost") as caught:
+            await client.notify_roots_changed()
+        assert caught.value.sent is False
+        await call
+
+
+def test_a_second_loop_after_one_that_ended_without_closing_begins_anew():
+    server = Mortal(STATELESS)
+    client = mcpwire.Client(server, **QUICK)
+    streams = []
+
+    async def first():
+        await client.connect()
+        await client.subscribe(URI)
+        streams.append(await client.events().__aenter__())
+
+    async def second():
+        async with asyncio.timeout(BOUND_S), client:
+            assert server.requests(LISTEN) == []
+            async with client.listen([URI]) as changes:
+                (id,) = server.ids(LISTEN)
+                await streams[0].aclose()
+                server.updated(id)
+                assert await changes.next(2) is not None
+
+    asyncio.run(first())
+    asyncio.run(second())
+    asyncio.run(second())
