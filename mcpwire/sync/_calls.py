@@ -143,7 +143,8 @@ class Calls(Lead):
     def _cancel(self, handle: CallHandle, reason: str) -> None:
         id = handle.request_id
         call = self._peer.outstanding.get(id) if type(id) is int else None
-        if call is not None and type(id) is int:
+        # A handle on a call of another connection may hold an id that is in use here.
+        if call is not None and call.handle is handle and type(id) is int:
             self._give_up(id, reason)
             self._end_call(call, CallCancelled(call.method, reason=reason))
 

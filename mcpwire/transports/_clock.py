@@ -31,6 +31,7 @@ class Pending:
         "end",
         "future",
         "handle",
+        "is_paused",
         "method",
         "on_notification",
     )
@@ -48,6 +49,7 @@ class Pending:
         self.deadline = deadline
         self.on_notification = on_notification
         self.handle = handle
+        self.is_paused = False
         self.end = 0
 
 
@@ -56,7 +58,6 @@ class CallClock:
 
     Attributes:
         at: When the timer fires; infinite while it is not armed.
-        is_paused: Whether the clock stands still.
     """
 
     __slots__ = (
@@ -66,7 +67,6 @@ class CallClock:
         "_outstanding",
         "_timer",
         "at",
-        "is_paused",
     )
 
     def __init__(
@@ -79,9 +79,9 @@ class CallClock:
         self._outstanding = outstanding
         self._expire = expire
         self._timer: asyncio.TimerHandle | None = None
-        self._asking: set[RequestId] = set()
+        # The peer's requests, each with the last call of ours when it came.
+        self._asking: dict[RequestId, int] = {}
         self.at = inf
-        self.is_paused = False
 
     def arm(self, at: float) -> None:
         """Let the timer fire then, and not when it would have."""
@@ -97,7 +97,6 @@ class CallClock:
             self._timer = None
         self.at = inf
         self._asking.clear()
-        self.is_paused = False
 
     def _look(self) -> None:
         self._timer = None
@@ -115,38 +114,39 @@ class CallClock:
             self.arm(max(earliest, now + GRAIN_S))
 
     def pause(self, id: RequestId) -> None:
-        """Stop the clock: a handler of ours is busy with that request of the peer's.
+        """Stop the clock of every call: a handler of ours is busy with that request.
 
-        On a duplex stream nothing links the peer's request to the call it belongs to,
-        so every call's deadline pauses.
+        On a duplex stream nothing links the peer's request to the call it belongs to.
+        It belongs to none begun later: such as the handler's own, which must end, for
+        the peer may answer nothing before it has its answer.
         """
-        self._asking.add(id)
-        if not self.is_paused:
-            self.is_paused = True
-            now = self._loop.time()
-            for pending in self._outstanding.values():
-                if pending.deadline is not None:
-                    pending.deadline.pause(now)
+        now = self._loop.time()
+        for pending in self._outstanding.values():
+            if pending.deadline is not None and not pending.is_paused:
+                pending.is_paused = True
+                pending.deadline.pause(now)
+        self._asking[id] = max(self._outstanding, default=0)
 
     def resume(self, id: RequestId) -> None:
-        """Let the clock run again once the last such handler is through."""
-        self._asking.discard(id)
-        if not self.is_paused or self._asking:
+        """Let a call's clock run again once the last such handler is through."""
+        if self._asking.pop(id, None) is None:
             return
-        self.is_paused = False
-        now = self._loop.time()
+        still = max(self._asking.values(), default=0)
         earliest = inf
-        for pending in self._outstanding.values():
-            if pending.deadline is not None:
-                pending.deadline.resume(now)
+        for call_id, pending in self._outstanding.items():
+            if call_id > still and pending.is_paused:
+                self.release(pending)
+                assert pending.deadline is not None
                 earliest = min(earliest, pending.deadline.at)
         if earliest < self.at:
             self.arm(earliest)
 
     def release(self, pending: Pending) -> None:
-        """Let a call go that ends while the clock stands still.
+        """Let a call go that ends while its clock stands still.
 
         One deadline may span several requests of a call: it must not stay paused.
         """
-        if pending.deadline is not None:
+        if pending.is_paused:
+            pending.is_paused = False
+            assert pending.deadline is not None
             pending.deadline.resume(self._loop.time())

@@ -151,9 +151,7 @@ class Duplex:
             raise
         if deadline is not None:
             clock = self._clock
-            if clock.is_paused:
-                deadline.pause(loop.time())
-            elif deadline.at < clock.at:
+            if deadline.at < clock.at:
                 clock.arm(deadline.at)
         try:
             return await future
@@ -266,14 +264,14 @@ class Duplex:
 
     def answered(self, call: Pending, result: dict[str, Any]) -> None:
         """Wake the caller with the result."""
-        if self._clock.is_paused:
+        if call.is_paused:
             self._clock.release(call)
         if not call.future.done():
             call.future.set_result(result)
 
     def failed(self, call: Pending, error: MCPError) -> None:
         """Wake the caller with the error."""
-        if self._clock.is_paused:
+        if call.is_paused:
             self._clock.release(call)
         if not call.future.done():
             call.future.set_exception(error)
@@ -407,12 +405,10 @@ class Duplex:
         self._dead = error
         written = self._written
         self._gathered.clear()
-        was_paused = self._clock.is_paused
-        for call in calls:
-            if was_paused:  # a call may be made again, within the same deadline
-                self._clock.release(call)
         self._clock.stop()
         for call in calls:
+            # It may be made again, within the same deadline.
+            self._clock.release(call)
             if not call.future.done():
                 # A line needs all its bytes but the newline to be understood.
                 own = self._closed_error(sent=written >= call.end - 1)

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from fakes import FakeServer, text
+from fakes import SILENCE, FakeServer, text
 
 import mcpwire
 from mcpwire import types
@@ -50,8 +50,6 @@ class Asking(FakeServer):
             }
         self.waiting = self.current["id"]
         self.send({"jsonrpc": "2.0", "id": "q-1", **self.question})
-        from fakes import SILENCE
-
         return SILENCE
 
     def receive(self, data):
@@ -198,6 +196,21 @@ async def test_the_clock_of_a_call_stands_still_while_a_handler_is_busy(version)
     ):
         result = await client.call_tool("x", timeout=0.1)
     assert result.text == "done"
+
+
+@pytest.mark.pain("P02", "P08")
+async def test_a_handlers_own_call_keeps_its_time_where_nothing_else_is_answered():
+    async def sample(_):
+        await client.list_tools(timeout=0.05)
+
+    server = Asking("sampling/createMessage", SAMPLE)
+    server.methods["tools/list"] = lambda *_: SILENCE
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, sampling=sample) as client,
+    ):
+        assert (await client.call_tool("x", timeout=5)).text == "done"
+    assert server.answered["error"]["code"] == -32603
 
 
 @pytest.mark.rule("ROOT-05")

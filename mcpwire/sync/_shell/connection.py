@@ -27,6 +27,7 @@ from mcpwire.errors import (
     LocalProtocolError,
     MCPError,
     NegotiationError,
+    RequestTimeout,
     RPCError,
 )
 from mcpwire.protocol import lifecycle
@@ -195,6 +196,7 @@ class Connection(ConnectionState):
         ending = [*self.inbound.close(), *self._threads]
         if self._current is None and opening is None and not ending:
             self.channel = None
+            self._end_of_use()
             return None
         return ending
 
@@ -249,6 +251,7 @@ class Connection(ConnectionState):
 
     def _open(self, opening: Opening, until: float | None) -> None:
         self._see_off(until)
+        self.inbound.revision = None  # until this connection has agreed on its own
         handshake = opening.handshake
         timeout = self.settings.connect_timeout
         own = None if timeout is None else monotonic() + timeout
@@ -308,15 +311,22 @@ class Connection(ConnectionState):
         # 2026-07-28 basic/versioning, "Backward Compatibility": the era is remembered
         # for the process, and probed again when that fails.
         allowed = self.settings.allowed
-        if self.profile.era is Era.SESSION and self._is_wanted:
+        known = self.profile.era is Era.SESSION and self._is_wanted
+        if known and not self._doubts_era:
             legacy = tuple(r for r in allowed if r.era is Era.SESSION)
+            self._doubts_era = True  # unless it goes well, in whatever way it does not
             try:
-                return self._negotiate(handshake, legacy)
+                agreement = self._negotiate(handshake, legacy)
             except NegotiationError:
                 if legacy == allowed:
                     raise
                 handshake.reset()
-        return self._negotiate(handshake, allowed)
+            else:
+                self._doubts_era = False
+                return agreement
+        agreement = self._negotiate(handshake, allowed)
+        self._doubts_era = False
+        return agreement
 
     def _negotiate(
         self, handshake: Handshake, allowed: tuple[Revision, ...]
@@ -414,7 +424,11 @@ class Connection(ConnectionState):
                 return
             if not self.is_open:
                 deadline = None if left is None else Deadline(self.time(), left)
-                self.revive("notifications", deadline)
+                try:
+                    self.revive("notifications", deadline)
+                except RequestTimeout:
+                    if until is None or self.time() < until:
+                        raise  # the handshake's
             elif self.wait(signal, left):
                 return
 

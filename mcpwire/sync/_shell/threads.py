@@ -73,8 +73,11 @@ def _ping(channel: OpenChannel, seconds: float) -> None:
                 target=channel.target,
             )
         )
+    except TransportError as error:
+        if channel.lost is None:  # it does not even read
+            channel.give_up(error)
     except MCPError:
-        return  # an error is an answer, and a loss is known without us
+        return  # an error is an answer
 
 
 def _started(thread: threading.Thread) -> threading.Thread:

@@ -89,7 +89,6 @@ class Connection(ConnectionState):
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._waiters = 0
-        self._doubts_era = False  # whether the remembered era may be wrong now
         self._taken = False  # whether anybody has been told of this connection
         self._reviver = Reviver(self)
         self._background: set[asyncio.Task[Any]] = set()

@@ -56,6 +56,7 @@ class ConnectionState:
         self._target = target
         self._closed_stats = ClientStats()
         self._is_wanted = False  # connected, and not closed by us since
+        self._doubts_era = False  # whether the remembered era may be wrong now
         self._is_noise_told = False
         self._current = None
         self.settings = settings
