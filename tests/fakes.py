@@ -43,7 +43,7 @@ class FakeServer:
             "capabilities": CAPABILITIES if capabilities is None else capabilities,
             **members,
         }
-        self.methods = methods or {}
+        self.methods = dict(methods or {})
         self.received: list[dict[str, Any]] = []
         self.current: dict[str, Any] = {}
         self.channel: MemoryChannel | None = None
