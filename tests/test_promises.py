@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import mcpwire
-from mcpwire import errors
+from mcpwire import errors, types
 
 PACKAGE = Path(mcpwire.__file__).parent
 RAISED = {"ValueError", "TypeError", "AttributeError", "rpc_error", *errors.__all__}
@@ -39,11 +39,16 @@ def sentences(source):
                 yield node.lineno, text
 
 
+def is_name(word):
+    """Tell whether a word is spelled with a capital: it, or the path it begins."""
+    return word.rstrip(":,") in NAMES or word.partition(".")[0] in types.__all__
+
+
 def faults(text):
     first = text.split(maxsplit=1)[0] if text.split() else ""
     if not first:
         yield "is empty"
-    elif first[0].isupper() and first.rstrip(":,") not in NAMES:
+    elif first[0].isupper() and not is_name(first):
         yield "opens with a capital"
     if text.endswith((".", "!", "?", " ", ":")):
         yield "ends with a mark"

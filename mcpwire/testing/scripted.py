@@ -193,7 +193,7 @@ class ScriptedServer(MemoryPeer):
             }
         if method == "ping" and sessions:
             return {}
-        return RPCError(f"Method not found: {method}", code=METHOD_NOT_FOUND)
+        return RPCError(f"method not found: {method}", code=METHOD_NOT_FOUND)
 
     def _default(self, request: Message) -> Any:
         return self.outcome(request)
