@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import (
     CallCancelled,
-    ConnectionClosed,
     InternalError,
     LocalProtocolError,
     MCPError,
@@ -28,6 +27,7 @@ from mcpwire.errors import (
 from mcpwire.protocol.peer import Peer
 from mcpwire.sync._lead import Lead, Waiter
 from mcpwire.sync._pending import Pending
+from mcpwire.transports._facts import DuplexFacts
 
 if TYPE_CHECKING:
     from mcpwire.limits import Limits
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Calls"]
 
 
-class Calls(Lead):
+class Calls(DuplexFacts, Lead):
     """The state that calls share; see the module's text."""
 
     __slots__ = (
@@ -170,16 +170,6 @@ class Calls(Lead):
                 detail=self._silence_detail(),
             ),
         )
-
-    def _silence_detail(self) -> str | None:
-        """Say what else is known of a peer that does not answer."""
-        stats = self._peer.stats
-        if stats.noise_lines:
-            return (
-                f"{stats.noise} line(s) it wrote were no protocol messages, "
-                f"first: {stats.noise_lines[0]!r}"
-            )
-        return None
 
     def _next_date(self, at: float) -> float:
         for call in list(self._begun.values()):
@@ -373,21 +363,6 @@ class Calls(Lead):
             self._lose(self._closed_error(cause=error), error)
 
     # The end...
-
-    def _closed_error(
-        self, *, sent: bool = True, cause: BaseException | None = None
-    ) -> ConnectionClosed:
-        """Build the error for one call; subclasses add what they know."""
-        why = "closed by this side" if self._closed_by_us else "the peer closed it"
-        if cause is not None:
-            why = str(cause)
-        elif self._dead is not None and not self._closed_by_us:
-            why = str(self._dead.args[0])
-            return ConnectionClosed(why, target=self.target, sent=sent)
-        where = f" to {self.target}" if self.target else ""
-        return ConnectionClosed(
-            f"the connection{where} is closed: {why}", target=self.target, sent=sent
-        )
 
     def _poison(self) -> None:
         self._lose(

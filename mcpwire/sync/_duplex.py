@@ -23,10 +23,8 @@ from mcpwire.transports._fork import let_go_after_fork
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpwire.protocol.peer import PeerStats
     from mcpwire.sync._pending import EndFn
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
-    from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["BlockingDuplex", "Pending", "Waiter"]
@@ -57,31 +55,6 @@ class BlockingDuplex(Calls):
         super().__init__(inbound, role=role, limits=limits, target=target)
         let_go_after_fork(self)
 
-    def __repr__(self) -> str:
-        """Return one readable line."""
-        state = "closed" if self._dead is not None else "open"
-        calls = len(self._peer.outstanding)
-        return f"<{type(self).__name__} {self.target or ''} {state}, {calls} calls>"
-
-    @property
-    def role(self) -> str:
-        """``"client"`` or ``"server"``."""
-        return self._peer.role
-
-    @property
-    def revision(self) -> Revision | None:
-        """The agreed revision; ``None`` until the handshake has decided."""
-        return self._peer.revision
-
-    @revision.setter
-    def revision(self, revision: Revision | None) -> None:
-        self._peer.revision = revision
-
-    @property
-    def stats(self) -> PeerStats:
-        """What came in beside plain answers."""
-        return self._peer.stats
-
     @property
     def lost(self) -> TransportError | None:
         """Why the connection is gone; ``None`` while it is not known to be.
@@ -94,11 +67,6 @@ class BlockingDuplex(Calls):
     def bytes_sent(self) -> int:
         """Bytes that the operating system has taken."""
         return self._written
-
-    @property
-    def requests_sent(self) -> int:
-        """Requests that were begun."""
-        return self._peer.requests_sent
 
     # Our calls...
 

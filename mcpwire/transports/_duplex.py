@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import (
     CallCancelled,
-    ConnectionClosed,
     InternalError,
     LocalProtocolError,
     MCPError,
@@ -27,21 +26,20 @@ from mcpwire.errors import (
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.peer import Peer
 from mcpwire.transports._clock import CallClock, Pending
+from mcpwire.transports._facts import DuplexFacts
 from mcpwire.transports._fork import let_go_after_fork
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcpwire.protocol.deadline import Deadline
-    from mcpwire.protocol.peer import PeerStats
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
-    from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["Duplex"]
 
 
-class Duplex:
+class Duplex(DuplexFacts):
     """A `Channel` over a byte stream; subclasses bring the bytes.
 
     Attributes:
@@ -71,31 +69,6 @@ class Duplex:
         self.reset_on_progress = False
         let_go_after_fork(self)
 
-    def __repr__(self) -> str:
-        """Return one readable line."""
-        state = "closed" if self._dead is not None else "open"
-        calls = len(self._peer.outstanding)
-        return f"<{type(self).__name__} {self.target or ''} {state}, {calls} calls>"
-
-    @property
-    def role(self) -> str:
-        """``"client"`` or ``"server"``."""
-        return self._peer.role
-
-    @property
-    def revision(self) -> Revision | None:
-        """The agreed revision; ``None`` until the handshake has decided."""
-        return self._peer.revision
-
-    @revision.setter
-    def revision(self, revision: Revision | None) -> None:
-        self._peer.revision = revision
-
-    @property
-    def stats(self) -> PeerStats:
-        """What came in beside plain answers."""
-        return self._peer.stats
-
     @property
     def lost(self) -> TransportError | None:
         """Why the connection is gone; ``None`` while it is not."""
@@ -106,11 +79,6 @@ class Duplex:
         """Bytes that the operating system has taken."""
         self._recount()
         return self._written
-
-    @property
-    def requests_sent(self) -> int:
-        """Requests that were begun."""
-        return self._peer.requests_sent
 
     # Our calls...
 
@@ -250,16 +218,6 @@ class Duplex:
                 )
             )
 
-    def _silence_detail(self) -> str | None:
-        """Say what else is known of a peer that does not answer."""
-        stats = self._peer.stats
-        if stats.noise_lines:
-            return (
-                f"{stats.noise} line(s) it wrote were no protocol messages, "
-                f"first: {stats.noise_lines[0]!r}"
-            )
-        return None
-
     # What the peer tells (`protocol.peer.Owner`)...
 
     def answered(self, call: Pending, result: dict[str, Any]) -> None:
@@ -380,21 +338,6 @@ class Duplex:
             self._lose(self._closed_error(cause=error), error)
 
     # The end...
-
-    def _closed_error(
-        self, *, sent: bool = True, cause: BaseException | None = None
-    ) -> ConnectionClosed:
-        """Build the error for one call; subclasses add what they know."""
-        why = "closed by this side" if self._closed_by_us else "the peer closed it"
-        if cause is not None:
-            why = str(cause)
-        elif self._dead is not None and not self._closed_by_us:
-            why = str(self._dead.args[0])
-            return ConnectionClosed(why, target=self.target, sent=sent)
-        where = f" to {self.target}" if self.target else ""
-        return ConnectionClosed(
-            f"the connection{where} is closed: {why}", target=self.target, sent=sent
-        )
 
     def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
         """End every call; each gets an error of its own, none waits on."""
