@@ -1,0 +1,36 @@
+"""One HTTP request of ours, as an engine sends it."""
+
+from __future__ import annotations
+
+import attrs
+
+__all__ = ["Request"]
+
+
+@attrs.define
+class Request:
+    """The parts of a request; the engine adds the length of its body and sends it."""
+
+    start: bytes
+    """Request line and field lines, each with its CRLF; neither length nor empty line."""
+
+    body: bytes | None = None
+    """``None``: the request has none, and tells no length."""
+
+    @property
+    def verb(self) -> str:
+        """The HTTP method."""
+        return self.start[: self.start.index(b" ")].decode("ascii")
+
+    @property
+    def target(self) -> str:
+        """Path and query."""
+        line = self.start[: self.start.index(b"\r\n")]
+        return line.split(b" ")[1].decode("ascii")
+
+    @property
+    def fields(self) -> list[tuple[bytes, bytes]]:
+        """The header fields in their order."""
+        lines = self.start.split(b"\r\n")[1:-1]
+        parts = (line.partition(b":") for line in lines)
+        return [(name, value.strip(b" ")) for name, _, value in parts]

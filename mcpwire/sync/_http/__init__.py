@@ -1,0 +1,1 @@
+"""HTTP for the blocking client: engines that move bytes in the calling thread."""

@@ -1,0 +1,1 @@
+"""Streamable HTTP and HTTP+SSE on asyncio: engines that move bytes, and channels."""
