@@ -12,7 +12,7 @@ class Request:
     """The parts of a request; the engine adds the length of its body and sends it."""
 
     start: bytes
-    """Request line and field lines, each with its CRLF; neither length nor empty line."""
+    """Request line and field lines, each with CRLF; without length and empty line."""
 
     body: bytes | None = None
     """``None``: the request has none, and tells no length."""

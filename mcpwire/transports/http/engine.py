@@ -1,7 +1,7 @@
 """The seam between what HTTP means to MCP and who moves its bytes.
 
-An engine sends one request and feeds the `Reply` to it with what comes back. It talks to
-one origin, follows no redirect, keeps no cookie, and knows nothing of MCP.
+An engine sends one request and feeds the reply to it with what comes back. It talks
+to one origin, follows no redirect, keeps no cookie, and knows nothing of MCP.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Fed(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether whoever waits for it can be woken; what is left is fed all the same."""
+        """Whether whoever waits can be woken; what is left is fed all the same."""
 
     def head(self, status: int, fields: dict[bytes, bytes]) -> None:
-        """Take the final head: names in lower case, repeated fields joined by commas."""
+        """Take the final head; names in lower case, repeated fields in one."""
 
     def data(self, chunk: bytes) -> None:
         """Take the next bytes of the body."""
