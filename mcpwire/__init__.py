@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         ResourceWatch,
         Subscription,
     )
+    from mcpwire.transports.http.target import Http
     from mcpwire.transports.stdio.target import Stdio
     from mcpwire.versions import REVISIONS, Era, Revision
 
@@ -111,6 +112,7 @@ _EXPORTS: Final = {
         "ResourceWatch",
         "Subscription",
     ),
+    "mcpwire.transports.http.target": ("Http",),
     "mcpwire.transports.stdio.target": ("Stdio",),
     "mcpwire.versions": ("REVISIONS", "Era", "Revision"),
 }
@@ -135,6 +137,7 @@ __all__ = [
     "GroupError",
     "HTTPError",
     "HeaderMismatch",
+    "Http",
     "InternalError",
     "InvalidMessage",
     "InvalidParams",

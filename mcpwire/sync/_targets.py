@@ -38,7 +38,7 @@ def blocking_opener(target: Any, limits: Limits) -> BlockingOpener:
     Raises:
         ValueError: It is nothing that a client can connect to.
     """
-    resolved = resolve(target)
+    resolved: Any = resolve(target)
 
     def open_stdio(inbound: Inbound) -> OpenChannel:
         # Spawning is imported with the first child, not with the client.

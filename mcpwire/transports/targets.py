@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 
     from mcpwire.limits import Limits
     from mcpwire.transports.base import Inbound
+    from mcpwire.transports.http.target import Http
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.transports.stdio.channel import StdioChannel
     from mcpwire.transports.stdio.fallback import FallbackChannel
 
     OpenChannel = StdioChannel | FallbackChannel | MemoryChannel
 
-__all__ = ["InMemory", "Opener", "Stdio", "Target", "opener", "resolve"]
+__all__ = ["InMemory", "Opener", "Stdio", "Target", "is_url", "opener", "resolve"]
 
 
 class InMemory(Protocol):
@@ -29,7 +30,7 @@ class InMemory(Protocol):
         """Start serving one connection and return the client's end of it."""
 
 
-Target: TypeAlias = "str | Stdio | InMemory"
+Target: TypeAlias = "str | Stdio | Http | InMemory"
 
 
 @attrs.frozen
@@ -42,29 +43,37 @@ class Opener:
     open: Callable[[Inbound], OpenChannel]
 
 
-def resolve(target: Any) -> Stdio | InMemory:
+def resolve(target: Any) -> Stdio | Http | InMemory:
     """Return what a user's target means.
 
     Raises:
         ValueError: It is nothing that a client can connect to.
     """
     if isinstance(target, str):
-        if "://" in target.strip().partition(" ")[0]:
-            from mcpwire.wire.urls import mask_url
+        if not is_url(target):
+            return parse_command(target)
+        from mcpwire.transports.http.target import Http
 
-            raise ValueError(
-                f"{mask_url(target)!r} is a URL: this version connects to commands "
-                "and to servers in memory only"
-            )
-        target = parse_command(target)
+        return Http(target.strip())
     if isinstance(target, Stdio):
         return target
     if callable(getattr(target, "open_in_memory", None)):
         server: InMemory = target
         return server
+    # HTTP is imported where somebody has a URL, not with each child.
+    from mcpwire.transports.http.target import Http
+
+    if isinstance(target, Http):
+        return target
     raise ValueError(
-        f"a target is a command line, a Stdio or a server object, got {target!r}"
+        "a target is a URL, a command line, an Http, a Stdio or a server object, "
+        f"got {target!r}"
     )
+
+
+def is_url(text: str) -> bool:
+    """Tell whether a target given as text is a URL; if not, it is a command line."""
+    return "://" in text.strip().partition(" ")[0]
 
 
 def opener(target: Any, limits: Limits) -> Opener:
@@ -73,12 +82,13 @@ def opener(target: Any, limits: Limits) -> Opener:
     Raises:
         ValueError: It is nothing that a client can connect to.
     """
-    resolved = resolve(target)
+    resolved: Any = resolve(target)
     if isinstance(resolved, Stdio):
         return _stdio_opener(resolved, limits)
 
     def open_memory(inbound: Inbound) -> OpenChannel:
-        return resolved.open_in_memory(inbound, limits)
+        channel: MemoryChannel = resolved.open_in_memory(inbound, limits)
+        return channel
 
     return Opener(f"{type(resolved).__name__} in memory", open_memory)
 

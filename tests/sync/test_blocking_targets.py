@@ -40,7 +40,9 @@ def test_targets_read_as_on_asyncio(target):
     )
 
 
-@pytest.mark.parametrize("target", ["", "https://x.example/mcp", 5, None])
+@pytest.mark.parametrize(
+    "target", ["", "https://me:hush@x.example/mcp", "ftp://x.example/mcp", 5, None]
+)
 def test_what_is_no_target_is_refused_as_on_asyncio(target):
     with pytest.raises(ValueError, match=r"target|command|URL") as expected:
         opener(target, DEFAULT_LIMITS)

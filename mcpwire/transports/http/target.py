@@ -1,0 +1,364 @@
+"""The target `Http`: which URL, with what headers, over what TLS.
+
+Everything that can be wrong with an option is said where it is written, not at the
+first request. Credentials go to https and to this machine only (2025-11-25
+basic/authorization, "Communication Security"), unless `allow_insecure` says otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import attrs
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.limits import check_timeout
+from mcpwire.wire.headers import is_field_value, is_token
+from mcpwire.wire.urls import Url, mask_url, parse_url
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from ssl import SSLContext
+
+    from mcpwire.versions import Era
+
+    Headers: TypeAlias = (
+        "Mapping[str, str] | Callable[[], Mapping[str, str] | "
+        "Awaitable[Mapping[str, str]]]"
+    )
+    ClientCert: TypeAlias = "str | tuple[str, str] | tuple[str, str, str | bytes]"
+
+__all__ = ["Http", "Memory", "is_credential"]
+
+_CREDENTIAL: Final = re.compile(
+    r"auth(?:$|[-_]|oriz|entic)|cookie|token|secret|passw|credential|(?:api|access)[-_]?key",
+    re.IGNORECASE,
+)
+
+
+def is_credential(name: str) -> bool:
+    """Tell whether a header of that name is likely to carry a secret."""
+    return _CREDENTIAL.search(name) is not None
+
+
+@attrs.define(eq=False)
+class Memory:
+    """What was learned of a server, kept for the next connection to it."""
+
+    era: Era | None = None
+    """The era that it speaks; a contradiction makes us ask again."""
+
+    legacy: bool = False
+    """Whether it speaks HTTP+SSE, the transport of 2024-11-05."""
+
+
+def _path(value: Any) -> Any:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def _cert(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return tuple(_path(part) for part in value)
+    return _path(value)
+
+
+def _copied(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _timeout(value: Any) -> float | None:
+    return check_timeout(value, "connect_timeout")
+
+
+def _one_of(*choices: str) -> Any:
+    def check(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
+        if value not in choices:
+            listed = " or ".join(map(repr, choices))
+            raise ValueError(f"{attribute.name} must be {listed}, got {value!r}")
+
+    return check
+
+
+def _is_bool(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, bool):
+        raise ValueError(f"{attribute.name} must be True or False, got {value!r}")
+
+
+def _switch(default: bool) -> bool:  # noqa: FBT001 - the default of a public option
+    field: bool = attrs.field(default=default, kw_only=True, validator=_is_bool)
+    return field
+
+
+@attrs.frozen(repr=False)
+class Http:
+    """A server at a URL, over Streamable HTTP or the HTTP+SSE before it.
+
+    The same object may serve many connections; what one of them learned of the server
+    is remembered in it.
+    """
+
+    url: str
+    """An absolute http or https URL, without user name and fragment. Its query may hold
+    secrets: messages and reprs show none of it."""
+
+    headers: Headers | None = attrs.field(
+        default=None, kw_only=True, converter=_copied, hash=False
+    )
+    """What goes with every request: a mapping, or a function, plain or async, that is
+    asked for one before each. It may raise, and nothing is sent."""
+
+    server_stream: Literal["auto", "always", "never"] = attrs.field(
+        default="auto", kw_only=True, validator=_one_of("auto", "always", "never")
+    )
+    """Whether to hold the GET stream open by which a server of the session era speaks
+    unasked: ``"auto"`` once somebody listens for it, ``"always"`` or ``"never"``."""
+
+    follow_redirects: bool = _switch(default=False)
+    """Whether to follow a 307 or 308 that stays at this very origin."""
+
+    ssl: SSLContext | None = attrs.field(default=None, kw_only=True)
+    """A context of your own, used as it is."""
+
+    ca_file: str | None = attrs.field(default=None, kw_only=True, converter=_path)
+    """A PEM file with the authorities to trust, instead of the system's."""
+
+    client_cert: ClientCert | None = attrs.field(
+        default=None, kw_only=True, converter=_cert
+    )
+    """Our own certificate: a PEM file with its key, ``(certificate, key)`` or
+    ``(certificate, key, password)``."""
+
+    proxy: str | None = attrs.field(default=None, kw_only=True)
+    """The URL of a proxy; it may hold a user name and a password."""
+
+    trust_env: bool = _switch(default=True)
+    """Whether ``HTTPS_PROXY``, ``NO_PROXY``, ``SSL_CERT_FILE`` and the like count."""
+
+    http_client: Any = attrs.field(default=None, kw_only=True)
+    """An `httpx` client of your own, left open; it brings its own TLS and proxy."""
+
+    http2: bool = _switch(default=False)
+    """Whether to offer HTTP/2; needs the extra ``http2``."""
+
+    engine: Literal["auto", "direct", "httpx"] = attrs.field(
+        default="auto", kw_only=True, validator=_one_of("auto", "direct", "httpx")
+    )
+    """Who moves the bytes: ``"auto"`` is our own exchange wherever that can do it."""
+
+    connect_timeout: float | None = attrs.field(
+        default=10.0, kw_only=True, converter=_timeout
+    )
+    """How long one connection may take to come about, TLS included, in seconds."""
+
+    allow_insecure: bool = _switch(default=False)
+    """Whether credentials may travel unencrypted to another machine."""
+
+    parsed: Url = attrs.field(init=False, eq=False)
+    """The parts of the URL."""
+
+    static_headers: tuple[tuple[str, str], ...] = attrs.field(init=False, eq=False)
+    """The headers as pairs; none where a function is asked for them."""
+
+    memory: Memory = attrs.field(init=False, eq=False, factory=Memory)
+    """What was learned of the server."""
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.url, str):
+            raise ValueError(f"url must be a string, got {type(self.url).__name__}")
+        parsed = parse_url(self.url)
+        if parsed.fragment is not None:
+            raise ValueError(f"cannot use URL '{parsed}': it must not hold a fragment")
+        object.__setattr__(self, "parsed", parsed)
+        _check_tls(self)
+        _check_engine(self)
+        object.__setattr__(self, "static_headers", _static(self))
+
+    @property
+    def has_static_headers(self) -> bool:
+        """Whether the headers are the same for every request."""
+        return not callable(self.headers)
+
+    def check(self, headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        """Return headers as pairs, once it is certain that they may be sent here.
+
+        Raises:
+            LocalProtocolError: One is no header, or a secret that would travel
+                unencrypted to another machine.
+        """
+        pairs = _check_headers(headers)
+        if self.allow_insecure or self.parsed.is_secure:
+            return pairs
+        for name, _ in pairs:
+            if is_credential(name):
+                raise LocalProtocolError(
+                    f"header {name!r} would travel unencrypted to '{self}': use https, "
+                    "or say allow_insecure=True"
+                )
+        return pairs
+
+    def __str__(self) -> str:
+        """Return the URL without its secrets."""
+        return str(self.parsed)
+
+    def __repr__(self) -> str:
+        shown = [repr(str(self))]
+        for field in attrs.fields(Http):
+            value = getattr(self, field.name)
+            if field.init and field.kw_only and value != field.default:
+                show = _SHOWN.get(field.name, repr)
+                shown.append(f"{field.name}={show(value)}")
+        return f"Http({', '.join(shown)})"
+
+
+def _show_headers(headers: Any) -> str:
+    if callable(headers):
+        return f"<{getattr(headers, '__qualname__', type(headers).__qualname__)}>"
+    return repr(sorted(headers))
+
+
+def _show_cert(cert: Any) -> str:
+    return repr(cert if isinstance(cert, str) else cert[:2])
+
+
+def _show_kind(value: object) -> str:
+    return f"<{type(value).__name__}>"
+
+
+_SHOWN: Final[dict[str, Callable[[Any], str]]] = {
+    "headers": _show_headers,
+    "client_cert": _show_cert,
+    "proxy": lambda url: repr(mask_url(url)),
+    "ssl": _show_kind,
+    "http_client": _show_kind,
+}
+"""How options are shown that may hold secrets, or have no readable repr."""
+
+
+def _static(target: Http) -> tuple[tuple[str, str], ...]:
+    headers: Any = target.headers
+    if headers is None or callable(headers):
+        return ()
+    if not isinstance(headers, Mapping):
+        kind = type(headers).__name__
+        raise ValueError(f"headers must be a mapping or a function, got {kind}")
+    try:
+        return target.check(headers)
+    except LocalProtocolError as error:
+        raise ValueError(str(error)) from error
+
+
+def _check_headers(headers: Any) -> tuple[tuple[str, str], ...]:
+    if not isinstance(headers, Mapping):
+        raise LocalProtocolError(
+            f"headers must be a mapping, got {type(headers).__name__}"
+        )
+    for name, value in headers.items():
+        if not isinstance(name, str) or not is_token(name):
+            # A whole line may have been given as the name: its value stays hidden.
+            shown = re.match(r"[!#-'*-.0-9A-Z^-z|~]*", str(name))
+            raise LocalProtocolError(
+                f"a header's name must be one token, got {shown[0] if shown else ''!r} "
+                "and something behind it"
+            )
+        # The value is never shown: it may be a secret.
+        if not isinstance(value, str):
+            raise LocalProtocolError(
+                f"header {name!r} must be a string, got {type(value).__name__}"
+            )
+        if not is_field_value(value):
+            raise LocalProtocolError(
+                f"header {name!r} must be visible ASCII without spaces around it"
+            )
+    return tuple(headers.items())
+
+
+_OURS: Final = ("ssl", "ca_file", "client_cert")
+
+
+def _given(target: Http, *names: str) -> list[str]:
+    return [name for name in names if getattr(target, name) not in (None, False)]
+
+
+def _check_tls(target: Http) -> None:
+    """Check the options of TLS, and that their files can be used."""
+    given = _given(target, *_OURS, "http2")
+    if given and target.parsed.scheme == "http":
+        raise ValueError(f"{given[0]} needs an https URL, got '{target}'")
+    _check_paths(target)
+    files = _given(target, "ca_file", "client_cert")
+    if target.ssl is not None:
+        import ssl
+
+        if not isinstance(target.ssl, ssl.SSLContext):
+            raise ValueError(f"ssl must be an ssl.SSLContext, got {target.ssl!r}")
+        if files:
+            raise ValueError(
+                f"ssl= and {files[0]}= exclude each other: load it into that context"
+            )
+    if files:
+        from mcpwire.transports.http.tls import check_files
+
+        check_files(target)
+
+
+def _check_paths(target: Any) -> None:
+    if not isinstance(target.ca_file, str | None):
+        kind = type(target.ca_file).__name__
+        raise ValueError(f"ca_file must be a path, got {kind}")
+    cert = target.client_cert
+    paths = cert[:2] if isinstance(cert, tuple) else (cert,)
+    if cert is not None and not (
+        all(isinstance(path, str) for path in paths)
+        and (isinstance(cert, str) or len(cert) in {2, 3})
+    ):
+        raise ValueError(
+            "client_cert must be a path, (certificate, key) or (certificate, key, "
+            "password)"
+        )
+
+
+def _check_engine(target: Http) -> None:
+    """Check what only one of the engines can do, and what excludes each other."""
+    client = target.http_client
+    if client is not None:
+        if not all(
+            callable(getattr(client, n, None)) for n in ("build_request", "send")
+        ):
+            raise ValueError(
+                f"http_client must be an httpx client, got {type(client).__name__}"
+            )
+        given = _given(target, *_OURS, "proxy", "http2")
+        if given:
+            raise ValueError(
+                f"http_client= and {given[0]}= exclude each other: "
+                "configure that client"
+            )
+    if target.engine == "direct":
+        given = _given(target, "http_client", "proxy", "http2")
+        if given:
+            raise ValueError(f"engine='direct' cannot do {given[0]}=: leave engine out")
+    if target.proxy is not None:
+        _check_proxy(target.proxy)
+    if target.http2:
+        from importlib.util import find_spec
+
+        if find_spec("h2") is None:
+            raise ValueError("http2 needs the package h2: install 'mcpwire[http2]'")
+
+
+def _check_proxy(proxy: Any) -> None:
+    if not isinstance(proxy, str):
+        raise ValueError(f"proxy must be a URL, got {type(proxy).__name__}")
+    # Only the scheme of a SOCKS proxy differs.
+    text = re.sub(r"^socks5h?(?=://)", "http", proxy, flags=re.IGNORECASE)
+    try:
+        parsed = parse_url(text, allow_userinfo=True)
+    except ValueError as error:
+        raise ValueError(f"proxy: {error}") from error
+    if parsed.target != "/" or parsed.fragment is not None:
+        raise ValueError(
+            f"proxy must have no path, query or fragment, got '{mask_url(proxy)}'"
+        )

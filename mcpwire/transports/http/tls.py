@@ -1,0 +1,146 @@
+"""The TLS context of a target: whom to trust, and who we are.
+
+Trusted are, whichever is there first: what `ssl` was given, the target's `ca_file`,
+``SSL_CERT_FILE`` and ``SSL_CERT_DIR``, the system's store, and certifi's list where the
+system has none. Our own certificate goes with each of them.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcpwire.errors import ConnectError
+
+if TYPE_CHECKING:
+    from mcpwire.transports.http.target import ClientCert, Http
+
+__all__ = ["check_files", "ssl_context"]
+
+
+def ssl_context(target: Http) -> ssl.SSLContext:
+    """Return the context for connections to a target, its files read anew.
+
+    Raises:
+        ConnectError: A file cannot be used; names it.
+    """
+    if target.ssl is not None:
+        return target.ssl
+    try:
+        return _make(target)
+    except ValueError as error:
+        raise ConnectError(str(error), target=str(target)) from error
+
+
+def check_files(target: Http) -> None:
+    """Read the files that the target names.
+
+    Raises:
+        ValueError: One cannot be used; names it.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if target.ca_file is not None:
+        _trust_file(context, target.ca_file, "ca_file")
+    if target.client_cert is not None:
+        _present(context, target.client_cert)
+
+
+def _make(target: Http) -> ssl.SSLContext:
+    # Not `ssl.create_default_context`: its rules differ between versions of Python.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if not target.http2:
+        context.set_alpn_protocols(["http/1.1"])
+    if target.ca_file is not None:
+        _trust_file(context, target.ca_file, "ca_file")
+    elif not (target.trust_env and _trust_environment(context)):
+        _trust_system(context)
+    if target.client_cert is not None:
+        _present(context, target.client_cert)
+    keys = os.environ.get("SSLKEYLOGFILE")
+    if keys and target.trust_env:
+        context.keylog_filename = keys
+    return context
+
+
+def _trust_file(context: ssl.SSLContext, path: str, option: str) -> None:
+    try:
+        context.load_verify_locations(cafile=path)
+    except ssl.SSLError as error:
+        raise ValueError(f"{option} {path!r} holds no certificate as PEM") from error
+    except (OSError, ValueError) as error:
+        raise ValueError(f"cannot read {option} {path!r}: {_reason(error)}") from error
+
+
+def _trust_environment(context: ssl.SSLContext) -> bool:
+    """Trust what the two variables of OpenSSL name; return whether one is set."""
+    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+    if file:
+        _trust_file(context, file, "SSL_CERT_FILE")
+    if folder:
+        _trust_folders(context, folder)
+    return bool(file or folder)
+
+
+def _trust_folders(context: ssl.SSLContext, folders: str) -> None:
+    # OpenSSL takes several; it looks into them at the handshake, and misses none.
+    if not any(Path(folder).is_dir() for folder in folders.split(os.pathsep)):
+        raise ValueError(f"cannot read SSL_CERT_DIR {folders!r}: no such folder")
+    context.load_verify_locations(capath=folders)
+
+
+def _trust_system(context: ssl.SSLContext) -> None:
+    """Trust the system's store whatever the environment says; certifi's without one."""
+    if os.name == "nt":  # its store is no file
+        context.load_default_certs()
+        return
+    paths = ssl.get_default_verify_paths()
+    file, folder = Path(paths.openssl_cafile), Path(paths.openssl_capath)
+    if file.is_file():
+        context.load_verify_locations(cafile=file)
+    if folder.is_dir() and any(folder.iterdir()):
+        context.load_verify_locations(capath=folder)
+    elif not context.cert_store_stats()["x509_ca"]:
+        import certifi  # comes with httpx
+
+        context.load_verify_locations(cafile=certifi.where())
+
+
+def _present(context: ssl.SSLContext, cert: ClientCert) -> None:
+    """Load our own certificate; asks nobody for the password of its key."""
+    parts = (cert,) if isinstance(cert, str) else cert
+    paths = [str(part) for part in parts[:2]]
+    for path in paths:
+        _check_readable(path)
+    password = parts[2] if len(parts) == 3 else _no_password
+    try:
+        context.load_cert_chain(paths[0], (*paths, None)[1], password)
+    except (ssl.SSLError, _NoPassword) as error:
+        raise ValueError(
+            f"cannot use client_cert {paths!r}: {_reason(error)}"
+        ) from error
+
+
+class _NoPassword(Exception):
+    """The key is encrypted, and nobody gave the password."""
+
+
+def _no_password() -> str:
+    # Without this, OpenSSL asks whoever sits at the terminal.
+    raise _NoPassword("its key needs a password")
+
+
+def _check_readable(path: str) -> None:
+    try:
+        Path(path).open("rb").close()
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"cannot read client_cert {path!r}: {_reason(error)}"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Return what an error says, without its number and path."""
+    return getattr(error, "strerror", None) or str(error)
