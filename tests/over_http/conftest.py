@@ -1,0 +1,8 @@
+"""The servers in this folder are modules that tests anywhere may import."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

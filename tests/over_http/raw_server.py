@@ -1,0 +1,439 @@
+"""HTTP servers that send exactly the bytes a test tells them to, from threads.
+
+    def script(conn):
+        request = conn.receive()
+        answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": {}}
+        conn.send(json_reply(answer))
+
+    with raw_server(script) as server:
+        ...  # server.url, server.requests, server.connections
+
+The script runs once per connection, in a thread of its own; when it returns, the
+connection ends by FIN. What it raises fails the test where the `with` ends, except that
+the client left (`ConnectionError`) and that the server stops (`Stopped`), with which
+every wait of a `Connection` ends. Nothing here knows MCP.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http
+import json
+import select
+import socket
+import ssl
+import struct
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+HOST: Final = "127.0.0.1"
+WAIT_S: Final = 5.0
+STOP_S: Final = 5.0
+READ_SIZE: Final = 65536
+EVENT_POLL_S: Final = 0.002
+
+LAST_CHUNK: Final = b"0\r\n\r\n"
+
+
+class Stopped(Exception):
+    """The server stops while a script waits."""
+
+
+class RawRequest:
+    """One request, as it came."""
+
+    def __init__(self, head: bytes, body: bytes, connection: int) -> None:
+        line, *fields = head.decode("latin-1").split("\r\n")
+        self.verb, self.target, self.version = line.split(" ")
+        self.fields = [
+            (name.lower(), value.strip())
+            for name, _, value in (field.partition(":") for field in fields)
+        ]
+        self.headers: dict[str, str] = {}
+        """Values by lower-case name; of repeated ones joined by a comma."""
+        for name, value in self.fields:
+            known = self.headers.get(name)
+            self.headers[name] = value if known is None else f"{known}, {value}"
+        self.body = body
+        self.raw = head + b"\r\n\r\n" + body
+        self.connection = connection
+        """The number of its connection; the first is 1."""
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def method(self) -> str | None:
+        """The JSON-RPC method; None of anything that is no such message."""
+        try:
+            return self.json.get("method")
+        except (ValueError, AttributeError):
+            return None
+
+    def __repr__(self) -> str:
+        return f"<{self.verb} {self.target} {self.body[:200]!r}>"
+
+
+class Connection:
+    """The server's end of one connection, for the thread that runs its script."""
+
+    def __init__(self, server: RawServer, sock: socket.socket, number: int) -> None:
+        self.server = server
+        self.sock = sock
+        self.number = number
+        """The first connection's is 1."""
+        self.unread = b""
+        """What came and makes no request yet."""
+        self.has_ended = False
+        """The client sends no more."""
+        self.was_reset = False
+        self._wake, self._waker = socket.socketpair()
+        self._cut: Exception | None = None
+        self._resets = False
+        sock.setblocking(False)
+
+    # What comes in...
+
+    def receive(self, timeout: float | None = WAIT_S) -> RawRequest | None:
+        """Return the next request; None when the client has ended the stream."""
+        ends_at = _ends_at(timeout)
+        while b"\r\n\r\n" not in self.unread:
+            if not self._read(ends_at):
+                return None
+        head, _, rest = self.unread.partition(b"\r\n\r\n")
+        length = int(
+            RawRequest(head, b"", self.number).headers.get("content-length", 0)
+        )
+        while len(rest) < length:
+            before = len(self.unread)
+            if not self._read(ends_at):
+                return None
+            rest += self.unread[before:]
+        self.unread = rest[length:]
+        request = RawRequest(head, rest[:length], self.number)
+        self.server.note(request)
+        return request
+
+    def wait_closed(self, timeout: float = WAIT_S) -> bool:
+        """Tell whether the client ends the stream in that time, by FIN or RST."""
+        try:
+            while self._read(_ends_at(timeout)):
+                pass
+        except TimeoutError:
+            return False
+        return True
+
+    def read_some(self, timeout: float | None = WAIT_S) -> bytes:
+        """Return all unread bytes, at least one; empty at the end of the stream."""
+        if not self.unread:
+            self._read(_ends_at(timeout))
+        found, self.unread = self.unread, b""
+        return found
+
+    def _read(self, ends_at: float | None) -> bool:
+        """Take in what comes next; tell whether anything came before the end."""
+        while not self.has_ended:
+            try:
+                data = self.sock.recv(READ_SIZE)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                self._wait(select.POLLIN, ends_at)
+            except ssl.SSLWantWriteError:
+                self._wait(select.POLLOUT, ends_at)
+            except OSError as error:
+                self.was_reset = isinstance(error, ConnectionResetError)
+                self.has_ended = True
+            else:
+                self.unread += data
+                self.has_ended = not data
+                break
+        return not self.has_ended
+
+    # ... what goes out...
+
+    def send(self, data: bytes, timeout: float | None = WAIT_S) -> None:
+        """Send all of it; how the client gets it in pieces is the system's choice."""
+        ends_at = _ends_at(timeout)
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self.sock.send(view) :]
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                self._wait(select.POLLOUT, ends_at)
+            except ssl.SSLWantReadError:
+                self._wait(select.POLLIN, ends_at)
+
+    def half_close(self) -> None:
+        """Send FIN and go on receiving."""
+        self.sock.shutdown(socket.SHUT_WR)
+
+    def close(self, *, notify: bool = True) -> None:
+        """Close the connection by FIN, after the goodbye that TLS has if `notify`."""
+        with contextlib.suppress(OSError):
+            while self.sock.recv(READ_SIZE):  # unread bytes would make it an RST
+                pass
+        if notify and isinstance(self.sock, ssl.SSLSocket):
+            with contextlib.suppress(OSError, ValueError):
+                self.sock.unwrap()
+        self.sock.close()
+
+    def reset(self) -> None:
+        """Close the connection by RST."""
+        with contextlib.suppress(OSError):
+            option = struct.pack("ii", 1, 0)
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, option)
+        self.sock.close()
+
+    # ... and what a script waits for.
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        with contextlib.suppress(TimeoutError):
+            self._wait(0, _ends_at(seconds))
+
+    def wait_for(self, event: threading.Event, timeout: float = WAIT_S) -> None:
+        """Wait until another thread sets that event."""
+        ends_at = time.monotonic() + timeout
+        while not event.is_set():
+            if time.monotonic() > ends_at:
+                raise TimeoutError("the event a script waits for does not come")
+            self.wait(EVENT_POLL_S)
+
+    def _wait(self, events: int, ends_at: float | None) -> None:
+        poll = select.poll()
+        poll.register(self._wake, select.POLLIN)
+        if events:
+            poll.register(self.sock, events)
+        left = None if ends_at is None else max(0.0, ends_at - time.monotonic()) * 1000
+        ready = poll.poll(left)
+        if self._cut is not None:
+            raise self._cut
+        if not ready:
+            raise TimeoutError(f"nothing happens on connection {self.number}")
+
+    # From other threads, and by the server.
+
+    def cut(self, *, reset: bool = False, why: Exception | None = None) -> None:
+        """End the connection from any thread, whatever its script waits for."""
+        self._resets = reset
+        self._cut = why or ConnectionAbortedError("cut by the test")
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            self._waker.send(b"!")
+
+    def run(self, script: Callable[[Connection], None]) -> None:
+        """Run the script to its end, and the connection with it."""
+        try:
+            if self._is_welcome():
+                script(self)
+        except (Stopped, ConnectionError):
+            pass
+        except BaseException as error:  # noqa: BLE001 - it fails the test, see `stop`
+            self.server.errors.append(error)
+        finally:
+            self.reset() if self._resets else self.close()
+            self._waker.close()
+            self._wake.close()
+
+    def _is_welcome(self) -> bool:
+        if self.server.ssl_context is None:
+            return True
+        try:
+            self._shake_hands(self.server.ssl_context)
+        except OSError as error:  # a client may refuse us; its test looks here
+            self.server.handshake_errors.append(error)
+            return False
+        return True
+
+    def _shake_hands(self, context: ssl.SSLContext) -> None:
+        self.sock = sock = context.wrap_socket(
+            self.sock, server_side=True, do_handshake_on_connect=False
+        )
+        while True:
+            try:
+                return sock.do_handshake()
+            except ssl.SSLWantReadError:
+                self._wait(select.POLLIN, _ends_at(WAIT_S))
+            except ssl.SSLWantWriteError:
+                self._wait(select.POLLOUT, _ends_at(WAIT_S))
+
+
+class RawServer:
+    """Accepts connections and runs the script on each; see `raw_server`."""
+
+    def __init__(
+        self,
+        script: Callable[[Connection], None],
+        *,
+        port: int = 0,
+        path: str = "/mcp",
+        ssl_context: ssl.SSLContext | None = None,
+        listen_backlog: int = 128,
+        accepts: bool = True,
+    ) -> None:
+        self.script = script
+        self.ssl_context = ssl_context
+        self.requests: list[RawRequest] = []
+        self.connections = 0
+        self.open: list[Connection] = []
+        """The connections whose scripts run."""
+        self.errors: list[BaseException] = []
+        self.handshake_errors: list[OSError] = []
+        self._changed = threading.Condition()
+        self._threads: list[threading.Thread] = []
+        self._wake, self._waker = socket.socketpair()
+        self._listener = socket.create_server((HOST, port), backlog=listen_backlog)
+        self._listener.setblocking(False)
+        self.port: int = self._listener.getsockname()[1]
+        scheme = "http" if ssl_context is None else "https"
+        self.origin = f"{scheme}://{HOST}:{self.port}"
+        self.url = self.origin + path
+        if accepts:
+            self._run(self._accept, "acceptor")
+
+    def wait_until(self, holds: Callable[[], Any], timeout: float = WAIT_S) -> None:
+        """Wait, in a thread that may block, until that holds of what came."""
+        with self._changed:
+            if not self._changed.wait_for(holds, timeout):
+                raise TimeoutError(f"it does not hold after {timeout} s")
+
+    def close_connections(self, *, reset: bool = False) -> None:
+        """End every connection, whatever its script does."""
+        for conn in tuple(self.open):
+            conn.cut(reset=reset)
+
+    def stop_accepting(self) -> None:
+        """Refuse new connections from here on."""
+        self._waker.close()
+        if self._threads:
+            self._threads[0].join(STOP_S)
+        self._listener.close()
+        self._wake.close()
+
+    def note(self, request: RawRequest) -> None:
+        """Remember a request."""
+        with self._changed:
+            self.requests.append(request)
+            self._changed.notify_all()
+
+    def _run(self, function: Callable[..., None], name: str, *args: Any) -> None:
+        thread = threading.Thread(
+            target=function, name=f"raw-server-{name}", args=args, daemon=True
+        )
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        poll = select.poll()
+        poll.register(self._wake, select.POLLIN)
+        poll.register(self._listener, select.POLLIN)
+        while all(descriptor != self._wake.fileno() for descriptor, _ in poll.poll()):
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:  # who knocked has left
+                continue
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self._changed:
+                self.connections += 1
+                conn = Connection(self, sock, self.connections)
+                self.open.append(conn)
+                self._changed.notify_all()
+            self._run(self._serve, f"connection-{conn.number}", conn)
+
+    def _serve(self, conn: Connection) -> None:
+        conn.run(self.script)
+        with self._changed:
+            self.open.remove(conn)
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """End all waits, threads and connections."""
+        self.stop_accepting()
+        for conn in tuple(self.open):
+            conn.cut(why=Stopped())
+        ends_at = time.monotonic() + STOP_S
+        for thread in self._threads:
+            thread.join(max(0.0, ends_at - time.monotonic()))
+            if thread.is_alive():
+                self.errors.append(RuntimeError(f"{thread.name} does not end"))
+
+
+@contextlib.contextmanager
+def raw_server(
+    script: Callable[[Connection], None], **options: Any
+) -> Iterator[RawServer]:
+    """Serve a script; see `RawServer` for the options."""
+    server = RawServer(script, **options)
+    try:
+        yield server
+    except BaseException as error:
+        server.stop()
+        for wrong in server.errors:
+            error.add_note(f"a script failed, too: {wrong!r}")
+        raise
+    server.stop()
+    if server.errors:
+        for wrong in server.errors[1:]:
+            server.errors[0].add_note(f"another script failed, too: {wrong!r}")
+        raise server.errors[0]
+
+
+def _ends_at(timeout: float | None) -> float | None:
+    return None if timeout is None else time.monotonic() + timeout
+
+
+# --- what to send ------------------------------------------------------------------
+
+
+def head(status: int, **fields: Any) -> bytes:
+    """Return the head of a response; `content_type="..."`, a list repeats its name."""
+    phrase = http.HTTPStatus(status).phrase if status in _PHRASED else "Odd"
+    lines = [f"HTTP/1.1 {status} {phrase}"]
+    for name, values in fields.items():
+        repeated = values if isinstance(values, list) else [values]
+        lines += [f"{name.replace('_', '-')}: {value}" for value in repeated]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+_PHRASED: Final = frozenset(int(status) for status in http.HTTPStatus)
+
+
+def reply(status: int, body: bytes = b"", **fields: Any) -> bytes:
+    """Return a whole response with its length."""
+    return head(status, content_length=len(body), **fields) + body
+
+
+def json_reply(obj: object, status: int = 200, **fields: Any) -> bytes:
+    """Return a whole response with that as JSON."""
+    body = json.dumps(obj).encode()
+    return reply(status, body, **{"content_type": "application/json", **fields})
+
+
+def sse_head(*, chunked: bool = True, **fields: Any) -> bytes:
+    """Return the head of an event stream, in chunks or up to the connection's end."""
+    how = {"transfer_encoding": "chunked"} if chunked else {"connection": "close"}
+    return head(200, **{"content_type": "text/event-stream", **how, **fields})
+
+
+def sse_event(
+    obj: object = None,
+    id: str | None = None,
+    retry: int | None = None,
+    event: str | None = None,
+) -> bytes:
+    """Return one event; text is sent as it is, None sends no `data` at all."""
+    lines = [] if event is None else [f"event: {event}"]
+    lines += [] if id is None else [f"id: {id}"]
+    lines += [] if retry is None else [f"retry: {retry}"]
+    if obj is not None:
+        text = obj if isinstance(obj, str) else json.dumps(obj)
+        lines += [f"data: {line}" for line in text.split("\n")]
+    return "\n".join([*lines, "", ""]).encode()
+
+
+def chunk(data: bytes) -> bytes:
+    """Return one chunk of a chunked body."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
