@@ -16,7 +16,7 @@ import attrs
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.limits import check_timeout
-from mcpwire.wire.headers import is_field_value, is_token
+from mcpwire.protocol.http.heads import check_headers
 from mcpwire.wire.urls import Url, mask_url, parse_url
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _timeout(value: Any) -> float | None:
 def _one_of(*choices: str) -> Any:
     def check(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
         if value not in choices:
-            listed = " or ".join(map(repr, choices))
+            listed = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
             raise ValueError(f"{attribute.name} must be {listed}, got {value!r}")
 
     return check
@@ -182,13 +182,13 @@ class Http:
         return not callable(self.headers)
 
     def check(self, headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-        """Return headers as pairs, once it is certain that they may be sent here.
+        """Return headers as pairs with names in lower case, if they may be sent here.
 
         Raises:
             LocalProtocolError: One is no header, or a secret that would travel
                 unencrypted to another machine.
         """
-        pairs = _check_headers(headers)
+        pairs = check_headers(headers)
         if self.allow_insecure or self.parsed.is_secure:
             return pairs
         for name, _ in pairs:
@@ -250,32 +250,7 @@ def _static(target: Http) -> tuple[tuple[str, str], ...]:
         raise ValueError(str(error)) from error
 
 
-def _check_headers(headers: Any) -> tuple[tuple[str, str], ...]:
-    if not isinstance(headers, Mapping):
-        raise LocalProtocolError(
-            f"headers must be a mapping, got {type(headers).__name__}"
-        )
-    for name, value in headers.items():
-        if not isinstance(name, str) or not is_token(name):
-            # A whole line may have been given as the name: its value stays hidden.
-            shown = re.match(r"[!#-'*-.0-9A-Z^-z|~]*", str(name))
-            raise LocalProtocolError(
-                f"a header's name must be one token, got {shown[0] if shown else ''!r} "
-                "and something behind it"
-            )
-        # The value is never shown: it may be a secret.
-        if not isinstance(value, str):
-            raise LocalProtocolError(
-                f"header {name!r} must be a string, got {type(value).__name__}"
-            )
-        if not is_field_value(value):
-            raise LocalProtocolError(
-                f"header {name!r} must be visible ASCII without spaces around it"
-            )
-    return tuple(headers.items())
-
-
-_OURS: Final = ("ssl", "ca_file", "client_cert")
+_TLS: Final = ("ssl", "ca_file", "client_cert")
 
 
 def _given(target: Http, *names: str) -> list[str]:
@@ -284,7 +259,7 @@ def _given(target: Http, *names: str) -> list[str]:
 
 def _check_tls(target: Http) -> None:
     """Check the options of TLS, and that their files can be used."""
-    given = _given(target, *_OURS, "http2")
+    given = _given(target, *_TLS, "http2")
     if given and target.parsed.scheme == "http":
         raise ValueError(f"{given[0]} needs an https URL, got '{target}'")
     _check_paths(target)
@@ -330,7 +305,7 @@ def _check_engine(target: Http) -> None:
             raise ValueError(
                 f"http_client must be an httpx client, got {type(client).__name__}"
             )
-        given = _given(target, *_OURS, "proxy", "http2")
+        given = _given(target, *_TLS, "proxy", "http2")
         if given:
             raise ValueError(
                 f"http_client= and {given[0]}= exclude each other: "

@@ -1,0 +1,366 @@
+"""The target `Http`: what it takes, what it refuses, and what it never shows."""
+
+import copy
+import ssl
+
+import httpx
+import pytest
+
+import mcpwire
+from mcpwire.errors import LocalProtocolError
+from mcpwire.transports.http.target import Memory, is_credential
+from mcpwire.transports.targets import resolve
+from mcpwire.versions import Era
+
+URL = "https://host.example/mcp"
+PLAIN = "http://host.example/mcp"
+HUSH = "hush-hush"
+
+
+def refusal(url=URL, **options):
+    with pytest.raises(ValueError) as caught:
+        mcpwire.Http(url, **options)
+    message = str(caught.value)
+    assert HUSH not in message
+    assert "\n" not in message
+    return message
+
+
+# What a target is...
+
+
+@pytest.mark.parametrize("text", [URL, f"  {URL} ", "HTTPS://host.example:443/mcp"])
+def test_a_string_with_a_scheme_is_a_url(text):
+    target = resolve(text)
+    assert type(target) is mcpwire.Http
+    assert str(target) == URL
+
+
+def test_a_url_behind_a_command_is_an_argument_of_it():
+    assert resolve(f"npx proxy {URL}").args == ("proxy", URL)
+
+
+def test_an_http_is_taken_as_it_is():
+    target = mcpwire.Http(URL)
+    assert resolve(target) is target
+
+
+@pytest.mark.parametrize("scheme", ["ws", "wss", "ftp", "file", "stdio"])
+def test_another_scheme_is_refused_with_the_rule(scheme):
+    with pytest.raises(ValueError, match="must be http or https") as caught:
+        resolve(f"{scheme}://me:{HUSH}@host.example/mcp?{HUSH}")
+    assert HUSH not in str(caught.value)
+
+
+def test_what_is_no_target_is_refused_with_what_would_be_one():
+    with pytest.raises(ValueError, match="a target is a URL, a command line, an Http"):
+        resolve(5)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        (f"https://me:{HUSH}@host.example/", "must not hold a user name or password"),
+        (f"https://host.example/#{HUSH}", "must not hold a fragment"),
+        ("https://host.example/a b", "must be percent-encoded"),
+        ("https:///mcp", "host"),
+        ("host.example/mcp", "must be absolute"),
+        (b"https://host.example/", "url must be a string, got bytes"),
+        (None, "url must be a string, got NoneType"),
+    ],
+)
+def test_a_url_that_not_everybody_reads_alike_is_refused(url, message):
+    assert message in refusal(url)
+
+
+def test_the_parts_of_the_url_are_at_hand():
+    parsed = mcpwire.Http("https://HOST.example:8443/mcp?key=1").parsed
+    assert (parsed.host, parsed.port, parsed.target) == (
+        "host.example",
+        8443,
+        "/mcp?key=1",
+    )
+
+
+# Options...
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"server_stream": "yes"},
+            "server_stream must be 'auto', 'always' or 'never', got 'yes'",
+        ),
+        ({"engine": "h11"}, "engine must be 'auto', 'direct' or 'httpx', got 'h11'"),
+        ({"follow_redirects": 1}, "follow_redirects must be True or False, got 1"),
+        ({"trust_env": None}, "trust_env must be True or False, got None"),
+        ({"allow_insecure": "no"}, "allow_insecure must be True or False, got 'no'"),
+        ({"connect_timeout": 0}, "connect_timeout must be above zero, got 0"),
+        ({"connect_timeout": "5"}, "connect_timeout must be a number of seconds"),
+        ({"ssl": False}, "ssl must be an ssl.SSLContext, got False"),
+        ({"proxy": 3128}, "proxy must be a URL, got int"),
+        ({"proxy": "proxy.example:3128"}, "proxy: cannot use URL"),
+        ({"proxy": "http://p.example/mcp"}, "proxy must have no path, query or"),
+        ({"proxy": f"ftp://me:{HUSH}@p.example"}, "proxy: cannot use URL"),
+        ({"http_client": HUSH}, "http_client must be an httpx client, got str"),
+        ({"ca_file": 5}, "ca_file must be a path, got int"),
+        ({"client_cert": ()}, "client_cert must be a path, (certificate, key)"),
+        ({"client_cert": (1, 2)}, "client_cert must be a path, (certificate, key)"),
+        ({"client_cert": ("a", "b", HUSH, "d")}, "client_cert must be a path"),
+        ({"headers": 5}, "headers must be a mapping or a function, got int"),
+        ({"headers": [("a", HUSH)]}, "headers must be a mapping or a function"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_wrong_option_is_refused_where_it_is_written(options, message):
+    assert message in refusal(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ssl": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)}, "ssl needs an https URL"),
+        ({"ca_file": "ca.pem"}, "ca_file needs an https URL"),
+        ({"client_cert": "me.pem"}, "client_cert needs an https URL"),
+        ({"http2": True}, "http2 needs an https URL"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_what_is_about_tls_is_refused_without_it(options, message):
+    assert message in refusal(PLAIN, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"engine": "direct", "proxy": "http://p.example"}, "cannot do proxy"),
+        ({"engine": "direct", "http2": True}, "cannot do http2"),
+        ({"engine": "direct", "http_client": httpx.Client()}, "cannot do http_client"),
+        (
+            {"http_client": httpx.Client(), "proxy": "http://p.example"},
+            "http_client= and proxy= exclude each other",
+        ),
+        (
+            {"http_client": httpx.Client(), "http2": True},
+            "http_client= and http2= exclude each other",
+        ),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(options, message):
+    assert message in refusal(**options)
+
+
+@pytest.mark.parametrize("client", [httpx.Client(), httpx.AsyncClient()])
+def test_a_client_of_httpx_is_taken(client):
+    assert mcpwire.Http(URL, http_client=client).http_client is client
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    ["http://p.example:3128", "https://me:pw@p.example/", "socks5h://p.example"],
+)
+def test_proxies_may_have_a_user_and_speak_socks(proxy):
+    assert mcpwire.Http(URL, proxy=proxy).proxy == proxy
+
+
+def test_http2_without_its_package_names_the_extra(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "install 'mcpwire[http2]'" in refusal(http2=True)
+
+
+def test_an_infinite_connect_timeout_is_none():
+    assert mcpwire.Http(URL, connect_timeout=float("inf")).connect_timeout is None
+
+
+# Headers...
+
+
+@pytest.mark.parametrize(
+    ("headers", "message"),
+    [
+        ({"a b": "1"}, "'a"),
+        ({"": "1"}, ""),
+        ({5: "1"}, ""),
+        ({"content-length": "1"}, "'content-length'"),
+        ({"Mcp-Session-Id": HUSH}, "'Mcp-Session-Id'"),
+        ({"x-note": 5}, "'x-note'"),
+        ({"x-note": f"{HUSH}\r\nevil: 1"}, "'x-note'"),
+        ({"x-note": f" {HUSH}"}, "'x-note'"),
+        ({"x-note": f"{HUSH}é"}, "'x-note'"),
+    ],
+)
+@pytest.mark.attack("S23")
+def test_headers_that_cannot_be_sent_are_refused_without_their_values(headers, message):
+    assert message in refusal(headers=headers)
+    with pytest.raises(LocalProtocolError) as caught:
+        mcpwire.Http(URL).check(headers)
+    assert message in str(caught.value)
+    assert HUSH not in str(caught.value)
+
+
+def test_headers_given_as_a_mapping_are_kept_as_pairs():
+    given = {"X-Tenant": "a", "x-b": ""}
+    target = mcpwire.Http(URL, headers=given)
+    given["x-late"] = "1"
+    assert target.has_static_headers
+    assert target.static_headers == (("x-tenant", "a"), ("x-b", ""))
+
+
+async def ask_later():
+    return {}
+
+
+@pytest.mark.pain("P27")
+@pytest.mark.parametrize("function", [dict, ask_later])
+def test_headers_may_be_a_function_plain_or_async(function):
+    target = mcpwire.Http(URL, headers=function)
+    assert not target.has_static_headers
+    assert target.static_headers == ()
+
+
+def test_a_target_without_headers_has_static_ones():
+    assert mcpwire.Http(URL).has_static_headers
+
+
+def test_what_a_function_returned_must_be_a_mapping():
+    with pytest.raises(LocalProtocolError, match="must be a mapping"):
+        mcpwire.Http(URL).check(None)
+
+
+# Secrets on the way...
+
+SECRET_HEADERS = (
+    "Authorization",
+    "authorization",
+    "Proxy-Authorization",
+    "Cookie",
+    "X-API-Key",
+    "api-key",
+    "apikey",
+    "X-Auth-Token",
+    "X-Access-Key",
+    "x-goog-api-key",
+    "X-Amz-Security-Token",
+    "PRIVATE-TOKEN",
+    "X-Auth",
+    "x-client-secret",
+    "X-Password",
+)
+HARMLESS_HEADERS = (
+    "X-Tenant",
+    "Accept-Language",
+    "User-Agent",
+    "X-Author",
+    "traceparent",
+    "X-Monkey",
+)
+
+
+@pytest.mark.parametrize("name", SECRET_HEADERS)
+def test_names_of_secrets_are_known(name):
+    assert is_credential(name)
+
+
+@pytest.mark.parametrize("name", HARMLESS_HEADERS)
+def test_other_names_are_none(name):
+    assert not is_credential(name)
+
+
+INSECURE = (PLAIN, "http://10.0.0.1/", "http://localhost.example/", "http://0.0.0.0/")
+SECURE = (
+    URL,
+    "http://localhost:8000/mcp",
+    "http://127.0.0.1/",
+    "http://[::1]:1/",
+    "http://0x7f.1/",
+)
+
+
+@pytest.mark.attack("S30")
+@pytest.mark.parametrize("url", INSECURE)
+@pytest.mark.parametrize("name", SECRET_HEADERS[:6])
+def test_credentials_do_not_travel_unencrypted(url, name):
+    message = refusal(f"{url}?{HUSH}", headers={name: HUSH})
+    assert f"header {name.lower()!r} would travel unencrypted" in message
+    assert "allow_insecure=True" in message
+    target = mcpwire.Http(url)
+    with pytest.raises(LocalProtocolError, match="would travel unencrypted"):
+        target.check({"x-first": "1", name: HUSH})
+
+
+@pytest.mark.attack("S30")
+@pytest.mark.parametrize("url", SECURE)
+@pytest.mark.parametrize("name", SECRET_HEADERS[:6])
+def test_credentials_travel_encrypted_and_inside_this_machine(url, name):
+    target = mcpwire.Http(url, headers={name: HUSH})
+    assert target.static_headers == ((name.lower(), HUSH),)
+    assert target.check({name: HUSH}) == ((name.lower(), HUSH),)
+
+
+@pytest.mark.attack("S30")
+def test_whoever_insists_may_send_them_all_the_same():
+    target = mcpwire.Http(PLAIN, headers={"Cookie": HUSH}, allow_insecure=True)
+    assert target.check({"Authorization": HUSH}) == (("authorization", HUSH),)
+
+
+@pytest.mark.attack("S30")
+def test_other_headers_travel_as_they_are():
+    assert mcpwire.Http(PLAIN).check({"X-Tenant": "a"}) == (("x-tenant", "a"),)
+
+
+# What is shown...
+
+
+def token():
+    return {"Authorization": HUSH}
+
+
+@pytest.mark.attack("S23")
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({}, ""),
+        ({"headers": {"X-B": HUSH, "Authorization": HUSH}}, "['Authorization', 'X-B']"),
+        ({"headers": token}, "headers=<token>"),
+        ({"proxy": f"http://me:{HUSH}@p.example:1"}, "proxy='http://***@p.example:1'"),
+        ({"http_client": httpx.Client(headers=token())}, "http_client=<Client>"),
+        ({"connect_timeout": 3, "http2": True}, "http2=True, connect_timeout=3.0"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "options",
+)
+def test_reprs_are_one_line_without_secrets(options, shown):
+    target = mcpwire.Http(f"{URL}?key={HUSH}", **options)
+    assert str(target) == f"{URL}?***"
+    assert repr(target).startswith(f"Http('{URL}?***'")
+    assert shown in repr(target)
+    assert HUSH not in repr(target)
+    assert "\n" not in repr(target)
+
+
+# What is remembered...
+
+
+def test_what_was_learned_is_no_part_of_what_a_target_is():
+    one, other = mcpwire.Http(URL), mcpwire.Http(URL)
+    one.memory.era, one.memory.legacy = Era.SESSION, True
+    assert one == other
+    assert hash(one) == hash(other)
+    assert repr(one) == repr(other)
+    assert other.memory.era is None
+    assert isinstance(other.memory, Memory)
+
+
+def test_targets_with_other_options_are_others():
+    assert mcpwire.Http(URL) != mcpwire.Http(URL, headers={"a": "b"})
+
+
+def test_a_target_does_not_change():
+    target = mcpwire.Http(URL)
+    with pytest.raises(AttributeError):
+        target.url = PLAIN
+
+
+def test_a_copy_shares_what_was_learned():
+    target = mcpwire.Http(URL, headers={"a": "b"})
+    assert copy.copy(target).memory is target.memory

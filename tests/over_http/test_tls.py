@@ -1,0 +1,346 @@
+"""The TLS context of a target: whom it trusts, whom it refuses, and who we are."""
+
+import contextlib
+import hashlib
+import os
+import socket
+import ssl
+import threading
+
+import pytest
+import trustme
+from certifi import where
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+import mcpwire
+from mcpwire.errors import ConnectError
+from mcpwire.transports.http.tls import ssl_context
+
+URL = "https://localhost/mcp"
+BOUND_S = 10.0
+HUSH = "hush-hush"
+
+AUTHORITY = trustme.CA()
+OTHER = trustme.CA()
+SERVER = AUTHORITY.issue_cert("localhost")
+OURS = OTHER.issue_cert("me@host.example")
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch):
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The files one would have: authorities, our certificate, our key, encrypted."""
+    AUTHORITY.cert_pem.write_to_path(tmp_path / "ca.pem")
+    OTHER.cert_pem.write_to_path(tmp_path / "other.pem")
+    OURS.private_key_and_cert_chain_pem.write_to_path(tmp_path / "me.pem")
+    OURS.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    OURS.private_key_pem.write_to_path(tmp_path / "key.pem")
+    key = serialization.load_pem_private_key(OURS.private_key_pem.bytes(), None)
+    locked = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(HUSH.encode()),
+    )
+    (tmp_path / "locked.pem").write_bytes(locked)
+    (tmp_path / "text.pem").write_text("no certificate\n")
+    return tmp_path
+
+
+class Seen:
+    """What a TLS server saw of one connection."""
+
+    peer = None
+    protocol = None
+    version = None
+
+
+def server_context(*, asks=False, newest=None):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    SERVER.configure_cert(context)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    if asks:
+        OTHER.configure_trust(context)
+        context.verify_mode = ssl.CERT_REQUIRED
+    if newest is not None:
+        context.minimum_version = ssl.TLSVersion.TLSv1
+        context.maximum_version = newest
+    return context
+
+
+def shake(context, *, host="localhost", **server):
+    """Shake hands with a server and exchange a byte; return what the server saw."""
+    seen = Seen()
+    serving = server_context(**server)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(BOUND_S)
+
+        def serve():
+            with contextlib.suppress(OSError):
+                raw, _ = listener.accept()
+                raw.settimeout(BOUND_S)
+                with raw, serving.wrap_socket(raw, server_side=True) as connection:
+                    seen.peer = connection.getpeercert()
+                    seen.protocol = connection.selected_alpn_protocol()
+                    seen.version = connection.version()
+                    connection.sendall(b"!")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            address = listener.getsockname()
+            with (
+                socket.create_connection(address, timeout=BOUND_S) as raw,
+                context.wrap_socket(raw, server_hostname=host) as connection,
+            ):
+                # A certificate of ours is judged after the handshake (TLS 1.3).
+                assert connection.recv(1) == b"!"
+        finally:
+            thread.join(BOUND_S)
+    return seen
+
+
+def context_of(**options):
+    return ssl_context(mcpwire.Http(URL, **options))
+
+
+# Whom we trust...
+
+
+@pytest.mark.pain("P28")
+def test_a_file_of_authorities_is_trusted(files):
+    seen = shake(context_of(ca_file=files / "ca.pem"))
+    assert seen.protocol == "http/1.1"
+    assert seen.version == "TLSv1.3"
+
+
+def test_a_server_of_another_authority_is_refused(files):
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake(context_of(ca_file=files / "other.pem"))
+
+
+def test_without_a_file_a_private_authority_is_refused():
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake(context_of())
+
+
+def test_a_certificate_for_another_name_is_refused(files):
+    with pytest.raises(ssl.SSLCertVerificationError, match="ostname mismatch"):
+        shake(context_of(ca_file=files / "ca.pem"), host="other.example")
+
+
+def test_a_context_of_ones_own_is_used_as_it_is():
+    own = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    assert context_of(ssl=own) is own
+
+
+@pytest.mark.parametrize("name", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+def test_the_environment_names_whom_to_trust(files, name, monkeypatch):
+    monkeypatch.setenv(name, trusted(name, files))
+    shake(context_of())
+
+
+def trusted(name, files):
+    """Return a file, or a folder as OpenSSL looks things up in it."""
+    path = files / "ca.pem"
+    if name == "SSL_CERT_FILE":
+        return str(path)
+    folder = files / "certs"
+    folder.mkdir()
+    (folder / f"{subject_hash():08x}.0").write_bytes(path.read_bytes())
+    return f"{files / 'nowhere'}{os.pathsep}{folder}"
+
+
+def subject_hash():
+    """Return the hash of our authority's name, as `openssl x509 -hash` prints it."""
+    certificate = x509.load_pem_x509_certificate(AUTHORITY.cert_pem.bytes())
+    parts = b"".join(canonical(attribute) for attribute in certificate.subject)
+    return int.from_bytes(hashlib.sha1(parts).digest()[:4], "little")
+
+
+def canonical(attribute):
+    """Encode one part of a name as OpenSSL compares it: in lower case, as UTF-8."""
+
+    def tagged(tag, content):
+        return bytes([tag, len(content)]) + content
+
+    arc = int(attribute.oid.dotted_string.removeprefix("2.5.4."))
+    oid = tagged(0x06, bytes([0x55, 0x04, arc]))
+    text = tagged(0x0C, attribute.value.lower().encode())
+    return tagged(0x31, tagged(0x30, oid + text))
+
+
+@pytest.mark.parametrize("name", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+def test_whoever_does_not_trust_the_environment_is_not_led_by_it(
+    files, name, monkeypatch
+):
+    monkeypatch.setenv(name, trusted(name, files))
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake(context_of(trust_env=False))
+
+
+def test_without_a_store_of_the_system_the_list_of_certifi_is_trusted(
+    tmp_path, monkeypatch
+):
+    nothing = ssl.get_default_verify_paths()._replace(
+        openssl_cafile=str(tmp_path / "cert.pem"), openssl_capath=str(tmp_path)
+    )
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: nothing)
+    context = context_of()
+    assert context.cert_store_stats()["x509_ca"] > 50
+    certifi = ssl.create_default_context(cafile=where())
+    assert context.cert_store_stats() == certifi.cert_store_stats()
+
+
+def test_the_store_of_the_system_may_be_a_folder(tmp_path, files, monkeypatch):
+    folder = trusted("SSL_CERT_DIR", files).rpartition(os.pathsep)[2]
+    only_a_folder = ssl.get_default_verify_paths()._replace(
+        openssl_cafile=str(tmp_path / "cert.pem"), openssl_capath=folder
+    )
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: only_a_folder)
+    shake(context_of())
+
+
+# Who we are...
+
+
+@pytest.mark.pain("P28")
+@pytest.mark.parametrize(
+    "parts",
+    [("me.pem",), ("cert.pem", "key.pem"), ("cert.pem", "locked.pem", HUSH)],
+    ids=len,
+)
+def test_our_certificate_goes_with_a_file_of_authorities(files, parts):
+    seen = shake(context_of(ca_file=files / "ca.pem", client_cert=cert(files, parts)))
+    assert seen.peer is None
+    seen = shake(
+        context_of(ca_file=files / "ca.pem", client_cert=cert(files, parts)), asks=True
+    )
+    assert seen.peer["subjectAltName"] == (("email", "me@host.example"),)
+
+
+def cert(files, parts):
+    paths = [files / part if part.endswith(".pem") else part for part in parts]
+    return paths[0] if len(paths) == 1 else tuple(paths)
+
+
+@pytest.mark.pain("P28")
+def test_our_certificate_goes_with_the_store_of_the_system_too(files, monkeypatch):
+    ours = ssl.get_default_verify_paths()._replace(
+        openssl_cafile=str(files / "ca.pem"), openssl_capath=str(files / "nowhere")
+    )
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: ours)
+    seen = shake(context_of(client_cert=files / "me.pem"), asks=True)
+    assert seen.peer is not None
+
+
+@pytest.mark.pain("P28")
+def test_our_certificate_goes_with_whom_the_environment_trusts(files, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(files / "ca.pem"))
+    seen = shake(context_of(client_cert=files / "me.pem"), asks=True)
+    assert seen.peer is not None
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1:DeprecationWarning")
+def test_what_is_older_than_tls_1_2_is_refused(files):
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        shake(context_of(ca_file=files / "ca.pem"), newest=ssl.TLSVersion.TLSv1_1)
+    shake(context_of(ca_file=files / "ca.pem"), newest=ssl.TLSVersion.TLSv1_2)
+
+
+def test_with_http2_the_engine_says_what_it_speaks(files):
+    seen = shake(context_of(ca_file=files / "ca.pem", http2=True))
+    assert seen.protocol is None
+
+
+def test_keys_are_logged_where_the_environment_asks_for_it(files, monkeypatch):
+    log = files / "keys.log"
+    monkeypatch.setenv("SSLKEYLOGFILE", str(log))
+    shake(context_of(ca_file=files / "ca.pem", trust_env=False))
+    assert not log.exists()
+    shake(context_of(ca_file=files / "ca.pem"))
+    assert "CLIENT_TRAFFIC_SECRET" in log.read_text()
+
+
+# Files that cannot be used...
+
+
+@pytest.mark.pain("P28")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ca_file": "no.pem"}, "cannot read ca_file '{}/no.pem': No such file"),
+        ({"ca_file": "."}, "cannot read ca_file '{}': Is a directory"),
+        ({"ca_file": "text.pem"}, "ca_file '{}/text.pem' holds no certificate as PEM"),
+        ({"client_cert": "no.pem"}, "cannot read client_cert '{}/no.pem': No such"),
+        ({"client_cert": ("cert.pem", "no.pem")}, "cannot read client_cert '{}/no.pem"),
+        ({"client_cert": "cert.pem"}, "cannot use client_cert ['{}/cert.pem']"),
+        ({"client_cert": ("cert.pem", "ca.pem")}, "cannot use client_cert"),
+        (
+            {"client_cert": ("cert.pem", "locked.pem")},
+            "'{}/locked.pem']: its key needs a password",
+        ),
+        (
+            {"client_cert": ("cert.pem", "locked.pem", "wrong")},
+            "cannot use client_cert",
+        ),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_a_file_that_cannot_be_used_is_named_at_construction(files, options, message):
+    given = {
+        name: files / value
+        if isinstance(value, str)
+        else tuple(files / part if part.endswith(".pem") else part for part in value)
+        for name, value in options.items()
+    }
+    with pytest.raises(ValueError) as caught:
+        mcpwire.Http(URL, **given)
+    assert message.format(files) in str(caught.value)
+    assert HUSH not in str(caught.value)
+    assert "wrong" not in str(caught.value)
+
+
+def test_a_context_and_files_exclude_each_other(files):
+    own = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    with pytest.raises(ValueError, match="ssl= and ca_file= exclude each other"):
+        mcpwire.Http(URL, ssl=own, ca_file=files / "ca.pem")
+
+
+def test_a_file_that_went_since_is_a_failure_to_connect(files):
+    target = mcpwire.Http(URL, ca_file=files / "ca.pem")
+    (files / "ca.pem").unlink()
+    with pytest.raises(ConnectError, match=r"cannot read ca_file .*ca\.pem") as caught:
+        ssl_context(target)
+    assert caught.value.target == URL
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("SSL_CERT_FILE", "cannot read SSL_CERT_FILE '/no/such': No such file"),
+        ("SSL_CERT_DIR", "cannot read SSL_CERT_DIR '/no/such': no such folder"),
+    ],
+)
+def test_an_environment_that_names_nothing_is_a_failure_to_connect(
+    name, message, monkeypatch
+):
+    monkeypatch.setenv(name, "/no/such")
+    with pytest.raises(ConnectError) as caught:
+        context_of()
+    assert message in str(caught.value)
+
+
+@pytest.mark.attack("S23")
+def test_the_password_of_a_key_is_not_shown(files):
+    target = mcpwire.Http(
+        URL, client_cert=(files / "cert.pem", files / "locked.pem", HUSH)
+    )
+    assert HUSH not in repr(target)
+    assert "locked.pem" in repr(target)
