@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
     from mcpwire.wire.urls import Url
 
-__all__ = ["Heads", "can_resume_from", "check_headers"]
+__all__ = ["Heads", "can_resume_from", "check_headers", "field_line"]
 
 USER_AGENT: Final = f"mcpwire/{__version__}"
 
@@ -88,8 +88,9 @@ def check_headers(
         raise LocalProtocolError(
             f"{what} must be a mapping of names to values, got {type(headers).__name__}"
         )
+    given: Mapping[Any, Any] = headers
     checked = {}
-    for name, value in headers.items():
+    for name, value in given.items():
         if not isinstance(name, str) or not is_token(name):
             shown = repr(name[:40]) if isinstance(name, str) else type(name).__name__
             raise LocalProtocolError(f"{what}: {shown} cannot be a header's name")
@@ -127,7 +128,7 @@ def can_resume_from(event_id: str) -> bool:
     )
 
 
-def _line(name: str, value: str) -> bytes:
+def field_line(name: str, value: str) -> bytes:
     """Return one field line; the name is in lower case.
 
     Raises:
@@ -262,7 +263,7 @@ class _Head:
         if _TARGET.fullmatch(target) is None:
             raise LocalProtocolError("a request's target must be a path and query")
         self._request_line = f"{verb} {target} HTTP/1.1\r\n".encode("ascii")
-        self._fields = {name: _line(name, value) for name, value in fields.items()}
+        self._fields = {name: field_line(name, value) for name, value in fields.items()}
         self.bare = self._request_line + b"".join(self._fields.values())
         """The head with nothing extra."""
 
@@ -271,7 +272,7 @@ class _Head:
         lines = {}
         for name, value in extra:
             lower = name.lower()
-            lines[lower] = _line(lower, value)
+            lines[lower] = field_line(lower, value)
         if self._fields.keys().isdisjoint(lines):
             return self.bare + b"".join(lines.values()) if lines else self.bare
         return self._request_line + b"".join((self._fields | lines).values())
