@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import uuid
 from pathlib import Path
 
@@ -14,6 +15,10 @@ import pytest
 from real_servers import RealServer, real_server
 
 import mcpwire
+
+sys.path.insert(0, str(Path(__file__).parent / "warm"))
+
+from warmed import ForkServers
 
 # Each wait of these tests ends: what takes longer than this has failed. Some of them
 # start a server twice, on a machine that is busy.
@@ -42,6 +47,22 @@ def real(tmp_path):
         return server
 
     return find
+
+
+@pytest.fixture(scope="session")
+def fork_servers(tmp_path_factory):
+    servers = ForkServers(tmp_path_factory.mktemp("forks"))
+    yield servers
+    servers.close()
+
+
+@pytest.fixture
+def warm(real, fork_servers):
+    """Return `real`, but for where the start of a server is not the point.
+
+    Python servers are forked from a process that has imported their framework.
+    """
+    return lambda name: fork_servers.warm(real(name))
 
 
 class Connect:

@@ -23,8 +23,8 @@ both = pytest.mark.parametrize(
 
 
 @both
-async def test_everything_on_offer_is_listed(real, connect, name, mode):
-    async with connect(real(name), mode=mode) as client:
+async def test_everything_on_offer_is_listed(warm, connect, name, mode):
+    async with connect(warm(name), mode=mode) as client:
         assert client.protocol_version == ERAS[mode]
         assert client.server_info.name == f"foreign-{name}"
         assert client.server_info.version == "1.2.3"
@@ -48,8 +48,8 @@ async def test_everything_on_offer_is_listed(real, connect, name, mode):
 
 
 @both
-async def test_tools_answer_and_fail(real, connect, name, mode):
-    async with connect(real(name), mode=mode) as client:
+async def test_tools_answer_and_fail(warm, connect, name, mode):
+    async with connect(warm(name), mode=mode) as client:
         echo = await client.call_tool("echo", {"message": "a\u2028b"})
         assert (echo.text, echo.is_error) == ("a\u2028b", False)
         add = await client.call_tool("add", {"a": 2, "b": 40})
@@ -67,8 +67,8 @@ async def test_tools_answer_and_fail(real, connect, name, mode):
 
 
 @both
-async def test_resources_prompts_and_completions_answer(real, connect, name, mode):
-    async with connect(real(name), mode=mode) as client:
+async def test_resources_prompts_and_completions_answer(warm, connect, name, mode):
+    async with connect(warm(name), mode=mode) as client:
         assert await client.read_text("note://hello") == "hello \u2028 world"
         assert await client.read_bytes("note://bytes") == bytes(range(256))
         assert await client.read_text("greeting://Bo") == "Hello, Bo!"
@@ -89,11 +89,11 @@ async def test_resources_prompts_and_completions_answer(real, connect, name, mod
 
 @both
 async def test_progress_comes_in_order_and_belongs_to_its_call(
-    real, connect, name, mode
+    warm, connect, name, mode
 ):
     notes = {3: [], 5: []}
 
-    async with connect(real(name), mode=mode) as client:
+    async with connect(warm(name), mode=mode) as client:
 
         async def run(steps):
             result = await client.call_tool(
@@ -124,9 +124,9 @@ async def cancelled(client, number):
 @pytest.mark.rule("LIFE-14")
 @both
 async def test_timeout_and_task_cancellation_reach_the_server(
-    real, connect, name, mode
+    warm, connect, name, mode
 ):
-    async with connect(real(name), mode=mode) as client:
+    async with connect(warm(name), mode=mode) as client:
         with pytest.raises(mcpwire.RequestTimeout) as late:
             await client.call_tool("hang", {"name": "late"}, timeout=0.5)
         assert late.value.method == "tools/call"
@@ -146,18 +146,18 @@ async def test_timeout_and_task_cancellation_reach_the_server(
         ("fastmcp", "2024-11-05"),
     ],
 )
-async def test_older_revisions_are_spoken_too(real, connect, name, revision):
-    async with connect(real(name), mode=revision) as client:
+async def test_older_revisions_are_spoken_too(warm, connect, name, revision):
+    async with connect(warm(name), mode=revision) as client:
         assert client.protocol_version == revision
         result = await client.call_tool("add", {"a": 1, "b": 2})
         assert result.text == "3"
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
-async def test_many_calls_at_once_all_get_their_own_answer(real, connect, name):
+async def test_many_calls_at_once_all_get_their_own_answer(warm, connect, name):
     answers = {}
 
-    async with connect(real(name)) as client:
+    async with connect(warm(name)) as client:
 
         async def ask(number):
             result = await client.call_tool("add", {"a": number, "b": 1})

@@ -11,8 +11,8 @@ from real_servers import PYTHON, TYPESCRIPT, by_npx
 
 pytestmark = [pytest.mark.anyio, pytest.mark.servers]
 
-ASLEEP = 1.5
-PROBE = 0.3
+ASLEEP = 0.6
+PROBE = 0.1
 CALLS = {
     "everything": ("echo", {"message": "awake"}, "Echo: awake"),
     "memory": ("read_graph", {}, "entities"),
@@ -37,8 +37,8 @@ def sent(client):
 @pytest.mark.pain("P26")
 @pytest.mark.rule("VER-12")
 @pytest.mark.parametrize("name", PYTHON)
-async def test_a_late_discover_result_means_the_stateless_era(real, connect, name):
-    late = real(name).after(ASLEEP)
+async def test_a_late_discover_result_means_the_stateless_era(warm, connect, name):
+    late = warm(name).after(ASLEEP)
     async with connect(late, probe_timeout=PROBE) as client:
         assert client.protocol_version == "2026-07-28"
         assert sent(client) == ["sent server/discover", "sent initialize"]
@@ -48,8 +48,8 @@ async def test_a_late_discover_result_means_the_stateless_era(real, connect, nam
 @pytest.mark.pain("P26")
 @pytest.mark.rule("VER-14", "LIFE-07")
 @pytest.mark.parametrize("name", TYPESCRIPT)
-async def test_a_late_initialize_result_means_a_session(real, connect, name):
-    late = real(name).after(ASLEEP)
+async def test_a_late_initialize_result_means_a_session(warm, connect, name):
+    late = warm(name).after(ASLEEP)
     async with connect(late, probe_timeout=PROBE) as client:
         assert client.protocol_version == "2025-11-25"
         assert sent(client)[:2] == ["sent server/discover", "sent initialize"]
@@ -60,8 +60,8 @@ async def test_a_late_initialize_result_means_a_session(real, connect, name):
     ("name", "mode"),
     [("everything", "2025-06-18"), ("sdk", "session"), ("fastmcp", "session")],
 )
-async def test_who_asks_for_a_session_gets_it_however_late(real, connect, name, mode):
-    late = real(name).after(ASLEEP)
+async def test_who_asks_for_a_session_gets_it_however_late(warm, connect, name, mode):
+    late = warm(name).after(ASLEEP)
     async with connect(late, probe_timeout=PROBE, mode=mode) as client:
         assert client.protocol_version == {"session": "2025-11-25"}.get(mode, mode)
         assert sent(client) == ["sent initialize"]
@@ -69,8 +69,8 @@ async def test_who_asks_for_a_session_gets_it_however_late(real, connect, name, 
 
 
 @pytest.mark.parametrize("name", ["sdk", "fastmcp"])
-async def test_who_asks_for_the_stateless_era_gets_it_however_late(real, connect, name):
-    late = real(name).after(ASLEEP)
+async def test_who_asks_for_the_stateless_era_gets_it_however_late(warm, connect, name):
+    late = warm(name).after(ASLEEP)
     async with connect(late, probe_timeout=PROBE, mode="stateless") as client:
         assert client.protocol_version == "2026-07-28"
         assert sent(client) == ["sent server/discover"]

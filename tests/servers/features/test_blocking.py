@@ -21,11 +21,11 @@ UPDATES = "toggle-subscriber-updates"
 
 
 @pytest.fixture
-def blocking(real):
+def blocking(warm):
     """Return a function that makes a blocking client of a real server."""
 
     def make(name, **options):
-        server = real(name)
+        server = warm(name)
         target = mcpwire.Stdio(server.argv[0], server.argv[1:], env=server.env)
         return mcpwire.sync.Client(target, timeout=PATIENCE_S, **options)
 

@@ -27,6 +27,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.servers]
 FORM, URL = "trigger-elicitation-request", "trigger-url-elicitation"
 SAMPLING, ROOTS = "trigger-sampling-request", "get-roots-list"
 CONDITIONAL = {FORM, URL, SAMPLING, ROOTS}
+# Asking for the roots it does not leave by itself.
+QUICK = mcpwire.Limits(close_grace=0.2)
 PAGE = "https://example.org/consent?id=1"
 DEFAULTS = {
     "firstLine": "It was a dark and stormy night.",
@@ -68,7 +70,7 @@ def json_after(marker, text):
 async def test_what_the_server_offers_follows_from_the_handlers_given(
     real, attach, handlers, tools
 ):
-    async with attach(real("everything"), **handlers) as client:
+    async with attach(real("everything"), limits=QUICK, **handlers) as client:
         offered = {tool.name for tool in await client.list_tools()}
     assert offered & CONDITIONAL == tools
 
@@ -206,20 +208,16 @@ async def test_a_form_accepted_as_it_stands_is_sent_with_all_its_defaults(real, 
 
 
 @pytest.mark.rule("ELIC-08")
-@pytest.mark.parametrize(
-    ("returned", "action", "told"),
-    [
-        ("decline", "decline", "User declined"),
-        (ElicitResult("cancel"), "cancel", "User cancelled"),
-    ],
-)
-async def test_the_user_may_decline_or_dismiss_a_form(
-    real, attach, returned, action, told
-):
-    async with attach(real("everything"), elicitation=lambda _: returned) as client:
-        result = await client.call_tool(FORM)
-    assert told in result.text
-    assert json_after("Raw result: ", result.text) == {"action": action}
+async def test_the_user_may_decline_or_dismiss_a_form(real, attach):
+    answers = iter(["decline", ElicitResult("cancel")])
+    handler = {"elicitation": lambda _: next(answers)}
+    async with attach(real("everything"), **handler) as client:
+        declined = await client.call_tool(FORM)
+        dismissed = await client.call_tool(FORM)
+    assert "User declined" in declined.text
+    assert json_after("Raw result: ", declined.text) == {"action": "decline"}
+    assert "User cancelled" in dismissed.text
+    assert json_after("Raw result: ", dismissed.text) == {"action": "cancel"}
 
 
 @pytest.mark.rule("ELIC-08", "ELIC-20")
@@ -243,20 +241,20 @@ async def test_an_answer_that_does_not_fit_the_form_is_not_sent(real, attach, ca
     assert caplog.text.count("LocalProtocolError: elicitation") == len(unfit)
 
 
-@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
-async def test_the_server_sends_the_user_to_a_url(real, attach, action):
-    asked = []
+async def test_the_server_sends_the_user_to_a_url(real, attach):
+    actions, asked = ["accept", "decline", "cancel"], []
 
     def offer(request):
         asked.append(request)
-        return action
+        return actions[len(asked) - 1]
 
     handler = mcpwire.Elicitation(url=offer)
     async with attach(real("everything"), elicitation=handler) as client:
         arguments = {"url": PAGE, "message": "Look.", "elicitationId": "e-1"}
-        result = await client.call_tool(URL, arguments)
-    assert asked == [ElicitRequestURLParams("Look.", PAGE, "e-1")]
-    assert json_after("Raw result: ", result.text) == {"action": action}
+        results = [await client.call_tool(URL, arguments) for _ in actions]
+    assert asked == [ElicitRequestURLParams("Look.", PAGE, "e-1")] * len(actions)
+    for action, result in zip(actions, results, strict=True):
+        assert json_after("Raw result: ", result.text) == {"action": action}
 
 
 async def test_a_tool_that_needs_a_url_visited_first_says_so_and_then_works(
@@ -274,16 +272,14 @@ async def test_a_tool_that_needs_a_url_visited_first_says_so_and_then_works(
     assert json_after("Raw result: ", again.text) == {"action": "accept"}
 
 
-@pytest.mark.parametrize(
-    "url", ["http://example.org/a", "https://ada:secret@example.org/"]
-)
-async def test_a_url_that_is_not_safe_never_reaches_the_handler(real, attach, url):
+async def test_a_url_that_is_not_safe_never_reaches_the_handler(real, attach):
     handler = mcpwire.Elicitation(url=raising(AssertionError))
     async with attach(real("everything"), elicitation=handler) as client:
-        result = await client.call_tool(URL, {"url": url})
-    assert result.is_error
-    assert "-32602" in result.text
-    assert "secret" not in result.text
+        for url in ("http://example.org/a", "https://ada:secret@example.org/"):
+            result = await client.call_tool(URL, {"url": url})
+            assert result.is_error
+            assert "-32602" in result.text
+            assert "secret" not in result.text
 
 
 async def test_a_mode_without_handler_is_refused_though_the_server_asks(real, attach):

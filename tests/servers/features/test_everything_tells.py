@@ -14,6 +14,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.servers]
 
 LOGGING, UPDATES = "toggle-simulated-logging", "toggle-subscriber-updates"
 LONG, SAMPLING = "trigger-long-running-operation", "trigger-sampling-request"
+# With a timer or a call of its own still running the server does not leave by itself.
+QUICK = mcpwire.Limits(close_grace=0.2)
 FIRST, SECOND, THIRD = (f"demo://resource/dynamic/text/{n}" for n in (1, 2, 3))
 
 
@@ -69,7 +71,7 @@ async def test_progress_keeps_a_call_alive_beyond_its_timeout(real, attach):
     options = {"reset_timeout_on_progress": True}
     async with attach(real("everything"), **options) as client:
         result = await client.call_tool(
-            LONG, {"duration": 3, "steps": 30}, timeout=2, on_progress=heard
+            LONG, {"duration": 1.8, "steps": 30}, timeout=1.2, on_progress=heard
         )
     assert result.text.startswith("Long running operation completed.")
     assert len(heard.all) == 30
@@ -116,7 +118,7 @@ async def test_a_watch_reads_anew_after_each_update(real, attach):
 
 async def test_changed_lists_are_told_as_tools_appear_with_what_we_can(real, attach):
     heard = Heard()
-    handlers = {"roots": [], "on_notification": heard}
+    handlers = {"roots": [], "on_notification": heard, "limits": QUICK}
     async with attach(real("everything"), **handlers) as client:
         await heard.until(lambda: heard.of(TOOLS_CHANGED))
         names = [tool.name for tool in await client.list_tools()]
@@ -130,7 +132,7 @@ async def test_changed_lists_are_told_as_tools_appear_with_what_we_can(real, att
 async def test_a_started_call_that_is_cancelled_ends_at_once(real, attach):
     """The server works on, for its tool never asks; the SDK keeps the answer back."""
     sent, heard = Heard(), Heard()
-    options = {"trace": sent}
+    options = {"trace": sent, "limits": QUICK}
     async with attach(real("everything"), **options) as client:
         call = await client.start_call(
             LONG, {"duration": 60, "steps": 600}, on_progress=heard, timeout=None
@@ -174,7 +176,11 @@ async def test_a_killed_server_is_started_again_and_told_what_it_has_to_know(
     real, attach
 ):
     heard = Heard()
-    options = {"on_notification": heard, "sampling": lambda _: None}
+    options = {
+        "on_notification": heard,
+        "sampling": lambda _: None,
+        "limits": QUICK,
+    }
     async with attach(real("everything"), **options) as client:
         await client.set_log_level("error")
         await client.subscribe(FIRST)
@@ -194,7 +200,7 @@ async def test_a_killed_server_is_started_again_and_told_what_it_has_to_know(
 @pytest.mark.pain("P04")
 async def test_streams_and_watches_go_on_over_a_killed_server(real, attach):
     async with (
-        attach(real("everything")) as client,
+        attach(real("everything"), limits=QUICK) as client,
         client.events() as events,
         client.watch(THIRD) as contents,
     ):
@@ -257,7 +263,7 @@ async def test_a_call_that_may_have_run_fails_and_the_next_one_works(real, attac
 
 async def test_a_server_that_stands_still_is_given_up_and_replaced(real, attach):
     quick = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
-    async with attach(real("everything"), keepalive=2, limits=quick) as client:
+    async with attach(real("everything"), keepalive=1, limits=quick) as client:
         before = attach.processes().keys()
         attach.kill(signal.SIGSTOP)
         with anyio.fail_after(PATIENCE_S):

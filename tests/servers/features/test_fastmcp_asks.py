@@ -16,14 +16,14 @@ def sample(request):
     return CreateMessageResult("assistant", TextContent(f"<{text}>"), "our-model")
 
 
-async def test_a_session_is_asked_by_requests(real, attach):
+async def test_a_session_is_asked_by_requests(warm, attach):
     answers = iter([{"name": "Ada", "size": "small"}, "decline"])
     options = {
         "mode": "session",
         "sampling": sample,
         "elicitation": lambda _: next(answers),
     }
-    async with attach(real("fastmcp_interactive"), **options) as client:
+    async with attach(warm("fastmcp_interactive"), **options) as client:
         haiku = await client.call_tool("haiku", {"topic": "ponds"}, check=True)
         order = await client.call_tool("order", check=True)
         none = await client.call_tool("order", check=True)
@@ -33,14 +33,14 @@ async def test_a_session_is_asked_by_requests(real, attach):
     assert (order.text, none.text) == ("3 small for Ada", "decline")
 
 
-async def test_later_a_result_asks_for_everything_at_once(real, attach):
+async def test_later_a_result_asks_for_everything_at_once(warm, attach):
     options = {
         "mode": "stateless",
         "sampling": sample,
         "elicitation": lambda _: {"name": "Ada"},
         "roots": ["file:///srv/a"],
     }
-    async with attach(real("fastmcp_interactive"), **options) as client:
+    async with attach(warm("fastmcp_interactive"), **options) as client:
         result = await client.call_tool("everything", {"topic": "ponds"}, check=True)
         unasked = await client.call_tool("order")
     assert result.text == "<A haiku on ponds>, Ada, 1"
@@ -52,10 +52,10 @@ async def test_later_a_result_asks_for_everything_at_once(real, attach):
     [("asyncio", "stateless"), ("blocking", "session")],
     indirect=["face"],
 )
-async def test_logs_come_from_the_level_that_was_set(real, attach, mode):
+async def test_logs_come_from_the_level_that_was_set(warm, attach, mode):
     heard = Heard()
     options = {"mode": mode, "on_notification": heard}
-    async with attach(real("fastmcp_interactive"), **options) as client:
+    async with attach(warm("fastmcp_interactive"), **options) as client:
         await client.set_log_level("error")
         await client.call_tool("report", check=True)
         await heard.until(lambda: heard.of(MESSAGE))

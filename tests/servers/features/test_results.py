@@ -21,21 +21,21 @@ NOON = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Toky
     ],
 )
 async def test_structured_results_keep_what_their_tools_promise(
-    real, connect, name, tool, arguments
+    warm, connect, name, tool, arguments
 ):
     """The schemas name different dialects, or none; all of them can be used."""
     pytest.importorskip("jsonschema_rs")
-    async with connect(real(name)) as client:
+    async with connect(warm(name)) as client:
         result = await client.call_tool(tool, arguments, validate="error", check=True)
     assert isinstance(result.structured_content, dict)
 
 
 async def test_a_list_is_kept_as_long_as_the_server_allows_and_nothing_changes(
-    real, attach
+    warm, attach
 ):
     heard = Heard()
     options = {"mode": "stateless", "cache": True, "on_notification": heard}
-    async with attach(real("sdk_interactive"), **options) as client:
+    async with attach(warm("sdk_interactive"), **options) as client:
         first = await client.list_tools()
         requests = client.stats.requests
         second = await client.list_tools()
@@ -47,10 +47,10 @@ async def test_a_list_is_kept_as_long_as_the_server_allows_and_nothing_changes(
     assert [tool.name for tool in third] == [*(t.name for t in first), "new"]
 
 
-async def test_a_session_keeps_nothing(real, connect):
+async def test_a_session_keeps_nothing(warm, connect):
     """Up to 2025-11-25 no server says how long a list may be kept."""
     options = {"mode": "session", "cache": True}
-    async with connect(real("sdk_interactive"), **options) as client:
+    async with connect(warm("sdk_interactive"), **options) as client:
         for expected in (False, True):
             names = [tool.name for tool in await client.list_tools()]
             assert ("new" in names) == expected

@@ -56,7 +56,7 @@ def raising(error):
 
 @pytest.mark.rule("SAMP-01", "SAMP-09")
 @both
-async def test_a_tool_samples(real, attach, mode):
+async def test_a_tool_samples(warm, attach, mode):
     asked = []
 
     def sample(request):
@@ -67,7 +67,7 @@ async def test_a_tool_samples(real, attach, mode):
         return answer()
 
     options = {"mode": mode, "sampling": mcpwire.Sampling(sample, tools=True)}
-    async with attach(real("sdk_interactive"), **options) as client:
+    async with attach(warm("sdk_interactive"), **options) as client:
         plain = await client.call_tool("haiku", {"topic": "ponds"}, check=True)
         tooled = await client.call_tool("research", {"topic": "ponds"}, check=True)
     first, second = asked
@@ -97,13 +97,13 @@ async def test_a_tool_samples(real, attach, mode):
 @pytest.mark.fault("F18")
 @pytest.mark.rule("MRTR-15")
 @crosswise
-async def test_many_calls_that_sample_at_once_get_their_own_answers(real, attach, mode):
+async def test_many_calls_that_sample_at_once_get_their_own_answers(warm, attach, mode):
     texts = {}
     options = {
         "mode": mode,
         "sampling": lambda request: answer(request.messages[0].content.text),
     }
-    async with attach(real("sdk_interactive"), **options) as client:
+    async with attach(warm("sdk_interactive"), **options) as client:
 
         async def call(number):
             result = await client.call_tool("haiku", {"topic": f"<{number}>"})
@@ -117,7 +117,7 @@ async def test_many_calls_that_sample_at_once_get_their_own_answers(real, attach
 
 @pytest.mark.rule("ELIC-01", "ELIC-06", "ELIC-08")
 @both
-async def test_a_tool_asks_with_a_form(real, attach, mode):
+async def test_a_tool_asks_with_a_form(warm, attach, mode):
     forms, results = [], []
     returned = [
         {"name": "Ada"},
@@ -132,7 +132,7 @@ async def test_a_tool_asks_with_a_form(real, attach, mode):
         return next(answers)
 
     options = {"mode": mode, "elicitation": fill}
-    async with attach(real("sdk_interactive"), **options) as client:
+    async with attach(warm("sdk_interactive"), **options) as client:
         for _ in returned:
             result = await client.call_tool("order", check=True)
             results.append(result.structured_content)
@@ -159,7 +159,7 @@ async def test_a_tool_asks_with_a_form(real, attach, mode):
 
 @pytest.mark.rule("MRTR-12", "MRTR-13", "MRTR-16")
 @both
-async def test_a_tool_asks_several_questions_and_one_after_another(real, attach, mode):
+async def test_a_tool_asks_several_questions_and_one_after_another(warm, attach, mode):
     messages = []
 
     def fill(form):
@@ -173,7 +173,7 @@ async def test_a_tool_asks_several_questions_and_one_after_another(real, attach,
         "sampling": lambda _: answer(),
         "roots": ["file:///srv/a", "file:///srv/b"],
     }
-    async with attach(real("sdk_interactive"), **options) as client:
+    async with attach(warm("sdk_interactive"), **options) as client:
         careful = await client.call_tool("order_carefully", check=True)
         arguments = {"topic": "everything"}
         at_once = await client.call_tool("everything", arguments, check=True)
@@ -184,19 +184,19 @@ async def test_a_tool_asks_several_questions_and_one_after_another(real, attach,
 
 @pytest.mark.rule("ROOT-01")
 @in_a_session
-async def test_roots_are_told_in_a_session(real, attach, mode):
-    await check_roots(real, attach, mode)
+async def test_roots_are_told_in_a_session(warm, attach, mode):
+    await check_roots(warm, attach, mode)
 
 
 @pytest.mark.rule("ROOT-02")
 @stateless
-async def test_roots_are_told_when_input_is_required(real, attach, mode):
-    await check_roots(real, attach, mode)
+async def test_roots_are_told_when_input_is_required(warm, attach, mode):
+    await check_roots(warm, attach, mode)
 
 
-async def check_roots(real, attach, mode):
+async def check_roots(warm, attach, mode):
     roots = [pathlib.Path("/srv/a b"), Root("file:///srv/c", name="See")]
-    async with attach(real("sdk_interactive"), mode=mode, roots=roots) as client:
+    async with attach(warm("sdk_interactive"), mode=mode, roots=roots) as client:
         first = await client.call_tool("folders", check=True)
         roots.pop()
         await client.notify_roots_changed()
@@ -209,7 +209,7 @@ async def check_roots(real, attach, mode):
 
 
 @crosswise
-async def test_a_tool_sends_the_user_to_a_url(real, attach, mode):
+async def test_a_tool_sends_the_user_to_a_url(warm, attach, mode):
     offered, heard = [], Heard()
     answers = iter(["accept", "decline"])
 
@@ -222,7 +222,7 @@ async def test_a_tool_sends_the_user_to_a_url(real, attach, mode):
         "elicitation": mcpwire.Elicitation(url=offer),
         "on_notification": heard,
     }
-    async with attach(real("sdk_interactive"), **options) as client:
+    async with attach(warm("sdk_interactive"), **options) as client:
         accepted = await client.call_tool("sign_in", {"url": PAGE}, check=True)
         declined = await client.call_tool("sign_in", {"url": PAGE}, check=True)
     assert (accepted.text, declined.text) == ("accept", "decline")
@@ -237,7 +237,7 @@ async def test_a_tool_sends_the_user_to_a_url(real, attach, mode):
 
 
 @stateless
-async def test_prompts_and_resources_ask_too(real, attach, mode):
+async def test_prompts_and_resources_ask_too(warm, attach, mode):
     messages = []
 
     def fill(form):
@@ -245,7 +245,7 @@ async def test_prompts_and_resources_ask_too(real, attach, mode):
         return {"name": "Ada"} if len(messages) == 1 else {}
 
     options = {"mode": mode, "elicitation": fill}
-    async with attach(real("sdk_interactive"), **options) as client:
+    async with attach(warm("sdk_interactive"), **options) as client:
         prompt = await client.get_prompt("letter", {"to": "Bo"})
         text = await client.read_text("vault://seven")
     assert prompt.messages[0].text == "Dear Bo, yours, Ada"
@@ -260,8 +260,8 @@ async def test_prompts_and_resources_ask_too(real, attach, mode):
 
 
 @crosswise
-async def test_a_client_that_was_given_nothing_is_asked_nothing(real, attach, mode):
-    async with attach(real("sdk_interactive"), mode=mode) as client:
+async def test_a_client_that_was_given_nothing_is_asked_nothing(warm, attach, mode):
+    async with attach(warm("sdk_interactive"), mode=mode) as client:
         for tool, arguments, needed in (
             ("haiku", {"topic": "x"}, {"sampling": {}}),
             ("order", {}, {"elicitation": {"form": {}}}),
@@ -281,7 +281,7 @@ async def test_a_client_that_was_given_nothing_is_asked_nothing(real, attach, mo
 
 
 @crosswise
-async def test_a_url_that_is_not_safe_reaches_no_handler(real, attach, mode):
+async def test_a_url_that_is_not_safe_reaches_no_handler(warm, attach, mode):
     url = "http://ada:secret@example.org/"
     handler = mcpwire.Elicitation(url=raising(AssertionError))
     options = {"mode": mode, "elicitation": handler}
@@ -289,7 +289,7 @@ async def test_a_url_that_is_not_safe_reaches_no_handler(real, attach, mode):
         "session": mcpwire.InvalidParams,
         "stateless": mcpwire.RemoteProtocolError,
     }
-    async with attach(real("sdk_interactive"), **options) as client:
+    async with attach(warm("sdk_interactive"), **options) as client:
         with pytest.raises(refusals[mode], match="url") as refused:
             await client.call_tool("sign_in", {"url": url})
         assert "secret" not in str(refused.value)
@@ -300,7 +300,7 @@ REFUSED = mcpwire.RPCError("the user said no", code=-1, data={"asked": 1})
 
 
 @in_a_session
-async def test_the_server_hears_in_a_session_how_a_handler_failed(real, attach, mode):
+async def test_the_server_hears_in_a_session_how_a_handler_failed(warm, attach, mode):
     """The SDK hands on what its question was answered with, as the call's error."""
     errors = iter([REFUSED, ValueError("a secret")])
 
@@ -308,7 +308,7 @@ async def test_the_server_hears_in_a_session_how_a_handler_failed(real, attach, 
         raise next(errors)
 
     options = {"mode": mode, "sampling": fail}
-    async with attach(real("sdk_interactive"), **options) as client:
+    async with attach(warm("sdk_interactive"), **options) as client:
         with pytest.raises(mcpwire.RPCError) as refused:
             await client.call_tool("haiku", {"topic": "x"})
         with pytest.raises(mcpwire.InternalError, match="the handler failed") as failed:
@@ -322,7 +322,7 @@ async def test_the_server_hears_in_a_session_how_a_handler_failed(real, attach, 
 @pytest.mark.rule("SAMP-08")
 @stateless
 async def test_a_handler_that_fails_ends_the_call_where_none_is_answered(
-    real, attach, mode
+    warm, attach, mode
 ):
     """No answer could say so: the call ends here, and the server waits for none."""
     errors = iter([REFUSED, ValueError("of our own"), None])
@@ -334,7 +334,7 @@ async def test_a_handler_that_fails_ends_the_call_where_none_is_answered(
         return 7
 
     options = {"mode": mode, "sampling": fail}
-    async with attach(real("sdk_interactive"), **options) as client:
+    async with attach(warm("sdk_interactive"), **options) as client:
         with pytest.raises(mcpwire.CallCancelled, match="the user said no") as refused:
             await client.call_tool("haiku", {"topic": "x"})
         with pytest.raises(ValueError, match="of our own"):
@@ -349,7 +349,7 @@ async def test_a_handler_that_fails_ends_the_call_where_none_is_answered(
 
 
 @both
-async def test_a_handler_ends_with_the_call_it_runs_for(real, connect, mode):
+async def test_a_handler_ends_with_the_call_it_runs_for(warm, connect, mode):
     """On asyncio: a thread cannot be stopped from outside."""
     begun, stopped = anyio.Event(), anyio.Event()
 
@@ -361,7 +361,7 @@ async def test_a_handler_ends_with_the_call_it_runs_for(real, connect, mode):
             stopped.set()
 
     options = {"mode": mode, "sampling": think}
-    async with connect(real("sdk_interactive"), **options) as client:
+    async with connect(warm("sdk_interactive"), **options) as client:
         call = await client.start_call("haiku", {"topic": "x"})
         with anyio.fail_after(PATIENCE_S):
             await begun.wait()

@@ -31,10 +31,10 @@ stateless = pytest.mark.parametrize("mode", ["stateless"])
 
 @pytest.mark.rule("LOG-05")
 @both
-async def test_logs_come_from_the_level_that_was_set(real, attach, mode):
+async def test_logs_come_from_the_level_that_was_set(warm, attach, mode):
     heard, progress = Heard(), Heard()
     options = {"mode": mode, "on_notification": heard}
-    async with attach(real("sdk_interactive"), **options) as client:
+    async with attach(warm("sdk_interactive"), **options) as client:
         await client.call_tool("work", {"steps": 1})
         first = [one.data for one in heard.of(MESSAGE)]
         await client.set_log_level("warning")
@@ -59,10 +59,10 @@ async def test_logs_come_from_the_level_that_was_set(real, attach, mode):
 
 
 @both
-async def test_updates_arrive_while_one_is_subscribed(real, attach, mode):
+async def test_updates_arrive_while_one_is_subscribed(warm, attach, mode):
     heard = Heard()
     options = {"mode": mode, "on_notification": heard}
-    async with attach(real("sdk_interactive"), **options) as client:
+    async with attach(warm("sdk_interactive"), **options) as client:
         await client.call_tool("write", {"text": "unheard"})
         await client.subscribe(NOTE)
         await client.call_tool("write", {"text": "heard"})
@@ -80,9 +80,9 @@ async def test_updates_arrive_while_one_is_subscribed(real, attach, mode):
 
 
 @crosswise
-async def test_a_watch_yields_what_the_resource_holds_now(real, attach, mode):
+async def test_a_watch_yields_what_the_resource_holds_now(warm, attach, mode):
     async with (
-        attach(real("sdk_interactive"), mode=mode) as client,
+        attach(warm("sdk_interactive"), mode=mode) as client,
         client.watch(NOTE) as contents,
     ):
         seen = []
@@ -96,11 +96,11 @@ async def test_a_watch_yields_what_the_resource_holds_now(real, attach, mode):
 
 @pytest.mark.rule("SUB-01", "SUB-08")
 @both
-async def test_changed_lists_reach_each_consumer_that_asked(real, attach, mode):
+async def test_changed_lists_reach_each_consumer_that_asked(warm, attach, mode):
     heard = Heard()
     options = {"mode": mode, "on_notification": heard}
     async with (
-        attach(real("sdk_interactive"), **options) as client,
+        attach(warm("sdk_interactive"), **options) as client,
         client.events() as events,
         client.listen([NOTE], prompts=True) as changes,
     ):
@@ -120,10 +120,10 @@ async def test_changed_lists_reach_each_consumer_that_asked(real, attach, mode):
 
 
 @stateless
-async def test_what_nobody_asked_for_is_not_told(real, attach, mode):
+async def test_what_nobody_asked_for_is_not_told(warm, attach, mode):
     sent = Heard()
     options = {"mode": mode, "trace": sent}
-    async with attach(real("sdk_interactive"), **options) as client:
+    async with attach(warm("sdk_interactive"), **options) as client:
         await client.call_tool("grow", {"name": "unheard"})
         async with client.listen(tools=True) as changes:
             await client.call_tool("grow", {"name": "heard"})
@@ -136,11 +136,11 @@ async def test_what_nobody_asked_for_is_not_told(real, attach, mode):
 
 @stateless
 async def test_events_are_heard_from_the_moment_the_stream_is_entered(
-    real, attach, mode
+    warm, attach, mode
 ):
     """Regression: changed lists were asked for with the first step only."""
     async with (
-        attach(real("sdk_interactive"), mode=mode) as client,
+        attach(warm("sdk_interactive"), mode=mode) as client,
         client.events() as events,
     ):
         await client.call_tool("grow", {"name": "new"})
@@ -148,9 +148,9 @@ async def test_events_are_heard_from_the_moment_the_stream_is_entered(
 
 
 @stateless
-async def test_a_subscription_ends_where_the_server_ends_it(real, attach, mode):
+async def test_a_subscription_ends_where_the_server_ends_it(warm, attach, mode):
     async with (
-        attach(real("sdk_interactive"), mode=mode) as client,
+        attach(warm("sdk_interactive"), mode=mode) as client,
         client.listen(tools=True) as changes,
     ):
         await client.call_tool("hush")
@@ -166,9 +166,9 @@ async def test_a_subscription_ends_where_the_server_ends_it(real, attach, mode):
 
 @pytest.mark.pain("P09")
 @both
-async def test_a_started_call_that_is_cancelled_is_cancelled_there(real, attach, mode):
+async def test_a_started_call_that_is_cancelled_is_cancelled_there(warm, attach, mode):
     heard = Heard()
-    async with attach(real("sdk_interactive"), mode=mode) as client:
+    async with attach(warm("sdk_interactive"), mode=mode) as client:
         calls = [
             await client.start_call("hang", {"name": name}, on_progress=heard)
             for name in ("first", "second")
