@@ -17,7 +17,6 @@ every wait of a `Connection` ends. Nothing here knows MCP.
 from __future__ import annotations
 
 import contextlib
-import http
 import json
 import select
 import socket
@@ -27,8 +26,33 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from http_bytes import (
+    LAST_CHUNK,
+    chunk,
+    head,
+    json_reply,
+    reply,
+    sse_event,
+    sse_head,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+__all__ = [
+    "LAST_CHUNK",
+    "Connection",
+    "RawRequest",
+    "RawServer",
+    "Stopped",
+    "chunk",
+    "head",
+    "json_reply",
+    "raw_server",
+    "reply",
+    "sse_event",
+    "sse_head",
+]
 
 HOST: Final = "127.0.0.1"
 WAIT_S: Final = 5.0
@@ -36,7 +60,9 @@ STOP_S: Final = 5.0
 READ_SIZE: Final = 65536
 EVENT_POLL_S: Final = 0.002
 
-LAST_CHUNK: Final = b"0\r\n\r\n"
+
+OBSERVERS: Final[list[Callable[[RawServer, RawRequest], None]]] = []
+"""Who is shown each request of each server; see `checked`."""
 
 
 class Stopped(Exception):
@@ -93,6 +119,7 @@ class Connection:
         """The client sends no more."""
         self.was_reset = False
         self._wake, self._waker = socket.socketpair()
+        self._wake.setblocking(False)
         self._cut: Exception | None = None
         self._resets = False
         sock.setblocking(False)
@@ -135,23 +162,39 @@ class Connection:
         found, self.unread = self.unread, b""
         return found
 
+    def wait_while(
+        self, holds: Callable[[], Any], timeout: float | None = WAIT_S
+    ) -> bool:
+        """Wait until that does not hold any more; False when the client leaves before.
+
+        It is asked again after each `nudge`.
+        """
+        ends_at = _ends_at(timeout)
+        while holds():
+            if not self._take():
+                self._wait(select.POLLIN, ends_at)
+            if self.has_ended:
+                return False
+        return True
+
     def _read(self, ends_at: float | None) -> bool:
         """Take in what comes next; tell whether anything came before the end."""
-        while not self.has_ended:
-            try:
-                data = self.sock.recv(READ_SIZE)
-            except (BlockingIOError, ssl.SSLWantReadError):
-                self._wait(select.POLLIN, ends_at)
-            except ssl.SSLWantWriteError:
-                self._wait(select.POLLOUT, ends_at)
-            except OSError as error:
-                self.was_reset = isinstance(error, ConnectionResetError)
-                self.has_ended = True
-            else:
-                self.unread += data
-                self.has_ended = not data
-                break
+        while not self.has_ended and not self._take():
+            self._wait(select.POLLIN, ends_at)
         return not self.has_ended
+
+    def _take(self) -> bool:
+        """Take in what is there; tell whether anything is, the end included."""
+        try:
+            data = self.sock.recv(READ_SIZE)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return False
+        except OSError as error:
+            self.was_reset = isinstance(error, ConnectionResetError)
+            data = b""
+        self.unread += data
+        self.has_ended = not data
+        return True
 
     # ... what goes out...
 
@@ -192,8 +235,10 @@ class Connection:
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""
+        ends_at = _ends_at(seconds)
         with contextlib.suppress(TimeoutError):
-            self._wait(0, _ends_at(seconds))
+            while True:
+                self._wait(0, ends_at)
 
     def wait_for(self, event: threading.Event, timeout: float = WAIT_S) -> None:
         """Wait until another thread sets that event."""
@@ -212,6 +257,8 @@ class Connection:
         ready = poll.poll(left)
         if self._cut is not None:
             raise self._cut
+        with contextlib.suppress(BlockingIOError):  # it was no nudge
+            self._wake.recv(READ_SIZE)
         if not ready:
             raise TimeoutError(f"nothing happens on connection {self.number}")
 
@@ -221,6 +268,10 @@ class Connection:
         """End the connection from any thread, whatever its script waits for."""
         self._resets = reset
         self._cut = why or ConnectionAbortedError("cut by the test")
+        self.nudge()
+
+    def nudge(self) -> None:
+        """Let the script look again at what it waits for."""
         with contextlib.suppress(OSError):  # it has ended meanwhile
             self._waker.send(b"!")
 
@@ -273,6 +324,7 @@ class RawServer:
         ssl_context: ssl.SSLContext | None = None,
         listen_backlog: int = 128,
         accepts: bool = True,
+        starts: Callable[[RawServer], None] | None = None,
     ) -> None:
         self.script = script
         self.ssl_context = ssl_context
@@ -291,6 +343,8 @@ class RawServer:
         scheme = "http" if ssl_context is None else "https"
         self.origin = f"{scheme}://{HOST}:{self.port}"
         self.url = self.origin + path
+        if starts is not None:
+            starts(self)
         if accepts:
             self._run(self._accept, "acceptor")
 
@@ -299,6 +353,11 @@ class RawServer:
         with self._changed:
             if not self._changed.wait_for(holds, timeout):
                 raise TimeoutError(f"it does not hold after {timeout} s")
+
+    def wake(self) -> None:
+        """Let who waits look again."""
+        with self._changed:
+            self._changed.notify_all()
 
     def close_connections(self, *, reset: bool = False) -> None:
         """End every connection, whatever its script does."""
@@ -318,6 +377,8 @@ class RawServer:
         with self._changed:
             self.requests.append(request)
             self._changed.notify_all()
+        for observe in OBSERVERS:
+            observe(self, request)
 
     def _run(self, function: Callable[..., None], name: str, *args: Any) -> None:
         thread = threading.Thread(
@@ -345,9 +406,8 @@ class RawServer:
 
     def _serve(self, conn: Connection) -> None:
         conn.run(self.script)
-        with self._changed:
-            self.open.remove(conn)
-            self._changed.notify_all()
+        self.open.remove(conn)
+        self.wake()
 
     def stop(self) -> None:
         """End all waits, threads and connections."""
@@ -383,57 +443,3 @@ def raw_server(
 
 def _ends_at(timeout: float | None) -> float | None:
     return None if timeout is None else time.monotonic() + timeout
-
-
-# --- what to send ------------------------------------------------------------------
-
-
-def head(status: int, **fields: Any) -> bytes:
-    """Return the head of a response; `content_type="..."`, a list repeats its name."""
-    phrase = http.HTTPStatus(status).phrase if status in _PHRASED else "Odd"
-    lines = [f"HTTP/1.1 {status} {phrase}"]
-    for name, values in fields.items():
-        repeated = values if isinstance(values, list) else [values]
-        lines += [f"{name.replace('_', '-')}: {value}" for value in repeated]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1")
-
-
-_PHRASED: Final = frozenset(int(status) for status in http.HTTPStatus)
-
-
-def reply(status: int, body: bytes = b"", **fields: Any) -> bytes:
-    """Return a whole response with its length."""
-    return head(status, content_length=len(body), **fields) + body
-
-
-def json_reply(obj: object, status: int = 200, **fields: Any) -> bytes:
-    """Return a whole response with that as JSON."""
-    body = json.dumps(obj).encode()
-    return reply(status, body, **{"content_type": "application/json", **fields})
-
-
-def sse_head(*, chunked: bool = True, **fields: Any) -> bytes:
-    """Return the head of an event stream, in chunks or up to the connection's end."""
-    how = {"transfer_encoding": "chunked"} if chunked else {"connection": "close"}
-    return head(200, **{"content_type": "text/event-stream", **how, **fields})
-
-
-def sse_event(
-    obj: object = None,
-    id: str | None = None,
-    retry: int | None = None,
-    event: str | None = None,
-) -> bytes:
-    """Return one event; text is sent as it is, None sends no `data` at all."""
-    lines = [] if event is None else [f"event: {event}"]
-    lines += [] if id is None else [f"id: {id}"]
-    lines += [] if retry is None else [f"retry: {retry}"]
-    if obj is not None:
-        text = obj if isinstance(obj, str) else json.dumps(obj)
-        lines += [f"data: {line}" for line in text.split("\n")]
-    return "\n".join([*lines, "", ""]).encode()
-
-
-def chunk(data: bytes) -> bytes:
-    """Return one chunk of a chunked body."""
-    return b"%x\r\n%b\r\n" % (len(data), data)
