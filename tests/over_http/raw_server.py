@@ -146,7 +146,7 @@ class Connection:
         self.server.note(request)
         return request
 
-    def wait_closed(self, timeout: float = WAIT_S) -> bool:
+    def wait_closed(self, timeout: float | None = WAIT_S) -> bool:
         """Tell whether the client ends the stream in that time, by FIN or RST."""
         try:
             while self._read(_ends_at(timeout)):
@@ -342,6 +342,7 @@ class RawServer:
         self.port: int = self._listener.getsockname()[1]
         scheme = "http" if ssl_context is None else "https"
         self.origin = f"{scheme}://{HOST}:{self.port}"
+        self.path = path
         self.url = self.origin + path
         if starts is not None:
             starts(self)

@@ -1,0 +1,176 @@
+"""A server of 2024-11-05's HTTP+SSE: a GET stream of messages, and a POST endpoint.
+
+    with legacy_server() as server:
+        ...  # server.url is that of the stream
+
+`endpoint` is what the first event names, to be tried with what no server should name;
+`on` is keyed by JSON-RPC method, or by "POST" and "GET", as in `mcp_server`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from typing import TYPE_CHECKING, Any, Final
+
+from http_bytes import LAST_CHUNK, chunk, json_reply, reply, sse_event, sse_head
+from raw_server import raw_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from raw_server import Connection, RawRequest, RawServer
+
+VERSION: Final = "2024-11-05"
+CAPABILITIES: Final = {"tools": {}, "resources": {"subscribe": True}, "logging": {}}
+
+
+class LegacyServer:
+    """Answers as a server of 2024-11-05 does.
+
+    Attributes:
+        executed: Each run of a tool's body: name, arguments, id of the request.
+        streams: The open streams, by session.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint: str | Callable[[str], str] = "/messages?session={session}",
+        post_status: int = 202,
+        version: str = VERSION,
+        refuses_post: int = 405,
+    ) -> None:
+        self.endpoint = endpoint
+        self.post_status = post_status
+        self.version = version
+        self.refuses_post = refuses_post
+        """What a POST to the URL of the stream is answered."""
+        self.on: dict[str, Callable[[RawRequest, Connection], Any]] = {}
+        self.executed: list[tuple[str, dict[str, Any], Any]] = []
+        self.answered: dict[Any, Any] = {}
+        self.streams: dict[str, Connection] = {}
+        self.raw: RawServer
+        self._counter = itertools.count(1)
+
+    @property
+    def url(self) -> str:
+        return self.raw.url
+
+    @property
+    def requests(self) -> list[RawRequest]:
+        return self.raw.requests
+
+    @property
+    def connections(self) -> int:
+        return self.raw.connections
+
+    def take(self, raw: RawServer) -> None:
+        """Know what serves this, before the first connection comes."""
+        self.raw = raw
+
+    def wait_until(self, holds: Callable[[], Any], timeout: float = 5.0) -> None:
+        """Wait until that holds; see `RawServer.wait_until`."""
+        self.raw.wait_until(holds, timeout)
+
+    # Streams...
+
+    def push(self, message: dict[str, Any], session: str | None = None) -> None:
+        """Send a message on a session's stream, else on the newest one."""
+        session = session or list(self.streams)[-1]
+        self.send(session, sse_event({"jsonrpc": "2.0", **message}, event="message"))
+
+    def send(self, session: str, data: bytes) -> None:
+        """Send bytes on a session's stream."""
+        with contextlib.suppress(KeyError, OSError):  # the client left
+            self.streams[session].send(chunk(data))
+
+    def close_streams(self, *, clean: bool = True, reset: bool = False) -> None:
+        """End every stream."""
+        for conn in tuple(self.streams.values()):
+            if clean and not reset:
+                conn.send(LAST_CHUNK)
+            conn.cut(reset=reset)
+
+    # ... and how requests are answered.
+
+    def serve(self, conn: Connection) -> None:
+        """Answer what comes on a connection."""
+        while request := conn.receive(None):
+            handler = self.on.get(request.verb)
+            if handler is not None and handler(request, conn):
+                continue
+            if request.verb == "GET":
+                self._stream(conn)
+                return
+            if request.target == self.raw.path:
+                conn.send(reply(self.refuses_post, allow="GET"))
+            else:
+                self._post(request, conn)
+
+    def _stream(self, conn: Connection) -> None:
+        session = f"s{next(self._counter)}"
+        named = self.endpoint
+        text = named(session) if callable(named) else named.format(session=session)
+        self.streams[session] = conn
+        try:
+            conn.send(sse_head() + chunk(sse_event(text, event="endpoint")))
+            self.raw.wake()
+            conn.wait_closed(None)
+        finally:
+            del self.streams[session]
+            self.raw.wake()
+
+    def _post(self, request: RawRequest, conn: Connection) -> None:
+        session = request.target.rpartition("=")[2]
+        message = request.json
+        method = message.get("method")
+        handler = self.on.get(method)
+        if handler is not None and handler(request, conn):
+            return
+        if session not in self.streams:
+            error = {"code": -32000, "message": "no such session"}
+            conn.send(json_reply({"jsonrpc": "2.0", "id": None, "error": error}, 404))
+            return
+        conn.send(reply(self.post_status, b"Accepted", content_type="text/plain"))
+        if self.post_status != 202:
+            return
+        if method is None:
+            self.answered[message["id"]] = message
+        elif "id" in message:
+            outcome = self._outcome(message, message.get("params") or {})
+            self.push({"id": message["id"], **outcome}, session)
+
+    def _outcome(self, message: dict[str, Any], params: dict[str, Any]) -> Any:
+        method = message["method"]
+        if method == "initialize":
+            return {
+                "result": {
+                    "protocolVersion": self.version,
+                    "capabilities": CAPABILITIES,
+                    "serverInfo": {"name": "legacy", "version": "1"},
+                }
+            }
+        if method == "tools/list":
+            schema = {"type": "object"}
+            return {"result": {"tools": [{"name": "echo", "inputSchema": schema}]}}
+        if method == "tools/call":
+            arguments = params.get("arguments") or {}
+            self.executed.append((params["name"], arguments, message["id"]))
+            content = {"type": "text", "text": str(arguments.get("text", ""))}
+            return {"result": {"content": [content]}}
+        if method in {"ping", "resources/subscribe", "logging/setLevel"}:
+            return {"result": {}}
+        return {"error": {"code": -32601, "message": f"Method not found: {method}"}}
+
+
+@contextlib.contextmanager
+def legacy_server(
+    *, port: int = 0, path: str = "/sse", ssl_context: Any = None, **options: Any
+) -> Iterator[LegacyServer]:
+    """Serve a `LegacyServer`."""
+    server = LegacyServer(**options)
+    with raw_server(
+        server.serve, starts=server.take, port=port, path=path, ssl_context=ssl_context
+    ):
+        yield server

@@ -1,0 +1,246 @@
+"""A TCP proxy between client and server that does to the line what networks do.
+
+    with cutting_proxy(server.port) as proxy:
+        ...  # connect to proxy.url_of(server.url)
+        proxy.cut(reset=True)
+
+What is set with `after` holds for every connection from then on and counts its bytes;
+the functions without it act on the connections that are open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import struct
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HOST: Final = "127.0.0.1"
+READ_SIZE: Final = 65536
+STOP_S: Final = 5.0
+
+UP: Final = "up"
+"""From the client to the server."""
+DOWN: Final = "down"
+
+
+class Line:
+    """One connection through the proxy: two sockets, a direction per dictionary key."""
+
+    def __init__(self, client: socket.socket, server: socket.socket) -> None:
+        self.sources = {UP: client, DOWN: server}
+        self.sinks = {UP: server, DOWN: client}
+        self.bytes = {UP: 0, DOWN: 0}
+        self.last_used = time.monotonic()
+        self.is_closed = False
+        self.open_ways = {UP, DOWN}
+
+    def close(self, *, reset: bool) -> None:
+        """Close both connections, by FIN or by RST."""
+        self.is_closed = True
+        for sock in self.sources.values():
+            with contextlib.suppress(OSError):
+                if reset:
+                    option = struct.pack("ii", 1, 0)
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, option)
+                else:
+                    sock.shutdown(socket.SHUT_WR)
+            sock.close()
+
+
+class CuttingProxy:
+    """Passes bytes on, until told otherwise; one thread serves all connections.
+
+    Attributes:
+        connections: How many were accepted so far.
+        bytes: How many bytes went each way so far, "up" and "down".
+    """
+
+    def __init__(self, upstream_port: int, *, port: int = 0) -> None:
+        self.upstream_port = upstream_port
+        self.connections = 0
+        self.bytes = {UP: 0, DOWN: 0}
+        self.lines: list[Line] = []
+        self._after: dict[str, int] = {}
+        self._resets = False
+        self._is_black_hole = False
+        self._delay_s = 0.0
+        self._rate: float | None = None
+        self._pauses: dict[tuple[Line, str], float] = {}
+        self._orders: list[Any] = []
+        self._lock = threading.Lock()
+        self._is_stopping = False
+        self._wake, self._waker = socket.socketpair()
+        self._listener = socket.create_server((HOST, port))
+        self.port: int = self._listener.getsockname()[1]
+        self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
+        self._thread.start()
+
+    def url_of(self, url: str) -> str:
+        """Return a URL of the server as one through the proxy."""
+        return urlsplit(url)._replace(netloc=f"{HOST}:{self.port}").geturl()
+
+    # What a test orders; done when the call returns...
+
+    def cut(self, *, reset: bool = False) -> None:
+        """End every open connection, on both sides."""
+        self._order(lambda: [self._close(line, reset) for line in tuple(self.lines)])
+
+    def cut_after(self, up: int | None = None, down: int | None = None, *, reset=False):
+        """End each connection once so many bytes of its own have gone that way."""
+        found = {UP: up, DOWN: down}
+        self._after = {way: size for way, size in found.items() if size is not None}
+        self._resets = reset
+
+    def close_idle(self, seconds: float = 0.0) -> None:
+        """End the connections on which nothing has gone for so long, by FIN."""
+
+        def close() -> None:
+            before = time.monotonic() - seconds
+            for line in tuple(self.lines):
+                if line.last_used <= before:
+                    self._close(line, reset=False)
+
+        self._order(close)
+
+    def black_hole(self) -> None:
+        """Pass nothing on any more, and keep the connections."""
+        self._is_black_hole = True
+        self._order(lambda: None)
+
+    def heal(self) -> None:
+        """Be an honest proxy again for all that is to come."""
+        self._is_black_hole = False
+        self._after, self._delay_s, self._rate = {}, 0.0, None
+        self._order(lambda: None)
+
+    def delay(self, seconds: float) -> None:
+        """Let each piece wait that long."""
+        self._delay_s = seconds
+
+    def throttle(self, bytes_per_second: float) -> None:
+        """Pass on no more than that, each way of each connection."""
+        self._rate = bytes_per_second
+
+    def _order(self, function: Any) -> None:
+        done = threading.Event()
+        with self._lock:
+            self._orders.append((function, done))
+        self._waker.send(b"!")
+        assert done.wait(STOP_S), "the proxy does not answer"
+
+    # ... and how it runs.
+
+    def _run(self) -> None:
+        try:
+            while not self._is_stopping:
+                self._turn()
+        finally:
+            for line in tuple(self.lines):
+                self._close(line, reset=False)
+            self._listener.close()
+            self._wake.close()
+
+    def _turn(self) -> None:
+        now = time.monotonic()
+        ready_at = [at for at in self._pauses.values() if at > now]
+        waits = max(0.0, min(ready_at) - now) if ready_at else None
+        ways = {} if self._is_black_hole else dict(self._readable(now))
+        ready, _, _ = select.select([self._wake, self._listener, *ways], [], [], waits)
+        for sock in ready:
+            if sock is self._wake:
+                self._obey()
+            elif sock is self._listener:
+                self._accept()
+            elif not ways[sock][0].is_closed:
+                self._pass_on(*ways[sock])
+
+    def _readable(self, now: float) -> Iterator[tuple[socket.socket, tuple[Line, str]]]:
+        for line in self.lines:
+            for way in line.open_ways:
+                if self._pauses.get((line, way), 0.0) <= now:
+                    yield line.sources[way], (line, way)
+
+    def _obey(self) -> None:
+        self._wake.recv(READ_SIZE)
+        with self._lock:
+            orders, self._orders = self._orders, []
+        for function, done in orders:
+            function()
+            done.set()
+
+    def _accept(self) -> None:
+        client, _ = self._listener.accept()
+        try:
+            server = socket.create_connection((HOST, self.upstream_port), STOP_S)
+        except OSError:
+            client.close()
+            return
+        for sock in (client, server):
+            sock.settimeout(STOP_S)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.connections += 1
+        self.lines.append(Line(client, server))
+
+    def _pass_on(self, line: Line, way: str) -> None:
+        key = (line, way)
+        if self._delay_s and key not in self._pauses:
+            self._pauses[key] = time.monotonic() + self._delay_s
+            return
+        self._pauses.pop(key, None)
+        left = self._after.get(way, line.bytes[way] + READ_SIZE) - line.bytes[way]
+        size = min(READ_SIZE, max(left, 0))
+        if self._rate is not None:
+            size = min(size, max(1, int(self._rate / 100)))
+            self._pauses[key] = time.monotonic() + size / self._rate
+        try:
+            data = line.sources[way].recv(size) if size else b""
+            line.sinks[way].sendall(data)
+        except OSError:
+            self._close(line, reset=True)
+            return
+        line.bytes[way] += len(data)
+        self.bytes[way] += len(data)
+        line.last_used = time.monotonic()
+        if way in self._after and line.bytes[way] >= self._after[way]:
+            self._close(line, self._resets)
+        elif not data:
+            self._half_close(line, way)
+
+    def _half_close(self, line: Line, way: str) -> None:
+        line.open_ways.discard(way)
+        with contextlib.suppress(OSError):
+            line.sinks[way].shutdown(socket.SHUT_WR)
+        if not line.open_ways:
+            self._close(line, reset=False)
+
+    def _close(self, line: Line, reset: bool) -> None:  # noqa: FBT001 - private
+        line.close(reset=reset)
+        self.lines.remove(line)
+        for way in (UP, DOWN):
+            self._pauses.pop((line, way), None)
+
+    def stop(self) -> None:
+        """End it with all its connections."""
+        self._is_stopping = True
+        self._waker.send(b"!")
+        self._thread.join(STOP_S)
+        self._waker.close()
+        assert not self._thread.is_alive(), "the proxy does not end"
+
+
+@contextlib.contextmanager
+def cutting_proxy(upstream_port: int, **options: Any) -> Iterator[CuttingProxy]:
+    """Pass connections on to a port of this machine; see the module's text."""
+    proxy = CuttingProxy(upstream_port, **options)
+    try:
+        yield proxy
+    finally:
+        proxy.stop()
