@@ -19,7 +19,7 @@ from fakes import SILENCE, FakeServer, text
 
 from mcpwire.errors import ConnectionClosed, LocalProtocolError, RequestTimeout
 from mcpwire.limits import Limits
-from mcpwire.sync import _memory
+from mcpwire.sync import _memory, _relay
 from mcpwire.sync._lead import Waiter
 from mcpwire.sync._memory import BlockingMemory
 from mcpwire.versions import LATEST_SESSION
@@ -151,7 +151,7 @@ def test_a_server_that_blocks_its_loop_delays_closing_but_not_for_ever(opened):
 
 
 def test_tasks_that_do_not_want_to_end_are_left_behind(opened, monkeypatch):
-    monkeypatch.setattr(_memory, "CLEANING_UP_S", 0.05)
+    monkeypatch.setattr(_relay, "CLEANING_UP_S", 0.05)
     ended = []
 
     async def stay():
@@ -180,8 +180,12 @@ def test_what_nobody_reads_is_bounded(opened):
 
     inbound = Recorder()
     channel = opened({"tools/call": flood}, inbound, limits=Limits(unwritten=2**20))
+    (host,) = hosts()
+    params = {"name": "x", "arguments": {}}
+    pending = channel.begin("tools/call", params, deadline=within())
+    host.join(BOUND_S)  # meanwhile nobody reads
     with pytest.raises(ConnectionClosed):
-        tool(channel)
+        channel.finish(pending)
 
 
 def test_what_is_abandoned_ends_by_itself(opened):

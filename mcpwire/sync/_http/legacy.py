@@ -1,0 +1,326 @@
+"""MCP over HTTP+SSE, the transport of 2024-11-05, for the blocking client.
+
+An event stream brings what it brings while nobody waits, and each message is a request
+of its own: so a loop in a thread moves the bytes (`mcpwire.sync._relay`), exactly as it
+does for the asyncio client, and hands on lines. Calls are this side's.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from weakref import ref
+
+from mcpwire.errors import ConnectError, ConnectionClosed, TransportError
+from mcpwire.limits import DEFAULT_LIMITS, Limits
+from mcpwire.sync._duplex import Pending
+from mcpwire.sync._relay import Relay, RelayedPipes
+from mcpwire.transports.http.legacy_link import LegacyLink, OwnFields
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.sync._lead import Waiter
+    from mcpwire.sync._pending import EndFn
+    from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
+    from mcpwire.transports.http.engine import Engine
+    from mcpwire.transports.http.legacy_link import Fields
+    from mcpwire.transports.http.target import Http
+
+    OpenEngine: TypeAlias = Callable[[Http, Limits], Engine]
+
+__all__ = ["BlockingLegacy"]
+
+NAME: Final = "mcpwire-sse"
+
+LONGEST_WAIT_S: Final = 1.0
+"""Nobody waits longer at a time: a deadline can be moved."""
+
+
+class BlockingLegacy(RelayedPipes):
+    """A connection to a server that speaks HTTP+SSE."""
+
+    __slots__ = ("_http",)
+
+    _relay: _Host
+
+    def __init__(
+        self,
+        target: Http,
+        inbound: Inbound,
+        ours: socket.socket,
+        host: _Host,
+        limits: Limits,
+    ) -> None:
+        self._http = target
+        super().__init__(inbound, ours, host, limits=limits, target=str(target))
+        host.channel = ref(self)
+
+    @classmethod
+    def open(
+        cls,
+        target: Http,
+        inbound: Inbound,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        open_engine: OpenEngine | None = None,
+    ) -> BlockingLegacy:
+        """Begin to connect; `ready` waits for it, and calls may be made before.
+
+        Raises:
+            ConnectError: The target brings a client that cannot be used here.
+        """
+        if target.http_client is not None:
+            raise ConnectError(
+                f"{target}: HTTP+SSE runs on a loop of its own, where a blocking "
+                "http_client= cannot be used; leave it out",
+                target=str(target),
+            )
+        ours, theirs = socket.socketpair()
+        host = _Host(target, theirs, limits, open_engine or _open_engine)
+        try:
+            host.start()
+            return cls(target, inbound, ours, host, limits)
+        except BaseException:
+            ours.close()
+            host.join(limits)
+            raise
+
+    def ready(self, deadline: Deadline | None = None) -> None:
+        """Wait until the server has named its endpoint.
+
+        Raises:
+            ConnectError: It could not be reached, or does not speak HTTP+SSE.
+            RemoteProtocolError: The endpoint it named is refused.
+            ConnectionClosed: The connection was closed meanwhile, or since.
+            TimeoutError: The deadline passed.
+        """
+        self._refuse_fork()
+        host = self._relay
+        seconds = LONGEST_WAIT_S
+        while not host.is_settled.wait(max(seconds, 0.0)):
+            if deadline is not None:
+                left = deadline.at - monotonic()
+                if left <= 0:
+                    raise TimeoutError(f"no endpoint event from {self.target}")
+                seconds = min(left, LONGEST_WAIT_S)
+        if host.refused is not None:
+            raise host.refused
+        if self._dead is not None:
+            raise self._closed_error(sent=False)
+        if host.lost is not None:
+            raise ConnectionClosed(
+                str(host.lost.args[0]), target=self.target, sent=False
+            )
+
+    # What is sent...
+
+    def call(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        *,
+        deadline: Deadline | None,
+        handle: CallHandle | None = None,
+        on_notification: NotifyFn | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Perform a request; see `mcpwire.transports.base.Channel.call`."""
+        return super().call(
+            method,
+            self._with_fields(params, headers),
+            deadline=deadline,
+            handle=handle,
+            on_notification=on_notification,
+        )
+
+    def begin(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        *,
+        deadline: Deadline | None,
+        handle: CallHandle | None = None,
+        on_notification: NotifyFn | None = None,
+        on_end: EndFn | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Pending:
+        """Send a request and wait for nothing; see `BlockingDuplex.begin`."""
+        return super().begin(
+            method,
+            self._with_fields(params, headers),
+            deadline=deadline,
+            handle=handle,
+            on_notification=on_notification,
+            on_end=on_end,
+        )
+
+    def _with_fields(
+        self, params: Mapping[str, Any] | None, headers: Mapping[str, str] | None
+    ) -> Mapping[str, Any] | None:
+        return _Params(params, self._http.check(headers)) if headers else params
+
+    def _open(self, waiter: Waiter) -> None:
+        assert type(waiter) is Pending
+        params = waiter.params
+        if type(params) is _Params:
+            waiter.params = params.plain
+            # Inside the mutex, so the peer's next id is this call's.
+            self._relay.own.keep(self._peer.requests_sent + 1, params.fields)
+        super()._open(waiter)
+
+    def notify(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Send a notification; see `BlockingDuplex.notify`."""
+        if headers:
+            line = self._peer.notify(method, params)
+            self._relay.own.keep(line.rstrip(b"\n"), self._http.check(headers))
+        super().notify(method, params)
+
+    # From the thread that moves the bytes...
+
+    def is_waiting(self, id: int) -> bool:
+        """Tell whether that call is open."""
+        return id in self._peer.outstanding
+
+    def post_failed(self, id: int, error: Exception) -> None:
+        """End the call whose request was not accepted, and no other."""
+        self._locked(partial(self._fail, id, error))
+
+    def _fail(self, id: int, error: Any) -> None:
+        call = self._peer.outstanding.get(id)
+        if call is not None:
+            self._peer.forget(id)
+            self._end_call(call, error)
+
+    # The end...
+
+    def _end(self, why: str, cause: BaseException | None = None) -> None:
+        lost = self._relay.lost
+        if lost is not None:
+            self._lose(lost, lost.__cause__)
+        else:
+            super()._end(why, cause)
+
+
+class _Params(dict[str, Any]):
+    """Params of a request that has header fields of its own."""
+
+    def __init__(self, params: Mapping[str, Any] | None, fields: Fields) -> None:
+        super().__init__()
+        self.plain = params
+        self.fields = fields
+
+
+class _Host(Relay):
+    """The thread and the loop of one connection's HTTP.
+
+    Attributes:
+        channel: The connection; weakly, for it may be forgotten.
+        own: The fields of single messages.
+        is_settled: Set when the endpoint is known, or never will be.
+        lost: Why nothing more will come, once that is so.
+    """
+
+    _link: LegacyLink
+
+    def __init__(
+        self,
+        target: Http,
+        theirs: socket.socket,
+        limits: Limits,
+        open_engine: OpenEngine,
+    ) -> None:
+        super().__init__(theirs, limits, NAME)
+        self._http = target
+        self._open_engine = open_engine
+        self.channel: Callable[[], BlockingLegacy | None] = _nobody
+        self.own = OwnFields()
+        self.is_settled = threading.Event()
+        self.lost: TransportError | None = None
+
+    @property
+    def refused(self) -> Exception | None:
+        """Why no connection came about, where none did."""
+        return self._link.refused
+
+    def _begin(self) -> None:
+        engine = self._open_engine(self._http, self._limits)
+        self._link = LegacyLink(
+            self._http, engine, self, self._limits, owns_engine=True
+        )
+
+    def _pass_on(self, lines: bytes) -> None:
+        self._link.write(lines)
+
+    def _closing(self) -> Awaitable[None]:
+        self.is_settled.set()
+        return self._link.aclose()
+
+    # What the link tells (`LinkOwner`)...
+
+    def endpoint_known(self) -> None:
+        """Let who waits for the connection go on."""
+        self.is_settled.set()
+
+    def lines_came(self, lines: bytes) -> None:
+        """Hand messages on."""
+        self._send(lines)
+
+    def has_left(self, size: int) -> None:
+        """Count nothing: to the connection, what its pipe took has left."""
+
+    def is_waiting(self, id: int) -> bool:
+        """Tell whether that call is open."""
+        channel = self.channel()
+        return channel is not None and channel.is_waiting(id)
+
+    def fields_of(self, line: bytes, id: int | None) -> Fields:
+        """Return the fields that the caller gave for one message."""
+        return self.own.find(line, id)
+
+    def post_failed(self, id: int, error: Exception) -> None:
+        """End the call whose request was not accepted."""
+        channel = self.channel()
+        if channel is not None:
+            channel.post_failed(id, error)
+
+    def link_lost(self, error: TransportError, cause: BaseException | None) -> None:
+        """End too; the connection finds the reason when it reads the end."""
+        error.__cause__ = cause
+        for id in self._link.unsent:
+            self.post_failed(
+                id,
+                ConnectionClosed(
+                    str(error.args[0]), target=self._link.target, sent=False
+                ),
+            )
+        self.lost = error
+        self.is_settled.set()
+        self._end()
+
+
+def _nobody() -> None:
+    return None
+
+
+def _open_engine(target: Http, limits: Limits) -> Engine:
+    """Return what moves the bytes; each is imported only where it is used."""
+    from mcpwire.transports.http.engines import choose_engine
+
+    if choose_engine(target) == "direct":
+        from mcpwire.transports.http.direct import DirectEngine
+
+        return DirectEngine(target, limits)
+    from mcpwire.transports.http.httpx_engine import HttpxEngine
+
+    return HttpxEngine(target, limits)
