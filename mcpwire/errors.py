@@ -118,6 +118,8 @@ class ConnectError(TransportError):
 
     Attributes:
         errno: The operating system's error number, where there is one.
+        reason: What failed on the way to an HTTP server: ``dns``, ``refused``,
+            ``unreachable``, ``timeout`` or ``tls``; ``None`` where it was none of them.
         exit_code: How the child ended (negative: by that signal), where it did.
         stderr_tail: The end of what the child wrote to stderr.
         noise: The first lines on stdout that were no protocol messages.
@@ -129,12 +131,14 @@ class ConnectError(TransportError):
         *,
         target: str | None = None,
         errno: int | None = None,
+        reason: str | None = None,
         exit_code: int | None = None,
         stderr_tail: str = "",
         noise: Sequence[str] = (),
     ) -> None:
         super().__init__(message, target=target)
         self.errno = errno
+        self.reason = reason
         self.exit_code = exit_code
         self.stderr_tail = stderr_tail
         self.noise = tuple(noise)
@@ -285,9 +289,12 @@ class RPCError(MCPError):
         message: The peer's one sentence.
         data: The peer's further data, or ``None``.
         method: The request that was answered, where it is known.
+        status: The HTTP status it came with, where that was none of success.
     """
 
     default_code: ClassVar[int] = 0
+
+    status: int | None = None
 
     def __init__(
         self,

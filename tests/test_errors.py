@@ -38,10 +38,16 @@ CASES = [
         {
             "target": "nope",
             "errno": 2,
+            "reason": None,
             "exit_code": None,
             "stderr_tail": "",
             "noise": (),
         },
+    ),
+    (
+        ConnectError("connection refused", errno=111, reason="refused"),
+        "connection refused",
+        {"errno": 111, "reason": "refused"},
     ),
     (
         ConnectError(
