@@ -18,7 +18,7 @@ from mcpwire.errors import ConnectError, ConnectionClosed, TransportError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.sync._duplex import Pending
 from mcpwire.sync._relay import Relay, RelayedPipes
-from mcpwire.transports.http.legacy_link import LegacyLink, OwnFields
+from mcpwire.transports.http.legacy.link import LegacyLink, OwnFields
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcpwire.sync._pending import EndFn
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
     from mcpwire.transports.http.engine import Engine
-    from mcpwire.transports.http.legacy_link import Fields
+    from mcpwire.transports.http.legacy.link import Fields
     from mcpwire.transports.http.target import Http
 
     OpenEngine: TypeAlias = Callable[[Http, Limits], Engine]

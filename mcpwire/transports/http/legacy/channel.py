@@ -2,7 +2,7 @@
 
 2026-07-28 basic/transports/streamable-http, "HTTP+SSE Transport (2024-11-05)": nothing
 new should be built on it, and servers that speak nothing else are still met. It is one
-duplex connection like a pipe, whose two directions are HTTP; see `legacy_link`.
+duplex connection like a pipe, whose two directions are HTTP; see `link`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mcpwire.errors import ConnectionClosed, TransportError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.transports._duplex import Duplex
-from mcpwire.transports.http.legacy_link import LegacyLink, OwnFields
+from mcpwire.transports.http.legacy.link import LegacyLink, OwnFields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
     from mcpwire.transports.http.engine import Engine
-    from mcpwire.transports.http.legacy_link import Fields
+    from mcpwire.transports.http.legacy.link import Fields
     from mcpwire.transports.http.target import Http
 
 __all__ = ["LegacyChannel"]
