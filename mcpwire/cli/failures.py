@@ -107,9 +107,23 @@ def exit_code(error: BaseException) -> int:
     code = next(
         (code for kind, code in table if isinstance(error, kind)), Exit.INTERNAL
     )
+    if _needs_authorization(error):
+        return Exit.AUTHORIZATION
     if code is Exit.CONNECT and _is_caused_by(error, errors.RemoteProtocolError):
         return Exit.PROTOCOL  # what broke the rules also ended the connection
     return code
+
+
+def _needs_authorization(error: BaseException | None) -> bool:
+    """Tell whether a server at a URL asked for credentials, or for better ones."""
+    while error is not None:
+        status = getattr(error, "status", None)
+        headers = getattr(error, "headers", None) or {}
+        # A 403 without a challenge is no matter of credentials: a wrong Origin, say.
+        if status == 401 or (status == 403 and "www-authenticate" in headers):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _is_caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
@@ -170,7 +184,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        # Reports are kept and sent around, and a cookie is as good as a password.
+        return {
+            str(key): "***" if key == "set-cookie" else _plain(item)
+            for key, item in value.items()
+        }
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     raw = getattr(value, "raw", None)

@@ -13,6 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
 from mcpwire.cli.manual import EPILOG, VERBS
+from mcpwire.cli.target.options import (
+    add_http_options,
+    add_process_options,
+    check_options,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["ASKED_VERBS", "Options", "parse"]
 
 TARGET_HELP: Final = """\
-TARGET is the server's command line as one word, quoted: "npx -y some-server". Or leave
-it out and put the command at the end, after `--`.
+TARGET is a URL, https://host/mcp, or the server's command line as one word, quoted:
+"npx -y some-server". Or leave it out and put the command at the end, after `--`.
 """
 
 
@@ -35,6 +40,12 @@ DEFAULTS: Final[dict[str, Any]] = {
     "given_env": [],
     "inherit_env": False,
     "cwd": None,
+    "given_headers": [],
+    "header_env": [],
+    "ca": None,
+    "cert": None,
+    "proxy": None,
+    "allow_insecure": False,
     "mode": "auto",
     "output": None,
     "check": True,
@@ -79,6 +90,15 @@ class Options(argparse.Namespace):
     passed_env: tuple[str, ...]
     inherit_env: bool
     cwd: str | None
+    is_at_url: bool
+    """Whether the target is a URL, and not a command."""
+
+    given_headers: list[str]
+    header_env: list[str]
+    ca: str | None
+    cert: str | None
+    proxy: str | None
+    allow_insecure: bool
     mode: str
     output: str | None
     check: bool
@@ -143,7 +163,7 @@ def parse(argv: Sequence[str]) -> Options:
     if options.help is not None:
         return options
     _place_words(options, command)
-    _read_env(options)
+    check_options(options)
     return options
 
 
@@ -183,22 +203,7 @@ def _place_words(options: Options, command: tuple[str, ...]) -> None:
         raise UsageError(f"{options.verb} takes no server's command")
     if verb.takes_target and not command:
         command, options.words = (words[0],), words[1:]
-    if command and "://" in command[0].strip().partition(" ")[0]:
-        raise UsageError(
-            "the target is a URL: HTTP is not in this version, which starts servers "
-            "as commands and talks to them over stdio"
-        )
     options.command = command
-
-
-def _read_env(options: Options) -> None:
-    """Tell ``--env NAME=VALUE`` from ``--env NAME``, which passes ours on."""
-    pairs = [item.partition("=") for item in options.given_env]
-    options.env = {name: value for name, equals, value in pairs if equals}
-    options.passed_env = tuple(name for name, equals, _ in pairs if not equals)
-    for name in options.passed_env:
-        if name not in os.environ:
-            raise UsageError(f"--env {name}: {name} is not set")
 
 
 def _seconds(text: str) -> float:
@@ -213,12 +218,6 @@ def _count(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {text!r}")
     return value
-
-
-def _variable(text: str) -> str:
-    if not text.partition("=")[0]:
-        raise argparse.ArgumentTypeError(f"must be NAME=VALUE or NAME, got {text!r}")
-    return text
 
 
 def _folder(text: str) -> str:
@@ -360,19 +359,9 @@ def _add_meanwhile_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_server_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("the server's process")
-    group.add_argument(
-        "--env",
-        dest="given_env",
-        type=_variable,
-        action="append",
-        metavar="NAME[=VALUE]",
-        help="set a variable, or pass ours on; else it gets PATH, HOME and the like",
-    )
-    group.add_argument(
-        "--inherit-env", action="store_true", help="pass our whole environment on"
-    )
-    group.add_argument("--cwd", metavar="DIR", help="its working directory")
+    add_process_options(parser)
+    add_http_options(parser)
+    group = parser.add_argument_group("any server")
     group.add_argument(
         "--roots",
         type=_folder,

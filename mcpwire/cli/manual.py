@@ -86,10 +86,11 @@ Talk to Model Context Protocol servers.
 commands:
 {_verb_lines()}
 
-TARGET is the server's command line as one word, quoted; it is run without a shell. Or
-leave TARGET out and put the command at the end, after `--`: everything there is passed
-on as it is.
+TARGET is a URL, or the server's command line as one word, quoted; it is run without a
+shell. Or leave TARGET out and put the command at the end, after `--`: everything there
+is passed on as it is.
 
+  mcpwire ls https://mcp.example.com/mcp --header-env "Authorization=Bearer TOKEN"
   mcpwire ls "npx -y @modelcontextprotocol/server-everything"
   mcpwire call "uvx mcp-server-time" get_current_time timezone=UTC
   mcpwire call get_current_time timezone=UTC -- uvx mcp-server-time

@@ -10,16 +10,17 @@ import asyncio
 import codecs
 import contextlib
 import errno
-import os
 import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from mcpwire.cli.failures import Interrupted, UsageError
+from mcpwire.cli.failures import Exit, Interrupted, UsageError, exit_code
 from mcpwire.cli.output import progress_text
 from mcpwire.cli.schemas import literal
+from mcpwire.cli.target.making import target_of
 from mcpwire.cli.text.escape import shorten
+from mcpwire.cli.text.heads import MARKS, head_lines
 from mcpwire.errors import MCPError, MissingCapability
 
 if TYPE_CHECKING:
@@ -31,11 +32,10 @@ if TYPE_CHECKING:
     from mcpwire.cli.timing import Timing
     from mcpwire.client import Client
     from mcpwire.protocol.notifications import Notification
-    from mcpwire.transports.targets import Stdio
 
 T = TypeVar("T")
 
-__all__ = ["Session", "Signals", "run_interruptible", "target_of"]
+__all__ = ["Session", "Signals", "run_interruptible"]
 
 CONNECT_TIMEOUT_S: Final = 60.0
 """What `npx` and `uvx` may take to install a server at its first start."""
@@ -152,47 +152,6 @@ def run_interruptible(work: Callable[[Signals], Coroutine[Any, Any, T]]) -> T:
             raise
 
 
-def target_of(options: Options, on_stderr: Callable[[bytes], None] | None) -> Stdio:
-    """Return what to start.
-
-    Raises:
-        UsageError: It is no command line.
-        ConnectError: It is a folder.
-    """
-    from mcpwire import ConnectError, Stdio
-
-    command = options.command
-    if len(command) == 1 and not _is_program(command[0]):
-        command = _split(command[0])
-    if os.path.isdir(command[0]) and os.sep in command[0]:  # noqa: PTH112 - one call
-        raise ConnectError(f"cannot start {command[0]!r}: it is a directory")
-    return Stdio(
-        command[0],
-        command[1:],
-        env=options.env,
-        inherit_env=options.inherit_env or options.passed_env,
-        cwd=options.cwd,
-        stderr=on_stderr or "tail",
-    )
-
-
-def _is_program(word: str) -> bool:
-    """Tell whether a line with spaces is one file's path all the same."""
-    return " " in word and os.path.isfile(word)  # noqa: PTH113 - one call
-
-
-def _split(line: str) -> tuple[str, ...]:
-    import shlex
-
-    try:
-        words = shlex.split(line)
-    except ValueError as error:
-        raise UsageError(f"cannot split the command line {line!r}: {error}") from error
-    if not words:
-        raise UsageError("the server's command line is empty")
-    return tuple(words)
-
-
 def _advice(error: BaseException) -> str:
     """Say what a person may have got wrong, where the error does not."""
     from mcpwire import ConnectError, NegotiationError, RequestTimeout, RPCError
@@ -208,12 +167,26 @@ def _advice(error: BaseException) -> str:
     return "is it an MCP server that speaks over stdio?" if doubtful else ""
 
 
+def _advice_at_url(error: BaseException) -> str:
+    """Say the same of a server at a URL."""
+    from mcpwire import HTTPError, NegotiationError, RemoteProtocolError
+
+    if exit_code(error) == Exit.AUTHORIZATION:
+        return "--header-env 'Authorization=Bearer VARIABLE' sends a token"
+    # A page, or nothing, where an endpoint should be: most often the path is wrong.
+    cause = error.__cause__ if isinstance(error, NegotiationError) else error
+    status = cause.status if isinstance(cause, HTTPError) else None
+    if status in {404, 405} or isinstance(cause, RemoteProtocolError):
+        return "is it the URL of an MCP endpoint, with its path?"
+    return ""
+
+
 class Session:
     """One command's connection, and what ``-v`` tells about it.
 
     Attributes:
         client: The client; connected while the work runs.
-        target: What it starts.
+        target: What it starts, or where it goes.
         host: What answers the server's questions; ``None``: it is told there is none.
         timing: What measures the call; ``None`` where that was not asked for.
         connect_seconds: How long connecting took.
@@ -296,7 +269,8 @@ class Session:
         try:
             await self.client.connect()
         except Exception as error:
-            advice = _advice(error)
+            at_url = self.options.is_at_url
+            advice = _advice_at_url(error) if at_url else _advice(error)
             if advice:
                 error.add_note(advice)
             raise
@@ -346,10 +320,24 @@ class Session:
     def _trace(self, event: str, data: Any) -> None:
         if self.timing is not None:
             self.timing.trace(event, data)
-        label = EVENTS.get(event) if self.output.verbose else None
+        if not self.output.verbose:
+            return
+        if event in MARKS:
+            self._tell_head(head_lines(event, data))
+            return
+        label = EVENTS.get(event)
+        if event == "open" and self.options.is_at_url:
+            label = "opened"  # what is there was running before
         if label is not None:
             text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
             self._tell(f"{label} {self._excerpt(str(text))}")
+
+    def _tell_head(self, lines: list[str]) -> None:
+        for at, line in enumerate(map(self._excerpt, lines)):
+            if at == 0:
+                self._tell(line)
+            else:
+                self.output.detail(f"{'':11}{line}")
 
     def _excerpt(self, text: str) -> str:
         if self.options.verbose > 1 or len(text) <= EXCERPT:

@@ -24,6 +24,16 @@ def caused(error, cause):
     return error
 
 
+def refused(status, **headers):
+    return mcpwire.HTTPError("x", status=status, headers=headers)
+
+
+def with_status(error, status):
+    error.status = status
+    return error
+
+
+CHALLENGE = {"www-authenticate": "Bearer"}
 BROKEN = mcpwire.InvalidMessage("x", expected="str", got="int")
 
 CODES = [
@@ -33,6 +43,15 @@ CODES = [
     (mcpwire.ConnectError("x"), 4),
     (mcpwire.ConnectionClosed("x"), 4),
     (mcpwire.HTTPError("x", status=500), 4),
+    (mcpwire.HTTPError("x", status=404), 4),
+    (mcpwire.SessionExpired("x"), 4),
+    (refused(401), 3),
+    (refused(401, **CHALLENGE), 3),
+    (refused(403, **CHALLENGE), 3),
+    (refused(403), 4),
+    (with_status(rpc_error(-32600, "x"), 401), 3),
+    (with_status(rpc_error(-32600, "x"), 403), 8),
+    (caused(mcpwire.NegotiationError("x"), refused(401)), 3),
     (mcpwire.NegotiationError("x"), 4),
     (caused(mcpwire.NegotiationError("x"), rpc_error(-32601, "x")), 4),
     (caused(mcpwire.NegotiationError("x"), BROKEN), 6),
@@ -121,6 +140,14 @@ def test_the_json_object_carries_what_the_error_knows():
         "exit_code": 3,
         "stderr_tail": "boom",
         "noise": ["hi"],
+    }
+    error = mcpwire.HTTPError(
+        "no", status=503, headers={"retry-after": "5", "set-cookie": "a=b"}, body=b"no"
+    )
+    assert report(error)["error"]["details"] == {
+        "status": 503,
+        "headers": {"retry-after": "5", "set-cookie": "***"},
+        "body": "no",
     }
     error = rpc_error(-32602, "no", data={"a": (1, None)}, method="x")
     assert report(error)["error"]["details"] == {

@@ -24,19 +24,25 @@ needs_full_device = pytest.mark.skipif(
     not Path("/dev/full").exists(), reason="there is no /dev/full on this system"
 )
 
-URL = (
-    "the target is a URL: HTTP is not in this version, which starts servers as "
-    "commands and talks to them over stdio"
-)
-
 # Words, exit code, and the whole sentence on stderr after `mcpwire: `.
 BAD_INPUT = {
     "unknown command": (["lst", "x"], 2, "unknown command 'lst'; did you mean 'ls'?"),
     "no target": (["ls"], 2, "ls needs TARGET (see mcpwire ls --help)"),
-    "a URL": (
+    "a URL with a password": (
         ["ls", "http://user:secret@example.com/mcp?key=1"],
         2,
-        URL,
+        (
+            "cannot use URL 'http://***@example.com/mcp?***': it must not hold a user "
+            "name or password"
+        ),
+    ),
+    "a URL of something else": (
+        ["ls", "ws://example.com/mcp"],
+        2,
+        (
+            "cannot use URL 'ws://example.com/mcp': its scheme must be http or https, "
+            "not 'ws'"
+        ),
     ),
     "no command line": (["ls", " "], 2, "the server's command line is empty"),
     "an open quote": (

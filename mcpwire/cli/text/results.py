@@ -70,7 +70,7 @@ def info_lines(client: Client, target: str) -> list[str]:
     offers = capability_words(client) or ["(none)"]
     facts = [
         ("server", f"{name}{title}"),
-        ("command", target),
+        ("url" if "://" in target.partition(" ")[0] else "command", target),
         ("protocol", f"{client.protocol_version} ({era} era)"),
         ("why", record.reason),
         ("capabilities", ", ".join(offers)),

@@ -1,0 +1,1 @@
+"""What a command talks to: a server it starts, or one at a URL."""

@@ -1,0 +1,206 @@
+"""What a command talks to: the options that say so, and what they become."""
+
+import io
+import sys
+
+import pytest
+import trustme
+
+import mcpwire
+from mcpwire.cli.failures import UsageError
+from mcpwire.cli.grammar import parse
+from mcpwire.cli.target.making import target_of
+
+URL = "https://host.example/mcp"
+HUSH = "hush-hush"
+
+
+def target(*words):
+    return target_of(parse(["ls", *words]), None)
+
+
+def refusal(*words):
+    with pytest.raises(UsageError) as caught:
+        target(*words)
+    assert HUSH not in str(caught.value)
+    return str(caught.value)
+
+
+# Which kind...
+
+
+@pytest.mark.parametrize("words", [[URL], ["--", URL], [f" {URL} "]])
+def test_a_url_is_where_to_go(words):
+    found = target(*words)
+    assert type(found) is mcpwire.Http
+    assert found == mcpwire.Http(URL)
+
+
+@pytest.mark.parametrize("word", ["proxy https://host.example", "./http:/x"])
+def test_a_url_among_the_arguments_of_a_command_is_none_of_ours(word):
+    assert type(target(word)) is mcpwire.Stdio
+
+
+def test_a_url_has_no_arguments():
+    assert refusal("--", URL, "x") == ("a URL stands alone, 'x' behind it has no place")
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["-H", "X-A: b"], "-H"),
+        (["--header", "X-A: b"], "-H"),
+        (["--header-env", "X-A=PATH"], "--header-env"),
+        (["--ca", "ca.pem"], "--ca"),
+        (["--cert", "me.pem"], "--cert"),
+        (["--proxy", "http://p.example"], "--proxy"),
+        (["--allow-insecure"], "--allow-insecure"),
+    ],
+)
+def test_options_of_http_are_refused_for_a_command(words, option):
+    assert refusal("cat", *words) == (
+        f"{option} is for servers at a URL, and this one is started"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["--env", "A=b"], "--env"),
+        (["--inherit-env"], "--inherit-env"),
+        (["--cwd", "/"], "--cwd"),
+    ],
+)
+def test_options_of_a_process_are_refused_for_a_url(words, option):
+    assert refusal(URL, *words) == (
+        f"{option} is for servers that are started, and this one is at a URL"
+    )
+
+
+# Headers...
+
+
+def test_headers_are_collected(monkeypatch):
+    monkeypatch.setenv("TOKEN", "abc")
+    found = target(
+        *(URL, "-H", "X-Tenant: a: b", "--header", "x-empty:"),
+        *("--header-env", "X-Api-Key=TOKEN"),
+        *("--header-env", "Authorization=Bearer TOKEN"),
+    )
+    assert found.headers == {
+        "X-Tenant": "a: b",
+        "x-empty": "",
+        "X-Api-Key": "abc",
+        "Authorization": "Bearer abc",
+    }
+
+
+@pytest.mark.attack("S23")
+@pytest.mark.parametrize("name", ["Authorization", "cookie", "X-API-Key", "x-token"])
+def test_a_secret_in_the_command_line_is_refused(name):
+    message = refusal(URL, "-H", f"{name}: {HUSH}")
+    assert message.startswith(f"-H {name}: every process of the machine can read")
+    assert f"--header-env {name}=VARIABLE" in message
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-H", HUSH], "-H: a header is written 'NAME: VALUE'"),
+        (["-H", "X-A: 1", "-H", "x-a: 2"], "header 'x-a' is given twice"),
+        (["-H", ": 1"], "headers: '' cannot be a header's name"),
+        (["-H", "Content-Length: 1"], "'Content-Length' is for mcpwire to write"),
+        (["-H", "X-A: \x01"], "the value of 'X-A' must be visible ASCII"),
+        (["-H", "@/no/such"], "cannot read '/no/such': no such file or directory"),
+        (["--header-env", "X-A"], "--header-env must be NAME=VARIABLE"),
+        (["--header-env", f"X-A={HUSH}"], "--header-env must be NAME=VARIABLE"),
+        (["--header-env", "X-A="], "--header-env must be NAME=VARIABLE"),
+        (["--header-env", "=PATH"], "--header-env must be NAME=VARIABLE"),
+        (["--header-env", "X-A=NOT_SET"], "--header-env X-A: NOT_SET is not set"),
+        (["--header-env", "X-A=Bearer NOT_SET"], "--header-env X-A: NOT_SET is not"),
+    ],
+)
+def test_headers_that_cannot_be_are_refused(words, message):
+    assert message in refusal(URL, *words)
+
+
+def test_headers_of_a_file_may_be_secrets(tmp_path):
+    path = tmp_path / "headers.txt"
+    path.write_text(f"Authorization: Bearer {HUSH}\n\nX-Tenant: a\n")
+    assert target(URL, "-H", f"@{path}").headers == {
+        "Authorization": f"Bearer {HUSH}",
+        "X-Tenant": "a",
+    }
+
+
+def test_headers_may_come_by_standard_input(monkeypatch):
+    given = io.TextIOWrapper(io.BytesIO(f"cookie: {HUSH}\r\n".encode()))
+    monkeypatch.setattr(sys, "stdin", given)
+    assert target(URL, "-H", "@-").headers == {"cookie": HUSH}
+
+
+def test_a_line_of_a_file_that_is_no_header_is_refused_unseen(tmp_path):
+    path = tmp_path / "headers.txt"
+    path.write_text(HUSH)
+    assert refusal(URL, "-H", f"@{path}").endswith("a header is written 'NAME: VALUE'")
+
+
+@pytest.mark.attack("S30")
+def test_secrets_do_not_travel_unencrypted_unless_one_insists(monkeypatch):
+    monkeypatch.setenv("TOKEN", HUSH)
+    words = ["http://host.example/mcp", "--header-env", "Authorization=Bearer TOKEN"]
+    message = refusal(*words)
+    assert message.endswith("use https, or say --allow-insecure")
+    assert target(*words, "--allow-insecure").allow_insecure
+    assert target("http://localhost/mcp", *words[1:]).headers
+
+
+# TLS and proxies...
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("certificates")
+    authority = trustme.CA()
+    ours = authority.issue_cert("me@host.example")
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    ours.private_key_and_cert_chain_pem.write_to_path(folder / "me.pem")
+    ours.cert_chain_pems[0].write_to_path(folder / "cert.pem")
+    ours.private_key_pem.write_to_path(folder / "key.pem")
+    return folder
+
+
+@pytest.mark.pain("P28")
+def test_certificates_are_files(certificates):
+    found = target(
+        *(URL, "--ca", f"{certificates}/ca.pem", "--cert", f"{certificates}/me.pem")
+    )
+    assert found.ca_file == f"{certificates}/ca.pem"
+    assert found.client_cert == f"{certificates}/me.pem"
+    both = f"{certificates}/cert.pem,{certificates}/key.pem"
+    assert target(URL, "--cert", both).client_cert == tuple(both.split(","))
+
+
+@pytest.mark.pain("P28")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--ca", "/no/such.pem"], "cannot read --ca '/no/such.pem': No such file"),
+        (["--cert", "/no/such.pem"], "cannot read --cert '/no/such.pem': No such"),
+        (["--cert", "/etc/passwd,/no"], "cannot read --cert '/no': No such file"),
+        (["--proxy", "p.example:3128"], "--proxy: cannot use URL"),
+        (["--proxy", "http://p.example/x"], "--proxy must have no path, query or"),
+        (
+            ["--proxy", f"http://me:{HUSH}@p.example"],
+            "--proxy: every process of the machine can read its password there",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_named_as_the_option_is(words, message):
+    assert message in refusal(URL, *words)
+
+
+def test_a_proxy_is_passed_on():
+    assert target(URL, "--proxy", "http://p.example:3128").proxy == (
+        "http://p.example:3128"
+    )
