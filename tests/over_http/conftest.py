@@ -5,4 +5,21 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+import little_client
+
+
+@pytest.fixture
+def client_of():
+    clients = []
+
+    def client(server):
+        clients.append(little_client.Client(server))
+        return clients[-1]
+
+    yield client
+    for each in clients:
+        each.http.close()

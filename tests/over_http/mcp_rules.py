@@ -81,15 +81,31 @@ def refusal(
     methods: Collection[str],
 ) -> Refusal | None:
     """Return status and error for what a stateless server must refuse."""
-    message = request.json
-    method, params = message["method"], message.get("params") or {}
     named = request.headers.get("mcp-protocol-version")
-    meta = _meta(message)
     if not is_modern(request):
         return _unsupported(version, named)
+    found = _of_envelope(request)
+    if found is not None:
+        return found
+    if named != version:
+        return _unsupported(version, named)
+    if request.method not in methods:
+        text = f"Method not found: {request.method}"
+        return 404, {"code": -32601, "message": text}
+    return _of_mirrored(request, tools)
+
+
+def header_refusal(request: RawRequest, tools: list[dict[str, Any]]) -> Refusal | None:
+    """Return status and error for headers that are not those of the body."""
+    return _of_envelope(request) or _of_mirrored(request, tools)
+
+
+def _of_envelope(request: RawRequest) -> Refusal | None:
+    meta = _meta(request.json)
+    named = request.headers.get("mcp-protocol-version")
     must_be = {
         "MCP-Protocol-Version": meta.get(VERSION_KEY, named),
-        "Mcp-Method": method,
+        "Mcp-Method": request.method,
     }
     for name, value in must_be.items():
         if request.headers.get(name.lower()) != value:
@@ -97,19 +113,11 @@ def refusal(
     for key, kind in ((VERSION_KEY, str), (CAPABILITIES_KEY, dict)):
         if not isinstance(meta.get(key), kind):
             return 400, {"code": -32602, "message": f"missing _meta {key}"}
-    if named != version:
-        return _unsupported(version, named)
-    if method not in methods:
-        return 404, {"code": -32601, "message": f"Method not found: {method}"}
-    return _of_mirrored(request, method, params, tools)
+    return None
 
 
-def _of_mirrored(
-    request: RawRequest,
-    method: str,
-    params: dict[str, Any],
-    tools: list[dict[str, Any]],
-) -> Refusal | None:
+def _of_mirrored(request: RawRequest, tools: list[dict[str, Any]]) -> Refusal | None:
+    method, params = request.method, request.json.get("params") or {}
     if method in NAMED_BY and decoded(request, "mcp-name") != params[NAMED_BY[method]]:
         return _mismatch("Mcp-Name")
     schema = next(
