@@ -78,7 +78,12 @@ format: $(VENV)/.dev ## write the format and the fixes that are safe
 	@$(PY) -m ruff format .
 	@$(PY) -m ruff check --fix .
 
-pytest: $(VENV)/.dev
+# Hypothesis builds its table of characters once, which takes three seconds, but fifteen
+# where coverage looks on.
+.hypothesis/unicode_data: | $(VENV)/.dev
+	@$(PY) -c "import hypothesis as h; h.find(h.strategies.text(), lambda _: True)"
+
+pytest: $(VENV)/.dev .hypothesis/unicode_data
 	@rm -f .coverage .coverage.*
 	@$(PY) -m pytest --no-header -n 2 --dist=worksteal --cov --cov-report= \
 		--junitxml=$(BUILD)/junit.xml --durations=10 --tb=short $(PYTEST_ARGS)

@@ -25,6 +25,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 TESTS = Path(__file__).parents[1]
+sys.path.insert(0, str(TESTS))
+
+from real_servers import real_server  # noqa: E402 - found through the line above
+from unmeasured import unmeasured  # noqa: E402 - as above
+
 ROOT = TESTS.parent
 PAGES = {path.name for path in (ROOT / "docs").glob("*.md")} - {"architecture.md"}
 DOCUMENTS = ("README.md", *sorted(f"docs/{name}" for name in PAGES))
@@ -119,9 +124,6 @@ class Runner:
         python = f'exec "{sys.executable}"'
         self._shim("mcpwire", f'{python} -m mcpwire "$@"')
         self._shim("python", f'{python} "$@"')
-        sys.path.insert(0, str(TESTS))
-        from real_servers import real_server
-
         self.everything = real_server("everything", folder)
         server = " ".join(f'"{word}"' for word in self.everything.argv)
         self._shim("npx", f'test "$*" = "-y {EVERYTHING}" || exit 127\nexec {server}')
@@ -148,7 +150,7 @@ class Runner:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=self.folder,
-            env={**os.environ, "PATH": f"{self.shims}:{os.environ['PATH']}"},
+            env=unmeasured(PATH=f"{self.shims}:{os.environ['PATH']}"),
             timeout=PATIENCE,
             check=False,
         )

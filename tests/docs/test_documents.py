@@ -22,6 +22,7 @@ from documents import (
     normal,
     pairs,
 )
+from unmeasured import unmeasured
 
 SHOWN = [pair for document in DOCUMENTS for pair in pairs(document)]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -120,7 +121,7 @@ def test_an_example_runs(runner, path):
         [sys.executable, str(path)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PATH": f"{runner.shims}:{os.environ['PATH']}"},
+        env=unmeasured(PATH=f"{runner.shims}:{os.environ['PATH']}"),
         timeout=PATIENCE,
         check=False,
     )

@@ -9,6 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import soak
+from unmeasured import unmeasured
 
 IN_A_PROCESS = """
 import sys, soak
@@ -28,6 +29,7 @@ def test_a_short_soak_is_flat(shell, use):
     done = subprocess.run(
         [sys.executable, "-c", IN_A_PROCESS, shell, use, str(SHORT[use])],
         cwd=Path(__file__).parent,
+        env=unmeasured(),
         capture_output=True,
         text=True,
         timeout=120,
