@@ -9,7 +9,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import checked
 import little_client
+
+posted_messages_are_checked = checked.posted_messages_are_checked
 
 
 @pytest.fixture

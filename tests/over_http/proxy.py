@@ -74,6 +74,7 @@ class CuttingProxy:
         self._delay_s = 0.0
         self._rate: float | None = None
         self._pauses: dict[tuple[Line, str], float] = {}
+        self._held: set[tuple[Line, str]] = set()
         self._orders: list[Any] = []
         self._lock = threading.Lock()
         self._is_stopping = False
@@ -191,9 +192,11 @@ class CuttingProxy:
 
     def _pass_on(self, line: Line, way: str) -> None:
         key = (line, way)
-        if self._delay_s and key not in self._pauses:
+        if self._delay_s and key not in self._held:
+            self._held.add(key)
             self._pauses[key] = time.monotonic() + self._delay_s
             return
+        self._held.discard(key)
         self._pauses.pop(key, None)
         left = self._after.get(way, line.bytes[way] + READ_SIZE) - line.bytes[way]
         size = min(READ_SIZE, max(left, 0))

@@ -10,6 +10,8 @@ from little_client import META, MODERN, last_message, messages, text_of
 
 from mcpwire.server.demo import demo_dispatcher
 
+pytestmark = pytest.mark.unchecked_wire("a client that says as little as it can")
+
 
 @pytest.mark.parametrize("mode", ["json", "sse"])
 def test_both_eras_are_served_on_one_url(client_of, mode):

@@ -3,7 +3,10 @@
 import json
 
 import httpx
+import pytest
 from legacy_server import legacy_server
+
+pytestmark = pytest.mark.unchecked_wire("a client that says as little as it can")
 
 
 def events(stream):

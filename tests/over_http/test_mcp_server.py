@@ -7,6 +7,8 @@ import pytest
 from little_client import ACCEPT, META, MODERN, last_message, messages, text_of
 from mcp_server import scripted_mcp
 
+pytestmark = pytest.mark.unchecked_wire("a client that says as little as it can")
+
 
 @pytest.mark.parametrize("replies", ["json", "sse"])
 def test_a_session_lives_from_initialize_to_delete(client_of, replies):
