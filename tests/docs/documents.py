@@ -4,13 +4,14 @@
 
 ===========  ==============================================================
 ``python``   a program; without ``asyncio.run`` it gets a `client` of the
-             demo server around it
+             demo server around it, in http.md of one at a URL
 ``console``  ``$ command`` lines for a shell, each followed by its output
 ``text``     behind a program its output, else only to be read
 ``sh``       only to be read: commands that change the machine
 ===========  ==============================================================
 
-Programs of the documents are found through a folder of shims: nothing is fetched.
+Programs of the documents are found through a folder of shims: nothing is fetched. What
+shows the address of a server on this machine gets one, on any port that is free.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
 from real_servers import real_server  # noqa: E402 - found through the line above
+from served import ADDRESS, served  # noqa: E402 - as above
 from unmeasured import unmeasured  # noqa: E402 - as above
 
 ROOT = TESTS.parent
@@ -44,7 +46,7 @@ import asyncio
 import mcpwire
 
 async def main():
-    async with mcpwire.Client("mcpwire demo-server") as client:
+    async with mcpwire.Client("{target}") as client:
 {code}
 
 asyncio.run(main())
@@ -136,11 +138,15 @@ class Runner:
     def output(self, block: Block) -> str:
         """Return what the block should show: its output, commands included."""
         if block.language == "python":
-            return self._run([sys.executable, "-c", program(block.text)])
+            code = program(block)
+            with served(code) as place:
+                said = self._run([sys.executable, "-c", place.put(code)])
+            return place.show(said)
         parts = []
-        for command in commands(block):
-            said = self._run(["/bin/sh", "-c", command])
-            parts.append(f"$ {command}\n{said}")
+        with served(block.text) as place:
+            for command in commands(block):
+                said = self._run(["/bin/sh", "-c", place.put(command)])
+                parts.append(f"$ {command}\n{place.show(said)}")
         return "".join(parts)
 
     def _run(self, argv: list[str]) -> str:
@@ -158,11 +164,14 @@ class Runner:
         return text if not text or text.endswith("\n") else f"{text}\n"
 
 
-def program(code: str) -> str:
+def program(block: Block) -> str:
     """Return a block's code as a whole program."""
+    code = block.text
     if "asyncio.run(" in code or "mcpwire.sync.Client(" in code:
         return code
-    return AROUND.format(code=textwrap.indent(code, " " * 8))
+    at_url = block.document.endswith("http.md")
+    target = f"http://{ADDRESS}/mcp" if at_url else "mcpwire demo-server"
+    return AROUND.format(code=textwrap.indent(code, " " * 8), target=target)
 
 
 def write() -> None:
