@@ -1,0 +1,389 @@
+"""HTTP+SSE, the transport of 2024-11-05: connecting, messages, and who is refused."""
+
+import json
+import socket
+import threading
+from time import monotonic
+
+import pytest
+from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
+from legacy_faces import BOUND_S, SHELLS, Recorder, failure, opened, said, wait_until
+from legacy_server import legacy_server
+from raw_server import raw_server
+
+from mcpwire.errors import (
+    ConnectError,
+    ConnectionClosed,
+    HTTPError,
+    LocalProtocolError,
+    MessageTooLarge,
+    RemoteProtocolError,
+)
+from mcpwire.limits import Limits
+from mcpwire.transports.http.legacy import link
+
+INITIALIZE = {
+    "protocolVersion": "2024-11-05",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request):
+    return request.param
+
+
+def posts(server):
+    return [request for request in server.requests if request.verb == "POST"]
+
+
+@pytest.mark.rule("SSE-01", "SSE-02", "SSE-03", "SSE-04")
+def test_a_stream_brings_the_answers_to_what_is_posted(shell):
+    with legacy_server() as server, opened(server.url, shell) as face:
+        face.ready()
+        result = face.call("initialize", INITIALIZE)
+        assert result["serverInfo"]["name"] == "legacy"
+        face.notify("notifications/initialized")
+        assert said(face.tool("hi")) == "hi"
+        get, *sent = server.requests
+        assert (get.verb, get.target) == ("GET", "/sse")
+        assert get.headers["accept"] == "text/event-stream"
+        assert [(r.verb, r.target) for r in sent] == [
+            ("POST", "/messages?session=s1")
+        ] * 3
+        assert [r.method for r in sent] == [
+            "initialize",
+            "notifications/initialized",
+            "tools/call",
+        ]
+        assert {r.headers["content-type"] for r in sent} == {"application/json"}
+
+
+@pytest.mark.pain("P26")
+@pytest.mark.rule("SSE-03")
+def test_no_header_of_a_later_transport_is_sent(shell):
+    with legacy_server() as server, opened(server.url, shell) as face:
+        face.call("initialize", INITIALIZE)
+        assert said(face.tool("hi")) == "hi"
+        for request in server.requests:
+            assert not [name for name in request.headers if name.startswith("mcp-")]
+
+
+def test_calls_do_not_wait_to_be_told_that_it_is_ready(shell):
+    with legacy_server() as server, opened(server.url, shell) as face:
+        assert face.call("ping") == {}
+        assert "open, 0 calls" in repr(face.channel)
+
+
+def test_large_messages_pass_both_ways(shell):
+    text = "x" * 2**21
+    with legacy_server() as server, opened(server.url, shell) as face:
+        assert said(face.tool(text)) == text
+
+
+def test_one_connection_serves_the_posts_of_one_call_after_the_other(shell):
+    with legacy_server() as server, opened(server.url, shell) as face:
+        for _ in range(50):
+            face.call("ping")
+        assert server.connections <= 3
+        assert face.channel.bytes_sent == sum(len(r.body) + 1 for r in posts(server))
+
+
+# Events...
+
+
+@pytest.mark.rule("SSE-04")
+@pytest.mark.fault("F30")
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_events_are_read_however_they_are_written(shell, size):
+    def script(conn):
+        request = conn.receive()
+        if request.verb == "POST":
+            conn.send(reply(202))
+            answers.set()
+            conn.receive(None)
+            return
+        conn.send(sse_head() + chunk(b": hi\r\n\r\nevent:endpoint\rdata:/m\r\r"))
+        conn.wait_for(answers, BOUND_S)
+        data = (
+            b"event: ping\ndata: {}\n\n"
+            b"event: endpoint\ndata: http://evil.example/\n\n"
+            b'event: message\nid: 1\ndata: {"jsonrpc": "2.0",\ndata: "id": 1,\n'
+            b'data: "result": {}}\n\n'
+        )
+        for index in range(0, len(data), size):
+            conn.send(chunk(data[index : index + size]))
+        conn.wait_closed(None)
+
+    answers = threading.Event()
+    with raw_server(script) as server, opened(server.url, shell) as face:
+        assert face.call("ping") == {}
+        assert [r.target for r in posts(server)] == ["/m"]
+
+
+def test_what_the_server_starts_is_heard_and_answered(shell):
+    inbound = Recorder({"ping": {}})
+    with legacy_server() as server, opened(server.url, shell, inbound=inbound) as face:
+        face.call("initialize", INITIALIZE)
+        server.push({"method": "notifications/tools/list_changed"})
+        server.push({"method": "ping", "id": "a"})
+        face.call("ping")
+        assert inbound.notes == [("notifications/tools/list_changed", None)]
+        server.wait_until(lambda: server.answered)
+        assert server.answered["a"]["result"] == {}
+
+
+@pytest.mark.parametrize("ending", ["event", "line"])
+def test_an_event_over_the_limit_ends_the_connection(shell, ending):
+    limits = Limits(message=1_000, close_grace=0.5, terminate_grace=0.5)
+    flood = b"data: " + b"x" * 1_100 + (b"\n\n" if ending == "event" else b"")
+    with (
+        legacy_server() as server,
+        opened(server.url, shell, limits=limits) as face,
+    ):
+        face.ready()
+        server.on["ping"] = lambda *_: server.send("s1", flood)
+        call = face.begin("ping")
+        error = failure(call)
+        assert isinstance(error, ConnectionClosed)
+        assert "1000 bytes (Limits.message)" in str(error)
+        assert isinstance(face.channel.lost.__cause__, MessageTooLarge)
+
+
+# Who is refused...
+
+
+@pytest.mark.rule("SSE-07")
+@pytest.mark.attack("S27")
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{other}/m",
+        "//{other_host}/m",
+        "{own}@{other_host}/m",
+        "http://user:secret@{own_host}/m",
+        "\\\\{other_host}\\m",
+        "/\\{other_host}/m",
+        "https://{own_host}/m",
+        "ftp://{own_host}/m",
+    ],
+)
+def test_an_endpoint_elsewhere_gets_nothing(shell, form):
+    with raw_server(lambda conn: conn.receive()) as other, legacy_server() as server:
+        named = form.format(
+            other=other.origin,
+            other_host=other.origin.removeprefix("http://"),
+            own=server.raw.origin,
+            own_host=server.raw.origin.removeprefix("http://"),
+        )
+        server.endpoint = lambda _: named
+        with opened(server.url, shell, headers={"Authorization": "s3cret"}) as face:
+            with pytest.raises(RemoteProtocolError, match="endpoint") as caught:
+                face.ready()
+            assert "secret" not in str(caught.value)
+            assert isinstance(failure(face.begin("ping")), ConnectionClosed)
+            assert isinstance(face.channel.lost, ConnectError)
+        assert other.connections == 0
+        assert posts(server) == []
+
+
+def answering(answer):
+    def script(conn):
+        conn.receive()
+        conn.send(answer)
+        conn.wait_closed(None)
+
+    return script
+
+
+REFUSALS = {
+    "404": (reply(404), "404 Not Found"),
+    "405": (reply(405, allow="POST"), "405"),
+    "401": (reply(401, www_authenticate="Bearer"), "401"),
+    "400 with an error": (
+        json_reply(
+            {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": "no"}},
+            400,
+        ),
+        "-32000",
+    ),
+    "500 without end": (head(500, content_length=10) + b"wrong", "500"),
+    "406 without a body": (head(406, transfer_encoding="chunked"), "406"),
+    "307": (reply(307, location="https://user:pw@elsewhere.example/"), "307"),
+    "200 html": (reply(200, b"<html>", content_type="text/html"), "text/html"),
+    "200 json": (json_reply({}), "application/json"),
+    "204": (head(204), "204"),
+    "message first": (sse_head() + chunk(sse_event({})), "'message', not 'endpoint'"),
+    "ends at once": (sse_head() + LAST_CHUNK, "ended its event stream"),
+    "ends in the event": (
+        sse_head() + chunk(b"event: endpoint\ndata: /m\n") + LAST_CHUNK,
+        "ended its event stream",
+    ),
+    "breaks off": (sse_head(chunked=False), "ended its event stream"),
+}
+
+
+@pytest.mark.fault("F29")
+@pytest.mark.parametrize("case", REFUSALS)
+def test_what_is_no_such_server_is_a_connect_error_at_once(shell, case):
+    answer, text = REFUSALS[case]
+
+    def script(conn):
+        conn.receive()
+        conn.send(answer)
+        if case != "breaks off":
+            conn.wait_closed(None)
+
+    with raw_server(script) as server, opened(server.url, shell) as face:
+        started = monotonic()
+        with pytest.raises(ConnectError) as caught:
+            face.ready()
+        assert monotonic() - started < 2  # with room for a slow machine
+        assert text in str(caught.value)
+        assert "pw" not in str(caught.value)
+        assert isinstance(failure(face.begin("ping")), ConnectionClosed)
+        assert isinstance(face.channel.lost, ConnectError)
+        assert len(face.inbound.losses) == 1
+
+
+def test_a_refusal_carries_its_status(shell):
+    answer = reply(403, b"go away", content_type="text/plain")
+    with raw_server(answering(answer)) as server, opened(server.url, shell) as face:
+        with pytest.raises(ConnectError) as caught:
+            face.ready()
+        cause = caught.value.__cause__
+        assert isinstance(cause, HTTPError)
+        assert (cause.status, cause.body) == (403, b"go away")
+
+
+@pytest.mark.parametrize("answer", [b"", sse_head(), sse_head() + chunk(b": ping\n\n")])
+def test_a_server_that_names_no_endpoint_is_given_up(shell, answer, monkeypatch):
+    monkeypatch.setattr(link, "ENDPOINT_S", 0.1)
+    with (
+        raw_server(answering(answer)) as server,
+        opened(server.url, shell, connect_timeout=0.1) as face,
+        pytest.raises(ConnectError, match=r"no endpoint event within 0\.1 s"),
+    ):
+        face.ready()
+
+
+@pytest.mark.fault("F19")
+def test_nobody_there_is_a_connect_error(shell):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with (
+        opened(f"http://127.0.0.1:{port}/sse", shell) as face,
+        pytest.raises(ConnectError),
+    ):
+        face.ready()
+
+
+@pytest.mark.fault("F21")
+@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200", sse_head()])
+def test_a_reset_before_the_endpoint_is_a_connect_error(shell, sent):
+    def script(conn):
+        conn.receive()
+        conn.send(sent)
+        conn.reset()
+
+    with (
+        raw_server(script) as server,
+        opened(server.url, shell) as face,
+        pytest.raises(ConnectError),
+    ):
+        face.ready()
+
+
+# Headers...
+
+
+@pytest.mark.pain("P27")
+def test_headers_are_asked_for_with_every_request(shell):
+    names = iter("abcdef")
+
+    async def async_headers():
+        return {"X-Name": next(names)}
+
+    for headers in (lambda: {"X-Name": next(names)}, async_headers):
+        with (
+            legacy_server() as server,
+            opened(server.url, shell, headers=headers) as face,
+        ):
+            face.call("ping")
+            face.notify("notifications/initialized")
+            server.wait_until(lambda: len(server.requests) == 3)
+            got = [request.headers["x-name"] for request in server.requests]
+        assert got in (["a", "b", "c"], ["d", "e", "f"])
+
+
+@pytest.mark.pain("P27")
+def test_one_message_may_have_headers_of_its_own(shell):
+    with (
+        legacy_server() as server,
+        opened(server.url, shell, headers={"X-Who": "all", "X-Also": "1"}) as face,
+    ):
+        assert said(face.tool("a", headers={"X-Who": "a"})) == "a"
+        assert face.call("ping", headers={"X-Who": "b"}) == {}
+        assert face.call("ping") == {}
+        face.notify("notifications/initialized", headers={"X-Who": "c"})
+        face.notify("notifications/initialized")
+        server.wait_until(lambda: len(posts(server)) == 5)
+        got = [request.headers["x-who"] for request in server.requests]
+        assert got == ["all", "a", "b", "all", "c", "all"]
+        assert {request.headers["x-also"] for request in server.requests} == {"1"}
+        assert "params" not in server.requests[2].json
+
+
+@pytest.mark.parametrize("name", ["X\nY", "X Y", ""])
+def test_what_is_no_header_leaves_with_nobody(shell, name):
+    with legacy_server() as server, opened(server.url, shell) as face:
+        face.ready()
+        with pytest.raises(LocalProtocolError):
+            face.call("ping", headers={name: "x"})
+        with pytest.raises(LocalProtocolError):
+            face.notify("notifications/initialized", headers={name: "x"})
+        assert face.call("ping") == {}
+        assert len(posts(server)) == 1
+
+
+@pytest.mark.pain("P27")
+def test_what_a_function_for_headers_raises_comes_out_of_its_call(shell):
+    class NoToken(Exception):
+        pass
+
+    tokens = [{}, NoToken("a"), {}]
+
+    def headers():
+        token = tokens.pop(0)
+        if isinstance(token, Exception):
+            raise token
+        return token
+
+    with legacy_server() as server, opened(server.url, shell, headers=headers) as face:
+        face.ready()
+        assert isinstance(failure(face.begin("ping")), NoToken)
+        assert face.call("ping") == {}
+        assert len(posts(server)) == 1
+
+
+def test_what_it_raises_at_first_comes_out_of_ready(shell):
+    def headers():
+        raise ZeroDivisionError
+
+    with legacy_server() as server, opened(server.url, shell, headers=headers) as face:
+        with pytest.raises(ZeroDivisionError):
+            face.ready()
+        assert server.requests == []
+
+
+def test_a_tab_in_a_message_is_no_newline_and_a_newline_is_a_space(shell):
+    note = json.dumps(
+        {"jsonrpc": "2.0", "method": "x", "params": {"a": [1, 2]}}, indent=1
+    )
+    with legacy_server() as server, opened(server.url, shell) as face:
+        face.ready()
+        server.send("s1", sse_event(note))
+        face.call("ping")
+        assert face.inbound.notes == [("x", {"a": [1, 2]})]
+        wait_until(lambda: face.channel.stats.noise == 0)
