@@ -14,9 +14,10 @@ from mcpwire.client.base import CallOptions
 from mcpwire.client.lists import ListVerbs
 from mcpwire.client.notices import NoticeVerbs
 from mcpwire.errors import (
-    ConnectionClosed,
+    HeaderMismatch,
     LocalProtocolError,
     RemoteProtocolError,
+    TransportError,
     UrlElicitationRequired,
 )
 from mcpwire.protocol.recovery.restarts import tool_allows_repeat
@@ -140,11 +141,14 @@ class Client(ListVerbs, NoticeVerbs):
             raw = await requests.begin(
                 "tools/call", params, deadline, meta, on_progress, headers
             )
-        except ConnectionClosed as error:
+        except TransportError as error:
             options = self._options(meta, on_progress, headers, name, idempotent)
             raw = await requests.begin_again(
                 error, "tools/call", params, deadline, options
             )
+        except HeaderMismatch as error:
+            options = self._options(meta, on_progress, headers, name, idempotent)
+            raw = await requests.refresh_headers(error, params, deadline, options)
         except UrlElicitationRequired as error:
             self._connection.inbound.features.url_elicitations.add_required(error)
             raise

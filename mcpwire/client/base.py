@@ -16,8 +16,8 @@ from mcpwire.limits import (
 )
 from mcpwire.protocol.lifecycle import Identity, parse_mode
 from mcpwire.protocol.results.known_tools import KnownTools
+from mcpwire.transports.client.asking.requests import Requests
 from mcpwire.transports.client.connection import Connection
-from mcpwire.transports.client.requests import Requests
 from mcpwire.transports.client.settings import Settings
 from mcpwire.transports.client.subscriptions import Subscriptions
 from mcpwire.transports.targets import opener
@@ -93,7 +93,7 @@ class ClientBase:
         features = _features(sampling, elicitation, roots, extensions)
         self._has_roots = roots is not None
         self._connection = Connection(
-            opener(target, limits),
+            opener(target, limits, recovery),
             Settings(
                 identity=_identity(client_info, features),
                 allowed=parse_mode(mode),
@@ -227,8 +227,8 @@ class ClientBase:
 
     @property
     def session_id(self) -> str | None:
-        """The HTTP session's id; ``None`` on transports that have none."""
-        return None
+        """The HTTP session's id; ``None`` where there is no session."""
+        return self._connection.session_id
 
     @property
     def negotiation(self) -> Negotiation | None:

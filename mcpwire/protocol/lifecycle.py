@@ -14,8 +14,14 @@ Silence decides nothing: a server that starts slowly locks its era at the first
 `server/discover` it reads, so `initialize` is sent beside the open probe and the first
 conclusive answer wins.
 
-`negotiate` is a generator: it yields `Send`, `Receive`, `Notify` or `Reopen`, and is
-sent what came of it. It knows no clock; each outcome brings the time it was seen.
+Over HTTP (2026-07-28 basic/transports/streamable-http, "Backward Compatibility") each
+request stands alone: an answer of 4xx that is no modern error gives way to
+`initialize`, and where that gets one too, to the transport of 2024-11-05. A status of
+5xx and a network error say nothing of the era.
+
+`negotiate` is a generator: it yields `Send`, `Receive`, `Notify`, `Reopen` or
+`Downgrade`, and is sent what came of it. It knows no clock; each outcome brings the
+time it was seen.
 """
 
 from __future__ import annotations
@@ -31,11 +37,13 @@ from mcpwire.errors import (
     RPCError,
     TransportError,
 )
+from mcpwire.protocol.http.exchange import MODERN_ERRORS, is_refusal
 from mcpwire.protocol.negotiation import (
     META,
     MODES,
     Agreement,
     Answer,
+    Downgrade,
     Identity,
     Negotiation,
     Notify,
@@ -53,6 +61,7 @@ from mcpwire.versions import Era, Revision, find_revision
 __all__ = [
     "MODES",
     "Answer",
+    "Downgrade",
     "Identity",
     "Notify",
     "Receive",
@@ -68,9 +77,6 @@ __all__ = [
 DISCOVER: Final = "server/discover"
 INITIALIZE: Final = "initialize"
 
-MODERN_ERRORS: Final = frozenset({-32020, -32021, -32022})
-"""Codes that only revisions from 2026-07-28 on define, so they prove the era."""
-
 NAMES_SHOWN: Final = 8
 
 
@@ -83,17 +89,23 @@ def negotiate(
     *,
     probe_timeout: float,
     record: Negotiation | None = None,
+    over_http: bool = False,
 ) -> Negotiating:
-    """Agree on a revision with a server on a duplex transport.
+    """Agree on a revision with a server.
 
-    What happens is noted in `record`, which outlives a failure.
+    What happens is noted in `record`, which outlives a failure. Over HTTP a connection
+    that ends is not opened anew, and an older transport may be tried.
 
     Raises:
         NegotiationError: There is no common revision, or the server refused.
         TransportError: The connection ended, and a new one did not help.
     """
     record = record if record is not None else Negotiation()
-    return (yield from _Negotiator(identity, allowed, probe_timeout, record).run())
+    negotiator = _Negotiator(identity, allowed, probe_timeout, record)
+    if over_http:
+        negotiator.may_reopen = False
+        negotiator.may_downgrade = negotiator.may_fall_back
+    return (yield from negotiator.run())
 
 
 class _Negotiator:
@@ -114,6 +126,7 @@ class _Negotiator:
         self.open: set[str] = set()
         self.may_fall_back = bool(self.legacy)
         self.may_reopen = bool(self.modern and self.legacy)
+        self.may_downgrade = False
         self.proposed: Revision | None = None
         self.retried: set[str] = set()
         self.refusal: MCPError | None = None
@@ -136,7 +149,7 @@ class _Negotiator:
             agreement = yield from self.take(outcome)
             if agreement is not None:
                 return agreement
-            if not self.open:
+            if not self.open and not (yield from self.downgrade()):
                 raise self.failure()
 
     def patience(self) -> float | None:
@@ -177,7 +190,7 @@ class _Negotiator:
         outcome = answer.outcome
         if isinstance(outcome, LocalProtocolError):
             raise outcome  # our own request could not be written: no fault of theirs
-        if isinstance(outcome, TransportError):
+        if isinstance(outcome, TransportError) and not is_refusal(outcome):
             yield from self.take_end(outcome)
             return None
         if isinstance(outcome, MCPError):
@@ -206,6 +219,25 @@ class _Negotiator:
         yield Reopen("the connection ended during the handshake")
         yield self.initialize(self.proposed or self.legacy[0])
 
+    def downgrade(self) -> Generator[Step, Any, bool]:
+        """Try the transport of 2024-11-05; tell whether the handshake goes on there.
+
+        2025-11-25 basic/transports, "Backwards Compatibility": where the POST of
+        `initialize` got an error of 4xx.
+        """
+        status = getattr(self.refusal, "status", None)
+        if not self.may_downgrade or status is None or not 400 <= status < 500:
+            return False
+        self.may_downgrade = False
+        self.note("trying HTTP+SSE", f"{INITIALIZE} was answered {status}")
+        failure = yield Downgrade(f"{INITIALIZE} was answered {status}")
+        if failure is not None:
+            self.note("HTTP+SSE failed", str(failure))
+            return False
+        self.note("HTTP+SSE is open", "the server named its endpoint")
+        yield self.initialize(self.legacy[0])
+        return True
+
     def take_refusal(self, method: str, error: MCPError) -> Generator[Step, Any, None]:
         """An error that proves no era: the probe gives way, a handshake has failed."""
         self.refusal = error if method == INITIALIZE else self.refusal or error
@@ -226,7 +258,7 @@ class _Negotiator:
     ) -> Generator[Step, Any, None]:
         """A code that only modern servers know: never the handshake again."""
         self.refusal = error
-        self.may_reopen = False
+        self.may_reopen = self.may_downgrade = False
         if method == INITIALIZE and DISCOVER in self.open:
             self.note("the server is modern", "waiting for its answer to the probe")
             return

@@ -23,6 +23,7 @@ __all__ = [
     "MODES",
     "Agreement",
     "Answer",
+    "Downgrade",
     "Identity",
     "Negotiation",
     "NegotiationStep",
@@ -129,6 +130,16 @@ class Reopen:
     reason: str
 
 
+@attrs.frozen
+class Downgrade:
+    """Open HTTP+SSE, the transport of 2024-11-05, to the same target instead.
+
+    The outcome is ``None``, or the `MCPError` that says why that is not to be had.
+    """
+
+    reason: str
+
+
 # Outcomes of `Receive`...
 
 
@@ -149,7 +160,7 @@ class Silence:
     at: float
 
 
-Step: TypeAlias = Send | Receive | Notify | Reopen
+Step: TypeAlias = Send | Receive | Notify | Reopen | Downgrade
 
 
 # What it agreed on...

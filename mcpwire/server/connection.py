@@ -130,6 +130,9 @@ class ServerConnection:
             request.is_cancelled = True
         self._tasks.cancel(id)
 
+    def missed(self) -> None:
+        """Take note of nothing: a client's notifications are not remembered."""
+
     def lost(self, error: TransportError) -> None:
         """Stop everything: nobody hears the answers any more."""
         # That a client went away is its right; that it broke a rule is worth a word.

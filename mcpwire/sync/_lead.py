@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from threading import Lock, get_ident
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.protocol.deadline import Deadline
@@ -52,6 +52,13 @@ LEAVING_TRIES: Final = 100
 T = TypeVar("T")
 
 
+class Rouses(Protocol):
+    """A connection whose threads can be woken."""
+
+    def rouse(self, waiter: Waiter) -> None:
+        """Wake whoever waits for something that was set."""
+
+
 class Waiter:
     """Something to wait for, in `wait`, while taking part in reading.
 
@@ -65,7 +72,7 @@ class Waiter:
         self.is_set = False
         self.threads: list[int] = []
         self.notices: deque[tuple[str, dict[str, Any] | None]] | None = None
-        self._lead: Lead | None = None
+        self._lead: Rouses | None = None
 
     def set(self) -> None:
         """Wake whoever waits; from any thread, also while the connection reads."""
@@ -77,7 +84,7 @@ class Waiter:
         """Wait for the next time."""
         self.is_set = False
 
-    def belongs_to(self, lead: Lead) -> None:
+    def belongs_to(self, lead: Rouses) -> None:
         """Let `set` wake those who wait on that connection."""
         self._lead = lead
 

@@ -6,18 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from mcpwire.limits import DEFAULT_RECOVERY
 from mcpwire.transports.stdio.target import Stdio
 from mcpwire.transports.targets import Target, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpwire.limits import Limits
+    from mcpwire.limits import Limits, Recovery
+    from mcpwire.sync._http.channel import BlockingHttp
+    from mcpwire.sync._http.engine import BlockingEngine
+    from mcpwire.sync._http.httpx_engine import BlockingHttpxEngine
+    from mcpwire.sync._http.legacy import BlockingLegacy
     from mcpwire.sync._memory import BlockingMemory
     from mcpwire.sync._stdio import BlockingStdio
     from mcpwire.transports.base import Inbound
+    from mcpwire.transports.http.target import Http, Memory
 
-    OpenChannel = BlockingStdio | BlockingMemory
+    OpenChannel = BlockingStdio | BlockingMemory | BlockingHttp | BlockingLegacy
 
 __all__ = ["BlockingOpener", "Stdio", "Target", "blocking_opener"]
 
@@ -31,8 +37,16 @@ class BlockingOpener:
 
     open: Callable[[Inbound], OpenChannel]
 
+    memory: Memory | None = None
+    """What is remembered of an HTTP server; ``None``: the target is no URL."""
 
-def blocking_opener(target: Any, limits: Limits) -> BlockingOpener:
+    open_legacy: Callable[[Inbound], BlockingLegacy] | None = None
+    """Opens the transport of 2024-11-05 to the same URL."""
+
+
+def blocking_opener(
+    target: Any, limits: Limits, recovery: Recovery = DEFAULT_RECOVERY
+) -> BlockingOpener:
     """Return what opens connections to that target.
 
     Raises:
@@ -50,9 +64,39 @@ def blocking_opener(target: Any, limits: Limits) -> BlockingOpener:
     def open_memory(inbound: Inbound) -> OpenChannel:
         from mcpwire.sync._memory import BlockingMemory
 
-        assert not isinstance(resolved, Stdio)
-        return BlockingMemory.open(resolved, inbound, limits=limits)
+        server: Any = resolved
+        return BlockingMemory.open(server, inbound, limits=limits)
 
     if isinstance(resolved, Stdio):
         return BlockingOpener(str(resolved), open_stdio)
+    if not hasattr(resolved, "open_in_memory"):
+        return _http_opener(resolved, limits, recovery)
     return BlockingOpener(f"{type(resolved).__name__} in memory", open_memory)
+
+
+def _http_opener(target: Http, limits: Limits, recovery: Recovery) -> BlockingOpener:
+    def open_http(inbound: Inbound) -> OpenChannel:
+        from mcpwire.sync._http.channel import BlockingHttp
+
+        engine = _engine(target, limits)
+        return BlockingHttp(target, engine, inbound, limits=limits, recovery=recovery)
+
+    def open_legacy(inbound: Inbound) -> BlockingLegacy:
+        from mcpwire.sync._http.legacy import BlockingLegacy
+
+        return BlockingLegacy.open(target, inbound, limits=limits)
+
+    return BlockingOpener(str(target), open_http, target.memory, open_legacy)
+
+
+def _engine(target: Http, limits: Limits) -> BlockingEngine | BlockingHttpxEngine:
+    """Return what moves the bytes; each is imported only where it is used."""
+    from mcpwire.transports.http._httpx_common import choose_engine
+
+    if choose_engine(target) == "direct":
+        from mcpwire.sync._http.engine import BlockingEngine
+
+        return BlockingEngine(target, limits)
+    from mcpwire.sync._http.httpx_engine import BlockingHttpxEngine
+
+    return BlockingHttpxEngine(target, limits)

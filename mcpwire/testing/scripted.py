@@ -250,7 +250,8 @@ class ScriptedClient(ScriptedPeer):
         wire = ChannelWire(self)
         self._use(wire)
         self._channel_wire = wire
-        wire.attach(opener(self._target, self._limits).open(wire))
+        channel: Any = opener(self._target, self._limits).open(wire)
+        wire.attach(channel)
 
     async def aclose(self) -> None:
         """Close the connection and end the server; bounded by `Limits`' graces."""

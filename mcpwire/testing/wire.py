@@ -263,6 +263,9 @@ class ChannelWire(Wire):
     def cancelled(self, *_: Any) -> None:
         """Never told: what comes passes as bytes."""
 
+    def missed(self) -> None:
+        """Never told: nothing is missed of bytes."""
+
     def lost(self, error: TransportError) -> None:
         """The other side is gone."""
         self._hang_up()

@@ -54,6 +54,9 @@ class DuplexFacts:
         """Requests that were begun."""
         return self._peer.requests_sent
 
+    def hear(self, *, wanted: bool) -> None:
+        """Do nothing: what the server says unasked comes on the same stream."""
+
     def _silence_detail(self) -> str | None:
         """Say what else is known of a peer that does not answer."""
         stats = self._peer.stats

@@ -109,3 +109,6 @@ class Inbound(Protocol):
 
     def lost(self, error: TransportError) -> None:
         """The connection is gone without our closing it."""
+
+    def missed(self) -> None:
+        """Notifications may have been lost while a stream was interrupted."""

@@ -6,19 +6,24 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import attrs
 
+from mcpwire.limits import DEFAULT_RECOVERY
 from mcpwire.transports.stdio.target import Stdio, parse_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpwire.limits import Limits
+    from mcpwire.limits import Limits, Recovery
     from mcpwire.transports.base import Inbound
-    from mcpwire.transports.http.target import Http
+    from mcpwire.transports.http.legacy import LegacyChannel
+    from mcpwire.transports.http.streamable.channel import HttpChannel
+    from mcpwire.transports.http.target import Http, Memory
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.transports.stdio.channel import StdioChannel
     from mcpwire.transports.stdio.fallback import FallbackChannel
 
-    OpenChannel = StdioChannel | FallbackChannel | MemoryChannel
+    OpenChannel = (
+        StdioChannel | FallbackChannel | MemoryChannel | HttpChannel | LegacyChannel
+    )
 
 __all__ = ["InMemory", "Opener", "Stdio", "Target", "is_url", "opener", "resolve"]
 
@@ -41,6 +46,12 @@ class Opener:
     """The target as one readable line."""
 
     open: Callable[[Inbound], OpenChannel]
+
+    memory: Memory | None = None
+    """What is remembered of an HTTP server; ``None``: the target is no URL."""
+
+    open_legacy: Callable[[Inbound], LegacyChannel] | None = None
+    """Opens the transport of 2024-11-05 to the same URL."""
 
 
 def resolve(target: Any) -> Stdio | Http | InMemory:
@@ -76,7 +87,9 @@ def is_url(text: str) -> bool:
     return "://" in text.strip().partition(" ")[0]
 
 
-def opener(target: Any, limits: Limits) -> Opener:
+def opener(
+    target: Any, limits: Limits, recovery: Recovery = DEFAULT_RECOVERY
+) -> Opener:
     """Return what opens channels to that target.
 
     Raises:
@@ -85,6 +98,8 @@ def opener(target: Any, limits: Limits) -> Opener:
     resolved: Any = resolve(target)
     if isinstance(resolved, Stdio):
         return _stdio_opener(resolved, limits)
+    if not hasattr(resolved, "open_in_memory"):
+        return _http_opener(resolved, limits, recovery)
 
     def open_memory(inbound: Inbound) -> OpenChannel:
         channel: MemoryChannel = resolved.open_in_memory(inbound, limits)
@@ -107,3 +122,23 @@ def _stdio_opener(target: Stdio, limits: Limits) -> Opener:
         return StdioChannel.open(target, inbound, limits=limits)
 
     return Opener(str(target), open_stdio)
+
+
+def _http_opener(target: Http, limits: Limits, recovery: Recovery) -> Opener:
+    def open_http(inbound: Inbound) -> OpenChannel:
+        from mcpwire.transports.http.opening import open_engine
+        from mcpwire.transports.http.streamable.channel import HttpChannel
+
+        engine = open_engine(target, limits)
+        return HttpChannel(target, engine, inbound, limits=limits, recovery=recovery)
+
+    def open_legacy(inbound: Inbound) -> LegacyChannel:
+        from mcpwire.transports.http.legacy import LegacyChannel
+        from mcpwire.transports.http.opening import open_engine
+
+        engine = open_engine(target, limits)
+        return LegacyChannel.open(
+            target, engine, inbound, limits=limits, owns_engine=True
+        )
+
+    return Opener(str(target), open_http, target.memory, open_legacy)

@@ -6,6 +6,8 @@
 ``written``  how many bytes the operating system has taken since ``open``
 ``read``     bytes that came, as they were read
 ``receive``  one line that came, as bytes without its newline
+``request``  over HTTP: the head of a request, as text without secrets
+``response`` over HTTP: the head of an answer, as text without secrets
 ``agree``    the `Negotiation` that succeeded
 ``lost``     the `TransportError` that ended the connection
 ``close``    the target
@@ -100,8 +102,12 @@ class Trace:
         watched: O = attrs.evolve(opener, open=open_watched)  # type: ignore[misc]  # an attrs class
         return watched
 
-    def attach(self, channel: _Watched) -> None:
+    def attach(self, channel: Any) -> None:
         """Watch a channel that has just been opened."""
+        if hasattr(channel, "watch"):  # one over HTTP tells by itself
+            channel.watch(self)
+            self("open", channel.target)
+            return
         # The channel's own methods are shadowed, so that one without a hook has no
         # branch for it.
         send, receive = channel._send, channel.receive  # noqa: SLF001 - its watcher

@@ -162,7 +162,7 @@ async def test_progress_beyond_the_limit_is_dropped_while_a_callback_is_slow():
     assert seen == [0, *range(90, 100)]  # the first, and the newest ten behind it
 
 
-LATER = {"head", "oauth_document", "oauth_timeout"}
+LATER = {"oauth_document", "oauth_timeout"}
 """Limits of transports that are not written yet."""
 
 

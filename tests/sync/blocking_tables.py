@@ -12,15 +12,21 @@ from to_blocking import Tables
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_STREAMABLE: Final = "mcpwire/transports/http/streamable/"
+
 FILES: Final[Mapping[str, str]] = {
     "mcpwire/client/__init__.py": "mcpwire/sync/client/__init__.py",
     "mcpwire/client/base.py": "mcpwire/sync/client/base.py",
     "mcpwire/client/lists.py": "mcpwire/sync/client/lists.py",
     "mcpwire/client/notices.py": "mcpwire/sync/client/notices.py",
     "mcpwire/transports/client/inbound.py": "mcpwire/sync/_made/inbound.py",
-    "mcpwire/transports/client/requests.py": "mcpwire/sync/_made/requests.py",
+    "mcpwire/transports/client/asking/repeats.py": "mcpwire/sync/_made/repeats.py",
+    "mcpwire/transports/client/asking/requests.py": "mcpwire/sync/_made/requests.py",
     "mcpwire/transports/client/streams.py": "mcpwire/sync/_made/streams.py",
     "mcpwire/transports/client/subscriptions.py": "mcpwire/sync/_made/subscriptions.py",
+    _STREAMABLE + "channel.py": "mcpwire/sync/_made/http_channel.py",
+    _STREAMABLE + "going_on.py": "mcpwire/sync/_made/http_going_on.py",
+    _STREAMABLE + "inbound.py": "mcpwire/sync/_made/http_inbound.py",
 }
 """Source -> what is made from it."""
 
@@ -42,6 +48,12 @@ MODULES: Final[Mapping[str, str]] = {
     "mcpwire.transports.client.settings": "mcpwire.transports.client.settings",
     "mcpwire.transports.client.signal": "mcpwire.sync._shell.shared",
     "mcpwire.transports.client.stats": "mcpwire.transports.client.stats",
+    "mcpwire.transports._fork": "mcpwire.transports._fork",
+    "mcpwire.transports.http.engine": "mcpwire.sync._http.seam",
+    "mcpwire.transports.http.streamable.shell": "mcpwire.sync._http.shell",
+    "mcpwire.transports.http.target": "mcpwire.transports.http.target",
+    "mcpwire.transports.http.told": "mcpwire.transports.http.told",
+    "mcpwire.transports.tracing": "mcpwire.transports.tracing",
     "mcpwire.transports.inbound_tasks": "mcpwire.sync._shell.handlers",
     "mcpwire.transports.targets": "mcpwire.sync._targets",
 }
@@ -133,7 +145,7 @@ goes on. Any number of threads may share a client.""",
             "Ctrl-C ends the server's process at once.",
         ),
     ],
-    "mcpwire/transports/client/requests.py": [
+    "mcpwire/transports/client/asking/requests.py": [
         (
             "Requests.begin",
             "Prepare one request and return what performs it.",

@@ -18,6 +18,7 @@ from mcpwire.errors import ConnectError, ConnectionClosed, TransportError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.sync._duplex import Pending
 from mcpwire.sync._relay import Relay, RelayedPipes
+from mcpwire.transports.http import opening
 from mcpwire.transports.http.legacy.link import LegacyLink, OwnFields
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class BlockingLegacy(RelayedPipes):
                 target=str(target),
             )
         ours, theirs = socket.socketpair()
-        host = _Host(target, theirs, limits, open_engine or _open_engine)
+        host = _Host(target, theirs, limits, open_engine or opening.open_engine)
         try:
             host.start()
             return cls(target, inbound, ours, host, limits)
@@ -311,16 +312,3 @@ class _Host(Relay):
 
 def _nobody() -> None:
     return None
-
-
-def _open_engine(target: Http, limits: Limits) -> Engine:
-    """Return what moves the bytes; each is imported only where it is used."""
-    from mcpwire.transports.http.engines import choose_engine
-
-    if choose_engine(target) == "direct":
-        from mcpwire.transports.http.direct import DirectEngine
-
-        return DirectEngine(target, limits)
-    from mcpwire.transports.http.httpx_engine import HttpxEngine
-
-    return HttpxEngine(target, limits)

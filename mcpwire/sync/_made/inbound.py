@@ -74,6 +74,7 @@ class ClientInbound:
         revision: What is spoken; ``None`` before that is agreed.
         stats: Where malformed notifications are counted.
         changes: Told of each notification first: what is remembered may be wrong now.
+        on_missed: Called when notifications may have been lost: all of that may be.
         listeners: Who hears notifications beside the callback.
     """
 
@@ -98,6 +99,7 @@ class ClientInbound:
                 limits.notifications, is_kept, room=limits.message, size=self.size
             )
             self._delivery = Delivery(self._tell, buffer)
+        self.on_missed: Callable[[], object] = bool
         self.changes: list[Callable[[str, dict[str, Any] | None], object]] = []
         self.listeners: Listeners[Listener] = Listeners()
         self.revision: Revision | None = None
@@ -156,6 +158,10 @@ class ClientInbound:
         assert self._on_notification is not None
         notification = self.typed(method, params)
         return None if notification is None else self._on_notification(notification)
+
+    def missed(self) -> None:
+        """Take note that notifications may have been lost."""
+        self.on_missed()
 
     # Requests...
 

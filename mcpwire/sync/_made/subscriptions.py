@@ -193,6 +193,7 @@ class Subscriptions:
         # so does a cache.
         heard = connection.settings.on_notification is not None or requests.caches
         self._always = EVERY_LIST if heard else Filter()
+        connection.hears_always = heard
         self.interests = Interests()
         connection.replay = self.replay
         connection.forget = self.forget
@@ -236,7 +237,11 @@ class Subscriptions:
             MCPError: It has, and said that something was wrong.
         """
         outcome = self._listening.outcome if self._listening is not None else None
-        if isinstance(outcome, MCPError) and not isinstance(outcome, TransportError):
+        # Who waits opens a lost connection again, and with it the subscription; over
+        # HTTP it may end by itself, once nothing brings it back.
+        if isinstance(outcome, MCPError) and (
+            self._connection.is_open or not isinstance(outcome, TransportError)
+        ):
             raise outcome.with_traceback(None)
         return isinstance(outcome, dict)
 
@@ -254,6 +259,7 @@ class Subscriptions:
         if not connection.is_open:
             connection.revive(LISTEN, deadline)
         self.interests.add(wanted)
+        connection.hear()
         try:
             with _Turn(self._turns, self._connection, deadline):
                 return self._apply(wanted, deadline, options)

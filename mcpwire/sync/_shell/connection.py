@@ -29,6 +29,7 @@ from mcpwire.errors import (
     NegotiationError,
     RequestTimeout,
     RPCError,
+    SessionExpired,
 )
 from mcpwire.protocol import lifecycle
 from mcpwire.protocol.deadline import Deadline
@@ -94,6 +95,7 @@ class Connection(ConnectionState):
         self._turns = Turns()
         self._threads: list[threading.Thread] = []
         self._over = threading.Event()  # of the connection in use
+        self._draining: list[Any] = []
         self._reviver = Reviver(self)
         self.replay: ReplayFn | None = None
         self.inbound = ClientInbound(
@@ -103,6 +105,7 @@ class Connection(ConnectionState):
             lambda uri: self.is_kept(uri),  # noqa: PLW0108 - it is set later
             settings.limits,
         )
+        self.inbound.on_missed = self._missed
 
     def _turn(self) -> str | None:
         if self._turns.closing is not None:
@@ -159,7 +162,7 @@ class Connection(ConnectionState):
         self._check_process()
         if self.is_open:
             return
-        if not self._is_wanted or not self.settings.recovery.restart:
+        if not self._is_wanted or not self._may_reopen():
             raise self.not_connected()
         self._reviver.revive(method, deadline)
 
@@ -213,6 +216,8 @@ class Connection(ConnectionState):
             close = channel.close if channel.can_enter() else channel.abandon
             close()
             self._current = None
+            for session in self._draining:
+                session.close()
             self._retire(channel)
             if self._trace is not None:
                 self._trace("close", channel.target)
@@ -293,7 +298,15 @@ class Connection(ConnectionState):
         old, self.channel = self._current, None
         if old is None:
             return
-        if until is None:
+        session: Any = old  # only one over HTTP expires
+        if isinstance(old.lost, SessionExpired) and session.is_busy:
+            leaving = threading.Thread(
+                target=session.drain, name="mcpwire-drain", daemon=True
+            )
+            leaving.start()
+            self._draining = [each for each in self._draining if each.is_busy]
+            self._draining.append(session)
+        elif until is None:
             old.close()
         else:
             leaving = threading.Thread(
@@ -309,9 +322,12 @@ class Connection(ConnectionState):
     def _agree(self, handshake: Handshake) -> Agreement:
         """Negotiate; what a server of the session era proved to be is tried first."""
         # 2026-07-28 basic/versioning, "Backward Compatibility": the era is remembered
-        # for the process, and probed again when that fails.
+        # for the process, or the URL, and probed again when that fails.
         allowed = self.settings.allowed
+        memory = self._opener.memory
         known = self.profile.era is Era.SESSION and self._is_wanted
+        if memory is not None:
+            known = memory.era is Era.SESSION
         if known and not self._doubts_era:
             legacy = tuple(r for r in allowed if r.era is Era.SESSION)
             self._doubts_era = True  # unless it goes well, in whatever way it does not
@@ -337,8 +353,14 @@ class Connection(ConnectionState):
             allowed,
             probe_timeout=self.settings.probe_timeout,
             record=self.negotiation,
+            over_http=self._opener.memory is not None,
         )
-        return handshake.drive(steps)
+        agreement = handshake.drive(steps)
+        memory = self._opener.memory
+        if memory is not None:
+            memory.era = agreement.revision.era
+            memory.legacy = handshake.is_legacy
+        return agreement
 
     def _prepare(self, channel: OpenChannel, agreement: Agreement) -> Profile:
         """Make a connection that has agreed ready for use."""
@@ -354,6 +376,7 @@ class Connection(ConnectionState):
         if self._trace is not None:
             self._trace("agree", self.negotiation)
         self._start_threads(channel, profile)
+        channel.hear(wanted=self.hears() or self._background)
         self.inbound.wake()
 
     def _start_threads(self, channel: OpenChannel, profile: Profile) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.errors import ConnectionClosed, MCPError
+from mcpwire.errors import ConnectionClosed, LocalProtocolError, MCPError
 from mcpwire.protocol import lifecycle
 from mcpwire.sync._lead import Waiter
 from mcpwire.transports.base import CallHandle
@@ -37,6 +37,7 @@ class Handshake:
         last_method: The request sent last.
         until: When there is no more time; a time of `monotonic`.
         is_stopped: Whether somebody closes what is being opened.
+        is_legacy: Whether what was opened last is HTTP+SSE.
     """
 
     def __init__(self, opener: BlockingOpener, inbound: Inbound) -> None:
@@ -52,6 +53,7 @@ class Handshake:
         self.last_method = "initialize"
         self.until: float | None = None
         self.is_stopped = False
+        self.is_legacy = False
 
     @property
     def elapsed(self) -> float:
@@ -72,7 +74,11 @@ class Handshake:
             OutOfTime: There is no more time.
             ConnectionClosed: It was stopped.
         """
-        channel = self._reopen()
+        memory = self._opener.memory
+        if memory is not None and memory.legacy:
+            memory.legacy = self._downgrade() is None
+        channel = self.channel if self.is_legacy else None
+        channel = channel or self._reopen()
         try:
             step = next(steps)
             while True:
@@ -80,6 +86,8 @@ class Handshake:
                 self.check()
                 if type(step) is lifecycle.Reopen:
                     channel = self._reopen()
+                elif type(step) is lifecycle.Downgrade and self.channel is not None:
+                    channel = self.channel
                 step = steps.send(outcome)
         except StopIteration as done:
             agreement: Agreement = done.value
@@ -156,6 +164,9 @@ class Handshake:
             self._forget_calls(channel)
             channel.revision = step.revision
             channel.notify(step.method)
+        elif type(step) is lifecycle.Downgrade:
+            self._forget_calls(channel)
+            return self._downgrade()
         else:
             assert type(step) is lifecycle.Reopen
             self.reset()
@@ -208,9 +219,34 @@ class Handshake:
             channel.cancel(handle)
         self._open.clear()
 
+    def _downgrade(self) -> MCPError | None:
+        """Open HTTP+SSE in place of what is open; return why that is not to be had."""
+        open_legacy = self._opener.open_legacy
+        if open_legacy is None or self.is_legacy:
+            return LocalProtocolError("there is no other transport to try")
+        legacy = open_legacy(self._inbound)
+        old, self.channel = self.channel, legacy
+        try:
+            self.check()
+            legacy.ready()
+        except MCPError as error:
+            legacy.close()
+            self.channel = old
+            self.check()
+            return error
+        except BaseException:
+            legacy.abandon()
+            self.channel = old
+            raise
+        self.is_legacy = True
+        if old is not None:
+            old.close()
+        return None
+
     def reset(self) -> None:
         """Close what was opened, so that it can be opened anew."""
         channel, self.channel = self.channel, None
+        self.is_legacy = False
         if channel is not None:
             self._forget_calls(channel)
             channel.close()

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
-    ConnectionClosed,
+    HeaderMismatch,
     LocalProtocolError,
     RemoteProtocolError,
+    TransportError,
     UrlElicitationRequired,
 )
 from mcpwire.protocol.recovery.restarts import tool_allows_repeat
@@ -145,9 +146,12 @@ class Client(ListVerbs, NoticeVerbs):
             raw = requests.begin(
                 "tools/call", params, deadline, meta, on_progress, headers
             )
-        except ConnectionClosed as error:
+        except TransportError as error:
             options = self._options(meta, on_progress, headers, name, idempotent)
             raw = requests.begin_again(error, "tools/call", params, deadline, options)
+        except HeaderMismatch as error:
+            options = self._options(meta, on_progress, headers, name, idempotent)
+            raw = requests.refresh_headers(error, params, deadline, options)
         except UrlElicitationRequired as error:
             self._connection.inbound.features.url_elicitations.add_required(error)
             raise

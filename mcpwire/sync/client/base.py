@@ -103,7 +103,7 @@ class ClientBase:
         features = _features(sampling, elicitation, roots, extensions)
         self._has_roots = roots is not None
         self._connection = Connection(
-            blocking_opener(target, limits),
+            blocking_opener(target, limits, recovery),
             Settings(
                 identity=_identity(client_info, features),
                 allowed=parse_mode(mode),
@@ -238,8 +238,8 @@ class ClientBase:
 
     @property
     def session_id(self) -> str | None:
-        """The HTTP session's id; ``None`` on transports that have none."""
-        return None
+        """The HTTP session's id; ``None`` where there is no session."""
+        return self._connection.session_id
 
     @property
     def negotiation(self) -> Negotiation | None:

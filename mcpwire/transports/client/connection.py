@@ -27,6 +27,7 @@ from mcpwire.errors import (
     NegotiationError,
     RequestTimeout,
     RPCError,
+    SessionExpired,
 )
 from mcpwire.protocol import lifecycle
 from mcpwire.protocol.deadline import Deadline
@@ -92,6 +93,7 @@ class Connection(ConnectionState):
         self._taken = False  # whether anybody has been told of this connection
         self._reviver = Reviver(self)
         self._background: set[asyncio.Task[Any]] = set()
+        self._sleeping: set[asyncio.Future[None]] = set()
         self._pinging: asyncio.Task[Any] | None = None
         self.replay: ReplayFn | None = None
         self.inbound = ClientInbound(
@@ -101,6 +103,7 @@ class Connection(ConnectionState):
             lambda uri: self.is_kept(uri),  # noqa: PLW0108 - it is set later
             settings.limits,
         )
+        self.inbound.on_missed = self._missed
 
     def _turn(self) -> str | None:
         if self._closing is not None:
@@ -184,7 +187,7 @@ class Connection(ConnectionState):
         if self.is_open:
             return
         self._check_loop()
-        if not self._is_wanted or not self.settings.recovery.restart:
+        if not self._is_wanted or not self._may_reopen():
             raise self.not_connected()
         await self._reviver.revive(method, deadline)
 
@@ -197,6 +200,9 @@ class Connection(ConnectionState):
         loop = self._check_loop()
         if self._closing is None:
             self._is_wanted = False
+            for sleeping in self._sleeping:
+                if not sleeping.done():
+                    sleeping.set_result(None)
             ending = [*self.inbound.close(), *self._reviver.close()]
             ending += self._background
             if self._current is None and self._opening is None and not ending:
@@ -280,7 +286,7 @@ class Connection(ConnectionState):
         loop = asyncio.get_running_loop()
         old, self.channel = self._current, None
         if old is not None:
-            await old.aclose()
+            await self._see_off(old)
             self._current = None
             self._retire(old)
         started = loop.time()
@@ -308,12 +314,23 @@ class Connection(ConnectionState):
             raise failure from error
         self._settle(channel, profile)
 
+    async def _see_off(self, old: OpenChannel) -> None:
+        """Close what was lost, as soon as no call is open on it any more."""
+        session: Any = old  # only one over HTTP expires
+        if isinstance(old.lost, SessionExpired) and session.is_busy:
+            self.spawn(session.drain(), "drain")
+        else:
+            await old.aclose()
+
     async def _agree(self, handshake: Handshake) -> Agreement:
         """Negotiate; what a server of the session era proved to be is tried first."""
         # 2026-07-28 basic/versioning, "Backward Compatibility": the era is remembered
-        # for the process, and probed again when that fails.
+        # for the process, or the URL, and probed again when that fails.
         allowed = self.settings.allowed
+        memory = self._opener.memory
         known = self.profile.era is Era.SESSION and self._is_wanted
+        if memory is not None:
+            known = memory.era is Era.SESSION
         if known and not self._doubts_era:
             legacy = tuple(r for r in allowed if r.era is Era.SESSION)
             self._doubts_era = True  # unless it goes well, in whatever way it does not
@@ -339,8 +356,14 @@ class Connection(ConnectionState):
             allowed,
             probe_timeout=self.settings.probe_timeout,
             record=self.negotiation,
+            over_http=self._opener.memory is not None,
         )
-        return await handshake.drive(steps)
+        agreement = await handshake.drive(steps)
+        memory = self._opener.memory
+        if memory is not None:
+            memory.era = agreement.revision.era
+            memory.legacy = handshake.is_legacy
+        return agreement
 
     def _prepare(self, channel: OpenChannel, agreement: Agreement) -> Profile:
         """Make a connection that has agreed ready for use."""
@@ -359,6 +382,7 @@ class Connection(ConnectionState):
             self._pinging = self.spawn(
                 keep_alive(channel, self.settings.keepalive), "keepalive"
             )
+        channel.hear(wanted=self.hears())
         self.inbound.wake()
 
     # While it is open...
@@ -414,8 +438,14 @@ class Connection(ConnectionState):
             ) from error
 
     async def sleep(self, seconds: float) -> None:
-        """Wait so long."""
-        await asyncio.sleep(seconds)
+        """Wait so long; closing the connection ends it early."""
+        assert self._loop is not None
+        sleeping = self._loop.create_future()
+        self._sleeping.add(sleeping)
+        try:
+            await asyncio.wait([sleeping], timeout=seconds)
+        finally:
+            self._sleeping.discard(sleeping)
 
     async def attend(self, signal: Signal, until: float | None = None) -> None:
         """Wait until a signal is set; a connection lost meanwhile is opened again.
@@ -452,7 +482,7 @@ class Connection(ConnectionState):
             self._pinging.cancel()
         if self._is_wanted and self._current is not None:
             self._reviver.lost(self._current)
-            if self.settings.recovery.restart and self.is_needed():
+            if self._may_reopen() and self.is_needed():
                 self._reviver.start()
 
 

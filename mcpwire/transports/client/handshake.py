@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.errors import MCPError
+from mcpwire.errors import LocalProtocolError, MCPError
 from mcpwire.protocol import lifecycle
 
 if TYPE_CHECKING:
@@ -22,7 +22,13 @@ __all__ = ["Handshake"]
 
 
 class Handshake:
-    """Drives the negotiation's generator: sends, waits, and opens again if it must."""
+    """Drives the negotiation's generator: sends, waits, and opens again if it must.
+
+    Attributes:
+        channel: What was opened last.
+        is_legacy: Whether that is HTTP+SSE.
+        last_method: The request sent last.
+    """
 
     def __init__(self, opener: Opener, inbound: Inbound, started: float) -> None:
         self._opener = opener
@@ -31,12 +37,18 @@ class Handshake:
         self._started = started
         self._tasks: set[asyncio.Task[None]] = set()
         self._answers: asyncio.Queue[lifecycle.Answer] = asyncio.Queue()
+        self._aside: OpenChannel | None = None
         self.channel: OpenChannel | None = None
+        self.is_legacy = False
         self.last_method = "initialize"
 
     async def drive(self, steps: lifecycle.Negotiating) -> Agreement:
         """Open the first connection and carry the negotiation to its end."""
-        self.channel = self._opener.open(self._inbound)
+        memory = self._opener.memory
+        if memory is not None and memory.legacy:
+            memory.legacy = await self._downgrade() is None
+        if self.channel is None:
+            self.channel = self._opener.open(self._inbound)
         try:
             step = next(steps)
             while True:
@@ -62,11 +74,34 @@ class Handshake:
         elif type(step) is lifecycle.Notify:
             await self._forget_calls()
             channel.revision = step.revision
-            channel.notify_nowait(step.method)
+            await channel.notify(step.method)
+        elif type(step) is lifecycle.Downgrade:
+            return await self._downgrade()
         else:
             assert type(step) is lifecycle.Reopen
             await self.reset()
             self.channel = self._opener.open(self._inbound)
+        return None
+
+    async def _downgrade(self) -> MCPError | None:
+        """Open HTTP+SSE in place of what is open; return why that is not to be had."""
+        open_legacy = self._opener.open_legacy
+        if open_legacy is None or self.is_legacy:
+            return LocalProtocolError("there is no other transport to try")
+        await self._forget_calls()
+        legacy = open_legacy(self._inbound)
+        old, self.channel = self.channel, legacy
+        self._aside = old
+        try:
+            await legacy.ready()
+        except MCPError as error:
+            await legacy.aclose()
+            self.channel, self._aside = old, None
+            return error
+        self.is_legacy = True
+        self._aside = None
+        if old is not None:
+            await old.aclose()
         return None
 
     async def reset(self) -> None:
@@ -76,6 +111,7 @@ class Handshake:
         if self.channel is not None:
             await self.channel.aclose()
             self.channel = None
+            self.is_legacy = False
 
     async def _ask(
         self,
@@ -119,9 +155,12 @@ class Handshake:
         """
         for task in self._tasks:
             task.cancel()
-        if self.channel is None:
-            return
-        closing = self._loop.create_task(self.channel.aclose())
+        for channel in (self.channel, self._aside):
+            if channel is not None:
+                await self._close(channel)
+
+    async def _close(self, channel: OpenChannel) -> None:
+        closing = self._loop.create_task(channel.aclose())
         while not closing.done():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([closing])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 
-from mcpwire.errors import ConnectionClosed, LocalProtocolError
+from mcpwire.errors import ConnectionClosed, LocalProtocolError, SessionExpired
 from mcpwire.protocol.profile import Profile
 from mcpwire.transports.client.stats import ClientStats
 
@@ -44,6 +44,7 @@ class ConnectionState:
         renewed: Called when a connection was opened: what was told may be wrong now.
         is_kept: Tells of which resources no update may get lost.
         is_needed: Tells whether somebody waits for what the server starts.
+        hears_always: Whether somebody hears all that the server says.
     """
 
     how_to_connect: ClassVar[str]
@@ -70,6 +71,7 @@ class ConnectionState:
         self.renewed: list[Callable[[], None]] = []
         self.is_kept: Callable[[str], bool] = _never
         self.is_needed: Callable[[], bool] = bool
+        self.hears_always = False
 
     def __str__(self) -> str:
         """Return target, state and revision as one readable line."""
@@ -106,10 +108,25 @@ class ConnectionState:
         stats.dropped_notifications = self.inbound.dropped
         return stats
 
+    @property
+    def session_id(self) -> str | None:
+        """What an HTTP server calls the session in use, where it has one."""
+        return getattr(self.channel, "session_id", None)
+
+    def _may_reopen(self) -> bool:
+        """Tell whether what was lost may be opened again, by what lost it."""
+        recovery = self.settings.recovery
+        lost = self._current.lost if self._current is not None else None
+        if isinstance(lost, SessionExpired):
+            return recovery.reinitialize
+        return recovery.restart
+
     def not_connected(self) -> MCPError:
         """Build the error for a call without a connection."""
         channel = self.channel
         lost = channel.lost if channel is not None else None
+        if isinstance(lost, SessionExpired):
+            return SessionExpired(str(lost), target=lost.target)
         if lost is not None:
             return ConnectionClosed(
                 str(lost.args[0]),
@@ -127,6 +144,23 @@ class ConnectionState:
         return LocalProtocolError(
             f"not connected to {self._target}: use {self.how_to_connect} first"
         )
+
+    def hears(self) -> bool:
+        """Tell whether anybody hears what the server says unasked."""
+        return (
+            self.hears_always or self.settings.features is not None or self.is_needed()
+        )
+
+    def hear(self) -> None:
+        """Have the server's own stream open, where a session has one over HTTP."""
+        channel = self.channel
+        if channel is not None:
+            channel.hear(wanted=True)
+
+    def _missed(self) -> None:
+        """Forget what notifications would have told that may have been lost."""
+        for forget in self.renewed:
+            forget()
 
     def _turn(self) -> str | None:
         """Return what is under way, such as ``closing``; ``None``: nothing."""

@@ -54,6 +54,7 @@ class EventStream:
         self._is_closed = False
         self._has_begun = connection.is_wanted
         connection.inbound.listeners.add(self)
+        connection.hear()
 
     @property
     def dropped(self) -> int:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.profile import Profile
+    from mcpwire.transports.client.asking.requests import Requests
     from mcpwire.transports.client.connection import Connection
-    from mcpwire.transports.client.requests import Requests
     from mcpwire.transports.targets import OpenChannel
 
 __all__ = ["EVERY_LIST", "Listening", "Subscriptions"]
@@ -192,6 +192,7 @@ class Subscriptions:
         # so does a cache.
         heard = connection.settings.on_notification is not None or requests.caches
         self._always = EVERY_LIST if heard else Filter()
+        connection.hears_always = heard
         self.interests = Interests()
         connection.replay = self.replay
         connection.forget = self.forget
@@ -235,7 +236,11 @@ class Subscriptions:
             MCPError: It has, and said that something was wrong.
         """
         outcome = self._listening.outcome if self._listening is not None else None
-        if isinstance(outcome, MCPError) and not isinstance(outcome, TransportError):
+        # Who waits opens a lost connection again, and with it the subscription; over
+        # HTTP it may end by itself, once nothing brings it back.
+        if isinstance(outcome, MCPError) and (
+            self._connection.is_open or not isinstance(outcome, TransportError)
+        ):
             raise outcome.with_traceback(None)
         return isinstance(outcome, dict)
 
@@ -253,6 +258,7 @@ class Subscriptions:
         if not connection.is_open:
             await connection.revive(LISTEN, deadline)
         self.interests.add(wanted)
+        connection.hear()
         try:
             async with _Turn(self._turns, self._connection, deadline):
                 return await self._apply(wanted, deadline, options)

@@ -1,7 +1,7 @@
 """Makes a client's requests: options, deadlines, `_meta`, pages and input rounds.
 
-The driver of the protocol's generators stands here, once; so does what is done when the
-connection went away under a call.
+The driver of the protocol's generators stands here, once; what is done when the
+transport fails a call stands in `repeats`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
-    ConnectionClosed,
     MCPError,
     MethodNotFound,
     RemoteProtocolError,
@@ -19,8 +18,8 @@ from mcpwire.errors import (
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.methods import find
-from mcpwire.protocol.recovery.restarts import may_repeat
 from mcpwire.protocol.steps import Ask, Call, Sleep
+from mcpwire.transports.client.asking.repeats import Repeats
 from mcpwire.types import UNSET
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ PROGRESS_EXTENDS_TIMES: Final = 10.0
 """How many timeouts a call may take that reports progress, unless told otherwise."""
 
 
-class Requests:
+class Requests(Repeats):
     """The requests of one client over its connection.
 
     Args:
@@ -153,8 +152,6 @@ class Requests:
             sink.close()
         return result
 
-    # When the connection has gone...
-
     async def _begin_later(
         self,
         method: str,
@@ -168,52 +165,6 @@ class Requests:
         if params is not None and "_meta" in params:
             params = {key: value for key, value in params.items() if key != "_meta"}
         return await self.begin(method, params, deadline, *options)
-
-    async def begin_again(
-        self,
-        error: ConnectionClosed,
-        method: str,
-        params: dict[str, Any] | None,
-        deadline: Deadline | None,
-        options: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        """Perform a request again that its connection took along, if that may be.
-
-        Raises:
-            ConnectionClosed: It may have run already, or nothing is opened again.
-        """
-        connection = self._connection
-        recovery = connection.settings.recovery
-        idempotent = options.get("idempotent")
-        for _ in range(recovery.attempts):
-            if not (
-                recovery.restart
-                and connection.is_wanted
-                and may_repeat(method, error, idempotent=idempotent)
-            ):
-                break
-            try:
-                return await self._begin_later(
-                    method, params, deadline, *_positional(options)
-                )
-            except ConnectionClosed as another:
-                # That it may have run once stays true whatever comes of a repetition.
-                if another.sent or not error.sent:
-                    error = another
-        raise error
-
-    async def perform(
-        self,
-        method: str,
-        params: dict[str, Any] | None,
-        deadline: Deadline | None,
-        options: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        """Perform one request, once more where its connection went and that is safe."""
-        try:
-            return await self.begin(method, params, deadline, *_positional(options))
-        except ConnectionClosed as error:
-            return await self.begin_again(error, method, params, deadline, options)
 
     # Whole operations...
 
@@ -417,15 +368,6 @@ def _refused_because(error: RPCError) -> str:
     if isinstance(error, MethodNotFound):
         return "did not declare"
     return f"cannot answer: {error.message}"
-
-
-def _positional(options: Mapping[str, Any]) -> tuple[Any, ...]:
-    return (
-        options.get("meta"),
-        options.get("on_progress"),
-        options.get("headers"),
-        options.get("handle"),
-    )
 
 
 def is_list(method: str) -> bool:

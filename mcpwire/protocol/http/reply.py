@@ -1,0 +1,427 @@
+"""What comes back to one HTTP request of ours, as an engine feeds it.
+
+::
+
+    head ─► 200 json ───► body ─► end ─► the answer
+         ├► 200 stream ─► event … event ─► the answer, or the end without it
+         └► anything else ─► as much of the body as tells why ─► error
+
+A reply is over as soon as its request has its answer, its error, or none to come; what
+is left of the body is taken all the same. Messages beside the answer go to the `Owner`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from mcpwire.errors import (
+    InvalidMessage,
+    MCPError,
+    MessageTooLarge,
+    RemoteProtocolError,
+    RequestTimeout,
+)
+from mcpwire.protocol.http import exchange
+from mcpwire.wire import jsonrpc
+from mcpwire.wire.json import JSONDecodeError, loads
+from mcpwire.wire.sse import SSEDecoder
+
+if TYPE_CHECKING:
+    from mcpwire.limits import Limits, Recovery
+    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.protocol.http.backoff import StreamBackoff
+    from mcpwire.protocol.http.resume import Resumption
+    from mcpwire.protocol.owner import PeerStats
+    from mcpwire.versions import Revision
+    from mcpwire.wire.json import Json
+    from mcpwire.wire.jsonrpc import RequestId
+    from mcpwire.wire.sse import SSEEvent
+
+__all__ = ["ERROR_BODY_BYTES", "NoticeReply", "Owner", "Reply", "StreamReply"]
+
+ERROR_BODY_BYTES: Final = 1024 * 1024
+"""How much of the body of an error is read: enough for any JSON-RPC error."""
+
+NOISE_EXCERPT: Final = 200
+
+
+class Owner(Protocol):
+    """Who made the request. Nothing here awaits, blocks or raises."""
+
+    target: str
+    limits: Limits
+    recovery: Recovery
+    stats: PeerStats
+
+    @property
+    def revision(self) -> Revision | None:
+        """What is spoken; ``None`` before that is agreed."""
+
+    def why_not_followed(self, reply: Reply) -> str:
+        """Say why the redirect that came is not followed, if it is not."""
+
+    def opened(self, reply: Reply) -> None:
+        """A stream has begun that is to last, or that goes on where one broke off."""
+
+    def heard_head(self, reply: Reply) -> None:
+        """A head came; told only where `is_watched`."""
+
+    def heard_message(self, data: bytes) -> None:
+        """A message came; told only where `is_watched`."""
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody looks at heads and messages."""
+
+    def notified(
+        self, reply: Reply, method: str, params: dict[str, Any] | None
+    ) -> None:
+        """A notification came on that stream."""
+
+    def requested(
+        self, reply: Reply, id: RequestId, method: str, params: dict[str, Any] | None
+    ) -> None:
+        """The peer asks something on that stream."""
+
+
+class Reply:
+    """What comes back; subclasses know what they wait for.
+
+    Attributes:
+        status: The status; 0 before the head.
+        fields: The head's fields, names in lower case.
+        is_over: Whether nothing more is waited for.
+        error: Why there is no answer, where something said so.
+        aborted: What an abort from outside ends it with; engines look before they wait.
+        is_stream: Whether the body is a stream of events.
+        openings: How many streams it was fed from.
+        resumption: What is known for going on with a broken stream, if anything.
+    """
+
+    __slots__ = (
+        "_body",
+        "_decoder",
+        "_is_json",
+        "_owner",
+        "_room",
+        "aborted",
+        "backoff",
+        "error",
+        "extra",
+        "fields",
+        "is_over",
+        "openings",
+        "resumption",
+        "status",
+        "what",
+    )
+
+    def __init__(self, owner: Owner, what: str) -> None:
+        self._owner = owner
+        self._body: list[bytes] = []
+        self._decoder: SSEDecoder | None = None
+        self._is_json = False
+        self._room = 0
+        self.what = what
+        self.status = 0
+        self.fields: dict[bytes, bytes] = {}
+        self.is_over = False
+        self.openings = 0
+        self.error: MCPError | None = None
+        self.aborted: MCPError | None = None
+        self.resumption: Resumption | None = None
+        self.backoff: StreamBackoff | None = None
+        """When a stream that is to last is opened again."""
+        self.extra: Any = ()
+        """The request's own header fields, for requests that belong to it."""
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the body is a stream of events."""
+        return self._decoder is not None
+
+    def restart(self) -> None:
+        """Be fed another answer, to a request in place of the first."""
+        self._body = []
+        self._decoder = None
+        self._is_json = False
+        self.status = 0
+        self.fields = {}
+        self.is_over = False
+        self.error = None
+
+    def out_of_time(self, now: float) -> MCPError:
+        """Build the error for a deadline that has passed."""
+        raise NotImplementedError
+
+    # What an engine feeds...
+
+    def head(self, status: int, fields: dict[bytes, bytes]) -> None:
+        """Take the final head of the answer."""
+        self.status = status
+        self.fields = fields
+        owner = self._owner
+        if owner.is_watched:
+            owner.heard_head(self)
+        self._room = owner.limits.message
+        if status == 200:
+            kind = exchange.body_kind(fields)
+            if kind == "stream":
+                self._decoder = SSEDecoder(owner.limits.message)
+                self._opened()
+                return
+            if kind == "json" and self._takes_json:
+                self._is_json = True
+                return
+        self._judge_head()
+
+    _takes_json = False
+
+    def _opened(self) -> None:
+        """Take note that a stream of events has begun."""
+        self.openings += 1
+
+    def _judge_head(self) -> None:
+        """Say what it means that neither a stream nor a wanted body comes."""
+        raise NotImplementedError
+
+    def data(self, chunk: bytes) -> None:
+        """Take the next bytes of the body."""
+        decoder = self._decoder
+        if decoder is not None:
+            for event in decoder.feed(chunk):
+                self._take_event(event)
+            if decoder.overflow:
+                raise self._too_large("an event")
+            return
+        if self.is_over:
+            return  # whatever else it holds says nothing more
+        self._room -= len(chunk)
+        self._body.append(chunk)
+        if self._room <= 0:
+            self._overflow()
+
+    def _overflow(self) -> None:
+        if self._is_json:
+            raise self._too_large("the body")
+        self._settle_fault()
+
+    def _too_large(self, what: str) -> MessageTooLarge:
+        limit = self._owner.limits.message
+        return MessageTooLarge(
+            f"{self.what}: {what} of the answer is longer than {limit} bytes "
+            "(Limits.message)",
+            limit=limit,
+        )
+
+    def end(self) -> None:
+        """Take note that the body is complete."""
+        decoder = self._decoder
+        if decoder is not None:
+            if self.resumption is not None:
+                self._note_place(decoder)
+        elif not self.is_over:
+            self._complete(self._joined())
+        self.is_over = True
+
+    def broke(self) -> None:
+        """Take note that the stream broke off: keep the place it had got to."""
+        if self._decoder is not None:
+            self._note_place(self._decoder)
+
+    def _joined(self) -> bytes:
+        body = self._body
+        return body[0] if len(body) == 1 else b"".join(body)
+
+    def _complete(self, body: bytes) -> None:
+        """Take a body that is no stream."""
+        self._settle_fault(body)
+
+    def _settle_fault(self, body: bytes | None = None, detail: str = "") -> None:
+        if body is None:
+            body = self._joined()
+        self._settle(
+            exchange.fault(
+                self.what,
+                self.status,
+                self.fields,
+                body,
+                target=self._owner.target,
+                detail=detail,
+            )
+        )
+
+    def _settle_redirect(self) -> None:
+        self._settle_fault(b"", f": {self._owner.why_not_followed(self)}")
+
+    def _settle(self, error: MCPError) -> None:
+        if not self.is_over:
+            self.error = error
+            self.is_over = True
+
+    # Events...
+
+    def _take_event(self, event: SSEEvent) -> None:
+        if event.id or event.retry is not None or self.resumption is not None:
+            resumption = self.resumption
+            if resumption is None:
+                resumption = self._begin_place()
+            if event.retry is not None:
+                resumption.retry_ms = event.retry
+            if not resumption.take(event.id):
+                return
+        if event.data and event.event == "message":
+            self._take_message(event.data)
+
+    def _begin_place(self) -> Resumption:
+        # Most streams have no ids: what keeps them is loaded with the first.
+        from mcpwire.protocol.http.resume import Resumption
+
+        self.resumption = Resumption(self._owner.recovery)
+        return self.resumption
+
+    def _note_place(self, decoder: SSEDecoder) -> None:
+        """Keep id and reconnection time that came in blocks without data."""
+        if decoder.last_event_id or decoder.retry is not None:
+            resumption = self.resumption or self._begin_place()
+            if decoder.last_event_id:
+                resumption.take(decoder.last_event_id)
+            if decoder.retry is not None:
+                resumption.retry_ms = decoder.retry
+
+    # Messages...
+
+    def _take_message(self, data: bytes) -> None:
+        owner = self._owner
+        stats = owner.stats
+        stats.messages += 1
+        if owner.is_watched:
+            owner.heard_message(data)
+        try:
+            message = loads(data)
+        except JSONDecodeError:
+            self._take_unreadable(data)
+            return
+        if type(message) is list:
+            self._take_batch(message, data)
+        else:
+            self._take_value(message, data)
+
+    def _take_unreadable(self, data: bytes) -> None:
+        self._count_noise(data)
+
+    def _count_noise(self, data: bytes) -> None:
+        stats = self._owner.stats
+        stats.noise += 1
+        if len(stats.noise_lines) < self._owner.limits.noise_lines:
+            excerpt = data.strip()[:NOISE_EXCERPT]
+            stats.noise_lines.append(excerpt.decode("utf-8", "replace"))
+
+    def _take_batch(self, messages: list[Json], data: bytes) -> None:
+        # 2025-03-26 basic, "Batching"; removed with 2025-06-18.
+        revision = self._owner.revision
+        if revision is None or not revision.receives_batches:
+            self._invalid(
+                InvalidMessage("message", expected="object", got="array", raw=data),
+                messages,
+            )
+            return
+        for message in messages:
+            self._take_value(message, data)
+
+    def _take_value(self, value: Json, data: bytes) -> None:
+        owner = self._owner
+        try:
+            message = jsonrpc.parse_message(value)
+        except InvalidMessage as error:
+            error.raw = data[: exchange.BODY_SHOWN]
+            self._invalid(error, value)
+            return
+        owner.stats.line_bytes = len(data)
+        if type(message) is jsonrpc.Notification:
+            owner.notified(self, message.method, message.params)
+        elif type(message) is jsonrpc.Request:
+            owner.requested(self, message.id, message.method, message.params)
+        elif type(message) is jsonrpc.Success:
+            self._answered(message.id, message.result, data)
+        else:
+            assert type(message) is jsonrpc.Failure
+            self._failed(message, data)
+
+    def _invalid(self, error: InvalidMessage, value: Json) -> None:
+        """Take what is no message by the rules."""
+        del error, value
+        self._owner.stats.invalid += 1
+
+    def _answered(self, id: RequestId, result: dict[str, Any], data: bytes) -> None:
+        """Take an answer; on this stream nobody waits for one."""
+        del id, result, data
+        self._owner.stats.unknown += 1
+
+    def _failed(self, message: jsonrpc.Failure, data: bytes) -> None:
+        """Take an error; on this stream nobody waits for one."""
+        del message, data
+        self._owner.stats.unknown += 1
+
+
+class NoticeReply(Reply):
+    """What comes back to a notification or to an answer of ours: accepted, or not."""
+
+    __slots__ = ("deadline",)
+
+    def __init__(self, owner: Owner, what: str, deadline: Deadline) -> None:
+        super().__init__(owner, what)
+        self.deadline = deadline
+
+    def out_of_time(self, now: float) -> MCPError:
+        """Build the error for a time that has passed."""
+        return RequestTimeout(
+            method=self.what,
+            timeout=self.deadline.timeout or 0.0,
+            elapsed=self.deadline.elapsed(now),
+            detail="it was not accepted",
+        )
+
+    def _opened(self) -> None:
+        self.is_over = True
+
+    def _judge_head(self) -> None:
+        if exchange.is_success(self.status):
+            self.is_over = True
+        elif 300 <= self.status < 400:
+            self._settle_redirect()
+        else:
+            self._room = min(ERROR_BODY_BYTES, self._room)
+
+
+class StreamReply(Reply):
+    """The stream that a GET opens, for what belongs to no request of ours.
+
+    Attributes:
+        messages: How many messages it has brought.
+    """
+
+    __slots__ = ("deadline", "messages")
+
+    def __init__(self, owner: Owner, what: str) -> None:
+        super().__init__(owner, what)
+        self.deadline = None
+        self.messages = 0
+
+    def _opened(self) -> None:
+        super()._opened()
+        self._owner.opened(self)
+
+    def out_of_time(self, now: float) -> MCPError:
+        """Build the error for a time that has passed."""
+        del now
+        return RemoteProtocolError(f"{self.what}: the stream was not opened in time")
+
+    def _judge_head(self) -> None:
+        # 2025-11-25 basic/transports, "Listening for Messages from the Server": a
+        # stream or 405; whatever else comes is no stream either.
+        self._settle_fault(b"", ": no stream")
+
+    def _take_message(self, data: bytes) -> None:
+        self.messages += 1
+        super()._take_message(data)

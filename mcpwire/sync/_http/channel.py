@@ -1,0 +1,103 @@
+"""A session with an MCP server over HTTP, for threads: each call runs in its caller's.
+
+What is made of the asyncio channel performs the calls; here is what only threads need.
+"""
+
+from __future__ import annotations
+
+import threading
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.errors import MCPError
+from mcpwire.sync._made.http_channel import HttpChannel
+from mcpwire.transports.base import CallHandle
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpwire.errors import TransportError
+    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.sync._lead import Waiter
+    from mcpwire.sync._pending import EndFn
+    from mcpwire.transports.base import NotifyFn
+
+__all__ = ["BlockingHttp"]
+
+
+class BlockingHttp(HttpChannel):
+    """A `Channel` over Streamable HTTP, for any number of threads."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # Re-entrant, for a finaliser may set a waiter in the middle of waiting.
+        self._changed = threading.Condition(threading.RLock())
+
+    def begin(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        *,
+        deadline: Deadline | None,
+        handle: CallHandle | None = None,
+        on_notification: NotifyFn | None = None,
+        on_end: EndFn | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Perform a request in a thread of its own; `on_end` is told how it ended.
+
+        Returns when the request has its id.
+        """
+        followed = handle if handle is not None else CallHandle()
+
+        def run() -> None:
+            outcome: dict[str, Any] | MCPError
+            try:
+                outcome = self.call(
+                    method,
+                    params,
+                    deadline=deadline,
+                    handle=followed,
+                    on_notification=on_notification,
+                    headers=headers,
+                )
+            except MCPError as error:
+                outcome = error
+            if on_end is not None:
+                on_end(outcome)
+
+        self._shell.begin(followed, run)
+
+    def can_enter(self) -> bool:
+        """Tell whether this thread may use it now: each call has its own connection."""
+        return True
+
+    # Waiting for what others do...
+
+    def wait(self, waiter: Waiter, timeout: float | None) -> bool:
+        """Wait until something is set; return whether it is.
+
+        That takes `timeout` seconds at most, ``None`` for ever, and ends with the
+        channel.
+        """
+        waiter.belongs_to(self)
+        until = None if timeout is None else monotonic() + timeout
+        with self._changed:
+            while not waiter.is_set and self._dead is None:
+                left = None if until is None else until - monotonic()
+                if left is not None and left <= 0:
+                    break
+                # In slices, so that Ctrl-C is heard wherever it comes.
+                self._changed.wait(1.0 if left is None else min(left, 1.0))
+        return waiter.is_set
+
+    def rouse(self, waiter: Waiter) -> None:
+        """Wake whoever waits for something that was set."""
+        del waiter
+        with self._changed:
+            self._changed.notify_all()
+
+    def _lose(self, error: TransportError) -> None:
+        super()._lose(error)
+        with self._changed:
+            self._changed.notify_all()

@@ -1,0 +1,180 @@
+"""What a blocking HTTP channel has of its own: threads, pauses, a clock that is none.
+
+Each call ends by itself when its time is over, for it waits in slices; so the clock
+that the asyncio channel arms has nothing to do here.
+"""
+
+from __future__ import annotations
+
+import threading
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import LocalProtocolError, MCPError
+from mcpwire.sync._shell.callbacks import check_outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcpwire.protocol.http.reply import Reply
+    from mcpwire.transports.base import CallHandle
+
+__all__ = ["Shell"]
+
+SLICE_S: Final = 1.0
+"""How long a pause goes on before the deadline is looked at anew."""
+
+STARTING_S: Final = 5.0
+"""How long who begins a call waits for the thread that performs it."""
+
+
+class _NoClock:
+    """Takes the place of the clock that ends calls on asyncio."""
+
+    at = float("-inf")
+
+    def arm(self, at: float) -> None:
+        """Do nothing."""
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+
+class Shell:
+    """The threads of one channel.
+
+    Attributes:
+        telling: Held while somebody outside is told something: one at a time.
+        clock: Rings for nobody.
+    """
+
+    def __init__(
+        self,
+        waiting: Mapping[int, Any],
+        expire: Callable[[int, Any, float], None],
+    ) -> None:
+        del waiting, expire
+        self._is_forked = False
+        self._threads: set[threading.Thread] = set()
+        self._pauses: dict[Reply, threading.Event] = {}
+        self._begun: dict[CallHandle, threading.Event] = {}
+        self._quiet: threading.Event | None = None
+        self.telling = threading.RLock()
+        self.time = monotonic
+        self.clock = _NoClock()
+
+    def is_here(self) -> bool:
+        """Tell whether calls may be made from here."""
+        return not self._is_forked
+
+    def refusal(self) -> MCPError | None:
+        """Say why no call may be made from here, if none may."""
+        if self._is_forked:
+            return LocalProtocolError(
+                "this connection belongs to the process that this one was forked from; "
+                "connect a client of your own"
+            )
+        return None
+
+    def forked(self) -> None:
+        """Refuse every use from now on."""
+        self._is_forked = True
+        self._threads.clear()  # they are not here
+
+    # Work beside the calls...
+
+    def spawn(self, work: Callable[..., Any], *args: Any) -> None:
+        """Run something in a thread of its own; it ends by itself, or when aborted."""
+
+        def run() -> None:
+            try:
+                work(*args)
+            except MCPError:
+                return  # the channel was closed under it
+            finally:
+                self._threads.discard(threading.current_thread())
+
+        thread = threading.Thread(
+            target=run, name=f"mcpwire-http-{work.__name__}", daemon=True
+        )
+        self._threads.add(thread)
+        thread.start()
+
+    def finish(self, seconds: float) -> None:
+        """Wait for what was spawned, so long at most."""
+        until = monotonic() + seconds
+        for thread in list(self._threads):
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, until - monotonic()))
+
+    # Waiting...
+
+    def pause(self, reply: Reply, seconds: float) -> None:
+        """Let so many seconds pass between two requests of a call.
+
+        Raises:
+            MCPError: It was aborted, or its time is over.
+        """
+        woken = self._pauses[reply] = threading.Event()
+        end = monotonic() + seconds
+        deadline = getattr(reply, "deadline", None)
+        try:
+            while reply.aborted is None:
+                now = monotonic()
+                if now >= end:
+                    return
+                left = min(end - now, SLICE_S)
+                if deadline is not None:
+                    if deadline.expired(now):
+                        raise reply.out_of_time(now)
+                    left = min(left, deadline.at - now)
+                woken.wait(left)
+            raise reply.aborted
+        finally:
+            del self._pauses[reply]
+
+    def abort(self, reply: Reply, error: MCPError) -> bool:
+        """End the pause of a call that was aborted; return whether there was one."""
+        del error
+        woken = self._pauses.get(reply)
+        if woken is None:
+            return False
+        woken.set()
+        return True
+
+    def quiet(self) -> None:
+        """Note that no call is open any more."""
+        if self._quiet is not None:
+            self._quiet.set()
+
+    def until_quiet(self) -> None:
+        """Wait until no call is open any more."""
+        self._quiet = threading.Event()
+        self._quiet.wait()
+
+    # Calls that nobody waits for...
+
+    def begin(self, handle: CallHandle, work: Callable[[], None]) -> None:
+        """Run a call in a thread, and wait until it has its id."""
+        begun = self._begun[handle] = threading.Event()
+
+        def run() -> None:
+            try:
+                work()
+            finally:
+                self._begun.pop(handle, None)
+                begun.set()
+
+        self.spawn(run)
+        begun.wait(STARTING_S)
+
+    def begun(self, handle: CallHandle) -> None:
+        """Note that a call has its id."""
+        begun = self._begun.pop(handle, None)
+        if begun is not None:
+            begun.set()
+
+    def settled(self, value: Any) -> Any:
+        """Return what a function of the user's gave; nothing here can await it."""
+        check_outcome(value, "headers")
+        return value

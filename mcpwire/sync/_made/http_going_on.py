@@ -1,0 +1,407 @@
+# Made by `python tests/sync/generate.py --write`: change the source instead,
+# mcpwire/transports/http/streamable/going_on.py
+"""What a channel does when an exchange did not simply bring the answer.
+
+::
+
+    cut off ──► a place is known, in a session ──► GET from there, as often as it takes
+        └─────► a listen of the stateless era ───► asked for again, under a new id
+        └─────► ConnectionClosed(sent=True): it may have run
+    error ────► 307, 308 where that is allowed ──► the same request, to there
+        └─────► the session is forgotten, or the era is another: this channel is lost
+"""
+
+from __future__ import annotations
+
+import logging
+from random import random
+from time import time as wall_time
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.errors import (
+    ConnectError,
+    ConnectionClosed,
+    HTTPError,
+    MCPError,
+    RemoteProtocolError,
+    SessionExpired,
+)
+from mcpwire.protocol.http import exchange
+from mcpwire.protocol.http.answer import LISTEN
+from mcpwire.protocol.http.backoff import StreamBackoff, parse_retry_after
+from mcpwire.protocol.http.redirects import (
+    MAX_REDIRECTS,
+    redirect_refusal,
+    redirect_target,
+)
+from mcpwire.protocol.http.reply import Reply, StreamReply
+from mcpwire.protocol.http.request import Request
+from mcpwire.sync._made.http_inbound import HttpInbound
+from mcpwire.versions import Era
+from mcpwire.wire.json import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from mcpwire.errors import TransportError
+    from mcpwire.protocol.http.answer import CallReply
+    from mcpwire.protocol.http.heads import Heads
+    from mcpwire.protocol.http.resume import Resumption
+    from mcpwire.sync._http.seam import Engine
+    from mcpwire.transports.http.target import Http
+
+    Fields = tuple[tuple[str, str], ...]
+
+__all__ = ["GoingOn", "encode_call"]
+
+logger = logging.getLogger("mcpwire")
+
+
+class GoingOn(HttpInbound):
+    """The part of a channel that takes more than one HTTP request for one call."""
+
+    _closed_by_us: bool
+    _dead: TransportError | None
+    _engine: Engine
+    _heads: Heads
+    _hears: bool
+    _http: Http
+    _ids: Iterator[int]
+    _last_id: int
+    _streams: set[Reply]
+
+    if TYPE_CHECKING:
+        # What the channel itself brings.
+        def _lose(self, error: TransportError) -> None: ...
+
+        def _start(
+            self, method: str, params: Mapping[str, Any] | None, extra: Fields
+        ) -> bytes: ...
+
+        def _own_fields(self, headers: Mapping[str, str] | None) -> Fields: ...
+
+    def _exchange(self, reply: Any, request: Request) -> None:
+        """Send a request; follow redirects where the target allows that."""
+        for _ in range(MAX_REDIRECTS + 1):
+            if self._trace is not None:
+                self._watch_request(request)
+            if reply.aborted is not None:
+                raise reply.aborted
+            self._engine.exchange(request, reply, reply.deadline)
+            there = self._redirected(reply, request)
+            if there is None:
+                return
+            request = there
+            reply.restart()
+        raise RemoteProtocolError(f"{reply.what}: more than {MAX_REDIRECTS} redirects")
+
+    def _redirected(self, reply: Reply, request: Request) -> Request | None:
+        """Return the request to where the answer points, if that may be followed."""
+        if not self._http.follow_redirects or not 300 <= reply.status < 400:
+            return None
+        url = redirect_target(
+            self._http.parsed, reply.status, _field(reply, b"location"), allowed=True
+        )
+        if url is None:
+            return None
+        line, end, rest = request.start.partition(b"\r\n")
+        verb, _, version = line.split(b" ")
+        line = b" ".join((verb, url.target.encode("ascii"), version))
+        return Request(line + end + rest, request.body)
+
+    def why_not_followed(self, reply: Reply) -> str:
+        """Say why the redirect that came is not followed."""
+        why = redirect_refusal(
+            self._http.parsed,
+            reply.status,
+            _field(reply, b"location"),
+            allowed=self._http.follow_redirects,
+        )
+        return why or "it leads on"
+
+    # Calls...
+
+    def _go_on(
+        self,
+        reply: CallReply,
+        request: Request,
+        params: Mapping[str, Any] | None,
+        broken: ConnectionClosed | None,
+    ) -> dict[str, Any]:
+        """Bring a call to its result that one exchange did not bring.
+
+        Raises:
+            MCPError: It has none.
+        """
+        there = self._redirected(reply, request)
+        if there is not None:
+            reply.restart()
+            broken = self._try(reply, there)
+        while reply.result is None:
+            if reply.error is not None:
+                raise self._judged(reply, reply.error)
+            if reply.aborted is not None:
+                raise reply.aborted
+            if broken is not None:
+                reply.broke()
+            if self._may_resume(reply):
+                broken = self._resume(reply, broken)
+            elif self._may_ask_again(reply):
+                broken = self._ask_again(reply, params, broken)
+            else:
+                raise self._cut_off(reply, broken)
+        return reply.result
+
+    def _try(self, reply: CallReply, request: Request) -> ConnectionClosed | None:
+        """Send a request of a call; return what broke it off, if something did."""
+        try:
+            self._exchange(reply, request)
+        except ConnectionClosed as error:
+            return error
+        return None
+
+    def _cut_off(
+        self, reply: CallReply, broken: ConnectionClosed | None
+    ) -> ConnectionClosed:
+        """Build the error for a call whose answer can never come."""
+        if broken is not None and not reply.status:
+            return broken
+        why = "the stream ended" if broken is None else str(broken)
+        error = ConnectionClosed(
+            f"{reply.what}: {why} without the answer", target=self.target, sent=True
+        )
+        error.__cause__ = broken
+        return error
+
+    # A broken stream of a session...
+
+    def _may_resume(self, reply: CallReply) -> bool:
+        """Tell whether a broken stream can be gone on with.
+
+        2025-11-25 basic/transports, "Resumability and Redelivery": from an event id.
+        2026-07-28 has no such thing.
+        """
+        place = reply.resumption
+        return (
+            place is not None
+            and place.cursor != ""
+            and self.recovery.resume
+            and self._era is not Era.STATELESS
+            and not self._closed_by_us
+        )
+
+    def _resume(
+        self, reply: CallReply, broken: ConnectionClosed | None
+    ) -> ConnectionClosed | None:
+        """Wait as long as the server wishes, and ask for the rest of the stream."""
+        place = reply.resumption
+        assert place is not None
+        now = self._shell.time()
+        place.ended(now, failed=broken is not None, retry_after=_retry_after(reply))
+        delay = place.delay(now, random())  # noqa: S311 - jitter
+        if delay is None:
+            raise self._cut_off(reply, broken)
+        self._shell.pause(reply, delay)
+        reply.restart()
+        reply.is_resumed = True
+        start = self._heads.get(place.cursor, reply.extra)
+        try:
+            self._exchange(reply, Request(start))
+        except ConnectError as error:
+            failure = ConnectionClosed(str(error), target=self.target, sent=True)
+            failure.__cause__ = error
+            return failure
+        except ConnectionClosed as error:
+            return error
+        return self._judge_resumed(reply)
+
+    def _judge_resumed(self, reply: CallReply) -> ConnectionClosed | None:
+        """Say what it means that the GET of a resumption brought no stream."""
+        error = reply.error
+        if error is None or reply.status == 200:
+            return None
+        failure = ConnectionClosed(
+            f"{reply.what}: the stream broke off and cannot be resumed: {error}",
+            target=self.target,
+            sent=True,
+        )
+        failure.__cause__ = error
+        if reply.status >= 500 or reply.status == 429:
+            reply.error = None
+            return failure
+        reply.error = failure
+        return None
+
+    # A broken listen of the stateless era...
+
+    def _may_ask_again(self, reply: CallReply) -> bool:
+        return (
+            reply.what == LISTEN
+            and self._era is Era.STATELESS
+            and self._dead is None
+            and reply.backoff is not None
+        )
+
+    def _ask_again(
+        self,
+        reply: CallReply,
+        params: Mapping[str, Any] | None,
+        broken: ConnectionClosed | None,
+    ) -> ConnectionClosed | None:
+        """Ask for a broken subscription once more, under a new id.
+
+        2026-07-28 basic/patterns/subscriptions: a server keeps nothing of it, and what
+        happened meanwhile is not told.
+        """
+        backoff = reply.backoff
+        assert backoff is not None
+        now = self._shell.time()
+        backoff.ended(now)
+        place = reply.resumption
+        delay = backoff.delay(
+            now,
+            random(),  # noqa: S311 - jitter
+            retry_ms=None if place is None else place.retry_ms,
+            retry_after=_retry_after(reply),
+        )
+        if delay is None:
+            raise self._cut_off(reply, broken)
+        self._shell.pause(reply, delay)
+        self._waiting.pop(reply.id, None)
+        reply.id = self._last_id = next(self._ids)
+        self._waiting[reply.id] = reply
+        if reply.handle is not None:
+            reply.handle.request_id = reply.id
+        reply.restart()
+        body = encode_call(reply, params)
+        start = self._start(reply.what, params, reply.extra)
+        try:
+            self._exchange(reply, Request(start, body))
+        except (ConnectError, ConnectionClosed) as error:
+            return ConnectionClosed(str(error), target=self.target, sent=True)
+        if reply.status >= 500 or reply.status == 429:
+            reply.error = None
+        return None
+
+    def opened(self, reply: Reply) -> None:
+        """Take note that a stream is open that is to last."""
+        if reply.what == LISTEN and reply.openings > 1:
+            self._missed()
+        if reply.backoff is None:
+            reply.backoff = StreamBackoff(self.recovery)
+        reply.backoff.opened(self._shell.time())
+
+    def _missed(self) -> None:
+        with self._shell.telling:
+            self._told.missed()
+
+    # What an error says of the session...
+
+    def _judged(self, reply: Reply, error: MCPError) -> MCPError:
+        """Return what to raise for an error; the session may be lost with it."""
+        if exchange.is_expired(error, has_session=self._heads.session_id is not None):
+            why = f"{self.target} has forgotten the session"
+        elif self._era is not None and exchange.contradicts(
+            error, self._era, reply.what
+        ):
+            why = f"{self.target} no longer speaks {self._heads.revision}"
+        else:
+            return error
+        self._lose(SessionExpired(why, target=self.target))
+        expired = SessionExpired(f"{reply.what}: {why}", target=self.target)
+        expired.__cause__ = error
+        return expired
+
+    # The server's own stream...
+
+    def hear(self, *, wanted: bool) -> None:
+        """Open the stream for what the server says unasked, where there is one.
+
+        2025-11-25 basic/transports, "Listening for Messages from the Server". It is
+        opened beside everything else, and stays open or comes back by itself.
+        """
+        mode = self._http.server_stream
+        if (
+            self._hears
+            or self._era is not Era.SESSION
+            or mode == "never"
+            or not (wanted or mode == "always")
+        ):
+            return
+        self._hears = True
+        self._shell.spawn(self._hear_on)
+
+    def _hear_on(self) -> None:
+        backoff = StreamBackoff(self.recovery)
+        place: Resumption | None = None
+        while self._dead is None:
+            reply = StreamReply(self, "GET")
+            reply.resumption, reply.backoff = place, backoff
+            self._hear_once(reply, backoff)
+            if reply.openings and not (reply.resumption and reply.resumption.cursor):
+                self._missed()  # whatever the server says until it is open again
+            place = reply.resumption
+            now = self._shell.time()
+            backoff.ended(now)
+            delay = backoff.delay(
+                now,
+                random(),  # noqa: S311 - jitter
+                retry_ms=None if place is None else place.retry_ms,
+                retry_after=_retry_after(reply),
+            )
+            if delay is None:
+                return
+            self._shell.pause(reply, delay)
+
+    def _hear_once(self, reply: StreamReply, backoff: StreamBackoff) -> None:
+        """Hold the stream open until it ends."""
+        place = reply.resumption
+        self._streams.add(reply)
+        try:
+            extra = self._own_fields(None)
+            start = self._heads.get(place.cursor if place else None, extra)
+            self._exchange(reply, Request(start))
+        except (ConnectError, ConnectionClosed):
+            reply.broke()
+        except MCPError as error:
+            logger.debug("the server's stream: %s", error)
+            backoff.refused()
+        finally:
+            self._streams.discard(reply)
+        if reply.messages:
+            backoff.delivered()
+        if reply.error is not None and _is_final(reply.error):
+            # A server without such a stream says so once, and is not asked again.
+            backoff.refused()
+
+
+def encode_call(reply: CallReply, params: Mapping[str, Any] | None) -> bytes:
+    """Return the body of a request.
+
+    Raises:
+        LocalProtocolError: The params are no JSON.
+    """
+    if reply.on_notification is not None:
+        params = dict(params or {})
+        params["_meta"] = {**(params.get("_meta") or {}), "progressToken": reply.id}
+    message: dict[str, Any] = {"jsonrpc": "2.0", "id": reply.id, "method": reply.what}
+    if params is not None:
+        message["params"] = params
+    return encode(message)
+
+
+def _field(reply: Reply, name: bytes) -> str | None:
+    value = reply.fields.get(name)
+    return None if value is None else value.decode("latin-1")
+
+
+def _retry_after(reply: Reply) -> float | None:
+    if reply.status < 300:
+        return None
+    return parse_retry_after(_field(reply, b"retry-after"), wall_time())
+
+
+def _is_final(error: MCPError) -> bool:
+    return not isinstance(error, HTTPError) or (
+        error.status < 500 and error.status != 429
+    )

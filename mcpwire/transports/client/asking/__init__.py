@@ -1,0 +1,1 @@
+"""How a client makes its requests, and makes them again."""

@@ -1,0 +1,206 @@
+"""What is done with a request that its transport failed: sent again, where that may be.
+
+The rules stand in `mcpwire.protocol`; here they are carried out, within the deadline of
+the public call.
+"""
+
+from __future__ import annotations
+
+from random import random
+from time import time as wall_time
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.errors import (
+    ConnectError,
+    ConnectionClosed,
+    HeaderMismatch,
+    SessionExpired,
+    TransportError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping
+
+    from mcpwire.limits import Limits
+    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.protocol.steps import Steps
+    from mcpwire.transports.client.connection import Connection
+
+__all__ = ["Repeats", "positional"]
+
+
+class Repeats:
+    """The part of `Requests` that sends a request more than once."""
+
+    _cache: ResponseCache | None
+    _connection: Connection
+    _limits: Limits
+
+    def begin(
+        self,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        *options: Any,
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
+        """Prepare one request and return what performs it."""
+        raise NotImplementedError
+
+    async def _begin_later(
+        self,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        *options: Any,
+    ) -> dict[str, Any]:
+        raise NotImplementedError
+
+    async def _drive(
+        self,
+        method: str,
+        steps: Steps[Any],
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> Any:
+        raise NotImplementedError
+
+    async def perform(
+        self,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Perform one request, again where its transport failed and that is safe."""
+        try:
+            return await self._perform_safely(method, params, deadline, options)
+        except HeaderMismatch as error:
+            if method != "tools/call":
+                raise
+            return await self.refresh_headers(error, params, deadline, options)
+
+    async def _perform_safely(
+        self,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        try:
+            return await self.begin(method, params, deadline, *positional(options))
+        except TransportError as error:
+            return await self.begin_again(error, method, params, deadline, options)
+
+    async def begin_again(
+        self,
+        error: TransportError,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Perform a request again that the transport failed, if that may be.
+
+        Raises:
+            TransportError: It may have run already, it was tried often enough, or
+                nothing is opened again.
+        """
+        attempt = 0
+        while self._may_begin_again(error):
+            seconds = self._pause_before(error, method, attempt, options)
+            if seconds is None or not self._fits(seconds, deadline):
+                break
+            attempt += 1
+            if seconds:
+                await self._connection.sleep(seconds)
+                if not self._connection.is_wanted:  # closed meanwhile
+                    break
+            try:
+                return await self._begin_later(
+                    method, params, deadline, *positional(options)
+                )
+            except TransportError as another:
+                # That it may have run once stays true whatever comes of a repetition.
+                if _may_have_run(another) or not _may_have_run(error):
+                    error = another
+        raise error
+
+    def _may_begin_again(self, error: TransportError) -> bool:
+        connection = self._connection
+        if not connection.is_wanted:
+            return False
+        recovery = connection.settings.recovery
+        if isinstance(error, SessionExpired):
+            return recovery.reinitialize
+        # Where opening it again has failed, that was tried often enough.
+        is_reopening = recovery.restart and not isinstance(error, ConnectError)
+        return connection.is_open or is_reopening
+
+    def _pause_before(
+        self,
+        error: TransportError,
+        method: str,
+        attempt: int,
+        options: Mapping[str, Any],
+    ) -> float | None:
+        """Return the seconds to wait before another attempt; ``None``: none."""
+        if isinstance(error, SessionExpired):
+            # What a new session answers so too is the server's last word.
+            return None if attempt else 0.0
+        from mcpwire.protocol.http.repeat import after_failure
+
+        return after_failure(
+            error,
+            method,
+            idempotent=options.get("idempotent"),
+            attempt=attempt,
+            recovery=self._connection.settings.recovery,
+            chance=random(),  # noqa: S311 - jitter
+            now_wall=wall_time(),
+        )
+
+    def _fits(self, seconds: float, deadline: Deadline | None) -> bool:
+        """Tell whether so long a pause leaves time for anything."""
+        left = deadline.remaining(self._connection.time()) if deadline else None
+        return left is None or seconds < left
+
+    async def refresh_headers(
+        self,
+        error: HeaderMismatch,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Call a tool once more whose mirrored headers the server refuses.
+
+        2026-07-28 basic/transports/streamable-http, "Client Behavior": the tools are
+        listed anew, for the headers follow from a tool's schema.
+
+        Raises:
+            MCPError: As any request; `HeaderMismatch` where that was not it.
+        """
+        profile = self._connection.profile
+        if error.status is None or "tools/list" in profile.refused:
+            raise error
+        if self._cache is not None:
+            self._cache.drop_list("tools/list")
+        from mcpwire.protocol.paging import pages
+
+        steps = pages("tools/list", {}, limit=self._limits.pages)
+        await self._drive("tools/list", steps, deadline, {})
+        return await self._perform_safely("tools/call", params, deadline, options)
+
+
+def _may_have_run(error: TransportError) -> bool:
+    return isinstance(error, ConnectionClosed) and error.sent
+
+
+def positional(options: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the options of a call in the order that `begin` takes them."""
+    return (
+        options.get("meta"),
+        options.get("on_progress"),
+        options.get("headers"),
+        options.get("handle"),
+    )

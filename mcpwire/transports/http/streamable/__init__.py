@@ -1,0 +1,1 @@
+"""Streamable HTTP: a channel whose every request is an HTTP request of its own."""

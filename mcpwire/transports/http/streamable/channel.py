@@ -1,0 +1,463 @@
+"""One session with an MCP server over HTTP, or one origin where there are no sessions.
+
+Each request of MCP is an HTTP request of its own, and its answer comes back on it::
+
+    call ─► POST ─► JSON ───────────────────────────────► result
+                 └► stream ─► …events… ─► answer ───────► result
+                       └► cut off ─► GET with its place ─► …events… ─► result
+
+A session that the server has forgotten is lost: calls that were open go on until each
+has its own answer, and whoever owns the channel opens another for the next.
+"""
+
+from __future__ import annotations
+
+import logging
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import (
+    CallCancelled,
+    ConnectionClosed,
+    InternalError,
+    LocalProtocolError,
+    MCPError,
+    RPCError,
+    SessionExpired,
+    TransportError,
+)
+from mcpwire.protocol.deadline import Deadline
+from mcpwire.protocol.http import exchange
+from mcpwire.protocol.http.answer import CallReply
+from mcpwire.protocol.http.heads import Heads
+from mcpwire.protocol.http.mirror import Mirror
+from mcpwire.protocol.http.reply import NoticeReply, Reply
+from mcpwire.protocol.http.request import Request
+from mcpwire.protocol.negotiation import META
+from mcpwire.protocol.owner import PeerStats
+from mcpwire.transports._fork import let_go_after_fork
+from mcpwire.transports.http.streamable.going_on import GoingOn, encode_call
+from mcpwire.transports.http.streamable.shell import Shell
+from mcpwire.versions import Era
+from mcpwire.wire import jsonrpc
+from mcpwire.wire.json import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpwire.limits import Limits, Recovery
+    from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
+    from mcpwire.transports.http.engine import Engine
+    from mcpwire.transports.http.target import Http
+    from mcpwire.transports.tracing import Trace
+    from mcpwire.versions import Revision
+    from mcpwire.wire.jsonrpc import RequestId
+
+    Fields = tuple[tuple[str, str], ...]
+
+__all__ = ["HttpChannel"]
+
+logger = logging.getLogger("mcpwire")
+
+NOTICE_S: Final = 30.0
+"""How long the server may take to accept a notification or an answer of ours."""
+
+DELETE_S: Final = 2.0
+"""How long closing waits for the server to end the session."""
+
+NEVER_CANCELLED: Final = frozenset({"initialize"})
+
+
+class HttpChannel(GoingOn):
+    """A `Channel` over Streamable HTTP.
+
+    Attributes:
+        target: The URL, without secrets.
+        role: ``"client"``.
+        stats: What came in beside plain answers.
+        reset_on_progress: Whether a call's own notifications extend its deadline.
+    """
+
+    role = "client"
+
+    def __init__(
+        self,
+        target: Http,
+        engine: Engine,
+        inbound: Inbound,
+        *,
+        limits: Limits,
+        recovery: Recovery,
+    ) -> None:
+        self._http = target
+        self._engine = engine
+        self._told = inbound
+        self._waiting: dict[int, Any] = {}
+        self._shell = Shell(self._waiting, self._expire)
+        self._heads = Heads(target.parsed, dict(target.static_headers))
+        self._mirror = Mirror(self._dropped_tool)
+        self._ids = count(1)
+        self._notices = count(1)
+        self._last_id = 0
+        self._era: Era | None = None
+        self._dead: TransportError | None = None
+        self._closed_by_us = False
+        self._is_over = False
+        self._trace: Trace | None = None
+        self._asked: dict[RequestId, tuple[Reply, list[CallReply]]] = {}
+        self._hears = False
+        self._streams: set[Reply] = set()
+        self.target = str(target)
+        self.limits = limits
+        self.recovery = recovery
+        self.stats = PeerStats()
+        self.reset_on_progress = False
+        let_go_after_fork(self)
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        state = "closed" if self._dead is not None else "open"
+        return f"<{type(self).__name__} {self.target} {state}, {self._calls()} calls>"
+
+    def _calls(self) -> int:
+        return sum(id > 0 for id in list(self._waiting))
+
+    # What is known of it...
+
+    @property
+    def lost(self) -> TransportError | None:
+        """Why it takes no more calls; ``None`` while it does."""
+        return self._dead
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether calls are open on it."""
+        return bool(self._waiting)
+
+    @property
+    def revision(self) -> Revision | None:
+        """What is spoken; ``None`` until the handshake has decided."""
+        return self._heads.revision
+
+    @revision.setter
+    def revision(self, revision: Revision | None) -> None:
+        self._heads.revision = revision
+        self._era = revision.era if revision is not None else None
+
+    @property
+    def session_id(self) -> str | None:
+        """What the server calls this session, where it has one."""
+        return self._heads.session_id
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes that the operating system has taken."""
+        return self._engine.bytes_sent
+
+    @property
+    def requests_sent(self) -> int:
+        """Requests that were begun."""
+        return self._last_id
+
+    # Our calls...
+
+    async def call(  # noqa: C901 - the hot path is one frame
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        *,
+        deadline: Deadline | None,
+        handle: CallHandle | None = None,
+        on_notification: NotifyFn | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Perform a request; see `Channel.call`."""
+        shell = self._shell
+        if self._dead is not None or not shell.is_here():
+            raise self._refusal()
+        id = self._last_id = next(self._ids)
+        reply = CallReply(self, method, id, deadline, handle, on_notification)
+        request = Request(b"", encode_call(reply, params))
+        if headers is not None or not self._http.has_static_headers:
+            reply.extra = await self._own_fields(headers)
+        request.start = self._start(method, params, reply.extra)
+        self._waiting[id] = reply
+        if handle is not None:
+            handle.request_id = id
+            shell.begun(handle)
+        if deadline is not None and deadline.at < shell.clock.at:
+            shell.clock.arm(deadline.at)
+        if self._trace is not None:
+            self._watch_request(request)
+        try:
+            try:
+                await self._engine.exchange(request, reply, deadline)
+                broken = None
+            except ConnectionClosed as error:
+                broken = error
+            result = reply.result
+            if result is None:
+                result = await self._go_on(reply, request, params, broken)
+        except BaseException as error:
+            self._gave_up(reply, error)
+            raise
+        finally:
+            self._end(reply)
+        if method == "tools/list":
+            if self._era is Era.STATELESS:
+                result = self._mirror.learn(result)
+        elif method == "initialize":
+            self._heads.session_id = exchange.session_id_in(reply.fields)
+        return result
+
+    def _start(
+        self, method: str, params: Mapping[str, Any] | None, extra: Fields
+    ) -> bytes:
+        """Return request line and fields of the POST of a request."""
+        if self._era is Era.SESSION:
+            return self._heads.post(extra)
+        if self._era is None:
+            version = _version_in(params)
+            if version is None:  # 2025-11-25: `initialize` names none in its head
+                return self._heads.post(extra)
+            start = self._heads.post(extra, version=version)
+        else:
+            start = self._heads.post(extra)
+        return start + self._mirror.lines(method, params)
+
+    def _dropped_tool(self, name: str, reason: str) -> None:
+        # 2026-07-28 basic/transports/streamable-http, "Client Behavior".
+        logger.warning("tool %r of %s is left out: %s", name, self.target, reason)
+
+    async def _own_fields(self, headers: Mapping[str, str] | None) -> Fields:
+        """Return the user's fields for one request beside those that never change.
+
+        Raises:
+            LocalProtocolError: One of them may not be sent.
+        """
+        own: Fields = ()
+        given = self._http.headers
+        if callable(given):
+            own = self._http.check(await self._shell.settled(given()))
+        return own if not headers else (*own, *self._http.check(headers))
+
+    def _end(self, reply: CallReply) -> None:
+        """Take note that a call is over, in whatever way."""
+        if self._waiting.pop(reply.id, None) is None:
+            return
+        if reply.holds:
+            self._let_go(reply)
+        if not self._waiting:
+            self._shell.quiet()
+
+    def _gave_up(self, reply: CallReply, error: BaseException) -> None:
+        """Tell the server of a call that ends without its answer, where it may be told.
+
+        2026-07-28 basic/patterns/cancellation: closing the stream says it; before, a
+        notification does, and closing says nothing.
+        """
+        if isinstance(error, RPCError):
+            return
+        self.stats.unanswered += 1
+        if self._closed_by_us or self._era is not Era.SESSION:
+            return
+        if isinstance(error, MCPError):
+            if not isinstance(error, (CallCancelled, TimeoutError)):
+                return
+            reason = "timeout"
+            if isinstance(error, CallCancelled):
+                reason = error.reason or "cancelled"
+        else:
+            reason = "the caller cancelled"
+        if reply.what not in NEVER_CANCELLED:
+            params = {"requestId": reply.id, "reason": reason}
+            body = encode(jsonrpc.notification("notifications/cancelled", params))
+            self._shell.spawn(self._post_beside, "cancelling", body, reply.extra)
+
+    def cancel(self, handle: CallHandle, reason: str = "cancelled") -> bool:
+        """End the call with that handle: it raises `CallCancelled`, the server is told.
+
+        A call that has ended, or has not begun, is left alone. Returns whether there
+        was one to end.
+        """
+        id = handle.request_id
+        reply = self._waiting.get(id) if type(id) is int else None
+        if reply is None or reply.handle is not handle:
+            return False
+        return self._abort(reply, CallCancelled(reply.what, reason=reason))
+
+    def _abort(self, reply: Reply, error: MCPError) -> bool:
+        if reply.aborted is not None:
+            return False
+        reply.aborted = error
+        return self._engine.abort(reply, error) or self._shell.abort(reply, error)
+
+    def _expire(self, _: int, reply: Any, now: float) -> None:
+        self._abort(reply, reply.out_of_time(now))
+
+    def _refusal(self) -> MCPError:
+        """Say why a call cannot even begin."""
+        return self._shell.refusal() or self._closed_error(sent=False)
+
+    def _closed_error(self, *, sent: bool) -> TransportError:
+        dead = self._dead
+        if isinstance(dead, SessionExpired):
+            return SessionExpired(str(dead), target=self.target)
+        why = "closed by this side"
+        if dead is not None and not self._closed_by_us:
+            why = str(dead.args[0])
+        return ConnectionClosed(
+            f"the connection to {self.target} is closed: {why}",
+            target=self.target,
+            sent=sent,
+        )
+
+    # Notifications and answers of ours...
+
+    async def notify(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Send a notification, and wait until the server accepts it."""
+        if self._dead is not None or not self._shell.is_here():
+            raise self._refusal()
+        body = encode(jsonrpc.notification(method, params))
+        extra = await self._own_fields(headers)
+        error = await self._post(method, body, extra)
+        if error is not None:
+            raise error
+
+    async def _post(self, what: str, body: bytes, extra: Fields) -> MCPError | None:
+        """Post what gets no answer; return why it was not accepted, if it was not.
+
+        Raises:
+            TransportError: The server could not be reached.
+        """
+        deadline = Deadline(self._shell.time(), NOTICE_S)
+        reply = NoticeReply(self, what, deadline)
+        start = self._heads.post(extra)
+        if self._era is Era.STATELESS:
+            start += self._mirror.lines(what, None)
+        key = -next(self._notices)
+        self._waiting[key] = reply
+        if deadline.at < self._shell.clock.at:
+            self._shell.clock.arm(deadline.at)
+        try:
+            await self._exchange(reply, Request(start, body))
+        finally:
+            self._waiting.pop(key, None)
+            if not self._waiting:
+                self._shell.quiet()
+        return None if reply.error is None else self._judged(reply, reply.error)
+
+    async def _post_beside(self, what: str, body: bytes, extra: Fields) -> None:
+        """Post something that nobody waits for."""
+        try:
+            error = await self._post(what, body, extra)
+        except MCPError as raised:
+            error = raised
+        if error is not None:
+            logger.debug("%s: %s", what, error)
+
+    def _answer(
+        self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError
+    ) -> None:
+        """Send the answer to a request of the server's, with that call's own fields."""
+        try:
+            if isinstance(answer, RPCError):
+                body = encode(jsonrpc.failure(id, answer))
+            else:
+                body = encode(jsonrpc.success(id, answer))
+        except LocalProtocolError as error:
+            refusal = InternalError(f"the answer could not be encoded: {error}")
+            body = encode(jsonrpc.failure(id, refusal))
+        self._shell.spawn(self._post_beside, "answering", body, reply.extra)
+
+    # The end...
+
+    def _lose(self, error: TransportError) -> None:
+        """Take no more calls; those that are open go on."""
+        if self._dead is None:
+            self._dead = error
+            if not self._closed_by_us:
+                with self._shell.telling:
+                    self._told.lost(error)
+
+    def give_up(self, error: TransportError) -> None:
+        """Take the session for lost, though it has not ended by itself."""
+        self._lose(error)
+        self._abort_all()
+
+    def _abort_all(self) -> None:
+        for reply in (*list(self._waiting.values()), *list(self._streams)):
+            self._abort(reply, self._closed_error(sent=True))
+
+    async def drain(self) -> None:
+        """Close it as soon as no call is open on it any more."""
+        try:
+            if self._waiting:
+                await self._shell.until_quiet()
+        finally:
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        """End the session; calls still open fail with `ConnectionClosed`.
+
+        The server is told once, and waited for two seconds at most.
+        """
+        if self._is_over:
+            return
+        self._is_over = True
+        is_live = self._dead is None
+        self._closed_by_us = True
+        self._lose(TransportError("closed by this side", target=self.target))
+        self._shell.clock.stop()
+        self._abort_all()
+        try:
+            await self._shell.finish(0.0 if not self._asked else DELETE_S)
+            if is_live and self._era is Era.SESSION and self.session_id is not None:
+                self._shell.spawn(self._delete)
+                await self._shell.finish(DELETE_S)
+        finally:
+            await self._engine.aclose()
+
+    async def _delete(self) -> None:
+        """Tell the server that the session is over; whatever it says is fine.
+
+        2025-11-25 basic/transports, "Session Management": it may answer 405; 404 and
+        501 say as much.
+        """
+        reply = NoticeReply(self, "DELETE", Deadline(self._shell.time(), DELETE_S))
+        try:
+            extra = await self._own_fields(None)
+            await self._exchange(reply, Request(self._heads.delete(extra)))
+        except MCPError as error:
+            logger.debug("DELETE: %s", error)
+        else:
+            if reply.error is not None:
+                logger.debug("DELETE: %s", reply.error)
+
+    def abandon(self) -> None:
+        """Let go of the connections now, from anywhere: a finaliser cannot wait."""
+        self._closed_by_us = self._is_over = True
+        if self._dead is None:
+            self._dead = TransportError("abandoned", target=self.target)
+        self._shell.clock.stop()
+        self._engine.abandon()
+
+    def forked(self) -> None:
+        """Refuse every use: this process was forked off the one that connected."""
+        self._shell.forked()
+        self._closed_by_us = self._is_over = True
+        if self._dead is None:
+            self._dead = TransportError("left to the parent", target=self.target)
+
+
+def _version_in(params: Mapping[str, Any] | None) -> str | None:
+    """Return the revision that a request of the handshake names for itself."""
+    meta = params.get("_meta") if params is not None else None
+    version = meta.get(META + "protocolVersion") if type(meta) is dict else None
+    return version if type(version) is str else None

@@ -1,0 +1,198 @@
+"""What the server starts on the streams of a channel, and whose clock stands still.
+
+What comes on the stream of a call belongs to that call: its clock pauses while a
+handler of ours answers, and the answer goes out with the call's own fields. What comes
+on the server's own stream belongs to nobody in particular, so all clocks pause.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.protocol.http.answer import LISTEN, CallReply
+from mcpwire.transports.http.told import describe_request, describe_response
+from mcpwire.versions import Era
+from mcpwire.wire import jsonrpc
+
+if TYPE_CHECKING:
+    from mcpwire.errors import RPCError
+    from mcpwire.limits import Limits, Recovery
+    from mcpwire.protocol.http.reply import Reply
+    from mcpwire.protocol.http.request import Request
+    from mcpwire.protocol.owner import PeerStats
+    from mcpwire.transports.base import Inbound
+    from mcpwire.transports.http.streamable.shell import Shell
+    from mcpwire.transports.tracing import Trace
+    from mcpwire.versions import Revision
+    from mcpwire.wire.jsonrpc import RequestId
+
+__all__ = ["HttpInbound"]
+
+
+class HttpInbound:
+    """The part of a channel that hears what the server starts."""
+
+    _asked: dict[RequestId, tuple[Reply, list[CallReply]]]
+    _era: Era | None
+    _shell: Shell
+    _told: Inbound
+    _trace: Trace | None
+    _waiting: dict[int, Any]
+    reset_on_progress: bool
+    limits: Limits
+    recovery: Recovery
+    stats: PeerStats
+    target: str
+
+    @property
+    def revision(self) -> Revision | None:
+        """What is spoken; ``None`` until the handshake has decided."""
+        raise NotImplementedError
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody looks at heads and messages."""
+        return self._trace is not None
+
+    def why_not_followed(self, reply: Reply) -> str:
+        """Say why the redirect that came is not followed."""
+        raise NotImplementedError
+
+    def opened(self, reply: Reply) -> None:
+        """Take note that a stream is open that is to last."""
+        raise NotImplementedError
+
+    def _answer(
+        self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError
+    ) -> None:
+        raise NotImplementedError
+
+    # Notifications...
+
+    def notified(
+        self, reply: Reply, method: str, params: dict[str, Any] | None
+    ) -> None:
+        """Hand a notification to its call, or to whoever hears the rest."""
+        if method == "notifications/cancelled":
+            self._withdraw((params or {}).get("requestId"))
+            return
+        call = self._call_of(reply, method, params)
+        if call is not None:
+            if self.reset_on_progress and call.deadline is not None:
+                call.deadline.extend(self._shell.time())
+            if call.on_notification is not None:
+                with self._shell.telling:
+                    call.on_notification(method, params)
+                return
+        handle = reply.handle if isinstance(reply, CallReply) else None
+        with self._shell.telling:
+            self._told.notification(method, params, handle)
+
+    def _call_of(
+        self, reply: Reply, method: str, params: dict[str, Any] | None
+    ) -> CallReply | None:
+        if method == "notifications/progress" and params is not None:
+            token = params.get("progressToken")
+            call = self._waiting.get(token) if type(token) is int else None
+            return call if isinstance(call, CallReply) else None
+        # 2026-07-28 basic/patterns/subscriptions: its stream is the subscription.
+        if isinstance(reply, CallReply) and reply.what == LISTEN:
+            if reply.backoff is not None:
+                reply.backoff.delivered()
+            return reply
+        return None
+
+    # Requests...
+
+    def requested(
+        self, reply: Reply, id: RequestId, method: str, params: dict[str, Any] | None
+    ) -> None:
+        """Hand a request of the server's on, with the function that answers it."""
+        # 2026-07-28: a server sends none; and one whose id is still in use would get
+        # another's answer (2025-11-25 basic, Requests).
+        if self._era is Era.STATELESS or id in self._asked:
+            self.stats.invalid += 1
+            return
+        held: list[CallReply] = []
+        self._asked[id] = (reply, held)
+        handle = reply.handle if isinstance(reply, CallReply) else None
+        with self._shell.telling:
+            self._told.request(
+                id, method, params, partial(self._reply_to, id, reply), handle
+            )
+        if id in self._asked:
+            self._hold(reply, held)
+
+    def _reply_to(
+        self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError
+    ) -> None:
+        """Answer a request of the server's, once, if it still waits for that."""
+        asked = self._asked.get(id)
+        if asked is None or asked[0] is not reply:
+            return
+        self._release(id)
+        self._answer(id, reply, answer)
+
+    def _withdraw(self, id: Any) -> None:
+        """Drop a request that the server gave up; what names none is ignored."""
+        if jsonrpc.is_request_id(id) and id in self._asked:
+            self._release(id)
+            with self._shell.telling:
+                self._told.cancelled(id)
+
+    # Clocks...
+
+    def _hold(self, reply: Reply, held: list[CallReply]) -> None:
+        """Stop the clock of the call it belongs to, or of all that are open."""
+        calls = [reply] if isinstance(reply, CallReply) else self._waiting.values()
+        now = self._shell.time()
+        for call in list(calls):
+            if isinstance(call, CallReply) and call.deadline is not None:
+                call.holds += 1
+                call.deadline.pause(now)
+                held.append(call)
+
+    def _release(self, id: RequestId) -> None:
+        """Let the clocks run again that stood still for that request."""
+        asked = self._asked.pop(id, None)
+        if asked is None:
+            return
+        now = self._shell.time()
+        for call in asked[1]:
+            if call.holds:
+                call.holds -= 1
+                assert call.deadline is not None
+                call.deadline.resume(now)
+                if call.deadline.at < self._shell.clock.at:
+                    self._shell.clock.arm(call.deadline.at)
+
+    def _let_go(self, call: CallReply) -> None:
+        """Let the clock of a call that is over run again, for it may span more."""
+        now = self._shell.time()
+        while call.holds:
+            call.holds -= 1
+            assert call.deadline is not None
+            call.deadline.resume(now)
+
+    # Who looks on...
+
+    def watch(self, trace: Trace) -> None:
+        """Tell a hook of heads and messages from now on."""
+        self._trace = trace
+
+    def heard_head(self, reply: Reply) -> None:
+        """Tell of the head of an answer."""
+        assert self._trace is not None
+        self._trace("response", describe_response(reply.status, reply.fields))
+
+    def heard_message(self, data: bytes) -> None:
+        """Tell of a message."""
+        assert self._trace is not None
+        self._trace("receive", data)
+
+    def _watch_request(self, request: Request) -> None:
+        assert self._trace is not None
+        self._trace("request", describe_request(request))
+        if request.body is not None:
+            self._trace("send", request.body)

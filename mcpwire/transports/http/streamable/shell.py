@@ -1,0 +1,135 @@
+"""What an HTTP channel needs of asyncio: a clock, tasks, and pauses that end early."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.transports._clock import CallClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from mcpwire.errors import MCPError
+    from mcpwire.protocol.http.reply import Reply
+    from mcpwire.transports.base import CallHandle
+
+__all__ = ["Shell"]
+
+
+class Shell:
+    """The asyncio side of one channel; the blocking one has threads in its place.
+
+    Attributes:
+        telling: Entered while somebody outside is told something.
+        clock: Ends calls whose deadline has passed.
+    """
+
+    telling: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+
+    def __init__(
+        self,
+        waiting: Mapping[int, Any],
+        expire: Callable[[int, Any, float], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread = get_ident()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._pauses: dict[Reply, asyncio.Future[None]] = {}
+        self._quiet: asyncio.Future[None] | None = None
+        self.time = self._loop.time
+        self.clock = CallClock(self._loop, waiting, expire)
+
+    def is_here(self) -> bool:
+        """Tell whether calls may be made from here."""
+        return get_ident() == self._thread and self._loop.is_running()
+
+    def refusal(self) -> MCPError | None:
+        """Say why no call may be made from here, if none may."""
+        if not self._thread:
+            return LocalProtocolError(
+                "this connection belongs to the process that this one was forked from; "
+                "connect a client of your own"
+            )
+        if asyncio.get_running_loop() is not self._loop:
+            return LocalProtocolError(
+                "this connection belongs to another event loop; "
+                "use it where it was opened"
+            )
+        return None
+
+    def forked(self) -> None:
+        """Refuse every use from now on."""
+        self._thread = 0  # no thread has that identity
+
+    # Work beside the calls...
+
+    def spawn(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> None:
+        """Run something beside the calls; it ends by itself, or with the channel."""
+        task = self._loop.create_task(work(*args), name=f"mcpwire-http-{work.__name__}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def finish(self, seconds: float) -> None:
+        """Wait for what was spawned, so long at most, and end the rest."""
+        tasks = self._tasks - {asyncio.current_task()}
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+        await self.stop()
+
+    async def stop(self) -> None:
+        """End what was spawned."""
+        tasks = self._tasks - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    # Waiting...
+
+    async def pause(self, reply: Reply, seconds: float) -> None:
+        """Let so many seconds pass between two requests of a call.
+
+        Raises:
+            MCPError: What `abort` was given.
+        """
+        waiting = self._pauses[reply] = self._loop.create_future()
+        timer = self._loop.call_later(seconds, _wake, waiting)
+        try:
+            await waiting
+        finally:
+            timer.cancel()
+            del self._pauses[reply]
+
+    def abort(self, reply: Reply, error: MCPError) -> bool:
+        """End the pause of a call with an error; return whether there was one."""
+        waiting = self._pauses.get(reply)
+        if waiting is None or waiting.done():
+            return False
+        waiting.set_exception(error)
+        return True
+
+    def quiet(self) -> None:
+        """Note that no call is open any more."""
+        if self._quiet is not None and not self._quiet.done():
+            self._quiet.set_result(None)
+
+    async def until_quiet(self) -> None:
+        """Wait until no call is open any more."""
+        self._quiet = self._loop.create_future()
+        await self._quiet
+
+    def begun(self, handle: CallHandle) -> None:
+        """Do nothing: here a call begins in the task that makes it."""
+
+    async def settled(self, value: Any) -> Any:
+        """Return a value that may have to be awaited first."""
+        return await value if hasattr(value, "__await__") else value
+
+
+def _wake(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
