@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import struct
 from threading import RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -47,6 +48,8 @@ LONGEST_POLL_S: Final = 1.0
 """Nobody waits in the system for longer at a time: deadlines move, and a signal that
 comes in the moment before is heard only afterwards."""
 
+_LONGEST_READ: Final = struct.pack("ll", int(LONGEST_POLL_S), 0)
+
 
 class Unseen(Exception):
     """The request provably did not reach the server's program.
@@ -68,6 +71,7 @@ class Connection:
         socket: ``None`` before it is open and after it is closed.
         owner: The exchange that owns it; 0 in the pool.
         error: What an abort ends the exchange with.
+        begun_at: What was written before this exchange.
         written: Bytes of requests handed to the operating system.
         until: When it is not to be trusted any more, in the pool.
         was_waited_for: Whether somebody has waited for the tail of its response.
@@ -76,7 +80,7 @@ class Connection:
     __slots__ = (
         "__weakref__",
         "_acknowledged",
-        "_begun_at",
+        "_at_once",
         "_buffer",
         "_held",
         "_mutex",
@@ -88,6 +92,7 @@ class Connection:
         "_target",
         "_view",
         "_would_block",
+        "begun_at",
         "error",
         "has_unwritten",
         "is_secure",
@@ -117,9 +122,10 @@ class Connection:
         self._target = target
         self._buffer = bytearray(READ_BYTES)
         self._view = memoryview(self._buffer)
-        self._begun_at = 0
-        """What was written before this exchange."""
+        self.begun_at = 0
         self._acknowledged = 0
+        self._at_once = 0
+        """What makes a call on the socket wait for nothing."""
         self._would_block: tuple[type[OSError], ...] = (
             BlockingIOError,
             InterruptedError,
@@ -133,7 +139,7 @@ class Connection:
     @property
     def sent(self) -> int:
         """How much of the current request was written."""
-        return self.written - self._begun_at
+        return self.written - self.begun_at
 
     # The beginning...
 
@@ -153,6 +159,11 @@ class Connection:
 
             self.is_secure = True
             self._would_block += (ssl.SSLWantReadError, ssl.SSLWantWriteError)
+        else:
+            # The system waits within the read: one call in place of two.
+            sock.setblocking(True)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _LONGEST_READ)
+            self._at_once = socket.MSG_DONTWAIT
         self._receive = sock.recv_into
         self._send = sock.send
         self._poller = select.poll()
@@ -179,15 +190,15 @@ class Connection:
             ConnectionClosed: The connection ended before the reply was over.
             MCPError: What the reply raised, or an abort was given.
         """
-        self._begun_at = written = self.written
-        if written and not self.is_quiet():
+        self.begun_at = written = self.written
+        if written and self._poll(0) and not self._is_sound():
             raise Unseen("the connection ended while it was idle", is_stale=True)
         reader = self.reader
         reader.expect(reply)
         if self.is_secure:
             self._acknowledged = acknowledged(self._socket)
         try:
-            self.written += self._send(first)
+            self.written += self._send(first, self._at_once)
         except self._would_block:
             pass
         except OSError as error:
@@ -201,45 +212,45 @@ class Connection:
     def _read(self, reply: Fed, deadline: Deadline | None) -> None:
         """Read until the reply is over; nothing here is called more than needed."""
         reader = self.reader
-        poll, receive, feed = self._poll, self._receive, reader.feed
+        receive, feed = self._receive, reader.feed
         buffer, view = self._buffer, self._view
-        is_ready = False
+        waits_itself = not self.is_secure
         while not (reply.is_over or reader.is_complete):
             left = LONGEST_POLL_S
             if deadline is not None:
                 left = deadline.at - monotonic()
                 if left <= 0:
                     raise reply.out_of_time(monotonic())
-                if left > LONGEST_POLL_S:  # noqa: PLR1730 - a call of `min` per answer
-                    left = LONGEST_POLL_S
-            poll(0 if is_ready else left * 1000)
-            is_ready = False
             try:
-                count = receive(buffer)
+                if waits_itself and left >= LONGEST_POLL_S:
+                    count = receive(buffer)
+                else:
+                    self._wait(left)
+                    count = receive(buffer, READ_BYTES, self._at_once)
             except self._would_block:
                 continue
             except OSError as error:
                 self._read_failed(error)
             if count:
                 feed(view[:count])
-                is_ready = self.is_secure  # what TLS holds already, no poll shows
             else:
                 self._ended()
 
-    def is_quiet(self) -> bool:
-        """Tell whether the server has neither ended the idle connection nor said more.
+    def _wait(self, seconds: float) -> None:
+        """Wait until something can be read, which no poll shows of what TLS holds."""
+        if not (self.is_secure and self._socket.pending()):  # type: ignore[attr-defined]  # an SSLSocket
+            self._poll(min(seconds, LONGEST_POLL_S) * 1000)
 
-        Whatever it says unasked belongs to no request and makes the next answer
-        doubtful.
+    def _is_sound(self) -> bool:
+        """Tell whether an idle connection lives although something came on it.
+
+        That is its end, or bytes of the server that belong to no request and make its
+        next answer doubtful; but TLS may talk to itself: tickets, new keys.
         """
-        if not self._poll(0):
-            return True
-        if not self.is_secure:
-            return False
         try:
-            self._receive(self._buffer)
+            self._receive_at_once()
         except self._would_block:
-            return True  # TLS talked to itself: tickets, new keys
+            return True
         except OSError:
             return False
         return False
@@ -255,7 +266,7 @@ class Connection:
             for _ in range(FINISHING_READS):
                 if reader.is_complete:
                     break
-                count = self._receive(self._buffer)
+                count = self._receive_at_once()
                 if not count:
                     reader.eof()
                     self.until = 0.0
@@ -289,7 +300,7 @@ class Connection:
             if reply.is_over or reader.is_complete:
                 return
             try:
-                count = self._send(data[:WRITE_BYTES])
+                count = self._send(data[:WRITE_BYTES], self._at_once)
             except self._would_block:
                 continue
             except OSError as error:
@@ -312,9 +323,12 @@ class Connection:
 
     # Reading...
 
+    def _receive_at_once(self) -> int:
+        return self._receive(self._buffer, READ_BYTES, self._at_once)
+
     def _read_once(self) -> None:
         try:
-            count = self._receive(self._buffer)
+            count = self._receive_at_once()
         except self._would_block:
             return
         except OSError as error:
@@ -340,7 +354,7 @@ class Connection:
         """Tell whether the server cannot have got the whole request."""
         if self.has_unwritten:
             return True
-        before = self._acknowledged if self.is_secure else 1 + self._begun_at
+        before = self._acknowledged if self.is_secure else 1 + self.begun_at
         return before > 0 and acknowledged(self._socket) == before
 
     def _read_failed(self, error: OSError) -> NoReturn:
@@ -353,7 +367,7 @@ class Connection:
 
             if isinstance(error, ssl.SSLEOFError) and not reader.has_begun:
                 self._ended()
-            if self._begun_at == 0 and is_certificate_refusal(error):
+            if self.begun_at == 0 and is_certificate_refusal(error):
                 raise connect_error(self._target, error) from error
         if self.has_unwritten and not reader.has_begun:
             raise Unseen(f"writing failed: {error.strerror}") from error

@@ -87,7 +87,8 @@ class BlockingEngine:
             LocalProtocolError: This process was forked off the one that connected.
             MCPError: The deadline has passed, or what `abort` was given.
         """
-        if deadline is not None and deadline.at <= (now := monotonic()):
+        now = monotonic()
+        if deadline is not None and deadline.at <= now:
             raise reply.out_of_time(now)
         first, rest = encode(request)
         key = id(reply)
@@ -95,7 +96,7 @@ class BlockingEngine:
         unseen = 0
         try:
             while True:
-                connection = self._take(key, connection, is_new=unseen > 0)
+                connection = self._take(reply, connection, now, is_new=unseen > 0)
                 try:
                     if connection.socket is None:
                         self._open(connection, reply, deadline)
@@ -117,11 +118,13 @@ class BlockingEngine:
 
     # Taking...
 
-    def _take(self, key: int, lost: Connection | None, *, is_new: bool) -> Connection:
+    def _take(
+        self, reply: Fed, lost: Connection | None, now: float, *, is_new: bool
+    ) -> Connection:
         """Return a connection for an exchange, perhaps in place of one it lost."""
         # Where one was as good as dead, the other idle ones may be, too.
-        connection = self._new() if is_new else self._newest_idle(monotonic())
-        connection.owner = key
+        connection = self._new() if is_new else self._newest_idle(now)
+        connection.owner = key = id(reply)
         if lost is None:
             self._running[key] = connection
         else:
@@ -136,6 +139,10 @@ class BlockingEngine:
         # Whoever refuses from here on finds the entry; whoever did before is seen.
         if self._refusal is not None:
             raise self._refusal()
+        # A channel writes an abort down there before it tells the engine.
+        error: MCPError | None = getattr(reply, "aborted", None)
+        if error is not None:
+            raise error
         return connection
 
     def _newest_idle(self, now: float) -> Connection:
@@ -177,7 +184,7 @@ class BlockingEngine:
         """Keep a connection for the next exchange, if it can be used again."""
         if self._running.pop(key, None) is not connection:
             raise self._why_aborted(connection)
-        self.bytes_sent += connection.sent
+        self.bytes_sent += connection.written - connection.begun_at
         reader = connection.reader
         now = monotonic()
         if not reader.is_complete and not connection.has_unwritten:
