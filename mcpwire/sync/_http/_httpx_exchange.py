@@ -1,0 +1,221 @@
+"""One exchange of the blocking httpx engine, in the thread that makes it.
+
+Its response may be parked when the reply is over: another thread may read what is left.
+"""
+
+from __future__ import annotations
+
+import threading
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from mcpwire.errors import MCPError
+from mcpwire.sync._http._httpx_streams import Owner, Tap
+from mcpwire.transports.http._httpx_common import (
+    FRESH_S,
+    Requests,
+    body_of,
+    failures_of,
+    length_of,
+    read_head,
+)
+from mcpwire.transports.http._httpx_errors import Facts, Translator
+from mcpwire.transports.http._sockets import RESENDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+    from mcpwire.limits import Limits
+    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.protocol.http.request import Request
+    from mcpwire.transports.http.engine import Fed
+
+__all__ = ["Engine", "Exchange"]
+
+SLICE_S: Final = 1.0
+"""The longest wait at a time: so soon a deadline that was moved is noticed."""
+
+LAST_READ_S: Final = 0.001
+"""How long a read waits for what should be there already."""
+
+
+class Engine(Owner, Protocol):
+    """The engine, as its exchanges see it."""
+
+    limits: Limits
+    connect_timeout: float | None
+    client: Any
+    library: ModuleType
+    requests: Requests
+    translate: Translator
+    is_shared: bool
+
+    def send(self, transport: Any, request: Any) -> Any:
+        """Send a request of httpx; return the response, unread."""
+
+    def borrow(self) -> Any:
+        """Return a transport for one exchange; ``None`` for the user's client."""
+
+    def give_back(self, transport: Any) -> None:
+        """Take back what `borrow` gave and is as good as new."""
+
+
+class Exchange:
+    """One request in the thread that makes it, and its response while it is parked."""
+
+    def __init__(self, engine: Engine, reply: Fed, deadline: Deadline | None) -> None:
+        self.engine = engine
+        self.reply = reply
+        self.facts = Facts()
+        self.error: MCPError | None = None
+        self.is_complete = False
+        self.tap = Tap(engine, self.facts, self)
+        self._deadline = deadline
+        self._response: Any = None
+        self._chunks: Iterator[bytes] = iter(())
+        self._transport: Any = None
+        self._thread = threading.get_ident()
+        self._parked_at = 0.0
+        self._reads_last = False
+
+    # What is done...
+
+    def run(self, request: Request) -> None:
+        """Send the request, and feed the reply until it is over."""
+        engine = self.engine
+        self._transport = engine.borrow()
+        resends = 0
+        while True:
+            try:
+                with self.tap:
+                    self._try(request)
+            except failures_of(engine.library) as error:
+                self.left()  # whose time is over says so itself
+                if not self.facts.is_unseen or resends == RESENDS:
+                    raise engine.translate(error, self.facts) from error
+                resends += 1
+                self.facts = Facts()
+                self.tap = Tap(engine, self.facts, self)
+            else:
+                return
+
+    def _try(self, request: Request) -> None:
+        engine = self.engine
+        self._response = response = engine.send(
+            self._transport,
+            engine.requests.build(request, self.tap.trace, self._connect_timeout()),
+        )
+        status, fields, is_encoded = read_head(
+            response, engine.limits, decodes=engine.client is not None
+        )
+        self.facts.has_head = True
+        self.reply.head(status, fields)
+        self._chunks = body_of(response, "", is_encoded=is_encoded)
+        missing = length_of(response, status, fields)
+        if self.reply.is_over and missing:
+            return
+        for chunk in self._chunks:
+            self.reply.data(chunk)
+            missing -= len(chunk)
+            if self.reply.is_over and missing > 0:
+                return
+            self.left()  # for transports that no tap sees
+        self._end()
+
+    def _end(self) -> None:
+        self._response.close()
+        self.is_complete = True
+        self.reply.end()
+        if self._transport is not None and not self.engine.is_shared:
+            self.engine.give_back(self._transport)
+
+    def _connect_timeout(self) -> float | None:
+        limits = [
+            limit
+            for limit in (self.engine.connect_timeout, self.left())
+            if limit is not None
+        ]
+        return min(limits, default=None)
+
+    def hang_up(self) -> None:
+        """Close its connection, which may be in any state."""
+        is_shared = self._transport is None or self.engine.is_shared
+        self.tap.hang_up(self._response, is_ours=not is_shared)
+        if not is_shared and not self.is_complete:
+            self._transport.close()
+
+    # ... later ...
+
+    def park(self) -> None:
+        """Leave it to the next exchange to read what is left."""
+        self._parked_at = monotonic()
+
+    def is_due(self, thread: int, now: float) -> bool:
+        """Tell whether a thread shall read what is left."""
+        return self._thread == thread or self._parked_at + FRESH_S < now
+
+    def finish(self) -> None:
+        """Read what is left if it comes at once; close the connection if not."""
+        until = max(self._parked_at, monotonic()) + FRESH_S
+        try:
+            with self.tap:
+                for chunk in self._chunks:
+                    self.reply.data(chunk)
+                    _check(until)
+                self._end()
+        except BaseException as error:
+            self.hang_up()
+            expected: tuple[type[BaseException], ...]
+            expected = (_LateError, MCPError, *failures_of(self.engine.library))
+            if not isinstance(error, expected):
+                raise
+
+    # ... and how long it may wait.
+
+    def slice(self) -> float:
+        """Return how many seconds to wait at a time.
+
+        Raises:
+            MCPError: It was aborted, or its deadline has passed.
+            _LateError: It is parked, and what is left does not come at once.
+        """
+        if self._parked_at:
+            return self._slice_of_rest()
+        left = self.left()
+        return SLICE_S if left is None else min(SLICE_S, left)
+
+    def _slice_of_rest(self) -> float:
+        left = self._parked_at + FRESH_S - monotonic()
+        if left > 0:
+            return left
+        if self._reads_last:
+            raise _LateError
+        self._reads_last = True
+        return LAST_READ_S
+
+    def left(self) -> float | None:
+        """Return how many seconds there are at all; ``None`` for no limit.
+
+        Raises:
+            MCPError: It was aborted, or its deadline has passed.
+        """
+        if self.error is not None:
+            raise self.error
+        if self._deadline is None:
+            return None
+        now = monotonic()
+        at = self._deadline.at
+        if at <= now:
+            raise self.reply.out_of_time(now)
+        return None if at == inf else at - now
+
+
+class _LateError(Exception):
+    """What is left of a parked response does not come; never leaves this module."""
+
+
+def _check(until: float) -> None:
+    if monotonic() > until:
+        raise _LateError
