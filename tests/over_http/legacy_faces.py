@@ -29,6 +29,7 @@ from mcpwire.versions import REVISIONS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from mcpwire.errors import TransportError
     from mcpwire.transports.base import CallHandle
 
 BOUND_S: Final = 15.0
@@ -124,6 +125,12 @@ class AsyncioFace:
     def close(self) -> None:
         self._run(self.channel.aclose())
 
+    def give_up(self, error: TransportError) -> None:
+        async def give_up() -> None:
+            self.channel.give_up(error)
+
+        self._run(give_up())
+
     def abandon(self) -> None:
         self._loop.call_soon_threadsafe(self.channel.abandon)
 
@@ -181,6 +188,9 @@ class BlockingFace:
     def close(self) -> None:
         self.channel.close()
 
+    def give_up(self, error: TransportError) -> None:
+        self.channel.give_up(error)
+
     def abandon(self) -> None:
         self.channel.abandon()
 
@@ -206,6 +216,7 @@ class Face:
         self.notify = self._own.notify
         self.cancel = self._own.cancel
         self.close = self._own.close
+        self.give_up = self._own.give_up
         self.abandon = self._own.abandon
         self.end = self._own.end
 

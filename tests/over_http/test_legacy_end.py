@@ -1,0 +1,272 @@
+"""HTTP+SSE: how a connection ends, by the server, by us, and in between."""
+
+import gc
+import os
+import threading
+from concurrent.futures import Future
+from time import monotonic
+
+import pytest
+from http_bytes import reply
+from legacy_faces import (
+    BOUND_S,
+    QUICK,
+    SHELLS,
+    Recorder,
+    failure,
+    opened,
+    said,
+    wait_until,
+)
+from legacy_server import legacy_server
+
+from mcpwire.errors import (
+    ConnectError,
+    ConnectionClosed,
+    LocalProtocolError,
+    TransportError,
+)
+from mcpwire.protocol.deadline import Deadline
+from mcpwire.sync._http import legacy
+from mcpwire.sync._http.legacy import BlockingLegacy
+from mcpwire.transports.http.target import Http
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request):
+    return request.param
+
+
+@pytest.fixture
+def gate():
+    """Give an event that is set in any case, so that no script waits for ever."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def silent(_, conn):
+    conn.send(reply(202))
+    return True
+
+
+def calls_seen(server):
+    return sum(request.method == "tools/call" for request in server.requests)
+
+
+@pytest.mark.fault("F31")
+@pytest.mark.parametrize("how", [{}, {"clean": False}, {"reset": True}])
+def test_the_end_of_the_stream_ends_every_call(shell, how):
+    with legacy_server() as server, opened(server.url, shell) as face:
+        server.on["tools/call"] = silent
+        calls = [face.tool() for _ in range(5)]
+        server.wait_until(lambda: calls_seen(server) == 5)
+        server.close_streams(**how)
+        for call in calls:
+            error = failure(call)
+            assert isinstance(error, ConnectionClosed)
+            assert error.sent
+            assert "stream" in str(error)
+            assert error.target == server.url
+        assert [str(loss) for loss in face.inbound.losses] == [str(face.channel.lost)]
+        late = failure(face.begin("ping"))
+        assert isinstance(late, ConnectionClosed)
+        assert not late.sent
+        with pytest.raises(ConnectionClosed):
+            face.ready()
+
+
+def test_what_had_not_left_when_the_stream_ended_did_not_run(shell, gate):
+    with legacy_server() as server, opened(server.url, shell) as face:
+        server.on["notifications/initialized"] = lambda _, conn: conn.wait_for(gate)
+        server.on["ping"] = silent
+        face.ready()
+        first = face.begin("ping")
+        server.wait_until(lambda: len(server.requests) == 2)
+        face.notify("notifications/initialized")
+        server.wait_until(lambda: len(server.requests) == 3)
+        unsent = face.tool()
+        wait_until(lambda: face.channel.requests_sent == 2)
+        server.close_streams()
+        error = failure(unsent)
+        assert isinstance(error, ConnectionClosed)
+        if shell != "blocking":  # it may still be on its way to the other thread
+            assert not error.sent
+        assert "stream" in str(error)
+        assert failure(first).sent
+        assert calls_seen(server) == 0
+
+
+def test_last_words_are_heard(shell):
+    text = "x" * 2**20
+
+    def answer_and_end(request, conn):
+        conn.send(reply(202))
+        for _ in range(3):
+            server.push({"method": "notifications/message", "params": {"data": text}})
+        content = [{"type": "text", "text": text}]
+        server.push({"id": request.json["id"], "result": {"content": content}})
+        server.close_streams()
+        return True
+
+    with legacy_server() as server, opened(server.url, shell) as face:
+        server.on["tools/call"] = answer_and_end
+        assert said(face.tool()) == text
+        assert len(face.inbound.notes) == 3
+
+
+def test_closing_ends_calls_and_streams_and_can_be_repeated(shell):
+    with legacy_server() as server, opened(server.url, shell) as face:
+        server.on["tools/call"] = silent
+        call = face.tool()
+        server.wait_until(lambda: calls_seen(server) == 1)
+        face.close()
+        error = failure(call)
+        assert isinstance(error, ConnectionClosed)
+        assert "by this side" in str(error)
+        server.wait_until(lambda: not server.streams)
+        face.close()
+        assert face.inbound.losses == []
+        with pytest.raises(ConnectionClosed, match="by this side"):
+            face.ready()
+        assert isinstance(failure(face.begin("ping")), ConnectionClosed)
+
+
+def test_closing_does_not_wait_for_a_server_that_says_nothing(shell, gate):
+    with legacy_server() as server:
+        server.on["GET"] = lambda _, conn: conn.wait_closed(BOUND_S) or True
+        with opened(server.url, shell) as face:
+            call = face.begin("ping")
+            server.wait_until(lambda: server.requests)
+            started = monotonic()
+            face.close()
+            assert monotonic() - started < 2
+            error = failure(call)
+            assert isinstance(error, ConnectionClosed)
+
+
+def test_who_waits_for_it_to_be_ready_is_woken_by_its_end(shell):
+    with legacy_server() as server:
+        server.on["GET"] = lambda _, conn: conn.wait_closed(BOUND_S) or True
+        with opened(server.url, shell) as face:
+            outcome = Future()
+
+            def wait():
+                try:
+                    face.ready()
+                except ConnectionClosed as error:
+                    outcome.set_exception(error)
+
+            waiting = threading.Thread(target=wait)
+            waiting.start()
+            server.wait_until(lambda: server.requests)
+            face.close()
+            assert isinstance(outcome.exception(BOUND_S), ConnectionClosed)
+            waiting.join(BOUND_S)
+
+
+def test_giving_up_counts_as_a_loss(shell):
+    with legacy_server() as server, opened(server.url, shell) as face:
+        server.on["tools/call"] = silent
+        call = face.tool()
+        server.wait_until(lambda: calls_seen(server) == 1)
+        face.give_up(TransportError("it is deaf"))
+        assert "it is deaf" in str(failure(call))
+        assert len(face.inbound.losses) == 1
+        face.close()
+        server.wait_until(lambda: not server.streams)
+
+
+def test_what_is_abandoned_lets_go_at_once(shell):
+    with legacy_server() as server, opened(server.url, shell) as face:
+        face.ready()
+        assert face.call("ping") == {}
+        face.abandon()
+        server.wait_until(lambda: not server.streams)
+
+
+@pytest.mark.fault("F43")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_process_refuses_and_lets_go():
+    with legacy_server() as server, opened(server.url, "blocking") as face:
+        assert face.call("ping") == {}
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                face.channel.ready()
+            except LocalProtocolError:
+                code = 0
+            os._exit(code)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert face.call("ping") == {}
+        assert server.streams
+
+
+# The blocking client's thread...
+
+
+def hosts():
+    return [thread for thread in threading.enumerate() if thread.name == legacy.NAME]
+
+
+def test_the_thread_ends_with_its_connection():
+    with legacy_server() as server:
+        for _ in range(5):
+            with opened(server.url, "blocking") as face:
+                face.ready()
+                assert len(hosts()) == 1
+            assert hosts() == []
+
+
+def test_a_connection_that_is_forgotten_ends_its_thread():
+    with legacy_server() as server:
+        channel = BlockingLegacy.open(Http(server.url), Recorder(), QUICK)
+        channel.ready()
+        channel.abandon()
+        del channel
+        gc.collect()
+        wait_until(lambda: not hosts())
+
+
+def test_being_ready_is_not_waited_for_beyond_the_deadline():
+    with legacy_server() as server:
+        server.on["GET"] = lambda _, conn: conn.wait_closed(BOUND_S) or True
+        with (
+            opened(server.url, "blocking") as face,
+            pytest.raises(TimeoutError, match="no endpoint"),
+        ):
+            face.channel.ready(Deadline(monotonic(), 0.05))
+
+
+def test_a_blocking_client_of_ones_own_cannot_serve_it():
+    import httpx
+
+    with httpx.Client() as client:
+        target = Http("http://127.0.0.1:1/sse", http_client=client)
+        with pytest.raises(ConnectError, match="http_client"):
+            BlockingLegacy.open(target, Recorder(), QUICK)
+    assert hosts() == []
+
+
+def test_a_loss_that_nobody_reads_is_seen_by_the_next_call():
+    with legacy_server() as server, opened(server.url, "blocking") as face:
+        face.ready()
+        server.close_streams()
+        wait_until(lambda: not hosts())
+        error = failure(face.tool())
+        assert isinstance(error, ConnectionClosed)
+        assert not error.sent
+        assert "ended its event stream" in str(error)
+
+
+def test_an_interrupt_while_opening_leaves_nothing(monkeypatch):
+    def interrupted(host):
+        host._thread.start()
+        raise KeyboardInterrupt
+
+    with legacy_server() as server:
+        monkeypatch.setattr(legacy._Host, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            BlockingLegacy.open(Http(server.url), Recorder(), QUICK)
+        assert hosts() == []
