@@ -1,10 +1,10 @@
 """Compile a null server of this folder and print the path of the program.
 
-    python benchmarks/null/build.py [stdio_null]
+    python benchmarks/null/build.py [stdio_null | http_null]
 
 The compiler is `$CC`, else `cc`, `gcc` or `clang` of the machine, else PyPI's `ziglang`
 (`pip install ziglang`), which carries one. The program lands in `.build/null/` and is
-made again when its source, this file or the compiler changes.
+made again when its source, what it includes, or the compiler changes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def build(name: str = "stdio_null") -> Path:
     """
     source = HERE / f"{name}.c"
     compiler = find_compiler()
-    parts = (source.read_bytes(), " ".join((*compiler, *FLAGS)).encode())
+    shared = (HERE / "answers.h").read_bytes()
+    parts = (source.read_bytes(), shared, " ".join((*compiler, *FLAGS)).encode())
     digest = hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
     program = BUILD_FOLDER / f"{name}-{digest}"
     if program.exists():

@@ -15,194 +15,14 @@
  */
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-enum { READ_SIZE = 256 * 1024, FLUSH_SIZE = 1024 * 1024 };
+#define PROGRAM "stdio_null"
+#include "answers.h"
 
-typedef struct {
-    const char *start;
-    size_t size;
-} slice;
+enum { FLUSH_SIZE = 1024 * 1024 };
 
-typedef struct {
-    char *bytes;
-    size_t size, capacity;
-} buffer;
-
-static void die(const char *message)
-{
-    fprintf(stderr, "stdio_null: %s\n", message);
-    exit(2);
-}
-
-static void reserve(buffer *b, size_t more)
-{
-    if (b->capacity - b->size >= more) return;
-    while (b->capacity - b->size < more) b->capacity = b->capacity ? b->capacity * 2 : READ_SIZE;
-    b->bytes = realloc(b->bytes, b->capacity);
-    if (!b->bytes) die("out of memory");
-}
-
-static void append(buffer *b, const char *bytes, size_t size)
-{
-    reserve(b, size);
-    memcpy(b->bytes + b->size, bytes, size);
-    b->size += size;
-}
-
-static void append_text(buffer *b, const char *text) { append(b, text, strlen(text)); }
-
-/* ---- finding the top-level id and method of one line ------------------------------
- * Every function takes the rest of the line and returns where it stopped, or NULL when
- * the line ended inside a value. */
-
-static const char *skip_space(const char *p, const char *end)
-{
-    while (p < end && (*p == ' ' || *p == '\t' || *p == '\r')) p++;
-    return p;
-}
-
-/* p stands behind the opening quote; returns behind the closing one. */
-static const char *skip_string(const char *p, const char *end)
-{
-    for (; p < end; p++) {
-        if (*p == '"') return p + 1;
-        if (*p == '\\') p++;
-    }
-    return NULL;
-}
-
-static const char *skip_value(const char *p, const char *end)
-{
-    size_t depth = 0;
-    if (p < end && *p != '{' && *p != '[' && *p != '"') {
-        while (p < end && *p != ',' && *p != '}' && *p != ' ' && *p != '\t' && *p != '\r') p++;
-        return p;
-    }
-    while (p < end) {
-        switch (*p++) {
-        case '"':
-            p = skip_string(p, end);
-            if (!p) return NULL;
-            break;
-        case '{': case '[': depth++; break;
-        case '}': case ']': depth--; break;
-        default: continue;
-        }
-        if (depth == 0) return p;
-    }
-    return NULL;
-}
-
-static int is_key(slice key, const char *name, size_t size)
-{
-    return key.size == size && memcmp(key.start, name, size) == 0;
-}
-
-/* Finds id (its bytes as they stand, quotes included) and method (without quotes).
- * Stops as soon as it has both, so params behind them are never read. */
-static int find_request(const char *p, const char *end, slice *id, slice *method)
-{
-    *id = *method = (slice){NULL, 0};
-    p = skip_space(p, end);
-    if (p == end || *p++ != '{') return 0;
-    for (;;) {
-        slice key, value;
-        p = skip_space(p, end);
-        if (p == end || *p++ != '"') return 0;
-        key.start = p;
-        if (!(p = skip_string(p, end))) return 0;
-        key.size = (size_t)(p - key.start) - 1;
-        p = skip_space(p, end);
-        if (p == end || *p++ != ':') return 0;
-        value.start = p = skip_space(p, end);
-        if (p == end || !(p = skip_value(p, end))) return 0;
-        value.size = (size_t)(p - value.start);
-        if (is_key(key, "id", 2)) {
-            char first = *value.start;
-            if (first != '"' && first != '-' && (first < '0' || first > '9')) return 0;
-            *id = value;
-        } else if (is_key(key, "method", 6)) {
-            if (*value.start != '"') return 0;
-            method->start = value.start + 1;
-            method->size = value.size - 2;
-        }
-        if (id->start && method->start) return 1;
-        p = skip_space(p, end);
-        if (p == end || *p++ != ',') return 0;
-    }
-}
-
-/* ---- the answers --------------------------------------------------------------- */
-
-#define CAPABILITIES "\"capabilities\":{\"tools\":{}}"
-#define SERVER "{\"name\":\"null\",\"version\":\"1\"}"
-#define STAMP "\"_meta\":{\"io.modelcontextprotocol/serverInfo\":" SERVER "}"
-#define COMPLETE "\"resultType\":\"complete\","
-#define CACHEABLE "\"ttlMs\":0,\"cacheScope\":\"public\","
-#define NOT_FOUND ",\"error\":{\"code\":-32601,\"message\":\"Method not found\"}}\n"
-#define TOOLS \
-    "\"tools\":[{\"name\":\"echo\",\"description\":\"Return a fixed text\",\"inputSchema\":" \
-    "{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\"}}}}]"
-
-typedef struct {
-    const char *method;
-    size_t method_size;
-    buffer tail; /* what follows the id, newline included */
-} answer;
-
-enum { MAX_ANSWERS = 8 };
-static answer answers[MAX_ANSWERS];
-static size_t answer_count;
 static buffer output;
-
-/* Opens the answer to a method; the caller appends the result's members and "}}\n". */
-static buffer *add_answer(const char *method)
-{
-    answer *a = &answers[answer_count++];
-    a->method = method;
-    a->method_size = strlen(method);
-    append_text(&a->tail, ",\"result\":{");
-    return &a->tail;
-}
-
-static void prepare_answers(int modern, size_t text_size)
-{
-    buffer *b = add_answer("tools/call"); /* the first row is compared first */
-    if (modern) append_text(b, COMPLETE);
-    append_text(b, "\"content\":[{\"type\":\"text\",\"text\":\"");
-    if (text_size == (size_t)-1) {
-        append_text(b, "hello");
-    } else {
-        reserve(b, text_size);
-        memset(b->bytes + b->size, 'x', text_size);
-        b->size += text_size;
-    }
-    append_text(b, "\"}]");
-    if (modern) append_text(b, "," STAMP);
-    append_text(b, "}}\n");
-
-    b = add_answer("tools/list");
-    if (modern) append_text(b, COMPLETE CACHEABLE);
-    append_text(b, TOOLS);
-    if (modern) append_text(b, "," STAMP);
-    append_text(b, "}}\n");
-
-    b = add_answer("ping");
-    if (modern) append_text(b, COMPLETE STAMP);
-    append_text(b, "}}\n");
-
-    b = add_answer("initialize");
-    append_text(b, "\"protocolVersion\":\"2025-11-25\"," CAPABILITIES ",\"serverInfo\":" SERVER "}}\n");
-
-    if (modern) {
-        b = add_answer("server/discover");
-        append_text(b, COMPLETE "\"supportedVersions\":[\"2026-07-28\"]," CAPABILITIES "," CACHEABLE STAMP "}}\n");
-    }
-}
 
 static void flush_output(void)
 {
@@ -222,19 +42,13 @@ static void flush_output(void)
 
 static void answer_line(const char *line, const char *end)
 {
-    static const char head[] = "{\"jsonrpc\":\"2.0\",\"id\":";
     slice id, method;
     if (!find_request(line, end, &id, &method)) return;
-    append(&output, head, sizeof head - 1);
-    append(&output, id.start, id.size);
-    for (size_t i = 0; i < answer_count; i++) {
-        if (is_key(method, answers[i].method, answers[i].method_size)) {
-            append(&output, answers[i].tail.bytes, answers[i].tail.size);
-            if (output.size >= FLUSH_SIZE) flush_output();
-            return;
-        }
-    }
-    append(&output, NOT_FOUND, sizeof NOT_FOUND - 1);
+    const buffer *tail = find_answer(method);
+    append_id(&output, id);
+    if (!tail) append(&output, NOT_FOUND, sizeof NOT_FOUND - 1);
+    else append(&output, tail->bytes, tail->size);
+    if (output.size >= FLUSH_SIZE) flush_output();
 }
 
 /* Answers each whole line and keeps the rest; `scanned` bytes hold no newline. */
@@ -260,12 +74,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--modern")) modern = 1;
         else if (!strcmp(argv[i], "--legacy")) modern = 0;
-        else if (!strcmp(argv[i], "--bytes") && i + 1 < argc) {
-            char *end;
-            long n = strtol(argv[++i], &end, 10);
-            if (end == argv[i] || *end || n < 0) die("--bytes wants a number of at least 0");
-            text_size = (size_t)n;
-        } else die("usage: stdio_null [--legacy | --modern] [--bytes N]");
+        else if (!strcmp(argv[i], "--bytes") && i + 1 < argc) text_size = parse_size(argv[++i]);
+        else die("usage: stdio_null [--legacy | --modern] [--bytes N]");
     }
     signal(SIGPIPE, SIG_IGN);
     prepare_answers(modern, text_size);
