@@ -1,0 +1,13 @@
+"""What goes wrong over HTTP, tried on every shell."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent.parent / "over_http"))
+
+import checked
+
+posted_messages_are_checked = checked.posted_messages_are_checked

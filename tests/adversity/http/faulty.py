@@ -1,0 +1,78 @@
+"""Pieces of servers that do wrong, for the tests of this folder."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import mcpwire
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from mcp_server import ScriptedMcp
+    from raw_server import Connection, RawRequest
+
+BOUND_S = 20.0
+"""What no test takes: a call that hangs fails there, long before its own 30 s."""
+
+PROMPT_S = 0.25
+"""Within what a call ends once its answer can no longer come."""
+
+ONCE = mcpwire.Recovery(attempts=1, reinitialize=False, resume=False, restart=False)
+"""Nothing is tried again."""
+
+QUICK = mcpwire.Recovery(backoff_initial=0.001, backoff_max=0.01)
+"""Everything is, without long pauses."""
+
+ERAS = ("session", "stateless")
+REPLIES = ("json", "sse")
+
+
+def answering(data: bytes, then: str | None = None) -> Any:
+    """Return a handler that sends these bytes, and ends the connection so."""
+
+    def handler(request: RawRequest, conn: Connection) -> bool:
+        conn.send(data)
+        if then is not None:
+            getattr(conn, then)()
+        return True
+
+    return handler
+
+
+def once(handler: Callable[..., Any]) -> Any:
+    """Return a handler that deals with the first request only."""
+    calls: list[None] = []
+
+    def first(request: RawRequest, conn: Connection) -> Any:
+        calls.append(None)
+        return len(calls) == 1 and handler(request, conn)
+
+    return first
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    shell: Any, server: ScriptedMcp | str, **options: Any
+) -> AsyncIterator[Any]:
+    """Connect a client; nothing in the body takes longer than the bound."""
+    target = server if isinstance(server, (str, mcpwire.Http)) else server.url
+    async with asyncio.timeout(BOUND_S), shell(target, **options) as client:
+        yield client
+
+
+async def outcome(awaitable: Any) -> Any:
+    """Return the result, or the error of mcpwire that was raised."""
+    try:
+        return await awaitable
+    except mcpwire.MCPError as error:
+        return error
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    """Wait until something holds that another thread brings about."""
+    async with asyncio.timeout(BOUND_S):
+        while not holds():  # noqa: ASYNC110 - a thread tells no loop
+            await asyncio.sleep(0.002)

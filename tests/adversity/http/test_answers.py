@@ -1,0 +1,351 @@
+"""Whatever a server answers a call with: it ends at once, and says why."""
+
+import asyncio
+import json
+import time
+
+import pytest
+from faulty import BOUND_S, ERAS, ONCE, PROMPT_S, answering, connected, outcome, until
+from mcp_server import scripted_mcp
+from raw_server import (
+    LAST_CHUNK,
+    chunk,
+    head,
+    json_reply,
+    reply,
+    sse_event,
+    sse_head,
+)
+
+import mcpwire
+from mcpwire import (
+    ConnectionClosed,
+    HTTPError,
+    InvalidMessage,
+    MessageTooLarge,
+    RemoteProtocolError,
+    RPCError,
+)
+
+pytestmark = pytest.mark.anyio
+
+PROGRESS = {
+    "jsonrpc": "2.0",
+    "method": "notifications/progress",
+    "params": {"progressToken": "x", "progress": 1},
+}
+HALF = b'{"jsonrpc": "2.0", "id": 2, "result": {"content": ['
+
+
+def sse(*events, end=LAST_CHUNK):
+    return sse_head() + b"".join(chunk(event) for event in events) + end
+
+
+HOPELESS = {
+    # (bytes, how the connection ends) -> error, what it names
+    "html": ((reply(200, b"<html>no", content_type="text/html"), None),
+             RemoteProtocolError, ("200", "text/html", "<html>no")),
+    "no type": ((reply(200, b"hello"), None),
+                RemoteProtocolError, ("200", "no content type", "hello")),
+    "empty html": ((reply(200, b"", content_type="text/html"), None),
+                   RemoteProtocolError, ("200", "text/html")),
+    "empty json": ((reply(200, b"", content_type="application/json"), None),
+                   InvalidMessage, ("JSON",)),
+    "half json": ((reply(200, HALF, content_type="application/json"), None),
+                  InvalidMessage, ("JSON",)),
+    "a notification": ((json_reply(PROGRESS), None), InvalidMessage, ("tools/call",)),
+    "202": ((reply(202), None), RemoteProtocolError, ("202",)),
+    "204": ((head(204), None), RemoteProtocolError, ("204",)),
+    "206": ((reply(206, b"x"), None), RemoteProtocolError, ("206",)),
+    "empty stream": ((sse(), None), ConnectionClosed, ("the stream ended",)),
+    "stream without": ((sse(sse_event(PROGRESS)), None),
+                       ConnectionClosed, ("the stream ended",)),
+    "comments only": ((sse(b": hello\n\n"), None),
+                      ConnectionClosed, ("the stream ended",)),
+    "unfinished event": ((sse(b'data: {"jsonrpc"'), None),
+                         ConnectionClosed, ("the stream ended",)),
+    "fin before head": ((b"", "close"), ConnectionClosed, ()),
+    "rst before head": ((b"", "reset"), ConnectionClosed, ()),
+    "fin in head": ((b"HTTP/1.1 200 OK\r\ncontent-", "close"), ConnectionClosed, ()),
+    "rst in head": ((b"HTTP/1.1 200 OK\r\ncontent-", "reset"), ConnectionClosed, ()),
+    "fin in length": ((head(200, content_type="application/json", content_length=99)
+                       + HALF, "close"), ConnectionClosed, ()),
+    "rst in length": ((head(200, content_type="application/json", content_length=99)
+                       + HALF, "reset"), ConnectionClosed, ()),
+    "fin in chunks": ((sse_head() + chunk(b"data: 1"), "close"),
+                      ConnectionClosed, ()),
+    "fin in a chunk": ((sse_head() + b"99\r\ndata: 1", "close"),
+                       ConnectionClosed, ()),
+    "rst in a stream": ((sse_head() + chunk(sse_event(PROGRESS)), "reset"),
+                        ConnectionClosed, ()),
+    "fin at the end of a stream to the end": (
+        (sse_head(chunked=False) + sse_event(PROGRESS), "close"),
+        ConnectionClosed, ()),
+    "no http": ((b"SSH-2.0-OpenSSH_9.6\r\n", "close"), RemoteProtocolError, ()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("case", HOPELESS)
+@pytest.mark.fault("F21", "F22", "F24", "F25", "F31")
+@pytest.mark.pain("P02")
+async def test_an_answer_that_completes_nothing_fails_the_call_at_once(
+    shell, era, case
+):
+    (data, then), expected, named = HOPELESS[case]
+    with scripted_mcp(era) as server:
+        async with connected(shell, server, recovery=ONCE) as client:
+            server.on["tools/call"] = answering(data, then)
+            error = await outcome(client.call_tool("echo"))
+            assert type(error) is expected, error
+            assert all(name in str(error) for name in named), error
+            if expected is ConnectionClosed:
+                assert error.sent is True
+            # One answer says nothing about the next.
+            del server.on["tools/call"]
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+STATUSES = (400, 401, 403, 405, 406, 409, 410, 413, 415, 421, 429, 431, 500, 501, 502,
+            503, 504)  # fmt: skip
+
+
+@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.fault("F26")
+@pytest.mark.pain("P02")
+async def test_each_status_is_told_with_its_body_and_headers(shell, status):
+    with scripted_mcp(session_ids=False) as server:
+        async with connected(shell, server, recovery=ONCE) as client:
+            server.on["tools/call"] = answering(
+                reply(status, b"because", content_type="text/plain", x_why="so")
+            )
+            error = await outcome(client.call_tool("echo"))
+            assert type(error) is HTTPError, error
+            assert (error.status, error.body) == (status, b"because")
+            assert error.headers["x-why"] == "so"
+            assert str(status) in str(error)
+            assert "because" in str(error)
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 409, 422, 500, 503])
+@pytest.mark.fault("F26")
+async def test_a_json_rpc_error_in_the_body_wins_over_its_status(shell, status):
+    error = {"code": -32602, "message": "no such tool", "data": {"a": 1}}
+    with scripted_mcp(session_ids=False) as server:
+        async with connected(shell, server, recovery=ONCE) as client:
+            server.on["tools/call"] = lambda request, conn: (
+                conn.send(
+                    json_reply(
+                        {"jsonrpc": "2.0", "id": request.json["id"], "error": error},
+                        status,
+                    )
+                )
+                or True
+            )
+            raised = await outcome(client.call_tool("echo"))
+            assert isinstance(raised, RPCError), raised
+            assert (raised.code, raised.status) == (-32602, status)
+            assert raised.data == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "application/json; charset=utf-8",
+        "Application/JSON",
+        'application/json;charset="UTF-8"',
+        "application/json ; odd=1",
+    ],
+)
+@pytest.mark.fault("F24")
+async def test_a_content_type_may_be_written_in_any_way(shell, content_type):
+    def handler(request, conn):
+        result = {"content": [{"type": "text", "text": "fine"}]}
+        answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
+        conn.send(json_reply(answer, content_type=content_type))
+        return True
+
+    with scripted_mcp() as server:
+        async with connected(shell, server) as client:
+            server.on["tools/call"] = handler
+            assert (await client.call_tool("echo")).text == "fine"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [reply(200), reply(202), head(204), json_reply({}), reply(200, b"OK")],
+    ids=["200", "202", "204", "json", "text"],
+)
+@pytest.mark.fault("F24", "F25")
+async def test_a_notification_is_accepted_by_any_success(shell, data):
+    with scripted_mcp() as server:
+        server.on["notifications/initialized"] = answering(data)
+        async with connected(shell, server) as client:
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+async def quickest(shell, data, then):
+    """Return how long the end of a call with 20 beside it takes, at best of three."""
+    found = []
+    for _ in range(3):
+        with scripted_mcp() as server:
+            async with connected(shell, server, recovery=ONCE) as client:
+                server.on["tools/call"] = answering(data, then)
+                started = time.monotonic()
+                errors = await asyncio.gather(
+                    *(outcome(client.call_tool("echo")) for _ in range(20))
+                )
+                found.append(time.monotonic() - started)
+        assert {type(error) for error in errors} <= {
+            ConnectionClosed,
+            HTTPError,
+            RemoteProtocolError,
+        }, errors
+        assert len({id(error) for error in errors}) == 20
+        if found[-1] < PROMPT_S:
+            break
+    return min(found)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (sse_head() + chunk(sse_event(PROGRESS)), "reset"),
+        (head(200, content_type="application/json", content_length=99) + HALF, "close"),
+        (reply(500), None),
+        (reply(405), None),
+        (reply(202), None),
+        (reply(200, b"<html>", content_type="text/html"), None),
+        (sse(sse_event(PROGRESS)), None),
+    ],
+    ids=["rst in sse", "fin in json", "500", "405", "202", "html", "sse without"],
+)
+@pytest.mark.pain("P02")
+async def test_all_calls_end_within_a_quarter_second(shell, case):
+    data, then = case
+    assert await quickest(shell, data, then) < PROMPT_S
+
+
+@pytest.mark.fault("F37")
+@pytest.mark.parametrize("part", ["head", "json", "stream"])
+async def test_a_dripping_answer_is_bounded_by_the_deadline(shell, part):
+    begun = {
+        "head": b"HTTP/1.1 200 OK\r\nx-slow: ",
+        "json": head(200, content_type="application/json", content_length=9999),
+        "stream": sse_head(chunked=False) + b": ",
+    }
+
+    def handler(request, conn):
+        conn.send(begun[part])
+        while not conn.wait_closed(0.01):
+            conn.send(b"a")
+        return True
+
+    with scripted_mcp() as server:
+        async with connected(shell, server) as client:
+            server.on["tools/call"] = handler
+            with pytest.raises(mcpwire.RequestTimeout) as caught:
+                await client.call_tool("echo", timeout=0.2)
+            assert caught.value.elapsed < BOUND_S
+            del server.on["tools/call"]
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("replies", ["json", "sse"])
+@pytest.mark.pain("P13")
+async def test_a_large_answer_arrives_whole(shell, era, replies):
+    text = "0123456789abcdef" * (4 * 2**20 // 16)
+    with scripted_mcp(era, replies=replies) as server:
+        async with connected(shell, server) as client:
+            result = await client.call_tool("echo", {"text": text})
+            assert result.text == text
+
+
+@pytest.mark.parametrize("replies", ["json", "sse"])
+@pytest.mark.pain("P13")
+async def test_an_answer_over_the_limit_fails_its_call_alone(shell, replies):
+    limits = mcpwire.Limits(message=100_000)
+    with scripted_mcp(replies=replies) as server:
+        async with connected(shell, server, limits=limits) as client:
+            other = asyncio.ensure_future(client.call_tool("slow"))
+            with pytest.raises(MessageTooLarge) as caught:
+                await client.call_tool("echo", {"text": "x" * 200_000})
+            assert caught.value.limit == 100_000
+            server.release()
+            assert (await other).text == "slow"
+
+
+@pytest.mark.fault("F14")
+@pytest.mark.attack("S31")
+@pytest.mark.parametrize("wrong", ["other", "text", "null", "missing"])
+async def test_an_answer_to_something_else_fails_the_call_whose_stream_it_is(
+    shell, wrong
+):
+    """Each stream has its own answer; one cannot take another's place."""
+    ids = []
+
+    def handler(request, conn):
+        id = request.json["id"]
+        ids.append(id)
+        if len(ids) == 2:
+            wrong_id = {"other": ids[0], "text": str(id), "null": None}.get(wrong, 999)
+            answer = {"jsonrpc": "2.0", "id": wrong_id, "result": {"content": []}}
+            if wrong == "missing":
+                del answer["id"]
+            conn.send(json_reply(answer))
+            return True
+        return False
+
+    with scripted_mcp() as server:
+        async with connected(shell, server) as client:
+            server.on["tools/call"] = handler
+            first = asyncio.ensure_future(client.call_tool("slow"))
+            await until(lambda: server.executed)
+            with pytest.raises(RemoteProtocolError):
+                await client.call_tool("echo")
+            server.release()
+            assert (await first).text == "slow"
+
+
+@pytest.mark.fault("F14")
+@pytest.mark.attack("S31")
+async def test_the_first_answer_wins_and_the_second_is_counted(shell):
+    def handler(request, conn):
+        message = {"jsonrpc": "2.0", "id": request.json["id"]}
+        texts = ({"content": [{"type": "text", "text": t}]} for t in ("one", "two"))
+        events = [sse_event({**message, "result": result}) for result in texts]
+        conn.send(sse(*events))
+        return True
+
+    with scripted_mcp() as server:
+        async with connected(shell, server) as client:
+            server.on["tools/call"] = handler
+            assert (await client.call_tool("echo")).text == "one"
+
+
+@pytest.mark.fault("F14")
+async def test_an_answer_in_bytes_that_are_no_utf8_is_an_invalid_message(shell):
+    def handler(request, conn):
+        body = json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": {}})
+        data = body.encode()[:-1] + b', "x": "\xff"}'
+        conn.send(reply(200, data, content_type="application/json"))
+        return True
+
+    with scripted_mcp() as server:
+        async with connected(shell, server) as client:
+            server.on["tools/call"] = handler
+            with pytest.raises(InvalidMessage):
+                await client.call_tool("echo")
+
+
+@pytest.mark.fault("F21")
+async def test_a_connection_that_broke_is_not_used_again(shell):
+    with scripted_mcp() as server:
+        async with connected(shell, server, recovery=ONCE) as client:
+            server.on["tools/call"] = answering(b"HTTP/1.1 200 OK\r\n", "reset")
+            await outcome(client.call_tool("echo"))
+            del server.on["tools/call"]
+            before = server.connections
+            await client.call_tool("echo")
+            assert server.connections == before + 1
