@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from mcpwire.errors import ConnectError, MCPError, RequestTimeout, TransportError
+from mcpwire.errors import (
+    ConnectError,
+    HTTPError,
+    MCPError,
+    RequestTimeout,
+    SessionExpired,
+    TransportError,
+)
 
 if TYPE_CHECKING:
     from mcpwire.protocol.peer import PeerStats
@@ -42,10 +49,10 @@ def connect_failure(
         timeout: How long connecting might take.
         elapsed: How long it took.
     """
+    if isinstance(error, (ConnectError, HTTPError, SessionExpired)):
+        return None
     if isinstance(error, TransportError):
-        return (
-            None if isinstance(error, ConnectError) else connect_error(error, channel)
-        )
+        return connect_error(error, channel)
     if isinstance(error, MCPError) or not isinstance(error, TimeoutError):
         return None
     if timeout is None:

@@ -174,7 +174,8 @@ class Shell:
         if begun is not None:
             begun.set()
 
-    def settled(self, value: Any) -> Any:
+    def settled(self, reply: Reply, value: Any) -> Any:
         """Return what a function of the user's gave; nothing here can await it."""
+        del reply
         check_outcome(value, "headers")
         return value

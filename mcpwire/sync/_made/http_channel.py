@@ -94,6 +94,7 @@ class HttpChannel(GoingOn):
         self._http = target
         self._engine = engine
         self._told = inbound
+        self._has_static_headers = target.has_static_headers
         self._waiting: dict[int, Any] = {}
         self._shell = Shell(self._waiting, self._expire)
         self._heads = Heads(target.parsed, dict(target.static_headers))
@@ -180,18 +181,18 @@ class HttpChannel(GoingOn):
         id = self._last_id = next(self._ids)
         reply = CallReply(self, method, id, deadline, handle, on_notification)
         request = Request(b"", encode_call(reply, params))
-        if headers is not None or not self._http.has_static_headers:
-            reply.extra = self._own_fields(headers)
-        request.start = self._start(method, params, reply.extra)
         self._waiting[id] = reply
         if handle is not None:
             handle.request_id = id
             shell.begun(handle)
         if deadline is not None and deadline.at < shell.clock.at:
             shell.clock.arm(deadline.at)
-        if self._trace is not None:
-            self._watch_request(request)
         try:
+            if headers is not None or not self._has_static_headers:
+                reply.extra = self._own_fields(reply, headers)
+            request.start = self._start(method, params, reply.extra)
+            if self._trace is not None:
+                self._watch_request(request)
             try:
                 self._engine.exchange(request, reply, deadline)
                 broken = None
@@ -201,7 +202,7 @@ class HttpChannel(GoingOn):
             if result is None:
                 result = self._go_on(reply, request, params, broken)
         except BaseException as error:
-            self._gave_up(reply, error)
+            self._gave_up(reply, request, error)
             raise
         finally:
             self._end(reply)
@@ -231,7 +232,7 @@ class HttpChannel(GoingOn):
         # 2026-07-28 basic/transports/streamable-http, "Client Behavior".
         logger.warning("tool %r of %s is left out: %s", name, self.target, reason)
 
-    def _own_fields(self, headers: Mapping[str, str] | None) -> Fields:
+    def _own_fields(self, reply: Reply, headers: Mapping[str, str] | None) -> Fields:
         """Return the user's fields for one request beside those that never change.
 
         Raises:
@@ -240,7 +241,7 @@ class HttpChannel(GoingOn):
         own: Fields = ()
         given = self._http.headers
         if callable(given):
-            own = self._http.check(self._shell.settled(given()))
+            own = self._http.check(self._shell.settled(reply, given()))
         return own if not headers else (*own, *self._http.check(headers))
 
     def _end(self, reply: CallReply) -> None:
@@ -252,7 +253,9 @@ class HttpChannel(GoingOn):
         if not self._waiting:
             self._shell.quiet()
 
-    def _gave_up(self, reply: CallReply, error: BaseException) -> None:
+    def _gave_up(
+        self, reply: CallReply, request: Request, error: BaseException
+    ) -> None:
         """Tell the server of a call that ends without its answer, where it may be told.
 
         2026-07-28 basic/patterns/cancellation: closing the stream says it; before, a
@@ -261,7 +264,7 @@ class HttpChannel(GoingOn):
         if isinstance(error, RPCError):
             return
         self.stats.unanswered += 1
-        if self._closed_by_us or self._era is not Era.SESSION:
+        if self._closed_by_us or self._era is not Era.SESSION or not request.start:
             return
         if isinstance(error, MCPError):
             if not isinstance(error, (CallCancelled, TimeoutError)):
@@ -327,27 +330,36 @@ class HttpChannel(GoingOn):
         if self._dead is not None or not self._shell.is_here():
             raise self._refusal()
         body = encode(jsonrpc.notification(method, params))
-        extra = self._own_fields(headers)
-        error = self._post(method, body, extra)
+        error = self._post(method, body, None, headers)
         if error is not None:
             raise error
 
-    def _post(self, what: str, body: bytes, extra: Fields) -> MCPError | None:
+    def _post(
+        self,
+        what: str,
+        body: bytes,
+        extra: Fields | None,
+        headers: Mapping[str, str] | None = None,
+    ) -> MCPError | None:
         """Post what gets no answer; return why it was not accepted, if it was not.
+
+        `extra` are the fields of the call it belongs to; without one it has its own.
 
         Raises:
             TransportError: The server could not be reached.
         """
         deadline = Deadline(self._shell.time(), NOTICE_S)
         reply = NoticeReply(self, what, deadline)
-        start = self._heads.post(extra)
-        if self._era is Era.STATELESS:
-            start += self._mirror.lines(what, None)
         key = -next(self._notices)
         self._waiting[key] = reply
         if deadline.at < self._shell.clock.at:
             self._shell.clock.arm(deadline.at)
         try:
+            if extra is None:
+                extra = self._own_fields(reply, headers)
+            start = self._heads.post(extra)
+            if self._era is Era.STATELESS:
+                start += self._mirror.lines(what, None)
             self._exchange(reply, Request(start, body))
         finally:
             self._waiting.pop(key, None)
@@ -434,7 +446,7 @@ class HttpChannel(GoingOn):
         """
         reply = NoticeReply(self, "DELETE", Deadline(self._shell.time(), DELETE_S))
         try:
-            extra = self._own_fields(None)
+            extra = self._own_fields(reply, None)
             self._exchange(reply, Request(self._heads.delete(extra)))
         except MCPError as error:
             logger.debug("DELETE: %s", error)

@@ -78,7 +78,9 @@ class GoingOn(HttpInbound):
             self, method: str, params: Mapping[str, Any] | None, extra: Fields
         ) -> bytes: ...
 
-        def _own_fields(self, headers: Mapping[str, str] | None) -> Fields: ...
+        def _own_fields(
+            self, reply: Reply, headers: Mapping[str, str] | None
+        ) -> Fields: ...
 
     def _exchange(self, reply: Any, request: Request) -> None:
         """Send a request; follow redirects where the target allows that."""
@@ -305,6 +307,7 @@ class GoingOn(HttpInbound):
             error, self._era, reply.what
         ):
             why = f"{self.target} no longer speaks {self._heads.revision}"
+            self._http.memory.era = None
         else:
             return error
         self._lose(SessionExpired(why, target=self.target))
@@ -358,7 +361,7 @@ class GoingOn(HttpInbound):
         place = reply.resumption
         self._streams.add(reply)
         try:
-            extra = self._own_fields(None)
+            extra = self._own_fields(reply, None)
             start = self._heads.get(place.cursor if place else None, extra)
             self._exchange(reply, Request(start))
         except (ConnectError, ConnectionClosed):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from random import random
 from time import time as wall_time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
     ConnectError,
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from mcpwire.transports.client.connection import Connection
 
 __all__ = ["Repeats", "positional"]
+
+LONGEST_PAUSE_S: Final = 3600.0
+"""What a server may ask of a call without a deadline to wait for."""
 
 
 class Repeats:
@@ -163,7 +166,7 @@ class Repeats:
     def _fits(self, seconds: float, deadline: Deadline | None) -> bool:
         """Tell whether so long a pause leaves time for anything."""
         left = deadline.remaining(self._connection.time()) if deadline else None
-        return left is None or seconds < left
+        return seconds < (LONGEST_PAUSE_S if left is None else left)
 
     async def refresh_headers(
         self,

@@ -76,7 +76,9 @@ class GoingOn(HttpInbound):
             self, method: str, params: Mapping[str, Any] | None, extra: Fields
         ) -> bytes: ...
 
-        async def _own_fields(self, headers: Mapping[str, str] | None) -> Fields: ...
+        async def _own_fields(
+            self, reply: Reply, headers: Mapping[str, str] | None
+        ) -> Fields: ...
 
     async def _exchange(self, reply: Any, request: Request) -> None:
         """Send a request; follow redirects where the target allows that."""
@@ -303,6 +305,7 @@ class GoingOn(HttpInbound):
             error, self._era, reply.what
         ):
             why = f"{self.target} no longer speaks {self._heads.revision}"
+            self._http.memory.era = None
         else:
             return error
         self._lose(SessionExpired(why, target=self.target))
@@ -356,7 +359,7 @@ class GoingOn(HttpInbound):
         place = reply.resumption
         self._streams.add(reply)
         try:
-            extra = await self._own_fields(None)
+            extra = await self._own_fields(reply, None)
             start = self._heads.get(place.cursor if place else None, extra)
             await self._exchange(reply, Request(start))
         except (ConnectError, ConnectionClosed):

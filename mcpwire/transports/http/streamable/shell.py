@@ -125,9 +125,23 @@ class Shell:
     def begun(self, handle: CallHandle) -> None:
         """Do nothing: here a call begins in the task that makes it."""
 
-    async def settled(self, value: Any) -> Any:
-        """Return a value that may have to be awaited first."""
-        return await value if hasattr(value, "__await__") else value
+    async def settled(self, reply: Reply, value: Any) -> Any:
+        """Return a value of the user's that may have to be awaited first.
+
+        Raises:
+            MCPError: What `abort` was given meanwhile.
+        """
+        if not hasattr(value, "__await__"):
+            return value
+        waiting = self._pauses[reply] = self._loop.create_future()
+        task = asyncio.ensure_future(value)
+        task.add_done_callback(lambda _: _wake(waiting))
+        try:
+            await waiting
+            return task.result()
+        finally:
+            task.cancel()
+            del self._pauses[reply]
 
 
 def _wake(waiting: asyncio.Future[None]) -> None:
