@@ -33,6 +33,8 @@ __all__ = ["Receiver", "ResponseReader"]
 
 _SHOWN_BYTES: Final = 40
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
+_USUAL: Final = b"HTTP/1.1 "
+_BLANKS: Final = (b" ", b"\t")
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _KEEP_ALIVE: Final = re.compile(
     rb"(?:^|[,; \t])timeout=([0-9]{1,9})(?![0-9])", re.IGNORECASE
@@ -76,6 +78,8 @@ class ResponseReader:
         "_head_max",
         "_is_head_done",
         "_is_muted",
+        "_is_version_known",
+        "_parse",
         "_parser",
         "_reply",
         "_tail",
@@ -101,12 +105,13 @@ class ResponseReader:
     def __init__(self, limits: Limits) -> None:
         self._head_max = limits.head
         self._parser = HttpResponseParser(self)
+        self._parse = self._parser.feed_data
         self._reply: Receiver | None = None
         self._fields: dict[bytes, bytes] = {}
         self._counted = 0
         self._tail = b""
         self._is_head_done = self._until_close = False
-        self._has_body = self._is_muted = False
+        self._has_body = self._is_muted = self._is_version_known = False
         self.is_complete = self.may_reuse = True
         self.has_begun = False
         self.keep_alive_s = inf
@@ -137,17 +142,23 @@ class ResponseReader:
             self.may_reuse = False
             return
         if not self.has_begun:
-            self._begin(data)
-        if self._is_head_done:
-            self._parse(data)
-            if not self.is_complete:
-                self._count_framing(len(data))
-        elif self._counted + len(data) <= self._head_max:
-            self._parse(data)
-            if not self._is_head_done:
-                self._count_head(data)
-        else:
+            self.has_begun = True
+            self._is_version_known = is_known = data[:9] == _USUAL
+            if not is_known and data[0] != 0x48:  # "H"
+                raise self._no_http(data)
+        was_body = self._is_head_done
+        if not was_body and self._counted + len(data) > self._head_max:
             self._feed_long_head(bytes(data))
+            return
+        try:
+            self._parse(data)
+        except HttpParserError as error:
+            self._refuse(error)
+        if not self.is_complete:
+            if was_body:
+                self._count_framing(len(data))
+            elif not self._is_head_done:
+                self._count_head(data)
 
     def eof(self) -> bool:
         """Take note of a clean end of the stream; return whether that ends a response.
@@ -157,32 +168,28 @@ class ResponseReader:
         self.may_reuse = False
         if self.is_complete or not (self._is_head_done and self._until_close):
             return False
-        self._complete()
+        self._end()
         return True
 
-    def _begin(self, data: bytes | memoryview) -> None:
-        self.has_begun = True
-        if data[0] != 0x48:  # "H"; llhttp also takes RTSP/, ICE/ and empty lines
-            self.may_reuse = False
-            raise RemoteProtocolError(
-                f"expected an HTTP/1.1 status line, got {bytes(data[:_SHOWN_BYTES])!r}",
-                hint=_SPEAKS.get(data[0]),
-            )
+    def _no_http(self, data: bytes | memoryview) -> RemoteProtocolError:
+        # llhttp also takes RTSP/, ICE/ and empty lines.
+        self.may_reuse = False
+        return RemoteProtocolError(
+            f"expected an HTTP/1.1 status line, got {bytes(data[:_SHOWN_BYTES])!r}",
+            hint=_SPEAKS.get(data[0]),
+        )
 
-    def _parse(self, data: bytes | memoryview) -> None:
-        try:
-            self._parser.feed_data(data)
-        except HttpParserCallbackError as exc:
-            self.may_reuse = False
-            cause = exc.__context__
+    def _refuse(self, error: HttpParserError) -> None:
+        """Raise what a callback raised, or what llhttp found; it reads no more now."""
+        self.may_reuse = False
+        if isinstance(error, HttpParserCallbackError):
+            cause = error.__context__
             if not isinstance(cause, _Leftover):
-                raise cause or exc from None
-        except HttpParserError as exc:
-            self.may_reuse = False
-            if not self.is_complete:
-                raise RemoteProtocolError(
-                    f"the response is not acceptable HTTP: {exc}"
-                ) from exc
+                raise cause or error from None
+        elif not self.is_complete:
+            raise RemoteProtocolError(
+                f"the response is not acceptable HTTP: {error}"
+            ) from error
 
     def _count_head(self, data: bytes | memoryview) -> None:
         self._counted += len(data)
@@ -196,7 +203,10 @@ class ResponseReader:
             if end < 0 or self._counted + size > self._head_max:
                 raise self._too_large("the head of the response is")
             head, data = data[:size], data[size:]
-            self._parse(head)
+            try:
+                self._parse(head)
+            except HttpParserError as error:
+                self._refuse(error)
             self._count_head(head)
         self._counted = 0
         self.feed(data)  # there is some: all of it was more than the limit
@@ -216,7 +226,7 @@ class ResponseReader:
         limit = self._head_max
         return MessageTooLarge(f"{what} over the limit of {limit} bytes", limit=limit)
 
-    def _complete(self) -> None:
+    def _end(self) -> None:
         reply, self._reply = self._reply, None
         self.is_complete = True
         assert reply is not None, "complete without a reply"
@@ -235,7 +245,7 @@ class ResponseReader:
         if self._is_head_done:
             return
         name = name.lower()
-        if value[-1:] in {b" ", b"\t"}:
+        if value.endswith(_BLANKS):
             value = value.rstrip(b" \t")
         fields = self._fields
         if name in fields:
@@ -246,10 +256,10 @@ class ResponseReader:
         """Check the head, and tell the reply of a final one."""
         status = self._parser.get_status_code()
         fields = self._fields
-        if self._parser.get_http_version() not in _VERSIONS:
-            raise RemoteProtocolError(
-                f"expected HTTP/1.0 or HTTP/1.1, got {self._parser.get_http_version()}"
-            )
+        if self._is_version_known:
+            self._is_version_known = False  # of the one after a 1xx it is not
+        else:
+            self._check_version()
         if status < 200:
             _check_interim(status)
             return
@@ -270,6 +280,11 @@ class ResponseReader:
         assert reply is not None, "a head without a reply"
         reply.head(status, fields)
 
+    def _check_version(self) -> None:
+        version = self._parser.get_http_version()
+        if version not in _VERSIONS:
+            raise RemoteProtocolError(f"expected HTTP/1.0 or HTTP/1.1, got {version}")
+
     def _check_transfer_encoding(self, encoding: bytes) -> None:
         # RFC 9112 6.1: with HTTP/1.0 its framing is faulty; we offer no other coding.
         if encoding.lower() != b"chunked":
@@ -288,7 +303,7 @@ class ResponseReader:
         """End the message; only the final response ends the reply."""
         if self._is_head_done:
             self.may_reuse = self._parser.should_keep_alive() and self.keep_alive_s > 0
-            self._complete()
+            self._end()
 
 
 def _check_interim(status: int) -> None:

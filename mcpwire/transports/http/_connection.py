@@ -1,0 +1,344 @@
+"""One asyncio connection to an HTTP server: bytes out, responses in, one at a time.
+
+Nothing here decides whether a request may be sent again: a connection only says, when
+it ends, whether its request provably never reached the server's program. ::
+
+    idle ──send──► waiting ──reply is over──► lingering ──body complete──► idle
+                      └──────────── body complete ──────────────────────────┘
+
+It reads into a buffer of its own: asyncio's streams ask for 256 KiB at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from mcpwire.errors import ConnectionClosed, MCPError
+from mcpwire.protocol.http.framing import ResponseReader
+from mcpwire.transports.http._sockets import (
+    acknowledged,
+    connect_error,
+    is_certificate_refusal,
+    prepare,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcpwire.limits import Limits
+    from mcpwire.transports.http.engine import Fed
+    from mcpwire.transports.http.target import Http
+
+__all__ = ["Connection", "Owner"]
+
+READ_BYTES: Final = 65_536
+
+WRITE_BYTES: Final = 262_144
+"""The most one write is given: asyncio copies what the system does not take."""
+
+LAST_READS: Final = 1_024
+"""How often a connection is read whose writing has failed: 64 MiB."""
+
+
+class Owner(Protocol):
+    """The engine, as its connections see it."""
+
+    bytes_sent: int
+
+    def opened(self, connection: Connection) -> None:
+        """Take note of it from here on."""
+
+    def completed(self, connection: Connection) -> None:
+        """Take it back: its response is complete."""
+
+    def lingers(self, connection: Connection) -> None:
+        """Have an eye on it: its reply is over, and its response is not."""
+
+    def clogs(self, connection: Connection) -> None:
+        """Take note that the system did not take all that was written."""
+
+    def ended(self, connection: Connection) -> None:
+        """Give it to nobody any more."""
+
+    def lost(self, connection: Connection) -> None:
+        """Forget it: its socket is closed now."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """A connection to the target's origin.
+
+    Attributes:
+        reply: Who is fed; ``None`` while it is idle.
+        waiter: Resolved once the reply is over: true, or false where the request
+            provably never reached the server's program. ``None`` if nobody waits.
+        until: When it is not to be trusted any more, idle or lingering.
+        poll: Returns what is readable, without waiting.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_begun_at",
+        "_is_paused",
+        "_is_secure",
+        "_owner",
+        "_target",
+        "_unsent",
+        "_view",
+        "_written",
+        "poll",
+        "reader",
+        "reply",
+        "transport",
+        "until",
+        "waiter",
+    )
+
+    poll: Callable[[float], list[Any]]
+    transport: asyncio.Transport
+
+    def __init__(self, owner: Owner, target: Http, limits: Limits) -> None:
+        self._owner = owner
+        self._target = target
+        self._is_secure = target.parsed.scheme == "https"
+        self._view = memoryview(bytearray(READ_BYTES))
+        self._unsent: memoryview | None = None
+        self._is_paused = False
+        self._written = 0
+        self._begun_at = 0
+        self.reader = ResponseReader(limits)
+        self.reply: Fed | None = None
+        self.waiter: asyncio.Future[bool] | None = None
+        self.until = 0.0
+
+    # One exchange...
+
+    def send(
+        self,
+        first: bytes,
+        rest: memoryview | None,
+        reply: Fed,
+        waiter: asyncio.Future[bool],
+    ) -> None:
+        """Send a request, and resolve the waiter when its reply is over."""
+        self.reply = reply
+        self.waiter = waiter
+        self.reader.expect(reply)
+        if self._is_secure:
+            self._begun_at = acknowledged(self._socket)
+        else:
+            self._begun_at = self._written + 1  # the SYN counts as one
+        transport = self.transport
+        transport.write(first)
+        if transport.is_closing():  # the system took none of it
+            self._wake(result=False)
+            self.abort()
+            return
+        self._written += len(first)
+        self._owner.bytes_sent += len(first)
+        if rest is not None:
+            self._unsent = rest
+            self._pump()
+        if transport.get_write_buffer_size():
+            self._owner.clogs(self)
+
+    def _pump(self) -> None:
+        while self._unsent is not None and not self._is_paused:
+            chunk, rest = self._unsent[:WRITE_BYTES], self._unsent[WRITE_BYTES:]
+            self._unsent = rest or None
+            self.transport.write(chunk)
+            self._written += len(chunk)
+            self._owner.bytes_sent += len(chunk)
+
+    @property
+    def unwritten(self) -> int:
+        """How many bytes wait for the server to read."""
+        rest = 0 if self._unsent is None else len(self._unsent)
+        return rest + self.transport.get_write_buffer_size()
+
+    @property
+    def _socket(self) -> Any:
+        return self.transport.get_extra_info("socket")
+
+    def close(self) -> None:
+        """Close it while it is idle, with the goodbye that TLS has."""
+        self.transport.close()
+
+    def abort(self) -> None:
+        """Close it at once; whoever waits is told when it is closed."""
+        self.reader.may_reuse = False
+        self._unsent = None
+        self._owner.ended(self)
+        self.transport.abort()
+
+    def fail(self, error: BaseException | None = None) -> None:
+        """Close it at once, and raise that to whoever waits."""
+        self._wake(error)
+        self.abort()
+
+    def close_socket(self) -> None:
+        """Close the descriptor and touch nothing else: the loop is not ours any more.
+
+        Closing shuts nothing down, so what a fork copied stays open in the other
+        process.
+        """
+        wrapped = self._socket
+        # The wrapper of asyncio cannot close, and a second object for the same
+        # descriptor would close whatever has its number by then.
+        sock = getattr(wrapped, "_sock", wrapped)
+        sock.close()
+
+    def _wake(self, error: BaseException | None = None, *, result: bool = True) -> None:
+        waiter, self.waiter = self.waiter, None
+        self.reply = None
+        if waiter is None or waiter.done():
+            return
+        if error is not None:
+            waiter.set_exception(error)
+        else:
+            waiter.set_result(result)
+
+    def _complete(self) -> None:
+        waiter, self.waiter = self.waiter, None
+        self.reply = None
+        self._owner.completed(self)  # first: the next request may want it
+        if waiter is not None and not waiter.done():
+            waiter.set_result(True)
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin; the transport is asyncio's, over TLS or not."""
+        self.transport = transport
+        sock = self._socket
+        prepare(sock)
+        self.poll = _poller(sock.fileno())
+        self._owner.opened(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where to read to; a memoryview, which the TLS layer slices."""
+        return self._view
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Read what came."""
+        reader = self.reader
+        try:
+            reader.feed(self._view[:nbytes])
+        except BaseException as error:
+            self.fail(error)
+            if not isinstance(error, Exception):
+                raise
+            return
+        if reader.is_complete:
+            if self.reply is None:  # bytes that nobody asked for
+                self.abort()
+            else:
+                self._complete()
+        elif self.waiter is not None and self.reply is not None and self.reply.is_over:
+            waiter, self.waiter = self.waiter, None
+            self._owner.lingers(self)
+            if not waiter.done():
+                waiter.set_result(True)
+
+    def eof_received(self) -> None:
+        """Take note that the server sends no more; the transport closes itself."""
+        self.reader.may_reuse = False
+        self._owner.ended(self)
+        if self.reply is None:
+            return
+        try:
+            is_complete = self._is_clean_end() and self.reader.eof()
+        except Exception as error:  # noqa: BLE001 - a reply's error goes to its waiter
+            self._wake(error)
+            return
+        if is_complete:
+            self._complete()
+        elif self._is_unseen():
+            self._wake(result=False)
+        else:
+            self._wake(self._closed("the server closed the connection"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell whoever waits, and let go."""
+        if self.waiter is not None and exc is not None and not self._is_secure:
+            self._read_last()
+        if self.waiter is not None:
+            self._wake(self._lost(exc))
+        self.reply = None
+        self._unsent = None
+        self._owner.lost(self)
+
+    def pause_writing(self) -> None:
+        """Write no more: the server does not read."""
+        self._is_paused = True
+
+    def resume_writing(self) -> None:
+        """Write on."""
+        self._is_paused = False
+        self._pump()
+
+    # How it ended.
+
+    def _is_clean_end(self) -> bool:
+        # Over TLS only an alert ends a body; else anybody could cut it short (RFC 9112
+        # section 9.8), and asyncio does not tell the two apart.
+        if not self._is_secure:
+            return True
+        try:
+            return not self.transport.get_extra_info("ssl_object").read(1)
+        except OSError:  # an `SSLError` is one
+            return False
+
+    def _is_unseen(self) -> bool:
+        """Tell whether no byte of the request arrived; asked after a FIN only."""
+        if self.reader.has_begun:
+            return False
+        # What is known is where the request begins in the stream of all our bytes.
+        return 0 < acknowledged(self._socket) <= self._begun_at
+
+    def _read_last(self) -> None:
+        """Read what the server said before our writing failed.
+
+        A server may answer before it has read all, and close: the answer counts.
+        """
+        self.reader.may_reuse = False
+        wrapped = self._socket
+        sock = getattr(wrapped, "_sock", wrapped)  # as in `close_socket`
+        try:
+            for _ in range(LAST_READS):
+                count = sock.recv_into(self._view)
+                if count:
+                    self.buffer_updated(count)
+                else:
+                    self.eof_received()
+                if self.waiter is None:
+                    return
+        except OSError:
+            return
+
+    def _lost(self, error: BaseException | None) -> MCPError:
+        if error is None:
+            return self._closed("the connection ended")
+        if not self.reader.has_begun and is_certificate_refusal(error):
+            refused = connect_error(self._target, error)
+            refused.__cause__ = error
+            return refused
+        said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        lost = self._closed(f"the connection broke ({said})")
+        lost.__cause__ = error
+        return lost
+
+    def _closed(self, what: str) -> ConnectionClosed:
+        target = str(self._target)
+        place = self.reader.place
+        return ConnectionClosed(f"{target}: {what} {place}", target=target, sent=True)
+
+
+def _poller(fd: int) -> Callable[[float], list[Any]]:
+    """Return a function that tells without waiting whether that can be read."""
+    if not hasattr(select, "poll"):  # Windows
+        return lambda _: select.select([fd], [], [], 0)[0]
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return poll.poll

@@ -1,0 +1,341 @@
+"""The default engine on asyncio: keep-alive connections of our own to one origin.
+
+An exchange on an idle connection is a poll, a write and a future: no task, no timer.
+Whatever takes longer has one timer per engine, armed while a connection is idle or its
+response is not read to its end.
+
+A request is sent again only where it provably never reached the server's program: its
+connection had ended while it was idle, nothing of it could be written, or the stream
+ended without a byte while the kernel knew of no byte that arrived.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import ConnectionClosed, TransportError
+from mcpwire.transports.http import _sockets
+from mcpwire.transports.http._connecting import GOODBYE_S, connect
+from mcpwire.transports.http._connection import Connection
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from mcpwire.errors import MCPError
+    from mcpwire.limits import Limits
+    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.protocol.http.request import Request
+    from mcpwire.transports.http.engine import Fed
+    from mcpwire.transports.http.target import Http
+
+__all__ = ["DirectEngine"]
+
+CLOSE_S: Final = GOODBYE_S + 0.5
+"""How long closing waits for the goodbyes."""
+
+
+class DirectEngine:
+    """See `Engine`.
+
+    The connection used last is used first, so that those a burst needed go idle and
+    are closed.
+    """
+
+    def __init__(self, target: Http, limits: Limits) -> None:
+        self.target = str(target)
+        self.connections = 0
+        self.bytes_sent = 0
+        self._http = target
+        self._limits = limits
+        self._context: ssl.SSLContext | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._create_future: Callable[[], asyncio.Future[Any]]
+        self._process = os.getpid()
+        self._idle: list[Connection] = []
+        self._open: set[Connection] = set()
+        self._lingering: set[Connection] = set()
+        self._clogged: set[Connection] = set()
+        self._opening: dict[int, asyncio.Task[Connection]] = {}
+        self._aborted: dict[int, MCPError] = {}
+        self._held_back = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = inf
+        self._is_closed = False
+        self._emptied: asyncio.Future[None] | None = None
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return (
+            f"<{type(self).__name__} {self.target} {len(self._open)} open, "
+            f"{self.idle} idle>"
+        )
+
+    @property
+    def idle(self) -> int:
+        """How many connections wait for the next request."""
+        return len(self._idle)
+
+    async def exchange(
+        self, request: Request, reply: Fed, deadline: Deadline | None
+    ) -> None:
+        """Send a request and feed its reply; see `Engine.exchange`."""
+        first, rest = _sockets.encode(request)
+        if self._clogged or self._held_back:
+            self._check_unwritten(request)
+        connection = self._take()
+        for _ in range(1 + _sockets.RESENDS):
+            if connection is None:
+                connection = await self._new(request, reply)
+            waiter = self._create_future()
+            connection.send(first, rest, reply, waiter)
+            try:
+                if await waiter:
+                    return
+            except BaseException:
+                if connection.waiter is waiter:
+                    connection.fail()
+                raise
+            connection = None  # the idle ones may be as dead as that one
+        raise self._closed_error("it ends every connection unread", sent=False)
+
+    def abort(self, reply: Fed, error: MCPError) -> bool:
+        """End the exchange of that reply with an error; return whether one ran."""
+        for connection in self._open:
+            if connection.reply is reply:
+                waiter = connection.waiter
+                if waiter is None or waiter.done():
+                    return False
+                connection.fail(error)
+                return True
+        task = self._opening.get(id(reply))
+        if task is None:
+            return False
+        self._aborted[id(reply)] = error
+        task.cancel()
+        return True
+
+    # Connections...
+
+    def _take(self) -> Connection | None:
+        """Return an idle connection that still seems to live."""
+        idle = self._idle
+        if idle:
+            now = monotonic()
+            while idle:
+                connection = idle.pop()
+                # What is readable is the end, or bytes that nobody asked for.
+                if connection.until > now and not connection.poll(0):
+                    return connection
+                connection.close()
+        return None
+
+    async def _new(self, request: Request, reply: Fed) -> Connection:
+        """Return a new connection; an abort reaches it meanwhile."""
+        if self._is_closed:
+            raise self._closed_error("closed by this side", sent=False)
+        loop = self._begin()
+        key = id(reply)
+        size = _size(request)
+        task = loop.create_task(self._connect(), name="mcpwire-http-connect")
+        self._opening[key] = task
+        self._held_back += size
+        connection = None
+        try:
+            connection = await task
+            error = self._aborted.get(key)
+        except asyncio.CancelledError:
+            error = self._aborted.get(key)
+            ours = asyncio.current_task()
+            if error is None or (ours is not None and ours.cancelling()):
+                if task.done() and not task.cancelled() and task.exception() is None:
+                    self.completed(task.result())
+                raise
+        finally:
+            del self._opening[key]
+            self._aborted.pop(key, None)
+            self._held_back -= size
+        if error is None and connection is not None:
+            return connection
+        if connection is not None:
+            self.completed(connection)
+        raise error or self._closed_error("closed by this side", sent=False)
+
+    def _begin(self) -> asyncio.AbstractEventLoop:
+        """Return the loop, with everything ready for a connection."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._create_future = self._loop.create_future
+        if self._context is None and self._http.parsed.scheme == "https":
+            from mcpwire.transports.http.tls import ssl_context
+
+            self._context = ssl_context(self._http)
+        return self._loop
+
+    async def _connect(self) -> Connection:
+        if self._lingering:
+            # Mostly the rest of such a response has come and is only not read yet.
+            await asyncio.sleep(0)
+            connection = self._take()
+            if connection is not None:
+                return connection
+        connection = await connect(self._http, self._context, self._make)
+        self.connections += 1
+        return connection
+
+    def _make(self) -> Connection:
+        return Connection(self, self._http, self._limits)
+
+    def _check_unwritten(self, request: Request) -> None:
+        """Refuse a request for which there is no room.
+
+        Raises:
+            TransportError: Too much is waiting for the server to read.
+        """
+        waiting = self._held_back
+        for connection in list(self._clogged):
+            unwritten = connection.unwritten
+            waiting += unwritten
+            if not unwritten:
+                self._clogged.discard(connection)
+        limit = self._limits.unwritten
+        if waiting and waiting + _size(request) > limit:
+            raise TransportError(
+                f"{self.target}: the server does not read: {waiting} bytes are "
+                f"unwritten (Limits.unwritten is {limit})",
+                target=self.target,
+            )
+
+    def _closed_error(self, why: str, *, sent: bool) -> ConnectionClosed:
+        return ConnectionClosed(f"{self.target}: {why}", target=self.target, sent=sent)
+
+    # What connections tell.
+
+    def opened(self, connection: Connection) -> None:
+        """Take note of a connection that is to be closed some day."""
+        self._open.add(connection)
+
+    def completed(self, connection: Connection) -> None:
+        """Take a connection back; it is idle from now on, or closed."""
+        reader = connection.reader
+        if self._lingering:
+            self._lingering.discard(connection)
+        if (
+            reader.may_reuse
+            and not self._is_closed
+            and not (self._clogged and connection.unwritten)
+        ):
+            self._idle.append(connection)
+            self._expire(connection, min(_sockets.IDLE_S, reader.keep_alive_s))
+        else:
+            connection.abort()
+
+    def lingers(self, connection: Connection) -> None:
+        """Give the rest of a response its time."""
+        self._lingering.add(connection)
+        self._expire(connection, _sockets.TAIL_S)
+
+    def clogs(self, connection: Connection) -> None:
+        """Count what waits on that connection."""
+        self._clogged.add(connection)
+
+    def ended(self, connection: Connection) -> None:
+        """Give that connection to nobody any more."""
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    def lost(self, connection: Connection) -> None:
+        """Forget a connection that is closed."""
+        self.ended(connection)
+        self._open.discard(connection)
+        self._lingering.discard(connection)
+        self._clogged.discard(connection)
+        if self._emptied is not None and not self._open and not self._emptied.done():
+            self._emptied.set_result(None)
+
+    # Time...
+
+    def _expire(self, connection: Connection, seconds: float) -> None:
+        connection.until = until = monotonic() + seconds
+        if until < self._timer_at:
+            self._arm(until)
+
+    def _arm(self, at: float) -> None:
+        assert self._loop is not None, "a connection without a loop"
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = self._loop.call_later(max(at - monotonic(), 0), self._sweep)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        self._timer_at = inf
+
+    def _sweep(self) -> None:
+        """Close what was idle, or not at its end, for too long."""
+        self._timer = None
+        self._timer_at = inf
+        now = monotonic()
+        for connection in [c for c in self._idle if c.until <= now]:
+            self._idle.remove(connection)
+            connection.close()
+        for connection in [c for c in self._lingering if c.until <= now]:
+            self._lingering.discard(connection)
+            connection.fail()
+        left = [c.until for c in (*self._idle, *self._lingering)]
+        if left:
+            self._arm(min(left))
+
+    # The end.
+
+    async def aclose(self) -> None:
+        """Close every connection; bounded in time."""
+        self._stop()
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()
+        for connection in list(self._open):
+            if connection.reply is not None:
+                connection.fail(self._closed_error("closed by this side", sent=True))
+        if self._open:
+            if self._emptied is None:
+                self._emptied = self._create_future()
+            await asyncio.wait([self._emptied], timeout=CLOSE_S)
+        for connection in list(self._open):
+            connection.abort()
+
+    def _stop(self) -> None:
+        """Begin nothing any more, and end what has not begun."""
+        self._is_closed = True
+        self._disarm()
+        for key, task in self._opening.items():
+            error = self._closed_error("closed by this side", sent=False)
+            self._aborted.setdefault(key, error)
+            task.cancel()
+
+    def abandon(self) -> None:
+        """Close the sockets now, from anywhere; in a forked process only our copies."""
+        loop = self._loop
+        if os.getpid() != self._process or (loop is not None and loop.is_closed()):
+            self._is_closed = True
+            self._timer = None
+            for connection in self._open:
+                connection.close_socket()
+            self._open.clear()
+            self._idle.clear()
+            return
+        self._stop()
+        for connection in list(self._open):
+            connection.abort()
+            if loop is not None and not loop.is_running():
+                connection.close_socket()
+
+
+def _size(request: Request) -> int:
+    return len(request.start) + (len(request.body) if request.body is not None else 0)
