@@ -94,7 +94,7 @@ IMPURE_METHODS: Final[Mapping[str, str]] = {
 RUNTIME: Final = frozenset({"anyio", "attrs", "httptools", "httpx", "orjson"})
 """The distributions that are always there; `attr` is another name of `attrs`."""
 
-PURE_RUNTIME: Final = frozenset({"attrs", "orjson"})
+PURE_RUNTIME: Final = frozenset({"attrs", "httptools", "orjson"})
 
 EXTRAS: Final[Mapping[str, str]] = {
     "jsonschema_rs": "mcpwire.protocol.results.output_schema",

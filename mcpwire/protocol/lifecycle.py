@@ -37,9 +37,9 @@ from mcpwire.errors import (
     RPCError,
     TransportError,
 )
-from mcpwire.protocol.http.exchange import MODERN_ERRORS, is_refusal
 from mcpwire.protocol.negotiation import (
     META,
+    MODERN_ERRORS,
     MODES,
     Agreement,
     Answer,
@@ -52,6 +52,7 @@ from mcpwire.protocol.negotiation import (
     Send,
     Silence,
     Step,
+    is_refusal,
     parse_mode,
     request_meta,
     shorten,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
+from mcpwire.errors import HTTPError
 from mcpwire.versions import Era, find_revision, revisions_of
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "META",
+    "MODERN_ERRORS",
     "MODES",
     "Agreement",
     "Answer",
@@ -33,6 +35,7 @@ __all__ = [
     "Send",
     "Silence",
     "Step",
+    "is_refusal",
     "parse_mode",
     "request_meta",
     "shorten",
@@ -43,7 +46,18 @@ META: Final = "io.modelcontextprotocol/"
 MODES: Final = ("auto", "session", "stateless")
 """`mode=` takes one of these, or the name of the one revision to speak."""
 
+MODERN_ERRORS: Final = frozenset({-32020, -32021, -32022})
+"""Codes that only revisions from 2026-07-28 on define, so they prove the era."""
+
+REFUSING_STATUSES: Final = frozenset(range(400, 500)) - {401, 403, 407, 408, 425, 429}
+"""What may mean that a server does not know the era; the others say nothing of it."""
+
 TEXT_SHOWN: Final = 200
+
+
+def is_refusal(error: MCPError) -> bool:
+    """Tell whether an HTTP error may mean that the server is of another era."""
+    return isinstance(error, HTTPError) and error.status in REFUSING_STATUSES
 
 
 # What it is given...

@@ -16,7 +16,6 @@ an answer that can complete no call is an error at once, and names what came.
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from mcpwire.errors import (
@@ -26,6 +25,7 @@ from mcpwire.errors import (
     RemoteProtocolError,
     RPCError,
 )
+from mcpwire.protocol.negotiation import MODERN_ERRORS
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.headers import is_session_id, media_type
@@ -45,7 +45,6 @@ __all__ = [
     "error_in",
     "fault",
     "is_expired",
-    "is_refusal",
     "is_success",
     "session_id_in",
 ]
@@ -154,10 +153,7 @@ def fault(
 
 
 def _describe(status: int, fields: Fields, body: bytes) -> str:
-    try:
-        text = f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        text = str(status)
+    text = str(status)
     given = fields.get(b"content-type", b"")
     kind = media_type(given.decode("latin-1"))[:80]
     if body or kind:
@@ -171,21 +167,10 @@ def _describe(status: int, fields: Fields, body: bytes) -> str:
 
 SESSION_STATUSES: Final = frozenset({400, 404})
 
-MODERN_ERRORS: Final = frozenset({-32020, -32021, -32022})
-"""Codes that only revisions from 2026-07-28 on define."""
-
 METHOD_NOT_FOUND: Final = -32601
 
 UNDEFINED: Final = range(-32019, -31999)
 """Codes without a meaning of their own, which session servers use for transport."""
-
-REFUSING_STATUSES: Final = frozenset(range(400, 500)) - {401, 403, 407, 408, 425, 429}
-"""What may mean that a server does not know the era; the others say nothing of it."""
-
-
-def is_refusal(error: MCPError) -> bool:
-    """Tell whether an error of the handshake may mean that the era is another one."""
-    return isinstance(error, HTTPError) and error.status in REFUSING_STATUSES
 
 
 def is_expired(error: MCPError, *, has_session: bool) -> bool:
