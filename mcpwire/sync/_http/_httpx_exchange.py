@@ -20,7 +20,7 @@ from mcpwire.transports.http._httpx_common import (
     length_of,
     read_head,
 )
-from mcpwire.transports.http._httpx_errors import Facts, Translator
+from mcpwire.transports.http._httpx_errors import Facts, Translator, shown_cause
 from mcpwire.transports.http._sockets import RESENDS
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ class Exchange:
             except failures_of(engine.library) as error:
                 self.left()  # whose time is over says so itself
                 if not self.facts.is_unseen or resends == RESENDS:
-                    raise engine.translate(error, self.facts) from error
+                    ours = engine.translate(error, self.facts)
+                    raise ours from shown_cause(ours, error)
                 resends += 1
                 self.facts = Facts()
                 self.tap = Tap(engine, self.facts, self)

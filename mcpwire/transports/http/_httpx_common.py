@@ -338,7 +338,7 @@ def read_head(
         if not decodes:
             raise RemoteProtocolError(
                 "the response is encoded although that was not accepted: "
-                f"{fields[b'content-encoding'][:40]!r}"
+                f"{fields[b'content-encoding'][:40].decode('latin-1')!r}"
             )
         # They tell of the bytes that came, not of those that are passed on.
         del fields[b"content-encoding"]

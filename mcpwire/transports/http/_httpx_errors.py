@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.transports.http.target import Http
 
-__all__ = ["Facts", "Translator"]
+__all__ = ["Facts", "Translator", "shown_cause"]
 
 _NOT_CONNECTED: Final = frozenset(
     {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError"}
@@ -178,6 +178,12 @@ class Translator:
             target=self._target,
             sent=facts.may_be_sent and not is_refused,
         )
+
+
+def shown_cause(ours: MCPError, error: Exception) -> Exception | None:
+    """Return what may stand below our error in a traceback."""
+    # The one quotes a header of ours, the other the whole URL.
+    return None if isinstance(ours, LocalProtocolError | HTTPError) else error
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

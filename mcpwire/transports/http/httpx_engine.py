@@ -33,7 +33,7 @@ from mcpwire.transports.http._httpx_common import (
     make_transport,
     read_head,
 )
-from mcpwire.transports.http._httpx_errors import Facts, Translator
+from mcpwire.transports.http._httpx_errors import Facts, Translator, shown_cause
 from mcpwire.transports.http._httpx_streams import Tap, abort_transport, close_socket
 from mcpwire.transports.http._sockets import RESENDS, TAIL_S
 
@@ -238,7 +238,8 @@ class _Exchange:
                 await self._try(request)
             except failures_of(engine.library) as error:
                 if not self.facts.is_unseen or resends == RESENDS:
-                    raise engine.translate(error, self.facts) from error
+                    ours = engine.translate(error, self.facts)
+                    raise ours from shown_cause(ours, error)
                 resends += 1
                 self.facts = Facts()
             else:

@@ -1,0 +1,531 @@
+"""The httpx engines, asyncio and blocking: what they send, feed, refuse and let go."""
+
+import base64
+import gzip
+import socket
+import threading
+import time
+import traceback
+
+import httpx
+import pytest
+from httpx_shells import CLIENTS, KINDS, MARK, Fed, request_to, shell
+from raw_server import (
+    LAST_CHUNK,
+    chunk,
+    head,
+    json_reply,
+    raw_server,
+    reply,
+    sse_head,
+)
+
+from mcpwire.errors import (
+    ConnectionClosed,
+    HTTPError,
+    LocalProtocolError,
+    MessageTooLarge,
+    RemoteProtocolError,
+)
+from mcpwire.limits import Limits
+
+HUSH = "hush-hush"
+OK = {"ok": True}
+BOTH = pytest.mark.parametrize("client", [None, {}], ids=["own", "user"])
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch):
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+def answering(*answers):
+    """Return a script that sends these, one per request, and the last for ever."""
+    left = list(answers)
+
+    def script(conn):
+        while conn.receive(timeout=None) is not None:
+            conn.send(left.pop(0) if len(left) > 1 else left[0])
+
+    return script
+
+
+# What is fed...
+
+
+@BOTH
+def test_an_answer_is_fed_with_its_head_in_lower_case(kind, client):
+    answer = json_reply(OK, X_Twice=["a", "b"])
+    with (
+        raw_server(answering(answer)) as server,
+        shell(kind, server.url, client=client) as it,
+    ):
+        fed = it.exchange()
+    assert fed.status == 200
+    assert fed.fields[b"content-type"] == b"application/json"
+    assert fed.fields[b"x-twice"] == b"a, b"
+    assert fed.body == b'{"ok": true}'
+    assert fed.has_ended
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        head(202, content_length=0),
+        head(204),
+        sse_head() + chunk(b"one") + chunk(b"two" * 40_000) + LAST_CHUNK,
+        head(200, connection="close") + b"up to the end",
+        b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n" + json_reply(OK),
+        reply(404, b"no"),
+        reply(500),
+    ],
+    ids=["202", "204", "chunked", "close", "103", "404", "500"],
+)
+def test_every_way_to_frame_a_body_is_fed_to_its_end(kind, answer):
+    def script(conn):
+        conn.receive()
+        conn.send(answer)
+        if b"connection: close" not in answer:
+            conn.wait_closed()
+
+    with raw_server(script) as server, shell(kind, server.url) as it:
+        fed = it.exchange()
+    assert fed.has_ended
+    assert fed.status == int(answer.rpartition(b"HTTP/1.1 ")[2][:3])
+
+
+@BOTH
+def test_calls_one_after_the_other_share_one_connection(kind, client):
+    streamed = sse_head() + chunk(MARK) + LAST_CHUNK
+    script = answering(*[json_reply(OK), streamed] * 10)
+    with raw_server(script) as server, shell(kind, server.url, client=client) as it:
+        feds = it.exchanges(20)
+        assert all(fed.is_over for fed in feds)
+        assert (server.connections, it.engine.connections) == (1, 1)
+        assert it.engine.bytes_sent == sum(len(one.raw) for one in server.requests)
+
+
+@BOTH
+def test_an_exchange_returns_with_its_answer_and_the_rest_is_read_later(kind, client):
+    may_end = threading.Event()
+
+    def script(conn):
+        conn.receive()
+        conn.send(sse_head() + chunk(MARK))
+        conn.wait_for(may_end)
+        conn.send(chunk(b" and more") + LAST_CHUNK)
+        conn.receive()
+        conn.send(json_reply(OK))
+
+    with raw_server(script) as server, shell(kind, server.url, client=client) as it:
+        fed = it.exchange()
+        assert not fed.has_ended
+        may_end.set()
+        assert it.exchange().has_ended
+        assert fed.body == MARK + b" and more"
+        assert fed.has_ended
+        assert server.connections == 1
+
+
+def test_an_answer_that_does_not_end_costs_its_connection_and_no_time(kind):
+    def script(conn):
+        conn.receive()
+        conn.send(sse_head() + chunk(MARK))
+        conn.wait_closed()
+
+    with raw_server(script) as server, shell(kind, server.url) as it:
+        began = time.monotonic()
+        it.exchange()
+        assert not it.exchange().has_ended
+        assert time.monotonic() - began < 1
+        assert server.connections == 2
+
+
+def test_nothing_that_is_left_of_an_answer_is_raised(kind):
+    def script(conn):
+        conn.receive()
+        conn.send(sse_head() + chunk(MARK) + b"no chunk\r\n")
+        conn.wait_closed()
+
+    with raw_server(script) as server, shell(kind, server.url) as it:
+        for _ in range(3):
+            assert it.exchange().body == MARK
+        assert server.connections == 3
+
+
+# What is sent...
+
+
+def test_our_own_requests_are_sent_as_they_are(kind):
+    with raw_server(answering(json_reply(OK))) as server, shell(kind, server.url) as it:
+        request = request_to(it.target, b"[1]", mcp_session_id="a", x_empty="")
+        it.exchange(request)
+        bare = request_to(it.target, None, verb="DELETE")
+        it.exchange(bare)
+    length = b"Content-Length: 3\r\n\r\n[1]"
+    assert [one.raw for one in server.requests] == [
+        request.start + length,
+        bare.start + b"\r\n",
+    ]
+
+
+def test_a_user_s_headers_are_sent_and_ours_win(kind):
+    client = {"headers": {"X-Mine": "1", "Accept": "x/y", "Authorization": "mine"}}
+    with (
+        raw_server(answering(json_reply(OK))) as server,
+        shell(kind, server.url, client=client) as it,
+    ):
+        it.exchange(request_to(it.target, authorization="ours"))
+        it.exchange()
+    first, second = server.requests
+    assert first.headers["x-mine"] == "1"
+    assert first.headers["accept"] == "application/json, text/event-stream"
+    assert first.headers["accept-encoding"] == "identity"
+    assert first.headers["user-agent"] == "mcpwire-test"
+    assert first.headers["authorization"] == "ours"
+    assert second.headers["authorization"] == "mine"
+    names = [name for name, _ in first.fields]
+    assert len(names) == len(set(names))
+
+
+def test_a_user_s_auth_and_hooks_are_honoured(kind):
+    seen = []
+
+    def note(message):
+        seen.append(type(message).__name__)
+
+    async def note_later(message):
+        note(message)
+
+    hook = note_later if kind == "asyncio" else note
+    client = {
+        "auth": ("me", HUSH),
+        "event_hooks": {"request": [hook], "response": [hook]},
+    }
+    with (
+        raw_server(answering(json_reply(OK))) as server,
+        shell(kind, server.url, client=client) as it,
+    ):
+        it.exchange()
+    word = base64.b64encode(f"me:{HUSH}".encode()).decode()
+    assert server.requests[0].headers["authorization"] == f"Basic {word}"
+    assert seen == ["Request", "Response"]
+
+
+def test_a_hook_may_read_the_answer_first(kind):
+    def read(response):
+        response.read()
+
+    async def read_later(response):
+        await response.aread()
+
+    hook = read_later if kind == "asyncio" else read
+    client = {"event_hooks": {"response": [hook]}}
+    with (
+        raw_server(answering(json_reply(OK))) as server,
+        shell(kind, server.url, client=client) as it,
+    ):
+        assert it.exchange().body == b'{"ok": true}'
+
+
+def test_a_hook_that_refuses_a_status_makes_an_http_error(kind):
+    def check(response):
+        response.raise_for_status()
+
+    async def check_later(response):
+        check(response)
+
+    hook = check_later if kind == "asyncio" else check
+    client = {"event_hooks": {"response": [hook]}}
+    with (
+        raw_server(answering(reply(503, retry_after=3))) as server,
+        shell(kind, f"{server.url}?{HUSH}", client=client) as it,
+        pytest.raises(HTTPError) as caught,
+    ):
+        it.exchange()
+    assert caught.value.status == 503
+    assert caught.value.headers["retry-after"] == "3"
+    assert HUSH not in "".join(traceback.format_exception(caught.value))
+
+
+@BOTH
+@pytest.mark.attack("S02")
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_no_redirect_is_followed_and_no_other_origin_is_asked(kind, client, status):
+    with raw_server(answering(json_reply(OK))) as other:
+        answer = reply(status, location=other.url)
+        with (
+            raw_server(answering(answer)) as server,
+            shell(kind, server.url, client=client and {"follow_redirects": True}) as it,
+        ):
+            fed = it.exchange()
+        assert (fed.status, fed.fields[b"location"]) == (status, other.url.encode())
+        assert other.connections == 0
+        assert len(server.requests) == 1
+
+
+def test_our_own_engine_keeps_no_cookie(kind):
+    answer = json_reply(OK, set_cookie=f"session={HUSH}")
+    with raw_server(answering(answer)) as server, shell(kind, server.url) as it:
+        it.exchanges(2)
+    assert not any("cookie" in one.headers for one in server.requests)
+
+
+def test_our_own_engine_writes_no_url_into_the_log(kind, caplog):
+    caplog.set_level("DEBUG")
+    with (
+        raw_server(answering(json_reply(OK))) as server,
+        shell(kind, f"{server.url}?key={HUSH}") as it,
+    ):
+        it.exchange()
+    assert server.requests[0].target.endswith(HUSH)
+    assert HUSH not in caplog.text
+
+
+# What is refused...
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b"HELLO\r\n\r\n", "no acceptable HTTP"),
+        (b"HTTP/1.1 200 OK\r\nno field\r\n\r\n", "no acceptable HTTP"),
+        (head(200, content_length=["1", "2"]) + b"ab", "no acceptable HTTP"),
+        (sse_head() + b"zz\r\n", "no acceptable HTTP"),
+        (head(200, content_length=2, transfer_encoding="chunked"), "two lengths"),
+        (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", "no acceptable HTTP"),
+        (reply(200, b"x", content_encoding="br"), "encoded .* 'br'"),
+    ],
+    ids=["no-http", "no-field", "lengths", "chunk", "smuggling", "101", "br"],
+)
+@pytest.mark.attack("S33")
+def test_what_is_no_acceptable_http_is_refused(kind, answer, message):
+    def script(conn):
+        conn.receive()
+        conn.send(answer)
+        conn.wait_closed()
+
+    with raw_server(script) as server, shell(kind, server.url) as it:
+        with pytest.raises(RemoteProtocolError, match=message) as caught:
+            it.exchange()
+        assert type(caught.value) is RemoteProtocolError
+        with pytest.raises(RemoteProtocolError):
+            it.exchange()
+        assert server.connections == 2
+
+
+@pytest.mark.attack("S15")
+@pytest.mark.parametrize("size", [2_000, 200_000])
+def test_a_head_over_its_limit_is_refused(kind, size):
+    answer = json_reply(OK, x_long="a" * size)
+    with (
+        raw_server(answering(answer)) as server,
+        shell(kind, server.url, limits=Limits(head=1_000)) as it,
+        pytest.raises(MessageTooLarge) as caught,
+    ):
+        it.exchange()
+    assert caught.value.limit == 1_000
+
+
+@pytest.mark.attack("S15")
+def test_a_user_s_client_may_decode_and_what_comes_out_is_fed(kind):
+    packed = gzip.compress(b"a" * 100_000)
+    answer = reply(200, packed, content_encoding="gzip")
+    bad = reply(200, b"no gzip", content_encoding="gzip")
+    with (
+        raw_server(answering(answer, bad)) as server,
+        shell(kind, server.url, client={}) as it,
+    ):
+        fed = it.exchange()
+        assert fed.body == b"a" * 100_000
+        assert not {b"content-encoding", b"content-length"} & set(fed.fields)
+        with pytest.raises(RemoteProtocolError, match="cannot be decoded"):
+            it.exchange()
+
+
+@BOTH
+def test_what_the_reply_refuses_is_raised_and_the_connection_closed(kind, client):
+    refusal = MessageTooLarge("too long", limit=5)
+    closed = threading.Event()
+
+    def script(conn):
+        conn.receive()
+        conn.send(sse_head() + chunk(b"too long"))
+        if conn.wait_closed():
+            closed.set()
+
+    with raw_server(script) as server, shell(kind, server.url, client=client) as it:
+        with pytest.raises(MessageTooLarge) as caught:
+            it.exchange(fed=Fed(refusal=refusal))
+        assert caught.value is refusal
+        assert closed.wait(5)
+
+
+def test_a_request_that_is_no_http_is_refused_without_its_secrets(kind):
+    with raw_server(answering(json_reply(OK))) as server, shell(kind, server.url) as it:
+        request = request_to(it.target, authorization=f"{HUSH}\0")
+        with pytest.raises(LocalProtocolError) as caught:
+            it.exchange(request)
+        assert server.requests == []
+    assert HUSH not in "".join(traceback.format_exception(caught.value))
+
+
+# The end of connections...
+
+
+@pytest.mark.fault("F21", "F22")
+@BOTH
+@pytest.mark.parametrize("reset", [False, True], ids=["fin", "rst"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        b"",
+        b"HTTP/1.1 20",
+        head(200, content_length=10) + b"ab",
+        sse_head() + chunk(b"ab"),
+        sse_head() + b"5\r\nab",
+    ],
+    ids=["nothing", "in-head", "in-body", "between-chunks", "in-chunk"],
+)
+def test_a_connection_that_ends_too_early_may_have_run_the_call(
+    kind, client, before, reset
+):
+    def script(conn):
+        conn.receive()
+        conn.send(before)
+        if reset:
+            conn.reset()
+
+    with (
+        raw_server(script) as server,
+        shell(kind, f"{server.url}?{HUSH}", client=client) as it,
+        pytest.raises(ConnectionClosed) as caught,
+    ):
+        it.exchange()
+    assert caught.value.sent
+    assert len(server.requests) == 1
+    assert HUSH not in str(caught.value)
+
+
+def leave(conn, answer):
+    """Send an answer and the end of the connection in one segment."""
+    conn.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    conn.send(answer)
+    conn.sock.close()
+
+
+@pytest.mark.fault("F23")
+@BOTH
+def test_an_idle_connection_whose_end_has_come_is_not_used(kind, client):
+    def script(conn):
+        if conn.receive() is not None:
+            leave(conn, json_reply(OK))
+
+    with raw_server(script) as server, shell(kind, server.url, client=client) as it:
+        feds = it.exchanges(50)
+    assert all(fed.has_ended for fed in feds)
+    assert len(server.requests) == 50
+
+
+@pytest.mark.fault("F23")
+@BOTH
+def test_what_provably_did_not_arrive_is_sent_again(kind, client, monkeypatch):
+    # As if the end came behind the look at the idle connection.
+    for backend in ("sync", "anyio"):
+        name = f"httpcore._backends.{backend}.is_socket_readable"
+        monkeypatch.setattr(name, lambda sock: False)
+
+    def script(conn):
+        if conn.receive() is not None:
+            leave(conn, json_reply(OK))
+
+    with raw_server(script) as server, shell(kind, server.url, client=client) as it:
+        # One without a body goes in one write, and one end is all that is seen of it.
+        get = request_to(it.target, None, verb="GET")
+        for _ in range(10):
+            assert it.exchange(get).has_ended
+        assert it.engine.connections == 10
+    assert len(server.requests) == 10
+
+
+@pytest.mark.fault("F23")
+@BOTH
+def test_what_arrived_is_not_sent_again_though_no_byte_of_an_answer_came(kind, client):
+    def script(conn):
+        conn.receive()
+        conn.send(json_reply(OK))
+        conn.receive()
+
+    with raw_server(script) as server, shell(kind, server.url, client=client) as it:
+        it.exchange()
+        with pytest.raises(ConnectionClosed) as caught:
+            it.exchange()
+    assert caught.value.sent
+    assert len(server.requests) == 2
+
+
+def test_a_closed_engine_raises_what_says_so(kind):
+    with raw_server(answering(json_reply(OK))) as server, shell(kind, server.url) as it:
+        it.exchange()
+        it.close_engine()
+        with pytest.raises(ConnectionClosed) as caught:
+            it.exchange()
+        assert not caught.value.sent
+        server.wait_until(lambda: not server.open)
+
+
+def test_a_user_s_closed_client_is_told(kind):
+    with raw_server(answering(json_reply(OK))) as server:
+        client = CLIENTS[kind]()
+        with shell(kind, server.url, client=client) as it:
+            it.close_client()
+            with pytest.raises(LocalProtocolError, match="http_client is closed"):
+                it.exchange()
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (httpx.Client, r"must be an httpx\.AsyncClient, got httpx\.Client"),
+        (httpx.AsyncClient, r"must be an httpx\.Client, got httpx\.AsyncClient"),
+    ],
+)
+def test_a_client_of_the_other_kind_is_refused(other, message):
+    kind = next(name for name, cls in CLIENTS.items() if cls is not other)
+    with (
+        pytest.raises(ValueError, match=message),
+        shell(kind, "http://127.0.0.1/", client=other()),
+    ):
+        pass
+
+
+def test_a_user_s_own_transport_may_be_anything(kind):
+    def answer(request):
+        assert request.content == b"{}"
+        return httpx.Response(200, json=OK)
+
+    client = {"transport": httpx.MockTransport(answer)}
+    with shell(kind, "http://host.example/", client=client) as it:
+        assert it.exchange().has_ended
+        assert (it.engine.connections, it.engine.bytes_sent) == (0, 0)
+
+
+def test_a_failure_of_such_a_transport_may_come_after_sending(kind):
+    def fail(request):
+        raise httpx.ReadTimeout(HUSH)
+
+    client = {"transport": httpx.MockTransport(fail)}
+    with (
+        shell(kind, "http://host.example/", client=client) as it,
+        pytest.raises(ConnectionClosed) as caught,
+    ):
+        it.exchange()
+    assert caught.value.sent
+    assert HUSH not in str(caught.value)
