@@ -1,0 +1,384 @@
+"""Sessions: what belongs to one, how it ends, and what happens when it is forgotten."""
+
+import asyncio
+import time
+from collections import Counter
+
+import pytest
+from faulty import (
+    BOUND_S,
+    ERAS,
+    ONCE,
+    QUICK,
+    REPLIES,
+    answering,
+    connected,
+    once,
+    outcome,
+    until,
+)
+from mcp_server import scripted_mcp
+from raw_server import json_reply, reply
+
+import mcpwire
+from mcpwire import (
+    ConnectionClosed,
+    HTTPError,
+    NegotiationError,
+    SessionExpired,
+    types,
+)
+
+pytestmark = pytest.mark.anyio
+
+ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
+FORGOTTEN = answering(reply(404))
+
+
+@pytest.mark.parametrize("replies", REPLIES)
+@pytest.mark.pain("P05")
+@pytest.mark.fault("F27")
+@pytest.mark.rule("LHTTP-27")
+async def test_50_calls_in_flight_when_the_session_is_forgotten_share_one_initialize(
+    shell, replies
+):
+    """They run when it comes back, each once; none of them ran before."""
+    waiting = []
+
+    with scripted_mcp(replies=replies) as server:
+
+        def forgets(request, conn):
+            session = request.headers["mcp-session-id"]
+            if session != "session-1":
+                return False
+            waiting.append(request)
+            conn.wait_while(lambda: len(waiting) < 50)
+            server.sessions.pop(session, None)
+            for other in tuple(server.raw.open):
+                other.nudge()
+            return False
+
+        async with connected(shell, server) as client:
+            server.on["tools/call"] = forgets
+            results = await asyncio.gather(
+                *(client.call_tool("echo", {"text": str(n)}) for n in range(50))
+            )
+            assert [result.text for result in results] == [str(n) for n in range(50)]
+            assert client.session_id != "session-1"
+    verbs = Counter(server.verbs())
+    assert verbs["initialize"] == 2
+    assert verbs["notifications/initialized"] == 2
+    assert verbs["tools/call"] == 100
+    texts = Counter(arguments["text"] for _, arguments, _ in server.executed)
+    assert texts == Counter({str(n): 1 for n in range(50)})
+    again = [r for r in server.requests if r.method == "initialize"][1]
+    assert "mcp-session-id" not in again.headers
+    assert "mcp-protocol-version" not in again.headers
+
+
+@pytest.mark.pain("P05")
+@pytest.mark.fault("F27")
+async def test_a_session_forgotten_twice_for_one_call_is_told(shell):
+    with scripted_mcp() as server:
+        async with connected(shell, server, recovery=QUICK) as client:
+            server.on["tools/call"] = FORGOTTEN
+            with pytest.raises(SessionExpired):
+                await client.call_tool("echo")
+            del server.on["tools/call"]
+            assert server.verbs().count("tools/call") == 2
+            assert server.verbs().count("initialize") == 2
+            # The next call has another chance.
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+@pytest.mark.pain("P05")
+@pytest.mark.fault("F27")
+async def test_404_without_a_session_is_not_its_end(shell):
+    with scripted_mcp(session_ids=False) as server:
+        async with connected(shell, server) as client:
+            server.on["tools/call"] = FORGOTTEN
+            with pytest.raises(HTTPError) as caught:
+                await client.call_tool("echo")
+            assert caught.value.status == 404
+    assert server.verbs().count("initialize") == 1
+
+
+@pytest.mark.fault("F27")
+async def test_no_session_is_opened_again_when_that_is_not_wanted(shell):
+    with scripted_mcp() as server:
+        async with connected(shell, server, recovery=ONCE) as client:
+            server.forget_sessions()
+            with pytest.raises(SessionExpired):
+                await client.call_tool("echo")
+    assert server.verbs().count("initialize") == 1
+    assert server.executed == []
+
+
+@pytest.mark.fault("F27")
+@pytest.mark.parametrize("again", [404, 500])
+async def test_a_server_that_opens_no_new_session_is_told_of_soon(shell, again):
+    with scripted_mcp() as server:
+        async with connected(shell, server, recovery=QUICK) as client:
+            server.forget_sessions()
+            server.on["initialize"] = answering(reply(again))
+            server.on["server/discover"] = answering(reply(again))
+            error = await outcome(client.call_tool("echo", timeout=10))
+            assert isinstance(
+                error, (SessionExpired, NegotiationError, HTTPError, ConnectionClosed)
+            ), error
+            assert not isinstance(error, TimeoutError)
+    assert server.executed == []
+
+
+@pytest.mark.fault("F27")
+async def test_a_notification_to_a_forgotten_session_opens_another(shell):
+    with scripted_mcp() as server:
+        async with connected(shell, server, roots=[]) as client:
+            server.forget_sessions()
+            await outcome(client.notify_roots_changed())
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    assert server.verbs().count("initialize") == 2
+    assert len(server.executed) == 1
+
+
+@pytest.mark.fault("F27")
+async def test_the_get_stream_of_a_forgotten_session_opens_another(shell):
+    target_options = {"server_stream": "always"}
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, **target_options)
+        async with connected(shell, target, recovery=QUICK) as client:
+            await until(lambda: server.streams)
+            server.forget_sessions()
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            await until(lambda: server.streams)
+    # A storm of sessions would be as bad as none.
+    assert server.verbs().count("initialize") == 2
+
+
+@pytest.mark.fault("F27")
+async def test_a_late_answer_of_the_old_session_does_not_bring_it_back(shell):
+    with scripted_mcp() as server:
+        async with connected(shell, server) as client:
+            late = asyncio.ensure_future(client.call_tool("slow"))
+            await until(lambda: server.executed)
+            server.sessions.clear()
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            new = client.session_id
+            assert new == "session-2"
+            server.release()
+            assert (await late).text == "slow"
+            assert client.session_id == new
+    names = Counter(name for name, _, _ in server.executed)
+    assert names == {"slow": 1, "echo": 1}
+
+
+@pytest.mark.pain("P05")
+@pytest.mark.fault("F48")
+async def test_a_listing_begins_anew_in_a_new_session(shell):
+    """Cursors are of the session that gave them."""
+
+    def pages(request, conn):
+        message = request.json
+        session = request.headers["mcp-session-id"]
+        cursor = (message.get("params") or {}).get("cursor")
+        if session == "session-1" and cursor is not None:
+            server.sessions.clear()
+            return False
+        of, _, place = (cursor or f"{session}:0").partition(":")
+        answer = {"jsonrpc": "2.0", "id": message["id"]}
+        if of != session:
+            answer["error"] = {"code": -32602, "message": "no such cursor"}
+        else:
+            schema = {"type": "object"}
+            tool = {"name": f"{session}-{place}", "inputSchema": schema}
+            answer["result"] = {"tools": [tool]}
+            if int(place) < 2:
+                answer["result"]["nextCursor"] = f"{session}:{int(place) + 1}"
+        conn.send(json_reply(answer))
+        return True
+
+    with scripted_mcp() as server:
+        server.on["tools/list"] = pages
+        async with connected(shell, server) as client:
+            names = [tool.name for tool in await client.list_tools()]
+    assert names == ["session-2-0", "session-2-1", "session-2-2"]
+
+
+@pytest.mark.fault("F28")
+@pytest.mark.rule("LHTTP-24")
+async def test_a_session_id_that_comes_later_or_in_another_case_changes_nothing(shell):
+    def handler(request, conn):
+        result = {"content": []}
+        answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
+        conn.send(json_reply(answer, MCP_SESSION_ID="another"))
+        return True
+
+    with scripted_mcp() as server:
+        async with connected(shell, server) as client:
+            server.on["tools/call"] = handler
+            for _ in range(3):
+                await client.call_tool("echo")
+            assert client.session_id == "session-1"
+    sent = {r.headers.get("mcp-session-id") for r in server.requests[2:]}
+    assert sent == {"session-1"}
+
+
+@pytest.mark.fault("F28")
+async def test_a_server_without_session_ids_is_one_without_delete(shell):
+    with scripted_mcp(session_ids=False) as server:
+        async with connected(shell, server) as client:
+            await client.call_tool("echo")
+            assert client.session_id is None
+    assert "DELETE" not in server.verbs()
+    assert all("mcp-session-id" not in r.headers for r in server.requests)
+
+
+DELETE_ANSWERS = {
+    "200": answering(reply(200)),
+    "202": answering(reply(202)),
+    "204": answering(b"HTTP/1.1 204 No Content\r\n\r\n"),
+    "404": answering(reply(404)),
+    "405": answering(reply(405)),
+    "500": answering(reply(500, b"no")),
+    "501": answering(reply(501)),
+    "html": answering(reply(200, b"<html>", content_type="text/html")),
+    "fin": answering(b"", "close"),
+    "no http": answering(b"what?\r\n\r\n", "close"),
+}
+
+
+@pytest.mark.parametrize("case", DELETE_ANSWERS)
+@pytest.mark.pain("P25")
+@pytest.mark.fault("F27")
+@pytest.mark.rule("LHTTP-28")
+async def test_closing_tells_the_server_once_whatever_it_says(shell, case, caplog):
+    with scripted_mcp() as server:
+        server.on["DELETE"] = DELETE_ANSWERS[case]
+        async with connected(shell, server) as client:
+            await client.call_tool("echo")
+        await client.aclose()
+    assert server.verbs().count("DELETE") == 1
+    delete = server.requests[-1]
+    assert delete.headers["mcp-session-id"] == "session-1"
+    assert delete.headers["mcp-protocol-version"] == "2025-11-25"
+    assert not [r for r in caplog.records if r.levelname != "DEBUG"]
+
+
+@pytest.mark.pain("P25")
+async def test_a_server_that_does_not_answer_delete_costs_two_seconds(shell):
+    def hangs(request, conn):
+        conn.wait_closed(BOUND_S)
+        return True
+
+    with scripted_mcp() as server:
+        server.on["DELETE"] = hangs
+        async with connected(shell, server) as client:
+            started = time.monotonic()
+            await client.aclose()
+            assert time.monotonic() - started < 4
+            assert client.session_id is None
+
+
+@pytest.mark.pain("P25")
+async def test_the_stateless_era_has_no_delete(shell):
+    with scripted_mcp("stateless") as server:
+        async with connected(shell, server) as client:
+            await client.call_tool("echo")
+    assert server.verbs() == ["server/discover", "tools/call"]
+
+
+@pytest.mark.parametrize("replies", REPLIES)
+@pytest.mark.pain("P30")
+async def test_a_thousand_calls_are_a_thousand_posts_on_one_connection(shell, replies):
+    with scripted_mcp(replies=replies) as server:
+        async with connected(shell, server) as client:
+            for number in range(1000):
+                result = await client.call_tool("echo", {"text": str(number)})
+                assert result.text == str(number)
+    assert server.connections == 1
+    assert Counter(server.verbs()) == {
+        "server/discover": 1,
+        "initialize": 1,
+        "notifications/initialized": 1,
+        "tools/call": 1000,
+        "DELETE": 1,
+    }
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("replies", REPLIES)
+@pytest.mark.pain("P29")
+async def test_20_calls_run_beside_each_other_and_shorter_ones_overtake(
+    shell, era, replies
+):
+    with scripted_mcp(era, replies=replies) as server:
+        async with connected(shell, server) as client:
+            slow = [asyncio.ensure_future(client.call_tool("slow")) for _ in range(20)]
+            await until(lambda: len(server.executed) == 20)
+            # While all of them wait, others are answered.
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            server.release()
+            assert {result.text for result in await asyncio.gather(*slow)} == {"slow"}
+
+
+@pytest.mark.pain("P29")
+async def test_a_stuck_notification_delays_nothing(shell):
+    def sticks(request, conn):
+        conn.wait_while(lambda: not server.is_released, BOUND_S)
+        return False
+
+    with scripted_mcp() as server:
+        async with connected(shell, server, roots=[]) as client:
+            server.on["notifications/roots/list_changed"] = sticks
+            notifying = asyncio.ensure_future(client.notify_roots_changed())
+            await until(lambda: server.verbs()[-1].endswith("list_changed"))
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            server.release()
+            await notifying
+
+
+@pytest.mark.pain("P29")
+async def test_20_questions_of_the_server_are_answered_beside_each_other(shell):
+    """Each on the stream of its own call; a limit of inbound requests holds."""
+    most, running = 0, 0
+
+    async def sampling(request):
+        nonlocal most, running
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.02)
+        running -= 1
+        return ANSWER
+
+    with scripted_mcp() as server:
+        options = {"sampling": shell.callback(sampling)}
+        async with connected(shell, server, **options) as client:
+            calls = (client.call_tool("ask") for _ in range(20))
+            results = await asyncio.gather(*calls)
+            assert {result.text for result in results} == {"fine"}
+    assert 2 <= most <= mcpwire.Limits().inbound
+
+
+@pytest.mark.fault("F27")
+async def test_404_to_the_probe_leads_to_initialize(shell):
+    with scripted_mcp() as server:
+        server.on["server/discover"] = answering(reply(404))
+        async with connected(shell, server) as client:
+            assert client.protocol_version == "2025-11-25"
+            await client.call_tool("echo")
+
+
+@pytest.mark.fault("F27")
+async def test_a_session_forgotten_before_its_first_call_does_not_connect(shell):
+    with scripted_mcp() as server:
+        server.on["notifications/initialized"] = once(
+            lambda request, conn: server.sessions.clear()
+        )
+        client = shell(server.url)
+        async with asyncio.timeout(BOUND_S):
+            with pytest.raises(
+                (mcpwire.ConnectError, SessionExpired), match="forgotten"
+            ):
+                await client.connect()
+            async with client:
+                assert (await client.call_tool("echo", {"text": "x"})).text == "x"
