@@ -24,24 +24,24 @@ def positive(text: str) -> int:
     return number
 
 
-def widths(text: str) -> tuple[int, ...]:
+def numbers(text: str) -> tuple[int, ...]:
     """Return the numbers of a list with commas, which may be empty."""
     return tuple(positive(part) for part in text.split(",") if part)
 
 
 def parse(
-    name: str, arguments: Sequence[str] | None, *, is_blocking: bool = False
+    name: str, arguments: Sequence[str] | None, widths: tuple[int, ...]
 ) -> argparse.Namespace:
-    """Read the command line; what blocks has one call in flight."""
+    """Read the command line; without widths one call is in flight."""
     parser = argparse.ArgumentParser(prog=f"bench_{name}.py")
     local = FOLDER / "results" / "local" / f"{name}.json"
     add = parser.add_argument
     add("--rounds", type=positive, default=7, help="interleaved rounds (7)")
     add("--slices", type=positive, default=20, help="slices in a round (20)")
     add("--calls", type=positive, default=500, help="calls in a slice (500)")
-    if not is_blocking:
-        text = "1,8,32,64; '' for none"
-        add("--widths", type=widths, default=(1, 8, 32, 64), help=text)
+    if widths:
+        text = f"calls in flight ({','.join(map(str, widths))}); '' for none"
+        add("--widths", type=numbers, default=widths, help=text)
     add("--only", action="append", default=[], metavar="TEXT", help="names with TEXT")
     add("--output", type=Path, default=local, help="result file (results/local/)")
     add("--check", action="store_true", help="exit 1 when a budget is not kept")
@@ -64,10 +64,11 @@ def run(
     *,
     notes: dict[str, str] | None = None,
     arguments: Sequence[str] | None = None,
+    widths: tuple[int, ...] = (1, 8, 32, 64),
     is_blocking: bool = False,
 ) -> int:
     """Measure, print, save; return the exit code."""
-    options = parse(name, arguments, is_blocking=is_blocking)
+    options = parse(name, arguments, () if is_blocking else widths)
     plan = Plan(
         options.rounds,
         options.slices,

@@ -48,6 +48,8 @@ class Variant:
     argument: str
     baseline: str
     """The name of the variant that it is divided by; its own for a baseline."""
+    portion: int = 1
+    """By what the calls of a slice are divided, for what takes very long."""
 
 
 @dataclass(frozen=True)
@@ -122,15 +124,17 @@ def take_slices(
 ) -> None:
     """Open all variants and add their slices; without widths, of one call at a time."""
     prefix = pinning() if plan.pinned and not widths else []
-    requests = [{"calls": plan.calls, "width": width} for width in widths]
+    requests = [{"width": width} for width in widths] or [{}]
     with ExitStack() as stack:
         children = [stack.enter_context(opened(v, prefix)) for v in variants]
         for _ in range(plan.slices):
             # Whoever went first goes last the next time.
             children.append(children.pop(0))
-            for request in requests or [{"calls": plan.calls}]:
+            for request in requests:
                 for child in children:
-                    add(slices[child.variant.name], child.ask(**request))
+                    calls = max(1, plan.calls // child.variant.portion)
+                    figures = child.ask(calls=calls, **request)
+                    add(slices[child.variant.name], figures)
         if not widths:
             for child in children:
                 add(slices[child.variant.name], child.ask())

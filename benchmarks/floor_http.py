@@ -1,0 +1,156 @@
+"""The floor: the least that a call over HTTP can cost in Python on asyncio.
+
+Written by hand and free of mcpwire: a `BufferedProtocol` with 64 KiB, httptools,
+orjson, one future and one timer per call, one write per call; connections wait in a
+list for the next call. It looks at no status and no header field, survives nothing and
+cannot be cancelled; what a client costs above it is what the client adds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import httptools
+import orjson
+from floor import ARGUMENTS, READ_SIZE, STAMP, TIMEOUT_S, Call, check, expire
+from null.serving import serving
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+BRACE = ord("{")
+SESSION_FIELDS = (
+    "mcp-protocol-version: 2025-11-25\r\n"
+    "mcp-session-id: 00000000-0000-4000-8000-000000000000\r\n"
+)
+STATELESS_FIELDS = (
+    "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: echo\r\n"
+)
+
+
+def head(port: int, *, modern: bool) -> bytes:
+    """Return the fields that the client beside it sends, up to the length's number."""
+    return (
+        "POST /mcp HTTP/1.1\r\n"
+        f"host: 127.0.0.1:{port}\r\n"
+        "user-agent: mcpwire/0.1.0.dev0\r\n"
+        "accept-encoding: identity\r\n"
+        f"{STATELESS_FIELDS if modern else SESSION_FIELDS}"
+        "content-type: application/json\r\n"
+        "accept: application/json, text/event-stream\r\n"
+        "content-length: "
+    ).encode()
+
+
+def params(*, modern: bool) -> dict[str, Any]:
+    """Return what a call of the tool says, in either era."""
+    stamp = {"_meta": STAMP} if modern else {}
+    return {"name": "echo", "arguments": ARGUMENTS, **stamp}
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One connection and the call that waits on it."""
+
+    future: asyncio.Future[bytes]
+    body: bytes
+
+    def __init__(self) -> None:
+        self.memory = memoryview(bytearray(READ_SIZE))
+        self.parser = httptools.HttpResponseParser(self)
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self.memory
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.parser.feed_data(self.memory[:nbytes])
+
+    def on_message_begin(self) -> None:
+        self.body = b""
+
+    def on_body(self, data: bytes) -> None:
+        self.body += data
+
+    def on_message_complete(self) -> None:
+        self.future.set_result(self.body)
+
+
+class Floor:
+    """One server and the connections to it."""
+
+    def __init__(self, port: int, *, modern: bool) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.port = port
+        self.head = head(port, modern=modern)
+        self.idle: list[Connection] = []
+        self.all: list[Connection] = []
+        self.last_id = 0
+
+    async def connect(self) -> Connection:
+        _, connection = await self.loop.create_connection(
+            Connection, "127.0.0.1", self.port
+        )
+        self.all.append(connection)
+        return connection
+
+    async def call(self, method: str, params: dict[str, Any]) -> Any:
+        connection = self.idle.pop() if self.idle else await self.connect()
+        self.last_id = request_id = self.last_id + 1
+        future = connection.future = self.loop.create_future()
+        timer = self.loop.call_later(TIMEOUT_S, expire, future)
+        message = {
+            "jsonrpc": "2.0",
+            "id": request_id,
+            "method": method,
+            "params": params,
+        }
+        data = orjson.dumps(message)
+        connection.transport.write(b"%b%d\r\n\r\n%b" % (self.head, len(data), data))
+        try:
+            body = await future
+        finally:
+            timer.cancel()
+        self.idle.append(connection)
+        if body[0] != BRACE:  # an event: its data begins there and ends in white space
+            body = body[body.index(BRACE) :]
+        return orjson.loads(body)["result"]
+
+    def close(self) -> None:
+        for connection in self.all:
+            connection.transport.abort()
+
+
+@asynccontextmanager
+async def floor(server: str, era: str, shape: str) -> AsyncIterator[Call]:
+    """Call a tool of a server of that era, which answers in that shape."""
+    modern = era == "--modern"
+    with serving(server, era, shape) as null:
+        one = Floor(null.port, modern=modern)
+
+        async def call() -> Any:
+            return await one.call("tools/call", params(modern=modern))
+
+        check(await call())
+        yield call
+        one.close()
+        await asyncio.sleep(0)  # where asyncio closes what was aborted
+
+
+def json_session(server: str) -> Any:
+    return floor(server, "--legacy", "--json")
+
+
+def json_stateless(server: str) -> Any:
+    return floor(server, "--modern", "--json")
+
+
+def sse_session(server: str) -> Any:
+    return floor(server, "--legacy", "--sse")
+
+
+def sse_stateless(server: str) -> Any:
+    return floor(server, "--modern", "--sse")
