@@ -133,8 +133,9 @@ class Connection:
 
     def __del__(self) -> None:
         # Whoever is interrupted between taking it from a list and writing that down
-        # leaves it to nobody.
-        self.close()
+        # leaves it to nobody; and whoever is while it is made, without some attributes.
+        with contextlib.suppress(AttributeError):
+            self.close()
 
     @property
     def sent(self) -> int:
