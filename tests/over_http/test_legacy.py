@@ -198,7 +198,7 @@ def answering(answer):
 
 
 REFUSALS = {
-    "404": (reply(404), "404 Not Found"),
+    "404": (reply(404), "404"),
     "405": (reply(405, allow="POST"), "405"),
     "401": (reply(401, www_authenticate="Bearer"), "401"),
     "400 with an error": (
@@ -255,6 +255,77 @@ def test_a_refusal_carries_its_status(shell):
         cause = caught.value.__cause__
         assert isinstance(cause, HTTPError)
         assert (cause.status, cause.body) == (403, b"go away")
+
+
+REDIRECTS = {
+    "elsewhere": ("{other}/sse", "another origin"),
+    "without a place": (None, "no Location"),
+    "to nowhere": ("http://[", "no URL"),
+}
+
+
+@pytest.mark.attack("S02")
+@pytest.mark.parametrize("follows", [True, False])
+@pytest.mark.parametrize("case", REDIRECTS)
+def test_no_redirect_leads_off_the_origin(shell, case, follows):
+    location, why = REDIRECTS[case]
+    options = {"follow_redirects": follows, "headers": {"Authorization": "s3cret"}}
+    with raw_server(lambda conn: conn.receive()) as other, legacy_server() as server:
+        fields = {}
+        if location is not None:
+            fields["location"] = location.format(other=other.origin)
+        answer = reply(307, **fields)
+        with opened(server.url, shell, **options) as face:
+            server.on["ping"] = lambda _, conn: conn.send(answer) or True
+            error = failure(face.begin("ping"))
+            assert isinstance(error, HTTPError)
+            assert error.status == 307
+            assert why in str(error)
+        with (
+            raw_server(answering(answer)) as first,
+            opened(first.url, shell, **options) as face,
+            pytest.raises(ConnectError, match=why),
+        ):
+            face.ready()
+        assert other.connections == 0
+
+
+def test_redirects_at_the_origin_are_followed_where_that_is_allowed(shell):
+    def move_stream(request, conn):
+        if request.target == "/sse":
+            conn.send(reply(307, b"over there", location="/a/b"))
+        return request.target == "/sse"
+
+    def move_post(request, conn):
+        if request.target.startswith("/a/m?"):
+            conn.send(reply(308, location=request.target.replace("/a/m", "/n")))
+        return request.target.startswith("/a/m?")
+
+    with legacy_server(endpoint="m?session={session}") as server:
+        server.on["GET"] = move_stream
+        server.on["tools/call"] = move_post
+        with opened(server.url, shell, follow_redirects=True) as face:
+            assert said(face.tool("hi")) == "hi"
+        assert [request.target for request in server.requests] == [
+            "/sse",
+            "/a/b",
+            "/a/m?session=s1",
+            "/n?session=s1",
+        ]
+
+
+def test_redirects_have_an_end(shell):
+    def script(conn):
+        while conn.receive():
+            conn.send(reply(307, location="/sse"))
+
+    with (
+        raw_server(script) as server,
+        opened(server.url, shell, follow_redirects=True) as face,
+    ):
+        with pytest.raises(RemoteProtocolError, match="redirects"):
+            face.ready()
+        assert len(server.requests) == 6
 
 
 @pytest.mark.parametrize("answer", [b"", sse_head(), sse_head() + chunk(b": ping\n\n")])

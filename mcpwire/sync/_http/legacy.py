@@ -19,7 +19,8 @@ from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.sync._duplex import Pending
 from mcpwire.sync._relay import Relay, RelayedPipes
 from mcpwire.transports.http import opening
-from mcpwire.transports.http.legacy.link import LegacyLink, OwnFields
+from mcpwire.transports.http.legacy.link import LegacyLink
+from mcpwire.transports.http.legacy.owner import OwnFields
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from mcpwire.sync._pending import EndFn
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
     from mcpwire.transports.http.engine import Engine
-    from mcpwire.transports.http.legacy.link import Fields
+    from mcpwire.transports.http.legacy.owner import Fields
     from mcpwire.transports.http.target import Http
 
     OpenEngine: TypeAlias = Callable[[Http, Limits], Engine]
@@ -266,6 +267,11 @@ class _Host(Relay):
     def _closing(self) -> Awaitable[None]:
         self.is_settled.set()
         return self._link.aclose()
+
+    def forked(self) -> None:
+        """Close the copies of the sockets."""
+        super().forked()
+        self._link.forked()
 
     # What the link tells (`LinkOwner`)...
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from mcpwire.errors import ConnectionClosed, TransportError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.transports._duplex import Duplex
-from mcpwire.transports.http.legacy.link import LegacyLink, OwnFields
+from mcpwire.transports.http.legacy.link import LegacyLink
+from mcpwire.transports.http.legacy.owner import OwnFields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
     from mcpwire.transports.http.engine import Engine
-    from mcpwire.transports.http.legacy.link import Fields
+    from mcpwire.transports.http.legacy.owner import Fields
     from mcpwire.transports.http.target import Http
 
 __all__ = ["LegacyChannel"]
@@ -198,7 +199,7 @@ class LegacyChannel(Duplex):
     def forked(self) -> None:
         """Leave the connections to the parent."""
         super().forked()
-        self._link.abandon()
+        self._link.forked()
 
     def abandon(self) -> None:
         """Let go of the connections now, from anywhere, without a loop to wait on."""

@@ -20,27 +20,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import ConnectError, MCPError, MessageTooLarge, TransportError
+from mcpwire.errors import ConnectError, MCPError, RemoteProtocolError, TransportError
 from mcpwire.protocol.http import exchange
 from mcpwire.protocol.http.endpoint import resolve_endpoint
 from mcpwire.protocol.http.heads import Heads
+from mcpwire.protocol.http.redirects import (
+    MAX_REDIRECTS,
+    redirect_refusal,
+    redirect_target,
+)
 from mcpwire.protocol.http.request import Request
-from mcpwire.wire.json import loads
-from mcpwire.wire.sse import SSEDecoder
+from mcpwire.transports.http.legacy.fed import CANCELLED, Answer, Post, Stream
 
 if TYPE_CHECKING:
-    from asyncio import Future
-
     from mcpwire.limits import Limits
     from mcpwire.transports.http.engine import Engine
+    from mcpwire.transports.http.legacy.owner import Fields, LinkOwner
     from mcpwire.transports.http.target import Http
     from mcpwire.wire.sse import SSEEvent
+    from mcpwire.wire.urls import Url
 
-    Fields = tuple[tuple[str, str], ...]
-
-__all__ = ["LegacyLink", "LinkOwner", "OwnFields"]
+__all__ = ["LegacyLink"]
 
 logger = logging.getLogger("mcpwire")
 
@@ -56,74 +58,13 @@ ACCEPT_S: Final = 30.0
 BODY_S: Final = 0.2
 """How long the rest of an answer that is an error may take: it only tells more."""
 
-ERROR_BODY_BYTES: Final = 64 * 1024
-
 CLOSE_S: Final = 2.0
 """How long closing waits for exchanges that were cancelled."""
 
 REQUESTS_AT_ONCE: Final = 64
 """POSTs of requests; each takes a connection for as long as it is not accepted."""
 
-OWN_FIELDS_KEPT: Final = 1_024
-"""Calls whose own fields are remembered, in case they are cancelled."""
-
 INITIALIZED: Final = "notifications/initialized"
-CANCELLED: Final = "notifications/cancelled"
-
-
-class LinkOwner(Protocol):
-    """Who has calls, and is told. Nothing here awaits, blocks or raises."""
-
-    def endpoint_known(self) -> None:
-        """Messages can be sent."""
-
-    def lines_came(self, lines: bytes) -> None:
-        """Take messages, a line each."""
-
-    def has_left(self, size: int) -> None:
-        """Count bytes that do not wait any more."""
-
-    def is_waiting(self, id: int) -> bool:
-        """Tell whether an answer to that request is waited for."""
-
-    def fields_of(self, line: bytes, id: int | None) -> Fields:
-        """Return the fields that one message has for itself.
-
-        The id is that of the request that it is, or cancels.
-        """
-
-    def post_failed(self, id: int, error: Exception) -> None:
-        """End a call: its request was not accepted."""
-
-    def link_lost(self, error: TransportError, cause: BaseException | None) -> None:
-        """Nothing more will come."""
-
-
-class OwnFields:
-    """The fields of single messages; those of a call go with its cancelling too."""
-
-    def __init__(self) -> None:
-        self._of_lines: dict[bytes, Fields] = {}
-        self._of_calls: dict[int, Fields] = {}
-
-    def keep(self, key: int | bytes, fields: Fields) -> None:
-        """Remember the fields of a request by its id, of anything else by its line."""
-        if type(key) is bytes:
-            self._of_lines[key] = fields
-            return
-        assert type(key) is int
-        self._of_calls[key] = fields
-        if len(self._of_calls) > OWN_FIELDS_KEPT:
-            del self._of_calls[next(iter(self._of_calls))]
-
-    def find(self, line: bytes, id: int | None) -> Fields:
-        """Return the fields of a message that leaves."""
-        if not self._of_lines and not self._of_calls:
-            return ()
-        fields = self._of_lines.pop(line, None)
-        if fields is None and id is not None:
-            fields = self._of_calls.get(id)
-        return fields or ()
 
 
 class LegacyLink:
@@ -152,12 +93,14 @@ class LegacyLink:
         self.limits = limits
         self.target = str(target)
         self._heads = Heads(target.parsed, dict(target.static_headers))
+        self._stream = Stream(self, target.parsed)
+        self._endpoint = target.parsed
         self._is_known = asyncio.Event()
         self._is_over = False
         self._room = asyncio.Semaphore(REQUESTS_AT_ONCE)
-        self._posts: dict[_Post, asyncio.Task[None]] = {}
-        self._requests: dict[int, _Post] = {}
-        self._gate: _Post | None = None
+        self._posts: dict[Post, asyncio.Task[None]] = {}
+        self._requests: dict[int, Post] = {}
+        self._gate: Post | None = None
         self.refused: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
         if target.connect_timeout is not None:
@@ -174,12 +117,12 @@ class LegacyLink:
     # The stream...
 
     async def _listen(self) -> None:
-        stream = _Stream(self)
+        stream = self._stream
         error: Exception
         try:
             start = self._heads.get(None, await self._own_fields())
-            await self._engine.exchange(Request(start), stream, None)
-            error = self.stream_verdict(stream)
+            await self._exchange(Request(start), stream)
+            error = self._verdict(stream)
         except Exception as raised:  # noqa: BLE001 - also a user's function for headers
             error = raised
         self.over(error)
@@ -194,6 +137,48 @@ class LegacyLink:
             headers = await headers
         return self._http.check(headers)
 
+    async def _exchange(self, request: Request, answer: Answer) -> None:
+        """Send a request; follow redirects where the target allows that."""
+        for _ in range(MAX_REDIRECTS + 1):
+            await self._engine.exchange(request, answer, None)
+            there = answer.there
+            if there is None:
+                return
+            line, end, rest = request.start.partition(b"\r\n")
+            verb, _, version = line.split(b" ")
+            line = b" ".join((verb, there.target.encode("ascii"), version))
+            request = Request(line + end + rest, request.body)
+            answer.ask(there)
+        raise RemoteProtocolError(f"{answer.what}: more than {MAX_REDIRECTS} redirects")
+
+    def leads_to(self, answer: Answer) -> Url | None:
+        """Return where else to ask, if a redirect says so and may be followed."""
+        return redirect_target(
+            answer.url,
+            answer.status,
+            _location(answer),
+            allowed=self._http.follow_redirects,
+        )
+
+    def _fault(self, answer: Answer) -> MCPError:
+        """Build the error for an answer that is of no use."""
+        why = None
+        if 300 <= answer.status < 400:
+            why = redirect_refusal(
+                answer.url,
+                answer.status,
+                _location(answer),
+                allowed=self._http.follow_redirects,
+            )
+        return exchange.fault(
+            answer.what,
+            answer.status,
+            answer.fields_came,
+            answer.body,
+            target=self.target,
+            detail=f"; {why}" if why is not None else "",
+        )
+
     def _expect_endpoint(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -207,17 +192,17 @@ class LegacyLink:
             )
         )
 
-    def stream_began(self, stream: _Stream) -> None:
+    def stream_began(self, stream: Stream) -> None:
         """Judge the head of the stream."""
         if stream.decoder is not None:
             self._expect_endpoint(ENDPOINT_S)
         else:
             self._loop.call_later(BODY_S, self._judge, stream)
 
-    def _judge(self, stream: _Stream) -> None:
-        self.over(self.stream_verdict(stream))
+    def _judge(self, stream: Stream) -> None:
+        self.over(self._verdict(stream))
 
-    def stream_verdict(self, stream: _Stream) -> MCPError:
+    def _verdict(self, stream: Stream) -> MCPError:
         """Say what it means that the answer to the GET is over."""
         target = self.target
         if stream.decoder is not None:
@@ -225,9 +210,7 @@ class LegacyLink:
             if self._is_known.is_set():
                 return TransportError(why, target=target)
             return ConnectError(f"{target}: {why} before it named its endpoint")
-        fault = exchange.fault(
-            "GET", stream.status, stream.fields_came, stream.body, target=target
-        )
+        fault = self._fault(stream)
         error = ConnectError(f"{fault}: no event stream", target=target)
         error.__cause__ = fault
         return error
@@ -260,7 +243,8 @@ class LegacyLink:
                 f"{first.event[:40]!r}, not 'endpoint'",
                 target=self.target,
             )
-        endpoint = resolve_endpoint(self._http.parsed, first.data)
+        endpoint = resolve_endpoint(self._stream.url, first.data)
+        self._endpoint = endpoint
         self._heads = self._heads.with_target(endpoint.target)
         if self._timer is not None:
             self._timer.cancel()
@@ -273,9 +257,9 @@ class LegacyLink:
         """Post each of these lines."""
         for line in lines.split(b"\n"):
             if line and not self._is_over:
-                self._post(_Post(self, line, self._loop.create_future()))
+                self._post(Post(self, self._endpoint, line, self._loop.create_future()))
 
-    def _post(self, post: _Post) -> None:
+    def _post(self, post: Post) -> None:
         named = self._requests.get(post.names) if post.names is not None else None
         if named is not None and post.method == CANCELLED:
             if named.begun is None:
@@ -294,7 +278,7 @@ class LegacyLink:
             self._deliver(post), name=f"mcpwire-sse-{post.what}"
         )
 
-    async def _deliver(self, post: _Post) -> None:
+    async def _deliver(self, post: Post) -> None:
         try:
             await self._is_known.wait()
             for other in post.after:
@@ -311,7 +295,7 @@ class LegacyLink:
         finally:
             self._end(post)
 
-    async def _wait_for(self, other: _Post) -> None:
+    async def _wait_for(self, other: Post) -> None:
         """Let another POST go first, for a while."""
         left = ORDER_S
         if other.begun is not None:
@@ -319,15 +303,16 @@ class LegacyLink:
         if left > 0:
             await asyncio.wait([other.is_through], timeout=left)
 
-    async def _perform(self, post: _Post) -> None:
+    async def _perform(self, post: Post) -> None:
         fields = (*await self._own_fields(), *post.fields)
         request = Request(self._heads.post(fields), post.line)
+        post.ask(self._endpoint)
         post.begun = self._loop.time()
         post.timer = self._loop.call_later(ACCEPT_S, self._look_after, post)
         self._owner.has_left(post.size)
-        await self._engine.exchange(request, post, None)
+        await self._exchange(request, post)
 
-    def _end(self, post: _Post) -> None:
+    def _end(self, post: Post) -> None:
         if post.timer is not None:
             post.timer.cancel()
         if post.id is not None:
@@ -338,14 +323,14 @@ class LegacyLink:
         if not post.is_through.done():
             post.is_through.set_result(None)
 
-    def post_refused(self, post: _Post) -> None:
+    def post_refused(self, post: Post) -> None:
         """Wait for the rest of an answer that is no success, but not for long."""
         self._loop.call_later(BODY_S, self._cut, post)
 
-    def _cut(self, post: _Post) -> None:
+    def _cut(self, post: Post) -> None:
         self._engine.abort(post, self._fault(post))
 
-    def _look_after(self, post: _Post) -> None:
+    def _look_after(self, post: Post) -> None:
         """Let a POST go that nobody waits for: the server keeps it open for nothing."""
         if post.id is not None and self._owner.is_waiting(post.id):
             # It may answer its POST once the call is done.
@@ -359,12 +344,7 @@ class LegacyLink:
             ),
         )
 
-    def _fault(self, post: _Post) -> MCPError:
-        return exchange.fault(
-            post.what, post.status, post.fields_came, post.body, target=self.target
-        )
-
-    def _failed(self, post: _Post, error: Exception) -> None:
+    def _failed(self, post: Post, error: Exception) -> None:
         if post.id is not None and not self._is_over:
             self._owner.post_failed(post.id, error)
         else:
@@ -424,117 +404,13 @@ class LegacyLink:
         if self._owns_engine:
             self._engine.abandon()
 
-
-class _Answer:
-    """What an engine feeds; keeps the beginning of a body that tells of an error."""
-
-    __slots__ = ("body", "fields_came", "is_over", "link", "status")
-
-    def __init__(self, link: LegacyLink) -> None:
-        self.link = link
-        self.status = 0
-        self.fields_came: dict[bytes, bytes] = {}
-        self.body = b""
-        self.is_over = False
-
-    def data(self, chunk: bytes) -> None:
-        """Keep as much of the body as tells what is wrong."""
-        if not self.is_over:
-            self.body += chunk
-            self.is_over = len(self.body) >= ERROR_BODY_BYTES
-
-    def end(self) -> None:
-        """Take note that the body is complete."""
-        self.is_over = True
-
-    def out_of_time(self, now: float) -> MCPError:
-        """Say that it took too long; asyncio's engines do not ask."""
-        del now
-        return TransportError("no answer in time", target=self.link.target)
+    def forked(self) -> None:
+        """Close our copies of the sockets; the parent keeps its own."""
+        if self._owns_engine:
+            # An engine that abandons otherwise than in a forked process says so.
+            getattr(self._engine, "forked", self._engine.abandon)()
 
 
-class _Stream(_Answer):
-    """The answer to the GET."""
-
-    __slots__ = ("decoder",)
-
-    def __init__(self, link: LegacyLink) -> None:
-        super().__init__(link)
-        self.decoder: SSEDecoder | None = None
-
-    def head(self, status: int, fields: dict[bytes, bytes]) -> None:
-        """See whether this is an event stream."""
-        self.status = status
-        self.fields_came = fields
-        if status == 200 and exchange.body_kind(fields) == "stream":
-            self.decoder = SSEDecoder(self.link.limits.message)
-        self.link.stream_began(self)
-
-    def data(self, chunk: bytes) -> None:
-        """Take the next bytes of the stream."""
-        decoder = self.decoder
-        if decoder is None:
-            super().data(chunk)
-            return
-        self.link.take_events(decoder.feed(chunk))
-        if decoder.overflow:
-            limit = self.link.limits.message
-            raise MessageTooLarge(
-                f"an event is longer than {limit} bytes (Limits.message)", limit=limit
-            )
-
-
-class _Post(_Answer):
-    """One message of ours and what the server says to its POST.
-
-    Attributes:
-        id: Its id, where it is a request.
-        names: The request that it is, or cancels.
-        begun: When it left; ``None`` while not a byte of it has.
-    """
-
-    __slots__ = (
-        "after",
-        "begun",
-        "fields",
-        "id",
-        "is_through",
-        "line",
-        "method",
-        "names",
-        "size",
-        "timer",
-    )
-
-    def __init__(self, link: LegacyLink, line: bytes, through: Future[None]) -> None:
-        super().__init__(link)
-        message = loads(line)
-        if type(message) is not dict:
-            message = {}  # the answers to a batch
-        id = message.get("id")
-        self.line = line
-        self.size = len(line) + 1
-        self.method: str | None = message.get("method")
-        self.id = id if self.method is not None and type(id) is int else None
-        self.names = self.id
-        if self.method == CANCELLED:
-            self.names = message["params"].get("requestId")
-        self.fields: Fields = ()
-        self.after: list[_Post] = []
-        self.begun: float | None = None
-        self.timer: asyncio.TimerHandle | None = None
-        self.is_through = through
-
-    @property
-    def what(self) -> str:
-        """What it is, for messages."""
-        return self.method or "an answer"
-
-    def head(self, status: int, fields: dict[bytes, bytes]) -> None:
-        """See whether the message was accepted."""
-        self.status = status
-        self.fields_came = fields
-        if exchange.is_success(status):
-            self.is_over = True  # whatever else it says is no message
-        else:
-            self.link.post_refused(self)
+def _location(answer: Answer) -> str | None:
+    given = answer.fields_came.get(b"location")
+    return None if given is None else given.decode("latin-1")
