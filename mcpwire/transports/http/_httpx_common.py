@@ -158,8 +158,11 @@ def library_of(client: Any) -> ModuleType:
 
 def failures_of(library: ModuleType) -> tuple[type[Exception], ...]:
     """Return what a library raises on purpose; asked for when something was raised."""
-    h2 = sys.modules.get("h2.exceptions")  # httpcore lets some of them through
-    found: tuple[type[Exception], ...] = (library.HTTPError,)
+    import ssl
+
+    h2 = sys.modules.get("h2.exceptions")
+    # httpcore lets some of the others through.
+    found: tuple[type[Exception], ...] = (library.HTTPError, ssl.SSLError)
     return found if h2 is None else (*found, h2.H2Error)
 
 
@@ -207,11 +210,9 @@ def make_transport(target: Http, make: Callable[..., Any], library: ModuleType) 
             proxy=proxy,
             trust_env=False,
         )
-    except ImportError as error:
-        name, extra = ("h2", "mcpwire[http2]") if target.http2 else ("", "httpx[socks]")
+    except ImportError as error:  # of h2 the target knows that it is there
         raise ValueError(
-            f"{'http2' if name else 'a SOCKS proxy'} needs the package "
-            f"{name or 'socksio'}: install '{extra}'"
+            "a SOCKS proxy needs the package socksio: install 'httpx[socks]'"
         ) from error
 
 

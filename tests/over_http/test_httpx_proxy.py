@@ -1,0 +1,256 @@
+"""Which engine serves a target, and requests that go through a proxy."""
+
+import ssl
+import sys
+
+import httpx
+import pytest
+import trustme
+from http_proxy import http_proxy
+from httpx_shells import KINDS, shell
+from raw_server import json_reply, raw_server
+
+import mcpwire
+from mcpwire.errors import ConnectError
+from mcpwire.transports.http._httpx_common import (
+    choose_engine,
+    proxy_applies,
+    proxy_of,
+)
+
+HUSH = "hush-hush"
+URL = "https://host.example/mcp"
+PROXY = "http://proxy.example:3128"
+AUTHORITY = trustme.CA()
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch):
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+def serve(conn):
+    while conn.receive(timeout=None) is not None:
+        conn.send(json_reply({"ok": True}))
+
+
+def secure():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    AUTHORITY.issue_cert("127.0.0.1").configure_cert(context)
+    return context
+
+
+@pytest.fixture
+def ca_file(tmp_path):
+    AUTHORITY.cert_pem.write_to_path(tmp_path / "ca.pem")
+    return tmp_path / "ca.pem"
+
+
+# Whether one is needed...
+
+
+@pytest.mark.parametrize(
+    ("options", "engine"),
+    [
+        ({}, "direct"),
+        ({"engine": "direct"}, "direct"),
+        ({"engine": "httpx"}, "httpx"),
+        ({"proxy": PROXY}, "httpx"),
+        ({"http2": True}, "httpx"),
+        ({"http_client": httpx.Client()}, "httpx"),
+        ({"engine": "httpx", "proxy": PROXY}, "httpx"),
+    ],
+)
+def test_httpx_serves_what_the_direct_engine_cannot(options, engine):
+    assert choose_engine(mcpwire.Http(URL, **options)) == engine
+
+
+def test_without_httptools_there_is_httpx(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert choose_engine(mcpwire.Http(URL)) == "httpx"
+    with pytest.raises(ValueError, match="needs the package httptools"):
+        choose_engine(mcpwire.Http(URL, engine="direct"))
+
+
+def test_a_proxy_of_the_environment_needs_httpx_unless_told_otherwise(monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", PROXY)
+    assert choose_engine(mcpwire.Http(URL)) == "httpx"
+    assert choose_engine(mcpwire.Http(URL, engine="direct")) == "direct"
+    assert choose_engine(mcpwire.Http(URL, trust_env=False)) == "direct"
+
+
+@pytest.mark.pain("P28")
+@pytest.mark.parametrize(
+    ("environment", "url", "proxy"),
+    [
+        ({}, URL, None),
+        ({"HTTPS_PROXY": PROXY}, URL, PROXY),
+        ({"https_proxy": PROXY}, URL, PROXY),
+        ({"HTTPS_PROXY": "proxy.example:1"}, URL, "http://proxy.example:1"),
+        ({"HTTPS_PROXY": ""}, URL, None),
+        ({"ALL_PROXY": PROXY}, URL, PROXY),
+        ({"ALL_PROXY": PROXY, "HTTPS_PROXY": "http://b:1"}, URL, "http://b:1"),
+        ({"HTTP_PROXY": PROXY}, URL, None),
+        ({"http_proxy": PROXY}, "http://host.example/", PROXY),
+        ({"NO_PROXY": "host.example"}, URL, None),
+        ({"ALL_PROXY": PROXY, "NO_PROXY": "*"}, URL, None),
+        ({"ALL_PROXY": PROXY, "NO_PROXY": "a, host.example"}, URL, None),
+        ({"ALL_PROXY": PROXY, "NO_PROXY": ".example"}, URL, None),
+        ({"ALL_PROXY": PROXY, "NO_PROXY": "host.example:443"}, URL, None),
+        ({"ALL_PROXY": PROXY, "NO_PROXY": "host.example:80"}, URL, PROXY),
+        ({"ALL_PROXY": PROXY, "NO_PROXY": "st.example"}, URL, PROXY),
+        ({"ALL_PROXY": PROXY, "NO_PROXY": "10.0.0.0/8"}, "https://10.1.2.3/", None),
+        (
+            {"ALL_PROXY": PROXY, "NO_PROXY": "x/8,10.0.0.0/16"},
+            "https://10.1.2.3/",
+            PROXY,
+        ),
+        ({"ALL_PROXY": PROXY, "NO_PROXY": "::1"}, "https://[::1]:8443/", None),
+        ({"ALL_PROXY": PROXY, "NO_PROXY": "[::1]"}, "https://[::1]:8443/", None),
+        ({"ALL_PROXY": PROXY, "NO_PROXY": "fd00::/8"}, "https://[fd00::1]/", None),
+    ],
+)
+def test_the_environment_names_proxies_and_who_needs_none(
+    monkeypatch, environment, url, proxy
+):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    target = mcpwire.Http(url)
+    assert proxy_of(target) == proxy
+    assert proxy_applies(target) is (proxy is not None)
+    assert proxy_of(mcpwire.Http(url, trust_env=False)) is None
+    assert proxy_of(mcpwire.Http(url, proxy="http://own:1")) == "http://own:1"
+
+
+# ... and through one.
+
+
+@pytest.mark.pain("P28")
+@pytest.mark.parametrize("how", ["option", "environment", "client"])
+def test_plain_requests_are_asked_of_the_proxy_as_a_whole(kind, how, monkeypatch):
+    with raw_server(serve) as server, http_proxy() as proxy:
+        options = {}
+        if how == "option":
+            options = {"proxy": proxy.url}
+        elif how == "client":
+            options = {"client": {"proxy": proxy.url}}
+        else:
+            monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        with shell(kind, f"{server.url}?a=b", **options) as it:
+            assert it.exchange().body == b'{"ok": true}'
+        assert proxy.asked == [f"POST {server.url}?a=b"]
+        assert server.requests[0].target == "/mcp?a=b"
+        assert server.requests[0].headers["user-agent"] == "mcpwire-test"
+
+
+@pytest.mark.pain("P28")
+def test_secure_requests_go_through_a_tunnel_and_the_proxy_reads_nothing(kind, ca_file):
+    with raw_server(serve, ssl_context=secure()) as server, http_proxy() as proxy:
+        with shell(kind, server.url, proxy=proxy.url, ca_file=ca_file) as it:
+            feds = it.exchanges(3)
+            assert it.engine.connections == 1
+        assert all(fed.body == b'{"ok": true}' for fed in feds)
+        assert proxy.asked == [f"CONNECT 127.0.0.1:{server.port}"]
+
+
+@pytest.mark.pain("P28")
+def test_a_proxy_may_speak_tls_itself(kind, ca_file):
+    with (
+        raw_server(serve, ssl_context=secure()) as server,
+        http_proxy(ssl_context=secure()) as proxy,
+    ):
+        with shell(kind, server.url, proxy=proxy.url, ca_file=ca_file) as it:
+            assert it.exchange().status == 200
+        assert len(proxy.asked) == 1
+        with (
+            shell(kind, server.url, proxy=proxy.url) as it,
+            pytest.raises(ConnectError, match=r"cannot trust .* \(through the proxy"),
+        ):
+            it.exchange()
+        assert len(proxy.asked) == 1
+
+
+@pytest.mark.pain("P28")
+def test_no_proxy_keeps_requests_away_from_it(kind, monkeypatch):
+    with raw_server(serve) as server, http_proxy() as proxy:
+        monkeypatch.setenv("ALL_PROXY", proxy.url)
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        with shell(kind, server.url) as it:
+            it.exchange()
+        with shell(kind, server.url.replace("127.0.0.1", "localhost")) as it:
+            it.exchange()
+        assert len(proxy.asked) == 1
+
+
+@pytest.mark.pain("P28")
+def test_a_proxy_s_password_goes_to_the_proxy_alone(kind, ca_file):
+    with raw_server(serve) as server, http_proxy(f"me:{HUSH}") as proxy:
+        url = proxy.url.replace("//", f"//me:{HUSH}@")
+        with shell(kind, server.url, proxy=url) as it:
+            assert it.exchange().status == 200
+    with (
+        raw_server(serve, ssl_context=secure()) as server,
+        http_proxy(f"me:{HUSH}") as proxy,
+    ):
+        url = proxy.url.replace("//", f"//me:{HUSH}@")
+        with shell(kind, server.url, proxy=url, ca_file=ca_file) as it:
+            assert it.exchange().status == 200
+    assert "proxy-authorization" not in server.requests[0].headers
+
+
+@pytest.mark.pain("P28")
+def test_a_proxy_that_refuses_is_an_error_of_connecting(kind, ca_file):
+    with (
+        raw_server(serve, ssl_context=secure()) as server,
+        http_proxy("me:other") as proxy,
+    ):
+        url = proxy.url.replace("//", f"//me:{HUSH}@")
+        with (
+            shell(kind, server.url, proxy=url, ca_file=ca_file) as it,
+            pytest.raises(ConnectError) as caught,
+        ):
+            it.exchange()
+        assert "the proxy refuses: 407" in str(caught.value)
+        assert "***@127.0.0.1" in str(caught.value)
+        assert HUSH not in str(caught.value)
+        assert server.connections == 0
+
+
+def test_a_proxy_that_is_not_there_is_an_error_of_connecting(kind):
+    with raw_server(serve, accepts=False) as server:
+        port = server.port
+    with (
+        shell(kind, URL, proxy=f"http://me:{HUSH}@127.0.0.1:{port}") as it,
+        pytest.raises(ConnectError) as caught,
+    ):
+        it.exchange()
+    assert "refused" in str(caught.value)
+    assert f"through the proxy 'http://***@127.0.0.1:{port}'" in str(caught.value)
+
+
+def test_a_proxy_that_hangs_up_is_an_error_of_connecting(kind, ca_file):
+    def script(conn):
+        conn.receive()
+
+    with (
+        raw_server(script) as proxy,
+        shell(kind, URL, proxy=proxy.origin) as it,
+        pytest.raises(ConnectError, match="ended before anything was sent"),
+    ):
+        it.exchange()
+
+
+def test_a_socks_proxy_without_its_package_names_that(kind, monkeypatch):
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    with (
+        pytest.raises(ValueError, match=r"SOCKS proxy needs .* 'httpx\[socks\]'"),
+        shell(kind, URL, proxy="socks5://p.example"),
+    ):
+        pass
