@@ -169,8 +169,10 @@ def _advice(error: BaseException) -> str:
 
 def _advice_at_url(error: BaseException) -> str:
     """Say the same of a server at a URL."""
-    from mcpwire import HTTPError, NegotiationError, RemoteProtocolError
+    from mcpwire import ConnectError, HTTPError, NegotiationError, RemoteProtocolError
 
+    if isinstance(error, ConnectError) and hasattr(error.__cause__, "verify_message"):
+        return "--ca FILE trusts an authority of your own"  # as `ssl` says it
     if exit_code(error) == Exit.AUTHORIZATION:
         return "--header-env 'Authorization=Bearer VARIABLE' sends a token"
     # A page, or nothing, where an endpoint should be: most often the path is wrong.

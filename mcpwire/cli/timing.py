@@ -4,7 +4,8 @@ Times are those at which this process learns of something, in milliseconds since
 call was made: ``queued`` when its message was handed to the connection, ``written``
 when the operating system had taken the last of its bytes, ``first byte`` when the
 beginning of the answer was read, ``complete`` when its end was, ``decoded`` when the
-typed result was there. A call of several rounds has a line for each.
+typed result was there. A call of several rounds has a line for each. Over HTTP the
+answer begins with its head, and nobody tells when the request was ``written``.
 """
 
 from __future__ import annotations
@@ -48,15 +49,20 @@ class Timing:
         elif event == "written":
             if self._is_on:
                 self._written.append((now, data))
+        elif event == "response":  # over HTTP, where its body is told as a whole
+            self._chunk_at = self._line_at = now
         elif event == "read":
-            self._chunk_at = now
-            if not self._is_torn:
-                self._line_at = now
-            self._is_torn = not data.endswith(b"\n")
+            self._note_read(now, data)
         elif event == "receive":
             if self._is_on and (b'"result"' in data or b'"error"' in data):
                 self._answers.append((self._line_at, now, data))
             self._line_at = self._chunk_at
+
+    def _note_read(self, now: float, data: bytes) -> None:
+        self._chunk_at = now
+        if not self._is_torn:
+            self._line_at = now
+        self._is_torn = not data.endswith(b"\n")
 
     def start(self) -> None:
         """The call is made now."""
