@@ -419,6 +419,23 @@ def test_what_is_no_header_leaves_with_nobody(shell, name):
 
 
 @pytest.mark.pain("P27")
+def test_headers_of_a_message_that_did_not_leave_go_with_no_other(shell):
+    with legacy_server() as server, opened(server.url, shell) as face:
+        face.ready()
+        bad = {"name": "x", "arguments": {"x": object()}}
+        with pytest.raises(LocalProtocolError):
+            face.call("tools/call", bad, headers={"X-Who": "me"})
+        with pytest.raises(LocalProtocolError):
+            face.notify("notifications/initialized", bad, headers={"X-Who": "me"})
+        assert face.call("ping") == {}
+        face.notify("notifications/initialized")
+        server.wait_until(lambda: len(posts(server)) == 2)
+        assert not [
+            request for request in server.requests if "x-who" in request.headers
+        ]
+
+
+@pytest.mark.pain("P27")
 def test_what_a_function_for_headers_raises_comes_out_of_its_call(shell):
     class NoToken(Exception):
         pass

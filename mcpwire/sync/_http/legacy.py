@@ -169,11 +169,18 @@ class BlockingLegacy(RelayedPipes):
     def _open(self, waiter: Waiter) -> None:
         assert type(waiter) is Pending
         params = waiter.params
-        if type(params) is _Params:
-            waiter.params = params.plain
-            # Inside the mutex, so the peer's next id is this call's.
-            self._relay.own.keep(self._peer.requests_sent + 1, params.fields)
-        super()._open(waiter)
+        if type(params) is not _Params:
+            super()._open(waiter)
+            return
+        waiter.params = params.plain
+        # Inside the mutex, so the peer's next id is this call's.
+        id = self._peer.requests_sent + 1
+        self._relay.own.keep(id, params.fields)
+        try:
+            super()._open(waiter)
+        finally:
+            if self._peer.requests_sent < id:
+                self._relay.own.drop(id)
 
     def notify(
         self,
@@ -183,10 +190,17 @@ class BlockingLegacy(RelayedPipes):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Send a notification; see `BlockingDuplex.notify`."""
-        if headers:
-            line = self._peer.notify(method, params)
-            self._relay.own.keep(line.rstrip(b"\n"), self._http.check(headers))
-        super().notify(method, params)
+        if not headers:
+            super().notify(method, params)
+            return
+        fields = self._http.check(headers)
+        line = self._peer.notify(method, params).rstrip(b"\n")
+        self._relay.own.keep(line, fields)
+        try:
+            super().notify(method, params)
+        except BaseException:
+            self._relay.own.drop(line)
+            raise
 
     # From the thread that moves the bytes...
 

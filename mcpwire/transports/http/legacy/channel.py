@@ -95,16 +95,23 @@ class LegacyChannel(Duplex):
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Perform a request; see `Channel.call`."""
+        id = 0
         if headers:
+            fields = self._http.check(headers)
             # Nothing runs between here and where the peer takes its next id.
-            self._own.keep(self._peer.requests_sent + 1, self._http.check(headers))
-        return await super().call(
-            method,
-            params,
-            deadline=deadline,
-            handle=handle,
-            on_notification=on_notification,
-        )
+            id = self._peer.requests_sent + 1
+            self._own.keep(id, fields)
+        try:
+            return await super().call(
+                method,
+                params,
+                deadline=deadline,
+                handle=handle,
+                on_notification=on_notification,
+            )
+        finally:
+            if self._peer.requests_sent < id:
+                self._own.drop(id)
 
     def notify_nowait(
         self,
@@ -114,10 +121,17 @@ class LegacyChannel(Duplex):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Send a notification without suspending; see `Duplex.notify_nowait`."""
-        if headers:
-            line = self._peer.notify(method, params)
-            self._own.keep(line.rstrip(b"\n"), self._http.check(headers))
-        super().notify_nowait(method, params)
+        if not headers:
+            super().notify_nowait(method, params)
+            return
+        fields = self._http.check(headers)
+        line = self._peer.notify(method, params).rstrip(b"\n")
+        self._own.keep(line, fields)
+        try:
+            super().notify_nowait(method, params)
+        except BaseException:
+            self._own.drop(line)
+            raise
 
     def _write(self, data: bytes) -> None:
         self._taken += len(data)

@@ -263,7 +263,9 @@ class LegacyLink:
         named = self._requests.get(post.names) if post.names is not None else None
         if named is not None and post.method == CANCELLED:
             if named.begun is None:
-                self._posts[named].cancel()  # the server need not hear of either
+                # The server need not hear of either.
+                self._posts[named].cancel()
+                self._end(named)  # its task may not even have begun
                 self._owner.has_left(named.size + post.size)
                 return
             post.after.append(named)

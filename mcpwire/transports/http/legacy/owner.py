@@ -60,6 +60,14 @@ class OwnFields:
         if len(self._of_calls) > OWN_FIELDS_KEPT:
             del self._of_calls[next(iter(self._of_calls))]
 
+    def drop(self, key: int | bytes) -> None:
+        """Forget the fields of what did not leave: another may get its id."""
+        if type(key) is bytes:
+            self._of_lines.pop(key, None)
+        else:
+            assert type(key) is int
+            self._of_calls.pop(key, None)
+
     def find(self, line: bytes, id: int | None) -> Fields:
         """Return the fields of a message that leaves."""
         if not self._of_lines and not self._of_calls:
