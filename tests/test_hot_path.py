@@ -38,6 +38,8 @@ MODULES_FORBIDDEN_BY_CONNECT_AND_CALL = (
     "mcpwire.protocol.paging",
     "mcpwire.protocol.input_loop",
     "mcpwire.transports.memory",
+    "mcpwire.transports.http",
+    "mcpwire.protocol.http",
 )
 
 

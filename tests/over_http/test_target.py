@@ -2,6 +2,8 @@
 
 import copy
 import ssl
+import subprocess
+import sys
 
 import httpx
 import pytest
@@ -364,3 +366,16 @@ def test_a_target_does_not_change():
 def test_a_copy_shares_what_was_learned():
     target = mcpwire.Http(URL, headers={"a": "b"})
     assert copy.copy(target).memory is target.memory
+
+
+def test_a_target_loads_nothing_that_connects():
+    code = "import mcpwire, sys; mcpwire.Http(sys.argv[1]); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, URL],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    heavy = {"asyncio", "httptools", "httpx", "socket", "ssl"}
+    assert not heavy.intersection(done.stdout.split())
