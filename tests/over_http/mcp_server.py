@@ -87,6 +87,7 @@ class ScriptedMcp:
         tools: list[dict[str, Any]] = TOOLS,
         capabilities: dict[str, Any] = CAPABILITIES,
         complains: bool = True,
+        closes: bool = False,
     ) -> None:
         self.era = era
         self.replies = replies
@@ -99,6 +100,8 @@ class ScriptedMcp:
         self.tools = list(tools)
         self.capabilities = capabilities
         self.complains = complains
+        self.closes = closes
+        """Whether each connection ends with its first answer, without a word of it."""
         self.on: dict[str, Handler] = {}
         self.executed: list[tuple[str, dict[str, Any], Any]] = []
         self.cancelled: list[Any] = []
@@ -188,9 +191,13 @@ class ScriptedMcp:
 
     def serve(self, conn: Connection) -> None:
         """Answer what comes on a connection."""
+        if self.closes:
+            conn.cork()
         while request := conn.receive(None):
             if not self._replaced(request.verb, request, conn):
                 VERBS[request.verb](self, request, conn)
+            if self.closes:
+                return
 
     def _replaced(self, key: str, request: RawRequest, conn: Connection) -> Any:
         handler = self.on.get(key)

@@ -95,10 +95,16 @@ class CuttingProxy:
         self._order(lambda: [self._close(line, reset) for line in tuple(self.lines)])
 
     def cut_after(self, up: int | None = None, down: int | None = None, *, reset=False):
-        """End each connection once so many bytes of its own have gone that way."""
+        """End each connection once so many bytes more have gone that way on it."""
         found = {UP: up, DOWN: down}
-        self._after = {way: size for way, size in found.items() if size is not None}
-        self._resets = reset
+
+        def begin() -> None:
+            self._after = {way: size for way, size in found.items() if size is not None}
+            self._resets = reset
+            for line in self.lines:
+                line.bytes = {UP: 0, DOWN: 0}
+
+        self._order(begin)
 
     def close_idle(self, seconds: float = 0.0) -> None:
         """End the connections on which nothing has gone for so long, by FIN."""
@@ -205,12 +211,14 @@ class CuttingProxy:
             self._pauses[key] = time.monotonic() + size / self._rate
         try:
             data = line.sources[way].recv(size) if size else b""
+            line.bytes[way] += len(
+                data
+            )  # first: the other side may act upon it at once
+            self.bytes[way] += len(data)
             line.sinks[way].sendall(data)
         except OSError:
             self._close(line, reset=True)
             return
-        line.bytes[way] += len(data)
-        self.bytes[way] += len(data)
         line.last_used = time.monotonic()
         if way in self._after and line.bytes[way] >= self._after[way]:
             self._close(line, self._resets)

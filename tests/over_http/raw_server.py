@@ -210,6 +210,11 @@ class Connection:
             except ssl.SSLWantReadError:
                 self._wait(select.POLLIN, ends_at)
 
+    def cork(self) -> None:
+        """Keep what is sent back, so that it leaves together with the FIN."""
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+
     def half_close(self) -> None:
         """Send FIN and go on receiving."""
         self.sock.shutdown(socket.SHUT_WR)

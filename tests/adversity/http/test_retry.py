@@ -1,0 +1,262 @@
+"""What is sent again, and what is never: side effects happen at most once.
+
+The server writes down each run of a tool's body before it does anything else; whatever
+becomes of the connection then, no call may be in that ledger twice.
+"""
+
+import asyncio
+import email.utils
+import time
+from collections import Counter
+
+import pytest
+from faulty import (
+    BOUND_S,
+    ERAS,
+    ONCE,
+    QUICK,
+    REPLIES,
+    answering,
+    connected,
+    once,
+    outcome,
+)
+from mcp_server import scripted_mcp
+from proxy import cutting_proxy
+from raw_server import json_reply, reply, sse_head
+
+from mcpwire import ConnectionClosed, HTTPError, RequestTimeout
+
+pytestmark = pytest.mark.anyio
+
+CALLS = 100
+
+
+def texts(server):
+    """Return how often the body of each call ran."""
+    return Counter(arguments["text"] for _, arguments, _ in server.executed)
+
+
+def run(server, request):
+    """Write a call's run down, as its tool would."""
+    message = request.json
+    arguments = message["params"].get("arguments") or {}
+    server.executed.append((message["params"]["name"], arguments, message["id"]))
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("replies", REPLIES)
+@pytest.mark.fault("F23")
+@pytest.mark.pain("P24")
+async def test_a_server_that_closes_after_each_answer_loses_no_call_and_runs_none_twice(
+    shell, era, replies
+):
+    """Each next call meets a connection that is closed, or about to be."""
+    with scripted_mcp(era, replies=replies, closes=True) as server:
+        async with connected(shell, server) as client:
+            for number in range(CALLS):
+                result = await client.call_tool("echo", {"text": str(number)})
+                assert result.text == str(number)
+    assert texts(server) == Counter({str(n): 1 for n in range(CALLS)})
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.fault("F35")
+@pytest.mark.pain("P23")
+async def test_a_connection_cut_while_idle_costs_nobody_anything(shell, era):
+    with scripted_mcp(era) as server, cutting_proxy(server.raw.port) as proxy:
+        url = proxy.url_of(server.url)
+        async with connected(shell, url, recovery=ONCE) as client:
+            for number in range(10):
+                text = (await client.call_tool("echo", {"text": str(number)})).text
+                assert text == str(number)
+                proxy.close_idle()
+    assert texts(server) == Counter({str(n): 1 for n in range(10)})
+
+
+@pytest.mark.fault("F35")
+async def test_a_connection_reset_while_idle_costs_nobody_anything(shell):
+    with scripted_mcp() as server, cutting_proxy(server.raw.port) as proxy:
+        url = proxy.url_of(server.url)
+        async with connected(shell, url, recovery=ONCE) as client:
+            for number in range(10):
+                await client.call_tool("echo", {"text": str(number)})
+                proxy.cut(reset=True)
+    assert texts(server) == Counter({str(n): 1 for n in range(10)})
+
+
+READS = {
+    "list_tools": (),
+    "list_resources": (),
+    "read_resource": ("memo://one",),
+    "ping": (),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+@pytest.mark.parametrize("how", ["close", "reset"])
+@pytest.mark.pain("P24")
+async def test_what_only_reads_is_asked_again(shell, name, how):
+    methods = {
+        "list_tools": "tools/list",
+        "list_resources": "resources/list",
+        "read_resource": "resources/read",
+        "ping": "ping",
+    }
+    with scripted_mcp() as server:
+        async with connected(shell, server, recovery=QUICK) as client:
+            server.on[methods[name]] = once(answering(b"", how))
+            await getattr(client, name)(*READS[name])
+    assert server.verbs().count(methods[name]) == 2
+
+
+@pytest.mark.pain("P24")
+async def test_a_call_that_its_caller_calls_idempotent_is_made_again(shell):
+    def handler(request, conn):
+        run(server, request)
+        conn.close()
+        return True
+
+    with scripted_mcp() as server:
+        async with connected(shell, server, recovery=QUICK) as client:
+            server.on["tools/call"] = once(handler)
+            result = await client.call_tool("echo", {"text": "x"}, idempotent=True)
+            assert result.text == "x"
+    assert texts(server) == Counter(x=2)
+
+
+DECLINED = {
+    "429": reply(429),
+    "429 with a time": reply(429, retry_after="0"),
+    "503 with a time": reply(503, retry_after="0"),
+    "503 with garbage": reply(503, retry_after="soon"),
+}
+
+
+@pytest.mark.parametrize("case", DECLINED)
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.fault("F36")
+@pytest.mark.pain("P24")
+async def test_a_call_that_the_server_declines_is_made_again(shell, era, case):
+    with scripted_mcp(era) as server:
+        async with connected(shell, server, recovery=QUICK) as client:
+            server.on["tools/call"] = once(answering(DECLINED[case]))
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    assert texts(server) == Counter(x=1)
+    assert server.verbs().count("tools/call") == 2
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+@pytest.mark.fault("F26", "F36")
+@pytest.mark.pain("P24")
+async def test_an_error_that_does_not_say_whether_it_ran_ends_the_call(shell, status):
+    """A gateway answers so after its server has run the call, too."""
+    with scripted_mcp() as server:
+        async with connected(shell, server, recovery=QUICK) as client:
+            server.on["tools/call"] = answering(reply(status))
+            with pytest.raises(HTTPError) as caught:
+                await client.call_tool("echo")
+            assert caught.value.status == status
+            assert server.verbs().count("tools/call") == 1
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+@pytest.mark.pain("P24")
+async def test_a_gateways_error_to_what_reads_is_asked_again(shell, status):
+    with scripted_mcp() as server:
+        async with connected(shell, server, recovery=QUICK) as client:
+            server.on["tools/list"] = once(answering(reply(status)))
+            assert await client.list_tools()
+    assert server.verbs().count("tools/list") == 2
+
+
+@pytest.mark.fault("F36")
+@pytest.mark.parametrize("form", ["seconds", "date"])
+async def test_the_time_to_come_back_is_waited_for(shell, form):
+    at = []
+
+    def handler(request, conn):
+        at.append(time.monotonic())
+        if len(at) > 1:
+            return False
+        # A date has whole seconds: two of them are at least one from now.
+        date = email.utils.formatdate(time.time() + 2, usegmt=True)
+        conn.send(reply(503, retry_after="0.3" if form == "seconds" else date))
+        return True
+
+    with scripted_mcp() as server:
+        async with connected(shell, server, recovery=QUICK) as client:
+            server.on["tools/call"] = handler
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    assert at[1] - at[0] >= (0.3 if form == "seconds" else 0.9)
+
+
+@pytest.mark.fault("F36")
+@pytest.mark.parametrize("wait", ["2", "1000000000", "99999999999999999999"])
+async def test_a_time_beyond_the_deadline_is_not_waited_for(shell, wait):
+    with scripted_mcp() as server:
+        async with connected(shell, server) as client:
+            server.on["tools/call"] = answering(reply(503, b"", retry_after=wait))
+            started = time.monotonic()
+            error = await outcome(client.call_tool("echo", timeout=1))
+            assert isinstance(error, (HTTPError, RequestTimeout)), error
+            assert time.monotonic() - started < BOUND_S
+    assert server.verbs().count("tools/call") == 1
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.pain("P24")
+async def test_a_stream_that_breaks_after_a_call_has_begun_is_no_reason_to_run_it_again(
+    shell, era
+):
+    def handler(request, conn):
+        run(server, request)
+        conn.send(sse_head() + b"5\r\n: hi\n\r\n")
+        conn.close()
+        return True
+
+    with scripted_mcp(era) as server:
+        async with connected(shell, server, recovery=QUICK) as client:
+            server.on["tools/call"] = handler
+            with pytest.raises(ConnectionClosed) as caught:
+                await client.call_tool("echo", {"text": "x"})
+            assert caught.value.sent is True
+    assert texts(server) == Counter(x=1)
+
+
+@pytest.mark.pain("P24")
+async def test_50_calls_on_a_server_that_dies_at_random_ran_at_most_once(shell):
+    """Whatever was told: who got an answer ran once, and nobody ran twice."""
+    turns = iter(range(10_000))
+
+    def handler(request, conn):
+        turn = next(turns) % 5
+        if turn == 1:
+            conn.close()
+            return True
+        run(server, request)
+        if turn == 2:
+            conn.reset()
+            return True
+        if turn == 3:
+            conn.close()
+            return True
+        text = request.json["params"]["arguments"]["text"]
+        result = {"content": [{"type": "text", "text": text}]}
+        answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
+        conn.send(json_reply(answer))
+        return True
+
+    with scripted_mcp() as server:
+        async with connected(shell, server, recovery=QUICK) as client:
+            server.on["tools/call"] = handler
+            calls = [client.call_tool("echo", {"text": str(n)}) for n in range(50)]
+            outcomes = await asyncio.gather(*(outcome(call) for call in calls))
+    ran = texts(server)
+    assert max(ran.values()) == 1
+    for number, result in enumerate(outcomes):
+        if isinstance(result, Exception):
+            assert isinstance(result, ConnectionClosed), result
+            assert result.sent is True
+        else:
+            assert (result.text, ran[str(number)]) == (str(number), 1)
