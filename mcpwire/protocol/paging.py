@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import InvalidMessage, InvalidParams, RemoteProtocolError
+from mcpwire.errors import (
+    InvalidMessage,
+    InvalidParams,
+    LocalProtocolError,
+    RemoteProtocolError,
+)
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.protocol.methods import find
 from mcpwire.protocol.steps import Call
@@ -18,9 +23,13 @@ if TYPE_CHECKING:
 
     from mcpwire.protocol.steps import Steps
 
-__all__ = ["PageWalk", "next_cursor", "pages"]
+__all__ = ["CursorGoneError", "PageWalk", "next_cursor", "pages"]
 
 _EXCERPT_CHARACTERS: Final = 60
+
+
+class CursorGoneError(LocalProtocolError):
+    """A cursor is of a session that is gone: thrown in where its page was asked for."""
 
 
 def next_cursor(method: str, result: Mapping[str, Any]) -> str | None:
@@ -112,9 +121,9 @@ def pages(
 ) -> Steps[list[dict[str, Any]]]:
     """Fetch all pages of a list and return their raw results in order.
 
-    Where the server refuses a cursor that it gave, the list begins anew, once: the
-    cursor may have been of a session that is gone (2025-11-25 server/utilities/
-    pagination: cursors do not outlive their session).
+    The list begins anew where its session is gone, for cursors do not outlive that
+    (2025-11-25 server/utilities/pagination), and once where the server refuses a cursor
+    that it gave.
 
     Raises:
         InvalidMessage: A cursor is no string.
@@ -126,7 +135,7 @@ def pages(
     while walk.params is not None:
         try:
             result = yield Call(method, walk.params)
-        except InvalidParams:
+        except (InvalidParams, CursorGoneError):
             if restarted or walk.at_start:
                 raise
             walk = PageWalk(method, params, limit=limit)

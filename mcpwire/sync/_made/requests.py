@@ -280,11 +280,17 @@ class Requests(Repeats):
         deadline: Deadline | None,
         options: Mapping[str, Any],
     ) -> Any:
+        serial = self._connection.serial
         try:
             step = next(steps)
             while True:
                 try:
+                    if type(step) is Call and "cursor" in step.params:
+                        options = {**options, "serial": serial}
+                        self.check_cursor(options)
                     outcome = self._take(method, step, deadline, options)
+                    if type(step) is Call and "cursor" not in step.params:
+                        serial = self._connection.serial
                 except MCPError as error:
                     step = steps.throw(error)
                 else:

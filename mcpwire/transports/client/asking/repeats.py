@@ -17,6 +17,8 @@ from mcpwire.errors import (
     SessionExpired,
     TransportError,
 )
+from mcpwire.protocol.recovery.restarts import may_repeat
+from mcpwire.versions import Era
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -109,7 +111,7 @@ class Repeats:
             TransportError: It may have run already, it was tried often enough, or
                 nothing is opened again.
         """
-        attempt = 0
+        attempt = 1
         while self._may_begin_again(error):
             seconds = self._pause_before(error, method, attempt, options)
             if seconds is None or not self._fits(seconds, deadline):
@@ -120,6 +122,8 @@ class Repeats:
                 if not self._connection.is_wanted:  # closed meanwhile
                     break
             try:
+                await self._connection.revive(method, deadline)
+                self.check_cursor(options)
                 return await self._begin_later(
                     method, params, deadline, *positional(options)
                 )
@@ -128,6 +132,21 @@ class Repeats:
                 if _may_have_run(another) or not _may_have_run(error):
                     error = another
         raise error
+
+    def check_cursor(self, options: Mapping[str, Any]) -> None:
+        """Refuse to ask a session for a page of another one's list.
+
+        Raises:
+            CursorGoneError: The session that gave the cursor is gone.
+        """
+        serial = options.get("serial", self._connection.serial)
+        if (
+            serial != self._connection.serial
+            and self._connection.profile.era is Era.SESSION
+        ):
+            from mcpwire.protocol.paging import CursorGoneError
+
+            raise CursorGoneError("the session that gave the cursor is gone")
 
     def _may_begin_again(self, error: TransportError) -> bool:
         connection = self._connection
@@ -148,17 +167,23 @@ class Repeats:
         options: Mapping[str, Any],
     ) -> float | None:
         """Return the seconds to wait before another attempt; ``None``: none."""
+        recovery = self._connection.settings.recovery
+        idempotent = options.get("idempotent")
         if isinstance(error, SessionExpired):
             # What a new session answers so too is the server's last word.
-            return None if attempt else 0.0
+            return 0.0 if attempt == 1 else None
+        if isinstance(error, ConnectionClosed) and not self._connection.is_open:
+            # Whoever opens it again takes the time that it needs.
+            may = may_repeat(method, error, idempotent=idempotent)
+            return 0.0 if may and attempt <= recovery.attempts else None
         from mcpwire.protocol.http.repeat import after_failure
 
         return after_failure(
             error,
             method,
-            idempotent=options.get("idempotent"),
+            idempotent=idempotent,
             attempt=attempt,
-            recovery=self._connection.settings.recovery,
+            recovery=recovery,
             chance=random(),  # noqa: S311 - jitter
             now_wall=wall_time(),
         )
