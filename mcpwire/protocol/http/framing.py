@@ -24,7 +24,7 @@ from httptools import (
     HttpResponseParser,
 )
 
-from mcpwire.errors import MessageTooLarge, RemoteProtocolError
+from mcpwire.errors import MCPError, MessageTooLarge, RemoteProtocolError
 
 if TYPE_CHECKING:
     from mcpwire.limits import Limits
@@ -53,6 +53,10 @@ class _Leftover(Exception):
 
 class Receiver(Protocol):
     """Who is told of the response; each method may raise."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has what it waits for; then nothing that follows is an error."""
 
     def head(self, status: int, fields: dict[bytes, bytes]) -> None:
         """Take the final head; names in lower case, repeated fields in one."""
@@ -91,7 +95,7 @@ class ResponseReader:
     )
 
     is_complete: bool
-    """Whether the expected response has ended; before the first one too."""
+    """Whether nothing more of the expected response is read; before the first too."""
 
     may_reuse: bool
     """Whether another request may follow on this connection, once it is complete."""
@@ -132,6 +136,8 @@ class ResponseReader:
 
     def feed(self, data: bytes | memoryview) -> None:
         """Take the next bytes, at least one.
+
+        What is wrong behind the answer of a reply only ends the re-use.
 
         Raises:
             RemoteProtocolError: They are not acceptable HTTP.
@@ -179,17 +185,26 @@ class ResponseReader:
             hint=_SPEAKS.get(data[0]),
         )
 
-    def _refuse(self, error: HttpParserError) -> None:
+    def _refuse(self, found: HttpParserError) -> None:
         """Raise what a callback raised, or what llhttp found; it reads no more now."""
         self.may_reuse = False
-        if isinstance(error, HttpParserCallbackError):
-            cause = error.__context__
-            if not isinstance(cause, _Leftover):
-                raise cause or error from None
+        if isinstance(found, HttpParserCallbackError):
+            error = found.__context__ or found
+            if isinstance(error, _Leftover):
+                return
+            self._give_up(error)
         elif not self.is_complete:
-            raise RemoteProtocolError(
-                f"the response is not acceptable HTTP: {error}"
-            ) from error
+            self._give_up(
+                RemoteProtocolError(f"the response is not acceptable HTTP: {found}")
+            )
+
+    def _give_up(self, error: BaseException) -> None:
+        """Raise that, or read no more where it cannot matter."""
+        reply = self._reply
+        if reply is None or not reply.is_over or not isinstance(error, MCPError):
+            raise error from None
+        self._reply = None
+        self.is_complete = True
 
     def _count_head(self, data: bytes | memoryview) -> None:
         self._counted += len(data)
@@ -219,7 +234,7 @@ class ResponseReader:
             return
         self._counted += size
         if self._counted > self._head_max:
-            raise self._too_large("chunk extensions or trailers are")
+            self._give_up(self._too_large("chunk extensions or trailers are"))
 
     def _too_large(self, what: str) -> MessageTooLarge:
         self.may_reuse = False

@@ -74,6 +74,7 @@ class Connection(asyncio.BufferedProtocol):
         waiter: Resolved once the reply is over: true, or false where the request
             provably never reached the server's program. ``None`` if nobody waits.
         until: When it is not to be trusted any more, idle or lingering.
+        was_waited_for: Whether somebody has waited for the end of its response.
         poll: Returns what is readable, without waiting.
     """
 
@@ -93,6 +94,7 @@ class Connection(asyncio.BufferedProtocol):
         "transport",
         "until",
         "waiter",
+        "was_waited_for",
     )
 
     poll: Callable[[float], list[Any]]
@@ -111,6 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         self.reply: Fed | None = None
         self.waiter: asyncio.Future[bool] | None = None
         self.until = 0.0
+        self.was_waited_for = False
 
     # One exchange...
 

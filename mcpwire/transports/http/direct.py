@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["DirectEngine"]
 
+TAIL_WAIT_S: Final = 0.002
+"""How long the rest of a response is waited for before another connection is opened."""
+
 CLOSE_S: Final = GOODBYE_S + 0.5
 """How long closing waits for the goodbyes."""
 
@@ -60,7 +63,8 @@ class DirectEngine:
         self._open: set[Connection] = set()
         self._lingering: set[Connection] = set()
         self._clogged: set[Connection] = set()
-        self._opening: dict[int, asyncio.Task[Connection]] = {}
+        self._opening: dict[int, asyncio.Future[Any]] = {}
+        self._tail_waiter: asyncio.Future[None] | None = None
         self._aborted: dict[int, MCPError] = {}
         self._held_back = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -88,6 +92,8 @@ class DirectEngine:
         if self._clogged or self._held_back:
             self._check_unwritten(request)
         connection = self._take()
+        if connection is None and self._lingering:
+            connection = await self._tail(reply)
         for _ in range(1 + _sockets.RESENDS):
             if connection is None:
                 connection = await self._new(request, reply)
@@ -149,9 +155,8 @@ class DirectEngine:
             connection = await task
             error = self._aborted.get(key)
         except asyncio.CancelledError:
-            error = self._aborted.get(key)
-            ours = asyncio.current_task()
-            if error is None or (ours is not None and ours.cancelling()):
+            error = self._why(key)
+            if error is None:
                 if task.done() and not task.cancelled() and task.exception() is None:
                     self.completed(task.result())
                 raise
@@ -176,13 +181,41 @@ class DirectEngine:
             self._context = ssl_context(self._http)
         return self._loop
 
+    async def _tail(self, reply: Fed) -> Connection | None:
+        """Return a connection whose response is complete in a moment, if one is.
+
+        Mostly the rest is right behind the answer; then one connection is enough.
+        """
+        assert self._loop is not None, "a connection without a loop"
+        fresh = [c for c in self._lingering if not c.was_waited_for]
+        if not fresh:
+            return None
+        for connection in fresh:
+            connection.was_waited_for = True
+        key = id(reply)
+        self._opening[key] = self._tail_waiter = waiter = self._create_future()
+        timer = self._loop.call_later(TAIL_WAIT_S, _wake, waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            error = self._why(key)
+            if error is None:
+                raise
+            raise error from None
+        finally:
+            timer.cancel()
+            del self._opening[key]
+            self._aborted.pop(key, None)
+        return self._take()
+
+    def _why(self, key: int) -> MCPError | None:
+        """Return what an abort gave for a cancellation; none where it is another's."""
+        ours = asyncio.current_task()
+        if ours is not None and ours.cancelling():
+            return None
+        return self._aborted.get(key)
+
     async def _connect(self) -> Connection:
-        if self._lingering:
-            # Mostly the rest of such a response has come and is only not read yet.
-            await asyncio.sleep(0)
-            connection = self._take()
-            if connection is not None:
-                return connection
         connection = await connect(self._http, self._context, self._make)
         self.connections += 1
         return connection
@@ -224,6 +257,9 @@ class DirectEngine:
         reader = connection.reader
         if self._lingering:
             self._lingering.discard(connection)
+            if self._tail_waiter is not None:
+                _wake(self._tail_waiter)
+                self._tail_waiter = None
         if (
             reader.may_reuse
             and not self._is_closed
@@ -236,6 +272,7 @@ class DirectEngine:
 
     def lingers(self, connection: Connection) -> None:
         """Give the rest of a response its time."""
+        connection.was_waited_for = False
         self._lingering.add(connection)
         self._expire(connection, _sockets.TAIL_S)
 
@@ -335,6 +372,11 @@ class DirectEngine:
             connection.abort()
             if loop is not None and not loop.is_running():
                 connection.close_socket()
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def _size(request: Request) -> int:

@@ -1,0 +1,392 @@
+"""All engines alike: what goes out, what comes back, what connections are used for."""
+
+import asyncio
+import json
+import socket
+import threading
+
+import pytest
+from engines import (
+    ENGINES,
+    Answer,
+    all_closed,
+    direct_engines,
+    echo,
+    every_engine,
+    get,
+    open_engine,
+    post,
+)
+from http_bytes import (
+    LAST_CHUNK,
+    chunk,
+    head,
+    json_reply,
+    reply,
+    sse_event,
+    sse_head,
+)
+from malformed_responses import MALFORMED
+from raw_server import raw_server
+
+from mcpwire.errors import MessageTooLarge, RemoteProtocolError
+from mcpwire.limits import Limits
+
+pytestmark = [pytest.mark.anyio, pytest.mark.unchecked_wire("the bodies are no MCP")]
+
+REFUSED = MessageTooLarge("refused by the test", limit=1)
+
+
+# What goes out...
+
+
+@direct_engines
+async def test_a_request_goes_out_as_it_is_with_the_length_of_its_body(kind):
+    with raw_server(echo) as server:
+        async with open_engine(kind, server.url) as engine:
+            assert (await engine.ask("hi")).json == "hi"
+            sent = post("hi").start + b'content-length: 4\r\n\r\n"hi"'
+            assert server.requests[0].raw == sent
+            assert engine.bytes_sent == len(sent)
+
+
+@every_engine
+async def test_a_request_without_body_tells_no_length(kind):
+    def script(conn):
+        conn.receive()
+        conn.send(reply(405))
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            answer = Answer()
+            await engine.exchange(get(), answer)
+            assert answer.status == 405
+            request = server.requests[0]
+            assert (request.verb, request.target) == ("GET", "/other?x=1")
+            assert not {"content-length", "transfer-encoding"} & set(request.headers)
+
+
+@every_engine
+@pytest.mark.parametrize("size", [65_530, 300_000, 6_000_000])
+async def test_large_bodies_go_out_and_come_back_whole(kind, size):
+    pattern = bytes(range(48, 120)).replace(b"\\", b"/")
+    body = b'"' + (pattern * (size // 71))[:size] + b'"'
+    with raw_server(echo) as server:
+        async with open_engine(kind, server.url) as engine:
+            for _ in range(2):
+                assert (await engine.ask(body=body)).body == body
+            assert server.connections == engine.connections == 1
+
+
+# ... what comes back...
+
+
+WAYS = {
+    "a length": reply(200, b'"abc"'),
+    "chunks": head(200, transfer_encoding="chunked")
+    + chunk(b'"a')
+    + chunk(b'bc"')
+    + LAST_CHUNK,
+    "trailers": head(200, transfer_encoding="chunked")
+    + chunk(b'"abc"')
+    + b"0\r\nx-more: 1\r\n\r\n",
+    "1xx first": head(100) + head(103, link="</x>") + reply(200, b'"abc"'),
+    "HTTP/1.0 with keep-alive": b"HTTP/1.0 200 OK\r\nconnection: keep-alive\r\n"
+    b'content-length: 5\r\n\r\n"abc"',
+}
+ENDING_WAYS = {
+    "connection: close": reply(200, b'"abc"', connection="close"),
+    "no length": head(200) + b'"abc"',
+    "HTTP/1.0": b'HTTP/1.0 200 OK\r\ncontent-length: 5\r\n\r\n"abc"',
+    "HTTP/1.0 without length": b'HTTP/1.0 200 OK\r\n\r\n"abc"',
+}
+
+
+@every_engine
+@pytest.mark.parametrize("way", WAYS)
+async def test_every_way_to_frame_a_body_is_understood(kind, way):
+    def script(conn):
+        while conn.receive() is not None:
+            conn.send(WAYS[way])
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            for _ in range(3):
+                answer = await engine.ask()
+                assert (answer.status, answer.json) == (200, "abc")
+                assert b"x-more" not in answer.fields
+            if "1.0" not in way:  # httpx trusts no HTTP/1.0
+                assert server.connections == 1
+
+
+@every_engine
+@pytest.mark.parametrize("way", ENDING_WAYS)
+async def test_a_connection_that_ends_with_its_response_serves_no_other(kind, way):
+    def script(conn):
+        if conn.receive() is not None:
+            conn.send(ENDING_WAYS[way])
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            for _ in range(3):
+                assert (await engine.ask()).json == "abc"
+            assert server.connections == engine.connections == 3
+
+
+@every_engine
+@pytest.mark.fault("F37")
+@pytest.mark.parametrize("way", ["chunks", "1xx first"])
+async def test_an_answer_that_trickles_in_is_put_together(kind, way):
+    whole = WAYS[way]
+
+    def script(conn):
+        while conn.receive() is not None:
+            for index in range(len(whole)):
+                conn.send(whole[index : index + 1])
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            for _ in range(2):
+                assert (await engine.ask()).json == "abc"
+            assert server.connections == 1
+
+
+@direct_engines
+async def test_an_answer_may_be_cut_anywhere(kind):
+    whole = head(100) + head(200, transfer_encoding="chunked", x_y="z")
+    whole += chunk(b'"abc"') + LAST_CHUNK
+    cuts = range(1, len(whole))
+
+    def script(conn):
+        for at in cuts:
+            conn.receive()
+            conn.send(whole[:at])
+            conn.wait(0.0005)
+            conn.send(whole[at:])
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            for _ in cuts:
+                answer = await engine.ask()
+                assert (answer.json, answer.fields[b"x-y"]) == ("abc", b"z")
+            assert server.connections == 1
+
+
+@every_engine
+async def test_field_names_come_in_lower_case_and_repeated_ones_together(kind):
+    def script(conn):
+        conn.receive()
+        conn.send(
+            b"HTTP/1.1 401 No\r\nWWW-Authenticate: A\r\nX-Blank: \t a \t\r\n"
+            b"www-authenticate: B\r\nContent-Length: 0\r\n\r\n"
+        )
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            answer = await engine.ask()
+            assert answer.fields[b"www-authenticate"] == b"A, B"
+            assert answer.fields[b"x-blank"] == b"a"
+
+
+# ... what is refused...
+
+
+# h11 takes some of them, and what it has read behind a response for the next one.
+@direct_engines
+@pytest.mark.attack("S33")
+@pytest.mark.parametrize("name", MALFORMED)
+async def test_no_response_that_could_be_read_in_two_ways_spoils_the_next(kind, name):
+    def script(conn):
+        request = conn.receive()
+        while request is not None and request.json != "odd":
+            conn.send(json_reply(request.json))
+            request = conn.receive()
+        conn.send(MALFORMED[name] + json_reply("smuggled"))
+        conn.receive()
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            with pytest.raises(RemoteProtocolError):
+                await engine.ask("odd")
+            assert [(await engine.ask(n)).json for n in range(2)] == [0, 1]
+
+
+@direct_engines
+@pytest.mark.attack("S33")
+@pytest.mark.parametrize(
+    "more", [json_reply("smuggled"), b"x", b"HTTP/1.1 200 OK\r\ncontent-"]
+)
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_bytes_behind_an_answer_are_not_taken_for_the_next(kind, more, is_late):
+    def script(conn):
+        request = conn.receive()
+        answer = json_reply(request.json)
+        if is_late:
+            conn.send(answer)
+            conn.send(more)
+        else:
+            conn.send(answer + more)
+        sent.set()
+        if conn.number > 1:
+            conn.receive()
+        conn.wait_closed()
+
+    sent = threading.Event()
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            assert (await engine.ask("first")).json == "first"
+            assert sent.wait(5)
+            assert (await engine.ask("second")).json == "second"
+            assert server.connections == 2
+
+
+@every_engine
+@pytest.mark.attack("S15")
+async def test_a_head_over_its_limit_is_refused(kind):
+    def script(conn):
+        conn.receive()
+        conn.send(head(200, x_long="y" * 20_000, content_length=0))
+        conn.wait_closed()
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url, limits=Limits(head=10_000)) as engine:
+            with pytest.raises((MessageTooLarge, RemoteProtocolError)):
+                await engine.ask()
+            await all_closed(server)
+
+
+@every_engine
+@pytest.mark.attack("S15")
+async def test_what_a_reply_refuses_comes_out_and_ends_an_endless_response(kind):
+    def script(conn):
+        conn.receive()
+        conn.send(sse_head())
+        while True:
+            conn.send(chunk(b": " + b"x" * 65_536 + b"\n\n"))
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            with pytest.raises(MessageTooLarge) as caught:
+                await engine.ask(answer=Answer(refusal=REFUSED))
+            assert caught.value is REFUSED
+            await all_closed(server)
+
+
+# ... and what connections are used for.
+
+
+@every_engine
+async def test_a_hundred_calls_one_after_the_other_share_one_connection(kind):
+    with raw_server(echo) as server:
+        async with open_engine(kind, server.url) as engine:
+            assert [(await engine.ask(n)).json for n in range(100)] == [*range(100)]
+            assert server.connections == engine.connections == 1
+
+
+@every_engine
+async def test_fifty_calls_at_once_get_each_its_own_answer(kind):
+    gate = threading.Barrier(50)
+
+    def script(conn):
+        while (request := conn.receive()) is not None:
+            if request.json < 50:
+                gate.wait(10)
+            conn.send(json_reply(request.json))
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            for turn in range(2):
+                numbers = range(50 * turn, 50 * turn + 50)
+                answers = await asyncio.gather(*map(engine.ask, numbers))
+                assert [answer.json for answer in answers] == [*numbers]
+            assert server.connections == 50
+
+
+@direct_engines  # httpx writes all of it first
+async def test_a_server_may_answer_before_it_has_read_all(kind):
+    def script(conn):
+        if conn.number == 1:
+            conn.read_some()
+            conn.send(json_reply("too large", status=413))
+            conn.wait_closed()
+        else:
+            echo(conn)
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            answer = await engine.ask(body=b"x" * 20_000_000)
+            assert (answer.status, answer.json) == (413, "too large")
+            assert (await engine.ask("next")).json == "next"
+            assert server.connections == 2
+
+
+def is_answered(body):
+    return b"answer" in body
+
+
+@every_engine
+async def test_an_exchange_returns_with_its_answer_and_reads_the_rest_later(kind):
+    rest = threading.Event()
+
+    def script(conn):
+        while conn.receive() is not None:
+            conn.send(sse_head() + chunk(sse_event("answer")))
+            conn.wait_for(rest)
+            conn.send(chunk(b": more\n\n") + LAST_CHUNK)
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            first = await engine.ask(answer=Answer(until=is_answered))
+            assert not first.has_ended
+            rest.set()
+            for _ in range(5):
+                await engine.ask(answer=Answer(until=is_answered))
+            if ENGINES[kind].is_direct:  # httpx closes what does not end at once
+                assert first.has_ended
+                assert first.body.endswith(b": more\n\n")
+            assert server.connections <= 2
+
+
+@direct_engines
+@pytest.mark.parametrize("rest", [LAST_CHUNK + b"HTTP/1.1", b"xyz\r\n", b""])
+async def test_a_rest_that_is_wrong_ends_the_connection_and_nothing_else(kind, rest):
+    def script(conn):
+        while (request := conn.receive()) is not None:
+            conn.send(sse_head() + chunk(sse_event(["answer", request.json])))
+            conn.send(rest)
+            if not rest:
+                return
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            for number in range(5):
+                answer = await engine.ask(number, answer=Answer(until=is_answered))
+                data = answer.body.removeprefix(b"data: ").strip()
+                assert json.loads(data) == ["answer", number]
+            assert server.connections == 5
+
+
+@every_engine
+async def test_a_literal_ipv6_address_is_connected_to(kind):
+    try:
+        listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    hosts = []
+
+    def serve():
+        with listener.accept()[0] as conn:
+            data = b""
+            while not data.endswith(b'"hi"'):
+                data += conn.recv(65_536)
+            hosts.append(data)
+            conn.sendall(reply(200, b'"yes"', connection="close"))
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    with listener:
+        url = f"http://[::1]:{listener.getsockname()[1]}/mcp"
+        async with open_engine(kind, url) as engine:
+            assert (await engine.ask("hi")).json == "yes"
+        thread.join(5)
+    assert hosts[0].startswith(b"POST /mcp HTTP/1.1\r\n")
