@@ -344,7 +344,7 @@ async def test_an_exchange_returns_with_its_answer_and_reads_the_rest_later(kind
             if ENGINES[kind].is_direct:  # httpx closes what does not end at once
                 assert first.has_ended
                 assert first.body.endswith(b": more\n\n")
-            assert server.connections <= 2
+                assert server.connections <= 2
 
 
 @direct_engines

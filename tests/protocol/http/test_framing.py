@@ -371,6 +371,12 @@ def test_a_head_is_refused_from_its_first_byte_over_the_limit(interim, head):
     assert caught.value.limit == size - 1
 
 
+def test_a_malformed_head_is_refused_whatever_comes_behind_it():
+    data = OK + b"a b\r\n\r\n"
+    with pytest.raises(RemoteProtocolError, match="not acceptable"):
+        read(data + b"z" * 100, limits=Limits(head=len(data)))
+
+
 def test_leftovers_behind_a_long_head_end_the_reuse():
     data = b"HTTP/1.1 204 X\r\n\r\n"
     for leftover in (b"HTTP/1.1 200 OK\r\n", b"\r\n"):
