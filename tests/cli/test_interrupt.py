@@ -6,13 +6,20 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import termios
 import time
+from pathlib import Path
 
 import pytest
 from cli_servers import MCPWIRE, PATIENCE
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
+
+from hosting import hosted
+
 from mcpwire.cli.session import Signals
+from mcpwire.server.demo import demo_dispatcher
 
 SOON_S = 5.0
 """Bounds what takes about a second on a machine that has nothing else to do."""
@@ -72,6 +79,24 @@ def test_an_interrupted_call_is_cancelled_on_the_server(tool_server, number, cod
     assert messages[-1]["method"] == "notifications/cancelled"
     assert messages[-1]["params"]["requestId"] == call["id"]
     assert not server.is_running()
+
+
+@pytest.mark.parametrize(
+    ("mode", "end"), [("session", "DELETE"), ("stateless", "tools/call")]
+)
+def test_an_interrupted_call_at_a_url_ends_with_its_stream_and_session(mode, end):
+    with hosted(demo_dispatcher()) as host:
+        running = Running("call", host.url, "slow", "seconds=60", "--mode", mode)
+        host.wait_until(lambda: is_called(host), PATIENCE)
+        running.signal(signal.SIGINT)
+        assert running.end()[:3] == (130, "", "mcpwire: interrupted\n")
+        # At 2026-07-28 the end of its stream tells the server.
+        said = [request.method or request.verb for request in host.requests]
+        assert said[-1] == end
+
+
+def is_called(host):
+    return any(request.method == "tools/call" for request in host.requests)
 
 
 def test_an_interrupted_call_is_one_line_of_json_where_that_was_asked_for(tool_server):
