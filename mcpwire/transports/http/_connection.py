@@ -301,9 +301,10 @@ class Connection(asyncio.BufferedProtocol):
         return 0 < acknowledged(self._socket) <= self._begun_at
 
     def _read_last(self) -> None:
-        """Read what the server said before our writing failed.
+        """Read what the server said before the connection broke.
 
-        A server may answer before it has read all, and close: the answer counts.
+        A server may answer before it has read all, and close: the answer counts. That
+        the stream ends here proves nothing: it does so after an RST, too.
         """
         self.reader.may_reuse = False
         wrapped = self._socket
@@ -313,9 +314,7 @@ class Connection(asyncio.BufferedProtocol):
                 count = sock.recv_into(self._view)
                 if count:
                     self.buffer_updated(count)
-                else:
-                    self.eof_received()
-                if self.waiter is None:
+                if not count or self.waiter is None:
                     return
         except OSError:
             return

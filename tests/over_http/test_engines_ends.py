@@ -1,0 +1,330 @@
+"""All engines alike when a connection ends: what is sent again, aborted, closed."""
+
+import asyncio
+import socket
+import threading
+from collections import Counter
+
+import pytest
+from engines import (
+    BOUND_S,
+    Answer,
+    all_closed,
+    direct_engines,
+    echo,
+    every_engine,
+    get,
+    open_engine,
+    post,
+    until,
+)
+from http_bytes import chunk, head, json_reply, sse_event, sse_head
+from raw_server import raw_server
+
+from mcpwire.errors import ConnectionClosed, RequestTimeout
+
+pytestmark = [pytest.mark.anyio, pytest.mark.unchecked_wire("the bodies are no MCP")]
+
+TCP_CORK = getattr(socket, "TCP_CORK", None)
+STOP = RequestTimeout(method="test", timeout=1.0, elapsed=1.0)
+
+
+def runs_of(server):
+    """How often the server got each request."""
+    return Counter(request.json for request in server.requests)
+
+
+# At most once...
+
+
+@every_engine
+@pytest.mark.fault("F23", "F35")
+@pytest.mark.parametrize("resets", [False, True])
+async def test_a_connection_that_ended_while_idle_is_replaced(kind, resets):
+    def script(conn):
+        conn.send(json_reply(conn.receive().json))
+        if conn.number == 1:
+            conn.wait_for(cut)
+            if resets:
+                conn.reset()
+        else:
+            conn.wait_closed()
+
+    cut = threading.Event()
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            assert (await engine.ask("first")).json == "first"
+            cut.set()
+            await all_closed(server)
+            assert (await engine.ask("second")).json == "second"
+            assert runs_of(server) == {"first": 1, "second": 1}
+            assert server.connections == engine.connections == 2
+
+
+@every_engine
+@pytest.mark.fault("F23")
+@pytest.mark.pain("P24")
+@pytest.mark.skipif(TCP_CORK is None, reason="needs FIN in the segment of the answer")
+async def test_a_server_that_closes_with_each_reply_answers_every_call_once(kind):
+    def script(conn):
+        request = conn.receive()
+        conn.sock.setsockopt(socket.IPPROTO_TCP, TCP_CORK, 1)
+        conn.send(json_reply(request.json))
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            assert [(await engine.ask(n)).json for n in range(60)] == [*range(60)]
+            assert runs_of(server) == dict.fromkeys(range(60), 1)
+            assert server.connections == 60
+
+
+@direct_engines
+@pytest.mark.fault("F23")
+@pytest.mark.pain("P24")
+async def test_a_server_that_closes_after_each_reply_runs_no_call_twice(kind):
+    def script(conn):
+        conn.send(json_reply(conn.receive().json))
+
+    answered = []
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            for number in range(200):
+                try:
+                    assert (await engine.ask(number)).json == number
+                except ConnectionClosed as error:
+                    # It came in the moment before the end, and was acknowledged.
+                    assert error.sent  # noqa: PT017 - most of them raise nothing
+                else:
+                    answered.append(number)
+        assert runs_of(server) == dict.fromkeys(answered, 1)
+    assert len(answered) > 100
+
+
+@every_engine
+@pytest.mark.fault("F21", "F23")
+@pytest.mark.parametrize("resets", [False, True])
+@pytest.mark.parametrize("calls", [1, 2])
+async def test_a_server_that_runs_a_call_and_dies_gets_it_once(kind, resets, calls):
+    def script(conn):
+        for left in range(calls, 0, -1):
+            request = conn.receive()
+            if request is None:
+                return
+            if left > 1:
+                conn.send(json_reply(request.json))
+        if resets:
+            conn.reset()
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            for number in range(calls - 1):
+                assert (await engine.ask(number)).json == number
+            with pytest.raises(ConnectionClosed, match="before the response") as caught:
+                await engine.ask("once")
+            assert caught.value.sent
+            assert caught.value.target == server.url
+            assert runs_of(server)["once"] == 1
+            assert server.connections == 1
+
+
+BEGUN = {
+    "within the head": b"HTTP/1.1 200 OK\r\ncontent-le",
+    "within the body": head(200, content_length=9) + b'"abc',
+    "within the chunks": head(200, transfer_encoding="chunked") + chunk(b'"abc'),
+    "within the stream": sse_head() + chunk(sse_event({"a": 1})),
+    "after a 1xx": head(100),
+}
+
+
+@every_engine
+@pytest.mark.fault("F21", "F22")
+@pytest.mark.parametrize("resets", [False, True])
+@pytest.mark.parametrize("begun", BEGUN)
+async def test_a_response_that_breaks_off_is_no_response(kind, begun, resets):
+    def script(conn):
+        if conn.number > 1:
+            echo(conn)
+            return
+        conn.receive()
+        conn.send(BEGUN[begun])
+        if resets:
+            conn.reset()
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            answer = Answer()
+            with pytest.raises(ConnectionClosed) as caught:
+                await engine.ask("once", answer=answer)
+            assert caught.value.sent
+            assert not answer.is_over
+            assert (await engine.ask("next")).json == "next"
+            assert runs_of(server) == {"once": 1, "next": 1}
+            assert server.connections == 2
+
+
+@direct_engines
+@pytest.mark.fault("F21")
+async def test_a_server_that_ends_every_connection_unread_gets_nothing_twice(kind):
+    """It may have been acknowledged before the end: then nothing is sent again."""
+
+    def script(conn):
+        conn.sock.close()
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            with pytest.raises(ConnectionClosed):
+                await engine.ask("never")
+            assert 1 <= server.connections <= 4
+            assert not server.requests
+
+
+# Ended by us...
+
+
+def endless(conn):
+    """Begin a stream and send on for ever; answer what is no `long`."""
+    request = conn.receive()
+    while request is not None and request.body != b'"long"':
+        conn.send(json_reply(request.json))
+        request = conn.receive()
+    if request is not None:
+        conn.send(sse_head())
+        while True:
+            conn.send(chunk(b": " + b"x" * 1000 + b"\n\n"))
+            conn.wait(0.001)
+
+
+async def begun(answer, task):
+    """Wait until a body has begun."""
+    async with asyncio.timeout(BOUND_S):
+        while not answer.chunks:
+            assert not task.done(), task
+            await asyncio.sleep(0.001)
+
+
+@every_engine
+async def test_cancelling_within_a_body_closes_that_connection_and_no_other(kind):
+    with raw_server(endless) as server:
+        async with open_engine(kind, server.url) as engine:
+            answer = Answer()
+            task = asyncio.create_task(engine.ask("long", answer=answer))
+            await begun(answer, task)
+            assert (await engine.ask("other")).json == "other"
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await until(server, lambda: len(server.open) == 1)
+            assert (await engine.ask("again")).json == "again"
+            assert server.connections == 2
+
+
+@every_engine
+async def test_cancelling_before_the_response_closes_the_connection(kind):
+    def script(conn):
+        if conn.number == 1:
+            conn.receive()
+            conn.wait_closed()
+        else:
+            echo(conn)
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            task = asyncio.create_task(engine.ask("slow"))
+            await until(server, lambda: server.requests)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await all_closed(server)
+            assert (await engine.ask("next")).json == "next"
+
+
+@every_engine
+@pytest.mark.parametrize("where", ["long", "mute"])
+async def test_an_abort_ends_its_own_exchange_and_no_other(kind, where):
+    def script(conn):
+        if where == "long":
+            endless(conn)
+        elif conn.number == 1:
+            conn.receive()
+            conn.wait_closed()
+        else:
+            echo(conn)
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            answer = Answer()
+            task = asyncio.create_task(engine.ask(where, answer=answer))
+            await until(server, lambda: server.requests)
+            assert not engine.abort(Answer(), STOP)
+            assert (await engine.ask("other")).json == "other"
+            assert engine.abort(answer, STOP)
+            with pytest.raises(RequestTimeout) as caught:
+                await task
+            assert caught.value is STOP
+            assert not engine.abort(answer, STOP)
+            await until(server, lambda: len(server.open) == 1)
+            assert (await engine.ask("again")).json == "again"
+            assert server.connections == 2
+
+
+@every_engine
+async def test_an_abort_after_the_answer_finds_no_exchange(kind):
+    with raw_server(echo) as server:
+        async with open_engine(kind, server.url) as engine:
+            answer = await engine.ask("done")
+            assert not engine.abort(answer, STOP)
+            assert (await engine.ask("again")).json == "again"
+            assert server.connections == 1
+
+
+@every_engine
+async def test_closing_ends_what_goes_on_and_refuses_what_comes(kind):
+    def script(conn):
+        request = conn.receive()
+        if request.json == "idle":
+            conn.send(json_reply("idle"))
+        conn.wait_closed()
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            slow = [asyncio.create_task(engine.ask(n)) for n in range(3)]
+            await until(server, lambda: len(server.requests) == 3)
+            await engine.ask("idle")
+            await engine.aclose()
+            for task in slow:
+                with pytest.raises(ConnectionClosed) as caught:
+                    await task
+                assert caught.value.sent
+            await all_closed(server)
+            answer = Answer()
+            with pytest.raises(ConnectionClosed, match="closed by this side") as caught:
+                await engine.exchange(post("late"), answer)
+            assert not caught.value.sent
+            await engine.aclose()
+        assert server.connections == 4
+
+
+@every_engine
+async def test_abandoning_lets_go_of_every_connection(kind):
+    with raw_server(endless) as server:
+        async with open_engine(kind, server.url) as engine:
+            answer = Answer()
+            task = asyncio.create_task(engine.ask("long", answer=answer))
+            await begun(answer, task)
+            await engine.ask("other")
+            engine.abandon()
+            with pytest.raises(ConnectionClosed):
+                await task
+            await all_closed(server)
+
+
+@every_engine
+async def test_an_unused_engine_closes_and_opens_nothing(kind):
+    with raw_server(echo) as server:
+        async with open_engine(kind, server.url) as engine:
+            assert engine.connections == engine.bytes_sent == 0
+            assert engine.target == server.url
+            assert not engine.abort(Answer(), STOP)
+        with pytest.raises(ConnectionClosed):
+            await engine.exchange(get(), Answer())
+        assert server.connections == 0
