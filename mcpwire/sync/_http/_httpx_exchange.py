@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import MCPError
 from mcpwire.sync._http._httpx_streams import Owner, Tap
-from mcpwire.transports.http._httpx_common import (
+from mcpwire.transports.http._sockets import RESENDS
+from mcpwire.transports.http.over_httpx.errors import Facts, Translator, shown_cause
+from mcpwire.transports.http.over_httpx.guard import StaleError
+from mcpwire.transports.http.over_httpx.requests import Requests, failures_of
+from mcpwire.transports.http.over_httpx.responses import (
     FRESH_S,
-    Requests,
     body_of,
-    failures_of,
     length_of,
     read_head,
 )
-from mcpwire.transports.http._httpx_errors import Facts, Translator, shown_cause
-from mcpwire.transports.http._sockets import RESENDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,6 +76,7 @@ class Exchange:
         self._response: Any = None
         self._chunks: Iterator[bytes] = iter(())
         self._transport: Any = None
+        self._is_muted = False
         self._thread = threading.get_ident()
         self._parked_at = 0.0
         self._reads_last = False
@@ -91,16 +92,21 @@ class Exchange:
             try:
                 with self.tap:
                     self._try(request)
+            except StaleError:  # each time there is one connection less
+                self._renew()
             except failures_of(engine.library) as error:
                 self.left()  # whose time is over says so itself
                 if not self.facts.is_unseen or resends == RESENDS:
                     ours = engine.translate(error, self.facts)
                     raise ours from shown_cause(ours, error)
                 resends += 1
-                self.facts = Facts()
-                self.tap = Tap(engine, self.facts, self)
+                self._renew()
             else:
                 return
+
+    def _renew(self) -> None:
+        self.facts = Facts()
+        self.tap = Tap(self.engine, self.facts, self)
 
     def _try(self, request: Request) -> None:
         engine = self.engine
@@ -108,25 +114,29 @@ class Exchange:
             self._transport,
             engine.requests.build(request, self.tap.trace, self._connect_timeout()),
         )
-        status, fields, is_encoded = read_head(
-            response, engine.limits, decodes=engine.client is not None
-        )
+        head = read_head(response, engine.limits, decodes=engine.client is not None)
         self.facts.has_head = True
-        self.reply.head(status, fields)
-        self._chunks = body_of(response, "", is_encoded=is_encoded)
-        missing = length_of(response, status, fields)
+        self.reply.head(head.status, head.fields)
+        self._is_muted = head.is_muted
+        self._chunks = body_of(response, "", head)
+        missing = length_of(response, head)
         if self.reply.is_over and missing:
             return
         for chunk in self._chunks:
-            self.reply.data(chunk)
+            self._feed(chunk)
             missing -= len(chunk)
             if self.reply.is_over and missing > 0:
                 return
             self.left()  # for transports that no tap sees
         self._end()
 
+    def _feed(self, chunk: bytes) -> None:
+        if not self._is_muted:
+            self.reply.data(chunk)
+
     def _end(self) -> None:
         self._response.close()
+        self.tap.finish()
         self.is_complete = True
         self.reply.end()
         if self._transport is not None and not self.engine.is_shared:
@@ -163,7 +173,7 @@ class Exchange:
         try:
             with self.tap:
                 for chunk in self._chunks:
-                    self.reply.data(chunk)
+                    self._feed(chunk)
                     _check(until)
                 self._end()
         except BaseException as error:

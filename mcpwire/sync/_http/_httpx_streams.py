@@ -1,27 +1,33 @@
 """The connections under a blocking httpx: waiting in slices, waking, letting go.
 
 httpx limits each read alone, and a read that ran out of time costs the connection. So a
-`Tap` replaces reading on each new stream: it reads in slices, and asks before each
-whether the exchange may go on. It learns of new streams from the steps that httpcore
-tells (the documented extension ``trace``).
+`Line` reads and writes in the place of each new stream: in slices, and before each it
+asks whether the exchange may go on. A `Tap` learns of new streams from the steps that
+httpcore tells (the documented extension ``trace``).
 """
 
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import sys
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from mcpwire.transports.http._sockets import acknowledged
+from mcpwire.transports.http._sockets import FIRST_BYTES, acknowledged
+from mcpwire.transports.http.over_httpx.guard import Guard
 
 if TYPE_CHECKING:
     import weakref
 
-    from mcpwire.transports.http._httpx_errors import Facts
+    from mcpwire.limits import Limits
+    from mcpwire.transports.http.over_httpx.errors import Facts
 
 __all__ = ["Owner", "Patience", "Tap"]
+
+_OPENED: Final = frozenset({"connect_tcp.complete", "connect_unix_socket.complete"})
 
 
 class Owner(Protocol):
@@ -29,10 +35,9 @@ class Owner(Protocol):
 
     connections: int
     bytes_sent: int
-
-    @property
-    def streams(self) -> weakref.WeakSet[Any]:
-        """All that were opened and are not gone."""
+    limits: Limits
+    client: Any
+    streams: weakref.WeakSet[Any]
 
 
 class Patience(Protocol):
@@ -49,14 +54,85 @@ _current: ContextVar[Tap | None] = ContextVar("_current", default=None)
 """Whose thread this is, while it is somebody's."""
 
 
+class Line:
+    """One connection: reads and writes for its stream, as whoever does may wait."""
+
+    def __init__(self, stream: Any, owner: Owner) -> None:
+        self.stream = stream
+        self.guard = Guard(owner.limits, is_strict=owner.client is None)
+        self._httpcore = sys.modules[type(stream).__module__.partition(".")[0]]
+        self._read, self._write = stream.read, stream.write
+        stream.read, stream.write = self.read, self.write
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Read for the stream."""
+        tap = _current.get()
+        if tap is None:
+            return bytes(self._read(max_bytes, timeout))
+        tap.check(self)
+        while True:
+            limit = tap.patience.slice()
+            try:
+                data: bytes = self._read(max_bytes, limit)
+            except self._httpcore.ReadTimeout:
+                continue
+            tap.note_read(self, data)
+            return data
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Write for the stream."""
+        tap = _current.get()
+        if tap is None:
+            self._write(buffer, timeout)
+            return
+        tap.note_write(self, len(buffer))
+        is_large = len(buffer) > FIRST_BYTES
+        if is_large and not self.is_secure and hasattr(select, "poll"):
+            self._write_large(memoryview(buffer), tap.patience)
+        else:
+            self._write(buffer, tap.patience.left())
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether it is TLS: what can be read there may be no answer."""
+        return self.stream.get_extra_info("ssl_object") is not None
+
+    def _write_large(self, left: memoryview, patience: Patience) -> None:
+        """Write while no answer comes: a server may refuse a body it has not read."""
+        sock: socket.socket = self.stream.get_extra_info("socket")
+        poll = select.poll()
+        poll.register(sock, select.POLLIN | select.POLLOUT)
+        while left:
+            ready = poll.poll(patience.slice() * 1000)
+            if ready and ready[0][1] & ~select.POLLOUT:
+                # httpcore goes on to read then.
+                raise self._httpcore.WriteError("answered early")
+            if ready:
+                left = left[self._send(sock, left) :]
+
+    def _send(self, sock: socket.socket, left: memoryview) -> int:
+        sock.settimeout(0)
+        try:
+            return sock.send(left)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise self._httpcore.WriteError(error) from error
+
+    def acknowledged(self) -> int:
+        """Return how many bytes the peer's system says it has."""
+        sock = self.stream.get_extra_info("socket")
+        return 0 if sock is None else acknowledged(sock)
+
+
 class Tap:
     """What one exchange does to the connection it gets; a context of its thread."""
 
     def __init__(self, owner: Owner, facts: Facts, patience: Patience) -> None:
+        self.patience = patience
         self._owner = owner
         self._facts = facts
-        self.patience = patience
-        self._stream: Any = None
+        self._line: Line | None = None
         self._opening: Any = None
         self._is_http2 = False
         self._begun_at: int | None = None
@@ -76,80 +152,82 @@ class Tap:
         """Take note of a step of httpcore's."""
         self._facts.is_traced = True
         step = event.partition(".")[2]
-        if step in {"connect_tcp.complete", "connect_unix_socket.complete"}:
+        if step in _OPENED:
             self._owner.connections += 1
             self._opened(info["return_value"])
         elif step == "start_tls.started":
-            self._opening = self._stream
+            self._opening = None if self._line is None else self._line.stream
         elif step == "start_tls.complete":
             self._opened(info["return_value"])
-        elif step in {"send_request_headers.started", "send_connection_init.started"}:
+        elif step == "send_connection_init.started":
             self._opening = None
-            request = info["request"]
-            if "headers" in step and request.method != b"CONNECT":  # for a proxy
+        elif step == "send_request_headers.started":
+            self._opening = None
+            if info["request"].method != b"CONNECT":  # that one is for a proxy
                 self._facts.has_begun = True
+                self._begun_at = None
                 self._is_http2 = "stream_id" in info
 
     def _opened(self, stream: Any) -> None:
-        self._stream = self._opening = stream
+        self._opening = stream
+        self._line = Line(stream, self._owner)
         self._owner.streams.add(stream)
-        read, write = stream.read, stream.write
-        httpcore = sys.modules[type(stream).__module__.partition(".")[0]]
-
-        def tapped_read(max_bytes: int, timeout: float | None = None) -> bytes:
-            tap = _current.get()
-            if tap is None:
-                return bytes(read(max_bytes, timeout))
-            while True:
-                limit = tap.patience.slice()
-                try:
-                    data: bytes = read(max_bytes, limit)
-                except httpcore.ReadTimeout:
-                    continue
-                tap.note_read(data)
-                return data
-
-        def tapped_write(buffer: bytes, timeout: float | None = None) -> None:
-            tap = _current.get()
-            if tap is not None:
-                tap.note_write(stream, len(buffer))
-                timeout = tap.patience.left()
-            write(buffer, timeout)
-
-        stream.read, stream.write = tapped_read, tapped_write
 
     # ... what passes ...
 
-    def note_write(self, stream: Any, size: int) -> None:
-        """Take note that this exchange uses that connection."""
-        self._stream = stream
-        self._owner.bytes_sent += size
-        if self._facts.has_begun and self._begun_at is None:
-            self._begun_at = _acknowledged(stream)
+    @property
+    def _is_http1(self) -> bool:
+        return self._facts.has_begun and not self._is_http2
 
-    def note_read(self, data: bytes) -> None:
-        """Take note of what came, and of what its end proves."""
+    def note_write(self, line: Line, size: int) -> None:
+        """Take note that this exchange uses that connection.
+
+        Raises:
+            StaleError: It must not.
+        """
+        self._line = line
+        if self._is_http1 and self._begun_at is None:
+            line.guard.begin(monotonic())
+            self._begun_at = line.acknowledged()
+            self._has_answer = False
+        self._owner.bytes_sent += size
+
+    def check(self, line: Line) -> None:
+        """Raise what was wrong with what came last."""
+        if self._is_http1:
+            line.guard.check()
+
+    def note_read(self, line: Line, data: bytes) -> None:
+        """Take note of what came, and of what its end proves.
+
+        Raises:
+            MCPError: It is not acceptable.
+        """
+        if not self._is_http1:
+            return
         if data:
-            self._has_answer = self._facts.has_begun
-        elif (
-            self._begun_at is not None
-            and not self._has_answer
-            and not self._is_http2
-            # The goodbye of TLS is no FIN.
-            and self._stream.get_extra_info("ssl_object") is None
-        ):
-            self._facts.is_unseen = 0 < _acknowledged(self._stream) <= self._begun_at
+            self._has_answer = True
+            line.guard.feed(data, monotonic())
+        # The goodbye of TLS is no FIN.
+        elif self._begun_at is not None and not self._has_answer and not line.is_secure:
+            self._facts.is_unseen = 0 < line.acknowledged() <= self._begun_at
 
     # ... and the end.
 
     def wake(self) -> None:
         """Make the thread that waits stop waiting; from any thread."""
-        stream = self._stream
-        sock = None if stream is None else stream.get_extra_info("socket")
+        line = self._line
+        sock = None if line is None else line.stream.get_extra_info("socket")
         if sock is not None:
             with contextlib.suppress(OSError):
                 # Not the method of `SSLSocket`, which turns it into a plain one.
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+    def finish(self) -> None:
+        """Close the connection of a complete answer if that was not all."""
+        line = self._line
+        if self._is_http1 and line and not line.guard.may_reuse(monotonic()):
+            line.stream.close()
 
     def hang_up(self, response: Any, *, is_ours: bool) -> None:
         """Let go of the connection of an exchange that has failed.
@@ -162,11 +240,8 @@ class Tap:
             response.close()
         # httpcore only forgets a stream of HTTP/2, and the server would go on with the
         # call; and between two steps of connecting it would lose the connection.
-        stream = self._stream if is_ours else self._opening
+        stream = self._opening
+        if is_ours and self._line is not None:
+            stream = self._line.stream
         if stream is not None:
             stream.close()
-
-
-def _acknowledged(stream: Any) -> int:
-    sock = stream.get_extra_info("socket")
-    return 0 if sock is None else acknowledged(sock)

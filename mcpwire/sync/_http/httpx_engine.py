@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import ConnectionClosed, LocalProtocolError, MCPError
 from mcpwire.sync._http._httpx_exchange import Exchange
 from mcpwire.transports._fork import let_go_after_fork
-from mcpwire.transports.http._httpx_common import (
+from mcpwire.transports.http.over_httpx.errors import Translator
+from mcpwire.transports.http.over_httpx.requests import (
     Requests,
     check_client,
     library_of,
     make_transport,
 )
-from mcpwire.transports.http._httpx_errors import Translator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,6 +105,9 @@ class BlockingHttpxEngine:
         """
         if self._refusal is not None:
             raise self._refusal()
+        aborted: MCPError | None = getattr(reply, "aborted", None)
+        if aborted is not None:
+            raise aborted
         if getattr(self.client, "is_closed", False):
             raise LocalProtocolError("http_client is closed")
         exchange = Exchange(self, reply, deadline)

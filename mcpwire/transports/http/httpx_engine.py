@@ -22,20 +22,27 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import ConnectionClosed, LocalProtocolError, MCPError
 from mcpwire.transports._fork import let_go_after_fork
-from mcpwire.transports.http._httpx_common import (
-    FRESH_S,
+from mcpwire.transports.http._sockets import RESENDS, TAIL_S
+from mcpwire.transports.http.over_httpx.errors import Facts, Translator, shown_cause
+from mcpwire.transports.http.over_httpx.guard import StaleError
+from mcpwire.transports.http.over_httpx.lines import (
+    Tap,
+    abort_transport,
+    close_socket,
+)
+from mcpwire.transports.http.over_httpx.requests import (
     Requests,
-    body_of,
     check_client,
     failures_of,
-    is_http2,
     library_of,
     make_transport,
+)
+from mcpwire.transports.http.over_httpx.responses import (
+    FRESH_S,
+    body_of,
+    is_http2,
     read_head,
 )
-from mcpwire.transports.http._httpx_errors import Facts, Translator, shown_cause
-from mcpwire.transports.http._httpx_streams import Tap, abort_transport, close_socket
-from mcpwire.transports.http._sockets import RESENDS, TAIL_S
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -108,6 +115,9 @@ class HttpxEngine:
         del deadline
         if self._is_closed:
             raise self.closed(sent=False)
+        aborted: MCPError | None = getattr(reply, "aborted", None)
+        if aborted is not None:
+            raise aborted
         if getattr(self.client, "is_closed", False):
             raise LocalProtocolError("http_client is closed")
         exchange = _Exchange(self, request, reply)
@@ -236,6 +246,8 @@ class _Exchange:
         while True:
             try:
                 await self._try(request)
+            except StaleError:  # each time there is one connection less
+                self.facts = Facts()
             except failures_of(engine.library) as error:
                 if not self.facts.is_unseen or resends == RESENDS:
                     ours = engine.translate(error, self.facts)
@@ -254,6 +266,7 @@ class _Exchange:
                 engine.requests.build(request, tap.trace, engine.connect_timeout)
             )
             await self._feed(response)
+            await tap.finish()
         except failures_of(engine.library):
             await tap.hang_up(response, cancels=False)
             raise
@@ -263,15 +276,16 @@ class _Exchange:
 
     async def _feed(self, response: Any) -> None:
         reply = self.reply
-        status, fields, is_encoded = read_head(
+        head = read_head(
             response, self.engine.limits, decodes=self.engine.client is not None
         )
         self.facts.has_head = True
-        reply.head(status, fields)
+        reply.head(head.status, head.fields)
         if reply.is_over:
             self._wake(response)
-        async for chunk in body_of(response, "a", is_encoded=is_encoded):
-            reply.data(chunk)
+        async for chunk in body_of(response, "a", head):
+            if not head.is_muted:
+                reply.data(chunk)
             if reply.is_over:
                 self._wake(response)
         await response.aclose()

@@ -21,8 +21,9 @@ from mcpwire.errors import (
     ProtocolError,
     RemoteProtocolError,
 )
-from mcpwire.transports.http._httpx_common import head_too_large, proxy_of
+from mcpwire.transports.http._httpx_common import proxy_of
 from mcpwire.transports.http._sockets import connect_error, is_certificate_refusal
+from mcpwire.transports.http.over_httpx.responses import head_too_large
 from mcpwire.wire.urls import mask_url
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Translator:
         if names & _NOT_CONNECTED or not (facts.has_begun or not facts.is_traced):
             return self._not_connected(error, names)
         if _comes_from(error, "h2"):
-            return RemoteProtocolError("the response is no acceptable HTTP/2")
+            return RemoteProtocolError("the response is not acceptable HTTP/2")
         for name, (cls, text) in _SAID_PLAINLY.items():
             if name in names:
                 return cls(text)
@@ -157,7 +158,7 @@ class Translator:
             return self._gone(error, facts, frame)
         # What follows the colon is what came, and whatever is in it.
         text = str(error).partition(":")[0][:_SHOWN]
-        return RemoteProtocolError(f"the response is no acceptable HTTP: {text!r}")
+        return RemoteProtocolError(f"the response is not acceptable HTTP: {text}")
 
     def _gone(self, error: Exception, facts: Facts, frame: Any = None) -> MCPError:
         code = None if frame is None else int(frame.error_code)

@@ -1,0 +1,1 @@
+"""What both engines over httpx share, and the connections of the asyncio one."""

@@ -1,0 +1,254 @@
+"""The connections of the asyncio engine: who uses which, and how to let go of them.
+
+httpx says only with a response over which connection it came. A `Tap` learns it from
+the first write: it listens to the steps that httpcore tells (the documented extension
+``trace``), and has a `Line` read and write in the place of each new stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from contextvars import ContextVar
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from mcpwire.transports.http._sockets import FIRST_BYTES, acknowledged
+from mcpwire.transports.http.over_httpx.guard import Guard
+
+if TYPE_CHECKING:
+    import weakref
+
+    from mcpwire.limits import Limits
+    from mcpwire.transports.http.over_httpx.errors import Facts
+
+__all__ = ["Owner", "Tap", "abort_transport", "close_socket"]
+
+RESET_S: Final = 1.0
+"""How long telling the server of a cancelled stream may take."""
+
+LOOK_S: Final = 0.05
+"""How often a large body that does not leave looks for an answer that came early."""
+
+_EVENTS: Final = frozenset({"connect_tcp.complete", "connect_unix_socket.complete"})
+
+
+class Owner(Protocol):
+    """The engine, as its connections see it."""
+
+    connections: int
+    bytes_sent: int
+    limits: Limits
+    client: Any
+    streams: weakref.WeakSet[Any]
+
+
+_current: ContextVar[Tap] = ContextVar("_current")
+"""Whose task this is."""
+
+
+class Line:
+    """One connection: reads and writes for its stream, and tells whoever does."""
+
+    def __init__(self, stream: Any, owner: Owner) -> None:
+        self.stream = stream
+        self.guard = Guard(owner.limits, is_strict=owner.client is None)
+        self._read, self._write = stream.read, stream.write
+        stream.read, stream.write = self.read, self.write
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Read for the stream."""
+        tap = _current.get(None)
+        if tap is None:
+            return bytes(await self._read(max_bytes, timeout))
+        tap.check(self)
+        data: bytes = await self._read(max_bytes, timeout)
+        tap.note_read(self, data)
+        return data
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Write for the stream."""
+        tap = _current.get(None)
+        if tap is not None:
+            tap.note_write(self, len(buffer))
+        if len(buffer) > FIRST_BYTES and not self.is_secure:
+            await self._write_large(memoryview(buffer))
+        else:
+            await self._write(buffer, timeout)
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether it is TLS: what can be read there may be no answer."""
+        return self.stream.get_extra_info("ssl_object") is not None
+
+    async def _write_large(self, left: memoryview) -> None:
+        """Write while no answer comes: a server may refuse a body it has not read."""
+        while left:
+            piece, left = left[:FIRST_BYTES], left[FIRST_BYTES:]
+            writing = asyncio.ensure_future(self._write(bytes(piece)))
+            try:
+                await self._watch(writing)
+            except BaseException:
+                writing.cancel()
+                raise
+            writing.result()
+
+    async def _watch(self, writing: asyncio.Future[None]) -> None:
+        while not (await asyncio.wait([writing], timeout=LOOK_S))[0]:
+            if self.stream.get_extra_info("is_readable"):
+                # httpcore goes on to read then.
+                raise library_of(self.stream).WriteError("answered early")
+
+    def acknowledged(self) -> int:
+        """Return how many bytes the peer's system says it has."""
+        sock = self.stream.get_extra_info("socket")
+        return 0 if sock is None else acknowledged(sock)
+
+
+class Tap:
+    """What one exchange does to the connection it gets."""
+
+    def __init__(self, owner: Owner, facts: Facts) -> None:
+        self._owner = owner
+        self._facts = facts
+        self._line: Line | None = None
+        self._opening: Any = None
+        self._stream_id: int | None = None
+        self._begun_at: int | None = None
+        self._has_answer = False
+        _current.set(self)
+
+    # What httpcore tells...
+
+    async def trace(self, event: str, info: dict[str, Any]) -> None:
+        """Take note of a step of httpcore's."""
+        self._facts.is_traced = True
+        step = event.partition(".")[2]
+        if step in _EVENTS:
+            self._owner.connections += 1
+            self._opened(info["return_value"])
+        elif step == "start_tls.started":
+            self._opening = None if self._line is None else self._line.stream
+        elif step == "start_tls.complete":
+            self._opened(info["return_value"])
+        elif step == "send_connection_init.started":
+            self._opening = None
+        elif step == "send_request_headers.started":
+            self._opening = None
+            if info["request"].method != b"CONNECT":  # that one is for a proxy
+                self._facts.has_begun = True
+                self._begun_at = None
+                self._stream_id = info.get("stream_id")
+
+    def _opened(self, stream: Any) -> None:
+        self._opening = stream
+        self._line = Line(stream, self._owner)
+        self._owner.streams.add(stream)
+
+    # ... what passes ...
+
+    @property
+    def _is_http1(self) -> bool:
+        return self._facts.has_begun and self._stream_id is None
+
+    def note_write(self, line: Line, size: int) -> None:
+        """Take note that this exchange uses that connection.
+
+        Raises:
+            StaleError: It must not.
+        """
+        self._line = line
+        if self._is_http1 and self._begun_at is None:
+            line.guard.begin(monotonic())
+            self._begun_at = line.acknowledged()
+            self._has_answer = False
+        self._owner.bytes_sent += size
+
+    def check(self, line: Line) -> None:
+        """Raise what was wrong with what came last."""
+        if self._is_http1:
+            line.guard.check()
+
+    def note_read(self, line: Line, data: bytes) -> None:
+        """Take note of what came, and of what its end proves.
+
+        Raises:
+            MCPError: It is not acceptable.
+        """
+        if not self._is_http1:
+            return
+        if data:
+            self._has_answer = True
+            line.guard.feed(data, monotonic())
+        # The goodbye of TLS is no FIN.
+        elif self._begun_at is not None and not self._has_answer and not line.is_secure:
+            self._facts.is_unseen = 0 < line.acknowledged() <= self._begun_at
+
+    # ... and the end.
+
+    async def finish(self) -> None:
+        """Close the connection of a complete answer if that was not all."""
+        line = self._line
+        if self._is_http1 and line and not line.guard.may_reuse(monotonic()):
+            await line.stream.aclose()
+
+    async def hang_up(self, response: Any, *, cancels: bool) -> None:
+        """Let go of the connection of an exchange that has failed.
+
+        Args:
+            response: What came of it, or ``None``.
+            cancels: Whether the server has to be told.
+        """
+        line = self._line
+        if cancels and self._stream_id is not None and line is not None:
+            # httpcore only forgets a stream, and the server would go on with the call.
+            with contextlib.suppress(*_failures(line.stream)):
+                await line.stream.write(_reset_frame(self._stream_id), RESET_S)
+        if response is not None:
+            await response.aclose()
+        elif self._opening is not None:
+            # Between two steps of connecting httpcore would lose it.
+            await self._opening.aclose()
+
+
+def _reset_frame(stream_id: int) -> bytes:
+    """Return the frame that cancels a stream of HTTP/2 (RFC 9113, 6.4)."""
+    return b"\0\0\4\3\0%b\0\0\0\x08" % stream_id.to_bytes(4)
+
+
+def library_of(stream: Any) -> Any:
+    """Return the module that a stream comes from: httpcore, or one like it."""
+    return sys.modules[type(stream).__module__.partition(".")[0]]
+
+
+def _failures(stream: Any) -> tuple[type[Exception], ...]:
+    """Return what writing a frame between those of others may raise."""
+    import anyio
+
+    httpcore = library_of(stream)
+    return (httpcore.NetworkError, httpcore.TimeoutException, anyio.BusyResourceError)
+
+
+def abort_transport(stream: Any) -> None:
+    """Close a connection now, whether or not its loop runs here or ever again."""
+    # httpcore wraps a stream of anyio, which may be one of TLS over another.
+    inner = stream
+    for name in ("_stream", "transport_stream"):
+        inner = getattr(inner, name, inner)
+    transport = getattr(inner, "_transport", None)
+    if transport is not None:
+        with contextlib.suppress(RuntimeError):  # its loop is closed
+            transport.abort()
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        close_socket(stream)
+
+
+def close_socket(stream: Any) -> None:
+    """Close a socket behind the back of its loop, which does not run here."""
+    sock = stream.get_extra_info("socket")
+    if sock is not None:
+        # asyncio shows a wrapper that cannot close.
+        getattr(sock, "_sock", sock).close()
