@@ -25,6 +25,7 @@ from mcp_server import scripted_mcp
 from proxy import cutting_proxy
 from raw_server import json_reply, reply, sse_head
 
+import mcpwire
 from mcpwire import ConnectionClosed, HTTPError, RequestTimeout
 
 pytestmark = pytest.mark.anyio
@@ -260,3 +261,59 @@ async def test_50_calls_on_a_server_that_dies_at_random_ran_at_most_once(shell):
             assert result.sent is True
         else:
             assert (result.text, ran[str(number)]) == (str(number), 1)
+
+
+@pytest.mark.fault("F36")
+async def test_a_server_that_always_declines_is_asked_a_few_times(shell):
+    recovery = mcpwire.Recovery(attempts=3, backoff_initial=0.001, backoff_max=0.01)
+    with scripted_mcp() as server:
+        async with connected(shell, server, recovery=recovery) as client:
+            server.on["tools/call"] = answering(reply(429, b"later"))
+            with pytest.raises(HTTPError) as caught:
+                await client.call_tool("echo")
+            assert caught.value.status == 429
+    assert server.verbs().count("tools/call") == 3
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.fault("F21", "F23")
+@pytest.mark.pain("P24")
+async def test_a_call_that_ran_and_got_no_byte_is_never_run_again(shell, era, how):
+    def handler(request, conn):
+        run(server, request)
+        getattr(conn, how)()
+        return True
+
+    with scripted_mcp(era) as server:
+        async with connected(shell, server) as client:
+            for _ in range(5):  # the connection is in use, and quick to be acknowledged
+                await client.call_tool("echo", {"text": "before"})
+            server.on["tools/call"] = handler
+            for number in range(10):
+                with pytest.raises(ConnectionClosed) as caught:
+                    await client.call_tool("echo", {"text": str(number)})
+                assert caught.value.sent is True
+            del server.on["tools/call"]
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    ran = texts(server)
+    del ran["before"]
+    assert ran == Counter({**{str(n): 1 for n in range(10)}, "x": 1})
+
+
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("after", [0, 1, 100])
+@pytest.mark.fault("F21")
+@pytest.mark.pain("P24")
+async def test_a_call_whose_answer_is_cut_on_the_way_ran_once(shell, after, reset):
+    with scripted_mcp() as server, cutting_proxy(server.raw.port) as proxy:
+        url = proxy.url_of(server.url)
+        async with connected(shell, url) as client:
+            await client.call_tool("echo", {"text": "before"})
+            proxy.cut_after(down=after, reset=reset)
+            with pytest.raises(ConnectionClosed) as caught:
+                await client.call_tool("echo", {"text": "cut"})
+            assert caught.value.sent is True
+            proxy.heal()
+            await client.call_tool("echo", {"text": "after"})
+    assert texts(server) == Counter(before=1, cut=1, after=1)

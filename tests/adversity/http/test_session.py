@@ -243,6 +243,7 @@ DELETE_ANSWERS = {
     "501": answering(reply(501)),
     "html": answering(reply(200, b"<html>", content_type="text/html")),
     "fin": answering(b"", "close"),
+    "rst": answering(b"", "reset"),
     "no http": answering(b"what?\r\n\r\n", "close"),
 }
 
