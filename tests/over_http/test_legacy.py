@@ -15,12 +15,11 @@ from mcpwire.errors import (
     ConnectError,
     ConnectionClosed,
     HTTPError,
-    LocalProtocolError,
     MessageTooLarge,
     RemoteProtocolError,
 )
 from mcpwire.limits import Limits
-from mcpwire.transports.http.legacy import link
+from mcpwire.transports.http.legacy import link, owner
 
 INITIALIZE = {
     "protocolVersion": "2024-11-05",
@@ -74,6 +73,19 @@ def test_calls_do_not_wait_to_be_told_that_it_is_ready(shell):
     with legacy_server() as server, opened(server.url, shell) as face:
         assert face.call("ping") == {}
         assert "open, 0 calls" in repr(face.channel)
+
+
+def test_nothing_is_kept_of_what_is_through(monkeypatch):
+    monkeypatch.setattr(owner, "OWN_FIELDS_KEPT", 10)
+    with legacy_server() as server, opened(server.url) as face:
+        for number in range(30):
+            face.call("ping", headers={"X-Number": str(number)})
+        face.notify("notifications/initialized", headers={"X-Number": "x"})
+        server.wait_until(lambda: len(posts(server)) == 31)
+        link_, own = face.channel._link, face.channel._own
+        wait_until(lambda: not link_._posts and not link_._requests)
+        assert len(own._of_calls) == 10
+        assert own._of_lines == {}
 
 
 def test_large_messages_pass_both_ways(shell):
@@ -366,106 +378,7 @@ def test_a_reset_before_the_endpoint_is_a_connect_error(shell, sent):
         face.ready()
 
 
-# Headers...
-
-
-@pytest.mark.pain("P27")
-def test_headers_are_asked_for_with_every_request(shell):
-    names = iter("abcdef")
-
-    async def async_headers():
-        return {"X-Name": next(names)}
-
-    for headers in (lambda: {"X-Name": next(names)}, async_headers):
-        with (
-            legacy_server() as server,
-            opened(server.url, shell, headers=headers) as face,
-        ):
-            face.call("ping")
-            face.notify("notifications/initialized")
-            server.wait_until(lambda: len(server.requests) == 3)
-            got = [request.headers["x-name"] for request in server.requests]
-        assert got in (["a", "b", "c"], ["d", "e", "f"])
-
-
-@pytest.mark.pain("P27")
-def test_one_message_may_have_headers_of_its_own(shell):
-    with (
-        legacy_server() as server,
-        opened(server.url, shell, headers={"X-Who": "all", "X-Also": "1"}) as face,
-    ):
-        assert said(face.tool("a", headers={"X-Who": "a"})) == "a"
-        assert face.call("ping", headers={"X-Who": "b"}) == {}
-        assert face.call("ping") == {}
-        face.notify("notifications/initialized", headers={"X-Who": "c"})
-        face.notify("notifications/initialized")
-        server.wait_until(lambda: len(posts(server)) == 5)
-        got = [request.headers["x-who"] for request in server.requests]
-        assert got == ["all", "a", "b", "all", "c", "all"]
-        assert {request.headers["x-also"] for request in server.requests} == {"1"}
-        assert "params" not in server.requests[2].json
-
-
-@pytest.mark.parametrize("name", ["X\nY", "X Y", ""])
-def test_what_is_no_header_leaves_with_nobody(shell, name):
-    with legacy_server() as server, opened(server.url, shell) as face:
-        face.ready()
-        with pytest.raises(LocalProtocolError):
-            face.call("ping", headers={name: "x"})
-        with pytest.raises(LocalProtocolError):
-            face.notify("notifications/initialized", headers={name: "x"})
-        assert face.call("ping") == {}
-        assert len(posts(server)) == 1
-
-
-@pytest.mark.pain("P27")
-def test_headers_of_a_message_that_did_not_leave_go_with_no_other(shell):
-    with legacy_server() as server, opened(server.url, shell) as face:
-        face.ready()
-        bad = {"name": "x", "arguments": {"x": object()}}
-        with pytest.raises(LocalProtocolError):
-            face.call("tools/call", bad, headers={"X-Who": "me"})
-        with pytest.raises(LocalProtocolError):
-            face.notify("notifications/initialized", bad, headers={"X-Who": "me"})
-        assert face.call("ping") == {}
-        face.notify("notifications/initialized")
-        server.wait_until(lambda: len(posts(server)) == 2)
-        assert not [
-            request for request in server.requests if "x-who" in request.headers
-        ]
-
-
-@pytest.mark.pain("P27")
-def test_what_a_function_for_headers_raises_comes_out_of_its_call(shell):
-    class NoToken(Exception):
-        pass
-
-    tokens = [{}, NoToken("a"), {}]
-
-    def headers():
-        token = tokens.pop(0)
-        if isinstance(token, Exception):
-            raise token
-        return token
-
-    with legacy_server() as server, opened(server.url, shell, headers=headers) as face:
-        face.ready()
-        assert isinstance(failure(face.begin("ping")), NoToken)
-        assert face.call("ping") == {}
-        assert len(posts(server)) == 1
-
-
-def test_what_it_raises_at_first_comes_out_of_ready(shell):
-    def headers():
-        raise ZeroDivisionError
-
-    with legacy_server() as server, opened(server.url, shell, headers=headers) as face:
-        with pytest.raises(ZeroDivisionError):
-            face.ready()
-        assert server.requests == []
-
-
-def test_a_tab_in_a_message_is_no_newline_and_a_newline_is_a_space(shell):
+def test_a_newline_between_the_tokens_of_a_message_is_a_space(shell):
     note = json.dumps(
         {"jsonrpc": "2.0", "method": "x", "params": {"a": [1, 2]}}, indent=1
     )

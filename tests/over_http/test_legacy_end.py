@@ -1,5 +1,6 @@
 """HTTP+SSE: how a connection ends, by the server, by us, and in between."""
 
+import asyncio
 import gc
 import os
 import threading
@@ -23,12 +24,15 @@ from legacy_server import legacy_server
 from mcpwire.errors import (
     ConnectError,
     ConnectionClosed,
+    HTTPError,
     LocalProtocolError,
     TransportError,
 )
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.sync._http import legacy
 from mcpwire.sync._http.legacy import BlockingLegacy
+from mcpwire.transports.http.direct import DirectEngine
+from mcpwire.transports.http.legacy.channel import LegacyChannel
 from mcpwire.transports.http.target import Http
 
 
@@ -132,6 +136,18 @@ def test_closing_ends_calls_and_streams_and_can_be_repeated(shell):
         assert isinstance(failure(face.begin("ping")), ConnectionClosed)
 
 
+def test_nothing_is_sent_after_the_end(shell):
+    with legacy_server() as server, opened(server.url, shell) as face:
+        face.ready()
+        face.close()
+        for headers in (None, {"X-Who": "me"}):
+            with pytest.raises(ConnectionClosed) as caught:
+                face.notify("notifications/initialized", headers=headers)
+            assert not caught.value.sent
+            assert not failure(face.begin("ping", headers=headers)).sent
+        assert len(server.requests) == 1
+
+
 def test_closing_does_not_wait_for_a_server_that_says_nothing(shell, gate):
     with legacy_server() as server:
         server.on["GET"] = lambda _, conn: conn.wait_closed(BOUND_S) or True
@@ -214,6 +230,41 @@ def test_a_forked_process_refuses_and_lets_go(shell):
         assert os.waitpid(pid, 0)[1] == 0
 
 
+def test_a_loop_that_ends_first_leaves_nothing():
+    async def forget(url):
+        target = Http(url)
+        engine = DirectEngine(target, QUICK)
+        channel = LegacyChannel.open(target, engine, Recorder(), owns_engine=True)
+        await channel.ready()
+        return channel
+
+    async def lose(url):
+        channel = await forget(url)
+        channel.give_up(TransportError("in the loop's last turn"))
+        return channel
+
+    with legacy_server() as server:
+        for leave in (forget, lose):
+            channel = asyncio.run(leave(server.url))
+            channel.abandon()
+            server.wait_until(lambda: not server.streams)
+
+
+def test_an_engine_of_somebody_elses_stays_open():
+    async def use(url):
+        target = Http(url)
+        engine = DirectEngine(target, QUICK)
+        for _ in range(2):
+            channel = LegacyChannel.open(target, engine, Recorder())
+            await channel.ready()
+            await channel.aclose()
+        await engine.aclose()
+
+    with legacy_server() as server:
+        asyncio.run(use(server.url))
+        assert len(server.requests) == 2
+
+
 # The blocking client's thread...
 
 
@@ -238,6 +289,28 @@ def test_a_connection_that_is_forgotten_ends_its_thread():
         del channel
         gc.collect()
         wait_until(lambda: not hosts())
+
+
+def test_a_call_may_be_begun_and_finished_apart():
+    with legacy_server() as server, opened(server.url, "blocking") as face:
+        ended = []
+        begun = face.channel.begin(
+            "ping",
+            None,
+            deadline=Deadline(monotonic(), BOUND_S),
+            on_end=ended.append,
+            headers={"X-Who": "me"},
+        )
+        server.on["tools/list"] = lambda _, conn: conn.send(reply(500)) or True
+        failing = face.channel.begin(
+            "tools/list", None, deadline=None, on_end=ended.append
+        )
+        assert face.channel.finish(begun) == {}
+        with pytest.raises(HTTPError):
+            face.channel.finish(failing)
+        assert sorted(map(type, ended), key=str) == [dict, HTTPError]
+        server.wait_until(lambda: len(server.requests) == 3)
+        assert [r.headers.get("x-who") for r in server.requests].count("me") == 1
 
 
 def test_being_ready_is_not_waited_for_beyond_the_deadline():

@@ -58,7 +58,6 @@ def holding(event, *, accepts=False):
 # Order...
 
 
-@pytest.mark.rule("LC-05")
 def test_nothing_overtakes_initialized(shell, gate):
     with legacy_server() as server, opened(server.url, shell) as face:
         server.on[INITIALIZED] = holding(gate)
