@@ -355,6 +355,29 @@ def test_a_tls_connection_that_ended_while_idle_is_replaced(notify):
         assert len(server.requests) == 5
 
 
+@pytest.mark.parametrize(
+    ("outcome", "connections"),
+    [(ssl.SSLWantReadError(2, "no data of the server's program"), 1), (b"unasked", 2)],
+)
+def test_tls_may_talk_to_itself_while_a_connection_is_idle(outcome, connections):
+    def receive(buffer, size, flags):
+        connection._receive, connection._poll = real
+        if isinstance(outcome, OSError):
+            raise outcome
+        return len(outcome)
+
+    with (
+        raw_server(echo, ssl_context=serving()) as server,
+        engine_for(server.url, ssl=trusting()) as engine,
+    ):
+        ask(engine)
+        connection = engine._idle[0]
+        real = connection._receive, connection._poll
+        connection._receive, connection._poll = receive, lambda _: [(0, 1)]
+        assert ask(engine, 1).json == 1
+        assert server.connections == connections
+
+
 @pytest.mark.parametrize("notify", [True, False])
 def test_a_server_that_dies_on_a_request_over_tls_gets_it_once(notify):
     def script(conn):

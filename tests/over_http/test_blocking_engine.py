@@ -277,7 +277,9 @@ def test_a_stream_that_goes_on_after_its_answer_holds_nobody_up(clock):
         server.wait_until(lambda: len(server.open) == 1)
 
 
-@pytest.mark.parametrize("rest", [LAST_CHUNK + b"HTTP/1.1 200 OK\r\n", b"xyz\r\n", b""])
+@pytest.mark.parametrize(
+    "rest", [LAST_CHUNK + b"HTTP/1.1 200 OK\r\n", b"xyz\r\n", b"", None]
+)
 def test_a_rest_that_is_wrong_ends_the_connection_and_nothing_else(rest):
     answered_all = threading.Event()
 
@@ -286,6 +288,9 @@ def test_a_rest_that_is_wrong_ends_the_connection_and_nothing_else(rest):
         conn.send(sse_head() + chunk(sse_event(conn.number)))
         if conn.number == 1:
             conn.wait_for(answered_all)
+            if rest is None:
+                conn.reset()
+                return
             conn.send(rest)
         if rest:
             assert conn.wait_closed()

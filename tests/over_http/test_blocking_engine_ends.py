@@ -1,5 +1,6 @@
 """The blocking engine when a connection ends: sent again, aborted, forked."""
 
+import errno
 import os
 import signal
 import socket
@@ -203,6 +204,55 @@ def test_a_request_that_cannot_be_written_once_is_written_elsewhere():
         assert len(server.requests) == 1
 
 
+@pytest.fixture
+def broken_pipe():
+    """Make the next write of an idle connection fail, in the system's own words."""
+
+    def break_it(engine):
+        def send(*_):
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+        engine._idle[0]._send = send
+
+    return break_it
+
+
+def test_a_write_that_fails_is_done_elsewhere(broken_pipe):
+    with raw_server(echo) as server, engine_for(server.url) as engine:
+        ask(engine, "first")
+        broken_pipe(engine)
+        assert ask(engine, "second").json == "second"
+        assert server.connections == 2
+        assert runs_of(server) == {"first": 1, "second": 1}
+
+
+def test_a_write_that_fails_does_not_matter_where_there_is_an_answer(
+    broken_pipe, monkeypatch
+):
+    whole = json_reply("unread", status=413)
+
+    def script(conn):
+        conn.send(json_reply(conn.receive().json))
+        conn.wait_for(idle)
+        conn.send(whole[:20])
+        conn.wait_for(looked)
+        conn.send(whole[20:])
+        assert conn.wait_closed()
+
+    idle, looked = threading.Event(), threading.Event()
+    with raw_server(script) as server, engine_for(server.url) as engine:
+        ask(engine, "first")
+        broken_pipe(engine)
+        idle.set()
+        assert engine._idle[0]._poll(5000)
+        # As if it came between this look and the write.
+        monkeypatch.setattr(connection_module.Connection, "_is_sound", lambda _: True)
+        looked.set()
+        answer = ask(engine, body=b"x" * 100_000)
+        assert (answer.status, answer.json) == (413, "unread")
+        server.wait_until(lambda: not server.open)
+
+
 def test_an_answer_counts_although_the_server_closed_before_it_had_read_all():
     def script(conn):
         conn.read_some()
@@ -276,6 +326,29 @@ def test_an_abort_at_the_moment_of_the_answer_ends_one_exchange_or_none():
                 assert was_aborted
             assert ask(engine, "next").json == "next"
         assert outcomes.total() == 100
+
+
+def test_an_abort_within_the_last_bytes_of_an_answer_still_ends_the_exchange():
+    with raw_server(echo) as server, engine_for(server.url) as engine:
+        answer = Answer(until=lambda answer: engine.abort(answer, ABORTED))
+        with pytest.raises(RemoteProtocolError, match="aborted by the test"):
+            ask(engine, 1, answer=answer)
+        assert answer.json == 1
+        assert engine._idle == []
+        server.wait_until(lambda: not server.open)
+
+
+def test_an_abort_while_a_request_is_about_to_be_sent_again_is_found(monkeypatch):
+    def run(self, first, rest, reply, deadline):
+        assert engine.abort(reply, ABORTED)
+        raise connection_module.Unseen("it ended")
+
+    monkeypatch.setattr(connection_module.Connection, "run", run)
+    with raw_server(echo) as server, engine_for(server.url) as engine:
+        with pytest.raises(RemoteProtocolError, match="aborted by the test"):
+            ask(engine)
+        assert engine._running == {}
+        assert not server.requests
 
 
 def test_an_abort_that_came_before_the_exchange_is_found():

@@ -138,6 +138,7 @@ class BlockingEngine:
                 raise self._why_aborted(lost)
         # Whoever refuses from here on finds the entry; whoever did before is seen.
         if self._refusal is not None:
+            self._close_unused()  # what was looked at here while they were closed
             raise self._refusal()
         # A channel writes an abort down there before it tells the engine.
         error: MCPError | None = getattr(reply, "aborted", None)
