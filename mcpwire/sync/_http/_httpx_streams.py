@@ -136,7 +136,7 @@ class Tap:
         self._opening: Any = None
         self._is_http2 = False
         self._begun_at: int | None = None
-        self._has_answer = False
+        self._has_answer = self._is_spoilt = False
 
     def __enter__(self) -> None:
         """Be the one whose thread this is."""
@@ -207,7 +207,9 @@ class Tap:
             return
         if data:
             self._has_answer = True
-            line.guard.feed(data, monotonic())
+            now = monotonic()
+            line.guard.feed(data, now)
+            self._is_spoilt = not line.guard.may_reuse(now)
         # The goodbye of TLS is no FIN.
         elif self._begun_at is not None and not self._has_answer and not line.is_secure:
             self._facts.is_unseen = 0 < line.acknowledged() <= self._begun_at
@@ -226,7 +228,8 @@ class Tap:
     def finish(self) -> None:
         """Close the connection of a complete answer if that was not all."""
         line = self._line
-        if self._is_http1 and line and not line.guard.may_reuse(monotonic()):
+        # Not asked now: another exchange may have the connection already.
+        if line is not None and self._is_spoilt:
             line.stream.close()
 
     def hang_up(self, response: Any, *, is_ours: bool) -> None:

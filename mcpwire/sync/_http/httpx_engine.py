@@ -232,7 +232,7 @@ class BlockingHttpxEngine:
     def closed(self, *, sent: bool = False) -> MCPError:
         """Build the error for what is closed by us."""
         return ConnectionClosed(
-            "the connection is closed", target=self.target, sent=sent
+            f"{self.target}: closed by this side", target=self.target, sent=sent
         )
 
     @staticmethod

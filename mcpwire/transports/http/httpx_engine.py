@@ -189,7 +189,7 @@ class HttpxEngine:
     def closed(self, *, sent: bool) -> ConnectionClosed:
         """Build the error for what is closed by us."""
         return ConnectionClosed(
-            "the connection is closed", target=self.target, sent=sent
+            f"{self.target}: closed by this side", target=self.target, sent=sent
         )
 
 

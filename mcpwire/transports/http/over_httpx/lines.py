@@ -180,7 +180,9 @@ class Tap:
             return
         if data:
             self._has_answer = True
-            line.guard.feed(data, monotonic())
+            now = monotonic()
+            line.guard.feed(data, now)
+            self._is_spoilt = not line.guard.may_reuse(now)
         # The goodbye of TLS is no FIN.
         elif self._begun_at is not None and not self._has_answer and not line.is_secure:
             self._facts.is_unseen = 0 < line.acknowledged() <= self._begun_at
@@ -190,7 +192,8 @@ class Tap:
     async def finish(self) -> None:
         """Close the connection of a complete answer if that was not all."""
         line = self._line
-        if self._is_http1 and line and not line.guard.may_reuse(monotonic()):
+        # Not asked now: another exchange may have the connection already.
+        if line is not None and self._is_spoilt:
             await line.stream.aclose()
 
     async def hang_up(self, response: Any, *, cancels: bool) -> None:
