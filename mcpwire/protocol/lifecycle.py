@@ -30,15 +30,16 @@ from collections.abc import Generator
 from typing import Any, Final, TypeAlias
 
 from mcpwire.errors import (
+    HTTPError,
     InvalidMessage,
     LocalProtocolError,
     MCPError,
     NegotiationError,
     RPCError,
-    TransportError,
 )
 from mcpwire.protocol.negotiation import (
     META,
+    METHOD_NOT_FOUND,
     MODERN_ERRORS,
     MODES,
     Agreement,
@@ -99,11 +100,13 @@ def negotiate(
 
     Raises:
         NegotiationError: There is no common revision, or the server refused.
-        TransportError: The connection ended, and a new one did not help.
+        TransportError: The connection ended, and a new one did not help; or a status
+            came over HTTP that says nothing of the revision.
     """
     record = record if record is not None else Negotiation()
     negotiator = _Negotiator(identity, allowed, probe_timeout, record)
     if over_http:
+        negotiator.stands_alone = True
         negotiator.may_reopen = False
         negotiator.may_downgrade = negotiator.may_fall_back
     return (yield from negotiator.run())
@@ -128,6 +131,8 @@ class _Negotiator:
         self.may_fall_back = bool(self.legacy)
         self.may_reopen = bool(self.modern and self.legacy)
         self.may_downgrade = False
+        self.stands_alone = False
+        """Whether the end of one request is not the end of the others."""
         self.proposed: Revision | None = None
         self.retried: set[str] = set()
         self.refusal: MCPError | None = None
@@ -191,8 +196,8 @@ class _Negotiator:
         outcome = answer.outcome
         if isinstance(outcome, LocalProtocolError):
             raise outcome  # our own request could not be written: no fault of theirs
-        if isinstance(outcome, TransportError) and not is_refusal(outcome):
-            yield from self.take_end(outcome)
+        if isinstance(outcome, MCPError) and not is_refusal(outcome):
+            yield from self.take_end(answer.method, outcome)
             return None
         if isinstance(outcome, MCPError):
             self.note(f"{answer.method} failed", str(outcome))
@@ -210,12 +215,20 @@ class _Negotiator:
             yield from self.take_refusal(answer.method, error)
             return None
 
-    def take_end(self, error: TransportError) -> Generator[Step, Any, None]:
-        """The connection ended: some legacy servers crash on what they do not know."""
-        self.note("the connection ended", str(error))
+    def take_end(self, method: str, error: MCPError) -> Generator[Step, Any, None]:
+        """The connection ended: some legacy servers crash on what they do not know.
+
+        Over HTTP that says nothing of the era, and neither does a status of trouble.
+        """
+        is_lost = getattr(error, "status", None) is None
+        self.note("the connection ended" if is_lost else f"{method} failed", str(error))
+        if self.stands_alone and method == DISCOVER and INITIALIZE in self.open:
+            return  # what was sent beside it decides
         self.open.clear()
         if not self.may_reopen:
-            raise error
+            # What a JSON-RPC error came with has the headers: a challenge, say.
+            cause = error.__cause__ if isinstance(error, RPCError) else None
+            raise cause if isinstance(cause, HTTPError) else error
         self.may_reopen = False
         yield Reopen("the connection ended during the handshake")
         yield self.initialize(self.proposed or self.legacy[0])
@@ -246,6 +259,10 @@ class _Negotiator:
             if self.may_fall_back:
                 yield self.initialize(self.legacy[0])
             return
+        # 2026-07-28 streamable-http, "Protocol Version Header": that is how a server
+        # answers there that has no such method any more.
+        if isinstance(error, RPCError) and error.code == METHOD_NOT_FOUND:
+            self.may_downgrade = False
         # 2025-11-25 basic/lifecycle, "Error Handling", shows a version error whose
         # data names what is supported: one of those is proposed, once.
         for revision in self.named(error):
@@ -301,6 +318,7 @@ class _Negotiator:
                 got=shorten(repr(kind)),
             )
         names = _strings(result, "supportedVersions")
+        self.may_downgrade = False
         self.note(f"{DISCOVER} answered", f"supports {_list(names) or 'nothing'}")
         for revision in self.modern:
             if revision.name in names:

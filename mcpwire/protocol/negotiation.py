@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from mcpwire.errors import HTTPError
+from mcpwire.errors import HTTPError, RPCError, TransportError
 from mcpwire.versions import Era, find_revision, revisions_of
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "META",
+    "METHOD_NOT_FOUND",
     "MODERN_ERRORS",
     "MODES",
     "Agreement",
@@ -49,6 +50,8 @@ MODES: Final = ("auto", "session", "stateless")
 MODERN_ERRORS: Final = frozenset({-32020, -32021, -32022})
 """Codes that only revisions from 2026-07-28 on define, so they prove the era."""
 
+METHOD_NOT_FOUND: Final = -32601
+
 REFUSING_STATUSES: Final = frozenset(range(400, 500)) - {401, 403, 407, 408, 425, 429}
 """What may mean that a server does not know the era; the others say nothing of it."""
 
@@ -56,8 +59,22 @@ TEXT_SHOWN: Final = 200
 
 
 def is_refusal(error: MCPError) -> bool:
-    """Tell whether an HTTP error may mean that the server is of another era."""
-    return isinstance(error, HTTPError) and error.status in REFUSING_STATUSES
+    """Tell whether an error of the handshake may mean that the era is another one.
+
+    A lost connection does not, and over HTTP neither does a status that speaks of who
+    asks, how often, or of trouble that will pass, whatever the body says beside it; but
+    a server that knows its methods has read the request.
+    """
+    if isinstance(error, RPCError):
+        return (
+            error.status is None
+            or error.status in REFUSING_STATUSES
+            or error.code == METHOD_NOT_FOUND
+            or error.code in MODERN_ERRORS
+        )
+    if isinstance(error, HTTPError):
+        return error.status in REFUSING_STATUSES
+    return not isinstance(error, TransportError)
 
 
 # What it is given...

@@ -12,14 +12,23 @@ from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import JSONDecodeError, loads, salvage
 
 if TYPE_CHECKING:
+    from mcpwire.errors import MCPError
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.wire.json import Json
     from mcpwire.wire.jsonrpc import RequestId
+    from mcpwire.wire.sse import SSEEvent
 
 __all__ = ["LISTEN", "CallReply"]
 
 LISTEN: Final = "subscriptions/listen"
 """The one request whose stream is to last."""
+
+ANSWER_KEYS: Final = frozenset({"jsonrpc", "result", "error"})
+"""An object with none of them is no message gone wrong, but something else."""
+
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+RETYPED: Final = "the peer changed the type of the request's id"
 
 
 class CallReply(Reply):
@@ -32,15 +41,14 @@ class CallReply(Reply):
         deadline: When it must have ended.
         on_notification: Hears its own notifications.
         holds: How many handlers of ours its clock stands still for.
-        is_resumed: Whether it is fed from another stream than its request's own.
     """
 
     __slots__ = (
+        "_doubt",
         "deadline",
         "handle",
         "holds",
         "id",
-        "is_resumed",
         "on_notification",
         "result",
     )
@@ -63,22 +71,22 @@ class CallReply(Reply):
         self.on_notification = on_notification
         self.result: dict[str, Any] | None = None
         self.holds = 0
-        self.is_resumed = False
+        self._doubt: InvalidMessage | None = None
+        """What came in place of the answer, perhaps."""
 
     @property
     def method(self) -> str:
         """The request's method."""
         return self.what
 
-    def out_of_time(self, now: float) -> RequestTimeout:
-        """Build the error for a deadline that has passed."""
+    def _too_late(self, now: float) -> MCPError:
         deadline = self.deadline
         assert deadline is not None
         assert deadline.timeout is not None
         if not self.status:
             detail = None
         elif self._decoder is not None:
-            detail = "the stream of the answer is open and holds no answer"
+            detail = "the stream of the answer has brought none so far"
         else:
             detail = f"{self.status} came, and not all of the body"
         return RequestTimeout(
@@ -95,7 +103,7 @@ class CallReply(Reply):
 
     def _judge_head(self) -> None:
         status = self.status
-        if exchange.is_success(status) and status != 200:
+        if status != 200 and exchange.is_success(status):
             # 2025-11-25 basic/transports, "Sending Messages": a request is answered by
             # a stream or by JSON; accepted is for notifications.
             self._settle_fault(b"", ": no answer can come")
@@ -110,82 +118,109 @@ class CallReply(Reply):
         if not self._is_json:
             self._settle_fault(body)
             return
-        # A plain result takes no further step; as in `protocol.peer`.
         self._take_message(body)
         if not self.is_over:
-            self._settle(
-                InvalidMessage(
-                    "body", expected=f"the answer to {self.what}", got="none", raw=body
-                )
-            )
+            self._settle(self._doubt or self._unlike("body", body))
+
+    def _ended(self) -> None:
+        doubt = self._doubt
+        if doubt is None or self.what == LISTEN or self._may_go_on():
+            return
+        # The end of the stream is not the cause: what stood there was no answer.
+        error = self._unlike("stream", doubt.raw)
+        error.__cause__ = doubt
+        self._settle(error)
+
+    def _may_go_on(self) -> bool:
+        return (
+            self.resumption is not None
+            and self.resumption.cursor != ""
+            and self._owner.recovery.resume
+        )
+
+    def _unlike(self, path: str, data: bytes) -> InvalidMessage:
+        return InvalidMessage(
+            path,
+            expected=f"the answer to {self.what}",
+            got=exchange.shown(data) if data else "nothing",
+            raw=data,
+        )
+
+    # Messages...
 
     def _take_message(self, data: bytes) -> None:
         owner = self._owner
         if owner.is_watched:
             super()._take_message(data)
             return
+        owner.stats.messages += 1
         try:
             message = loads(data)
         except JSONDecodeError:
-            owner.stats.messages += 1
             self._take_unreadable(data)
             return
-        owner.stats.messages += 1
-        if type(message) is dict:
-            if len(message) == 3:
-                result = message.get("result")
-                id = message.get("id")
-                if (
-                    type(result) is dict
-                    and type(id) is int
-                    and id == self.id
-                    and message.get("jsonrpc") == "2.0"
-                    and not self.is_over
-                ):
-                    self.result = result
-                    self.is_over = True
-                    return
-            self._take_value(message, data)
-        elif type(message) is list:
-            self._take_batch(message, data)
-        else:
-            self._take_value(message, data)
+        # A plain result takes no further step; as in `protocol.peer`.
+        if type(message) is dict and len(message) == 3:
+            result = message.get("result")
+            id = message.get("id")
+            if (
+                type(result) is dict
+                and type(id) is int
+                and id == self.id
+                and message.get("jsonrpc") == "2.0"
+                and not self.is_over
+            ):
+                self.result = result
+                self.is_over = True
+                return
+        self._take_json(message, data)
 
     def _take_unreadable(self, data: bytes) -> None:
-        if self._decoder is None:
-            self._settle(
-                InvalidMessage(
-                    "body",
-                    expected="JSON in UTF-8",
-                    got=f"{len(data)} bytes that are not",
-                    raw=data[:BODY_SHOWN],
-                )
-            )
+        is_body = self._decoder is None
+        if is_body and data.startswith(BYTE_ORDER_MARK):
+            # RFC 8259, 8.1: nobody writes one, and a reader may pass it over.
+            self._owner.stats.messages -= 1
+            self._take_message(data.removeprefix(BYTE_ORDER_MARK))
             return
-        message = salvage(data)
-        if (
-            type(message) is dict
-            and message.get("id") == self.id
-            and "method" not in message
-        ):
-            self._settle(
-                InvalidMessage(
-                    "message",
-                    expected="JSON in UTF-8",
-                    got="bytes that are not",
-                    raw=data[:BODY_SHOWN],
-                )
-            )
-        else:
-            self._count_noise(data)
+        error = InvalidMessage(
+            "body" if is_body else "message",
+            expected=f"the answer to {self.what} as JSON in UTF-8",
+            got=f"{len(data)} bytes that are not",
+            raw=data[:BODY_SHOWN],
+        )
+        if is_body or self._is_ours(salvage(data)):
+            self._settle(error)
+            return
+        if data[:BODY_SHOWN].lstrip().startswith(b"{"):
+            self._doubt = error
+        self._count_noise(data)
 
     def _invalid(self, error: InvalidMessage, value: Json) -> None:
         self._owner.stats.invalid += 1
-        is_ours = type(value) is dict and (
-            value.get("id") == self.id and "method" not in value
-        )
-        if self._decoder is None or is_ours:
+        values = value if type(value) is list else [value]
+        if any(map(self._is_ours, values)):
+            if type(value) is dict and type(value["id"]) is float:
+                error.hint = RETYPED
             self._settle(error)
+        elif type(value) is list or (
+            type(value) is dict and "method" not in value and ANSWER_KEYS & value.keys()
+        ):
+            self._doubt = error
+
+    def _is_ours(self, value: Json) -> bool:
+        """Tell whether what is no message would be the answer, by its id."""
+        return (
+            type(value) is dict and value.get("id") == self.id and "method" not in value
+        )
+
+    def _take_other(self, event: SSEEvent) -> None:
+        # Nothing in MCP has that name; some servers write there what went wrong.
+        if event.event == "error":
+            self._doubt = InvalidMessage(
+                "event", expected="'message'", got="'error'", raw=event.data
+            )
+
+    # Answers...
 
     def _answered(self, id: RequestId, result: dict[str, Any], data: bytes) -> None:
         if self.is_over or type(id) is not int or id != self.id:
@@ -195,32 +230,36 @@ class CallReply(Reply):
             self.is_over = True
 
     def _failed(self, message: jsonrpc.Failure, data: bytes) -> None:
-        # An error without id answers what its sender could not read, which is this.
         id, error = message.id, message.error
-        if self.is_over or (id is not None and (type(id) is not int or id != self.id)):
+        # An error without id answers what its sender could not read, which is this; so
+        # does one whose id none of our requests can have, such as "server-error".
+        is_ours = id == self.id if type(id) is int else not _has_twin(id)
+        if self.is_over or not is_ours:
             self._take_foreign(id, data)
             return
         error.method = self.what
         self._settle(error)
 
-    def _take_foreign(self, id: Json, data: bytes) -> None:
+    def _take_foreign(self, id: RequestId | None, data: bytes) -> None:
         """Take an answer to something else, or a second one.
 
         2025-11-25 basic/transports, "Multiple Connections": each message belongs on one
         stream; what is replayed of another stream is passed over.
         """
         self._owner.stats.unknown += 1
-        if self.is_over or self.is_resumed:
+        is_retyped = type(id) is str and jsonrpc.id_twin(id) == self.id
+        if self.is_over or (self.is_resumed and not is_retyped):
             return
-        hint = None
-        if jsonrpc.is_request_id(id) and jsonrpc.id_twin(id) == self.id:
-            hint = "the peer changed the type of the request's id"
         self._settle(
             InvalidMessage(
                 "response.id",
                 expected=f"the integer {self.id}",
                 got=f"{id!r}"[:80],
                 raw=data[:BODY_SHOWN],
-                hint=hint,
+                hint=RETYPED if is_retyped else None,
             )
         )
+
+
+def _has_twin(id: RequestId | None) -> bool:
+    return id is not None and jsonrpc.id_twin(id) is not None

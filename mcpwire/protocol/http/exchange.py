@@ -3,9 +3,11 @@
 =========================  ==================================================
 200, application/json      the answer itself, one JSON-RPC message
 200, text/event-stream     a stream that holds the answer and what precedes it
+201, 203                   as 200: frameworks and proxies write them unasked
 2xx to a notification      accepted
 404, or 400 that says so   to a request with a session id: the session is over
-4xx, 5xx with an error     that JSON-RPC error; its ``status`` is kept
+4xx, 5xx with an error     that JSON-RPC error; its ``status`` is kept, and what it
+                           came with is its cause
 anything else              `HTTPError`, or `RemoteProtocolError` for a success
                            that can never bring an answer
 =========================  ==================================================
@@ -16,7 +18,8 @@ an answer that can complete no call is an error at once, and names what came.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+import re
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from mcpwire.errors import (
     HTTPError,
@@ -25,11 +28,12 @@ from mcpwire.errors import (
     RemoteProtocolError,
     RPCError,
 )
-from mcpwire.protocol.negotiation import MODERN_ERRORS
+from mcpwire.protocol.negotiation import METHOD_NOT_FOUND, MODERN_ERRORS
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.headers import is_session_id, media_type
 from mcpwire.wire.json import JSONDecodeError, loads
+from mcpwire.wire.urls import mask_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,6 +51,7 @@ __all__ = [
     "is_expired",
     "is_success",
     "session_id_in",
+    "shown",
 ]
 
 BodyKind: TypeAlias = Literal["json", "stream", "other"]
@@ -56,6 +61,8 @@ EVENT_STREAM: Final = b"text/event-stream"
 
 BODY_SHOWN: Final = 200
 """How much of an unexpected body an error keeps and shows, in bytes."""
+
+HTTP_STATUSES: Final = range(100, 600)
 
 _KINDS: Final[dict[str, BodyKind]] = {
     "application/json": "json",
@@ -82,29 +89,32 @@ def error_in(body: bytes) -> RPCError | None:
     """Return the JSON-RPC error that a body is, whatever id it names."""
     try:
         message = loads(body)
-        if type(message) is list and len(message) == 1:
-            message = message[0]
+    except JSONDecodeError:
+        return None
+    if type(message) is list and len(message) == 1:
+        message = message[0]
+    if type(message) is not dict:
+        return None
+    try:
         parsed = jsonrpc.parse_message(message)
-    except (JSONDecodeError, InvalidMessage):
-        return _loose_error_in(body)
+    except InvalidMessage:
+        return _loose_error_in(message)
     return parsed.error if type(parsed) is jsonrpc.Failure else None
 
 
-def _loose_error_in(body: bytes) -> RPCError | None:
+def _loose_error_in(message: dict[str, Any]) -> RPCError | None:
     """Read an error whose envelope is not quite one: its code is what counts."""
-    try:
-        message = loads(body)
-    except JSONDecodeError:
-        return None
-    error = message.get("error") if type(message) is dict else None
-    if type(error) is not dict:
+    error = message.get("error")
+    if type(error) is not dict or "method" in message:
         return None
     try:
         parsed = jsonrpc.parse_message({"jsonrpc": "2.0", "error": error})
     except InvalidMessage:
         return None
     assert type(parsed) is jsonrpc.Failure
-    return parsed.error
+    # Many a gateway has errors of the same form, whose code is the status again.
+    is_status = "jsonrpc" not in message and parsed.error.code in HTTP_STATUSES
+    return None if is_status else parsed.error
 
 
 def as_text(fields: Fields) -> dict[str, str]:
@@ -134,22 +144,24 @@ def fault(
         target: The URL, without secrets.
         detail: Why it is of no use, where status and content type do not say it.
     """
-    error = error_in(body) if not is_success(status) else None
-    if error is not None:
-        error.status = status
-        error.method = what
-        return error
     shown = _describe(status, fields, body)
     text = f"{what}: {target or 'the server'} answered {shown}{detail}"
     if is_success(status):
         return RemoteProtocolError(text)
-    return HTTPError(
+    refusal = HTTPError(
         text,
         status=status,
         headers=as_text(fields),
         body=body[: BODY_SHOWN * 10],
         target=target,
     )
+    error = error_in(body)
+    if error is None:
+        return refusal
+    error.status = status
+    error.method = what
+    error.__cause__ = refusal  # it has the headers
+    return error
 
 
 def _describe(status: int, fields: Fields, body: bytes) -> str:
@@ -157,39 +169,80 @@ def _describe(status: int, fields: Fields, body: bytes) -> str:
     given = fields.get(b"content-type", b"")
     kind = media_type(given.decode("latin-1"))[:80]
     if body or kind:
-        text += f" ({kind or 'no content type'})"
+        text += f" ({ascii(kind)[1:-1] or 'no content type'})"
     if body:
-        text += f": {body[:BODY_SHOWN].decode('utf-8', 'replace')!r}"
+        text += f": {shown(body)}"
     return text
+
+
+# What may stand in a body that a server or a gateway makes of a request.
+_SECRETS: Final = re.compile(
+    r"(?P<scheme>\b(?:bearer|basic|digest)[ ]+)(?P<token>[\w.~+/=-]{6,}+)"
+    r"|(?P<name>\b[\w-]{0,40}(?:authorization|api[_-]?key|cookie|passw(?:or)?d|secret"
+    r"|session[_-]?id|token)[\"']?[ ]?[:=][ ]?[\"']?)"
+    r"(?:(?:bearer|basic|digest)[ ]+)?+(?P<value>[^\s\"'<>&,;]++)"
+    r"|(?P<url>\b[a-z][a-z0-9+.-]{0,20}://[^\s\"'<>]++)",
+    re.IGNORECASE,
+)
+
+
+def _hide(found: re.Match[str]) -> str:
+    if found["url"] is not None:
+        return mask_url(found["url"])
+    return f"{found['scheme'] or found['name']}***"
+
+
+def shown(body: bytes) -> str:
+    """Return the beginning of a body as an error shows it: quoted, without secrets."""
+    # Masked before it is cut: half a token is half a secret.
+    text = body[: BODY_SHOWN * 10].decode("utf-8", "replace")
+    return repr(_SECRETS.sub(_hide, text)[:BODY_SHOWN])
 
 
 # Eras and sessions...
 
-SESSION_STATUSES: Final = frozenset({400, 404})
+INVALID_REQUEST: Final = -32600
+INVALID_PARAMS: Final = -32602
+RESOURCE_NOT_FOUND: Final = -32002
 
-METHOD_NOT_FOUND: Final = -32601
-
-UNDEFINED: Final = range(-32019, -31999)
+UNDEFINED: Final = frozenset(range(-32019, -31999)) - {RESOURCE_NOT_FOUND}
 """Codes without a meaning of their own, which session servers use for transport."""
+
+OF_TRANSPORT: Final = UNDEFINED | {INVALID_REQUEST}
+"""What widespread session servers answer with, before a request has reached anybody."""
+
+OF_METHODS: Final = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, RESOURCE_NOT_FOUND})
+"""Codes of a request that was read, and so had its session."""
+
+ANOTHER_ERA: Final = frozenset({400, 404, 405, 406, 422})
+
+_SESSION_LOST: Final = re.compile(r"session|not initialized", re.IGNORECASE)
+_OLDER_ERA: Final = re.compile(r"session|initializ|protocol[ -]?version", re.IGNORECASE)
 
 
 def is_expired(error: MCPError, *, has_session: bool) -> bool:
     """Tell whether an error means that the server has forgotten our session.
 
     2025-11-25 basic/transports, "Session Management": 404 to a request with a session
-    id. Widespread servers answer 400 with an error whose code has no meaning of its
-    own and whose text names the session; only that text tells it from other mistakes.
+    id. Widespread servers answer 400 or 401 with a sentence about sessions, and only
+    that tells it from other mistakes; some answer 404 to whatever is not found.
     """
-    if not has_session or isinstance(error, RemoteProtocolError):
+    if not has_session:
         return False
-    status = error.status if isinstance(error, (HTTPError, RPCError)) else None
-    if status == 404:
+    if isinstance(error, RPCError):
+        names_it = _SESSION_LOST.search(error.message) is not None
+        if error.status == 404:
+            return names_it or error.code not in OF_METHODS
+        return error.status == 400 and error.code in OF_TRANSPORT and names_it
+    if not isinstance(error, HTTPError):
+        return False
+    if error.status == 404:
         return True
+    # A challenge says what is missing: no session.
     return (
-        status == 400
-        and isinstance(error, RPCError)
-        and error.code in UNDEFINED
-        and "session" in error.message.lower()
+        error.status in {400, 401}
+        and "www-authenticate" not in error.headers
+        and _SESSION_LOST.search(error.body.decode("latin-1")) is not None
     )
 
 
@@ -199,20 +252,20 @@ def contradicts(error: MCPError, era: Era, method: str) -> bool:
     2026-07-28 basic/transports/streamable-http, "Backward Compatibility": the era is
     remembered, and probed again when the assumption fails.
     """
-    if era is Era.SESSION:
-        return (
-            isinstance(error, RPCError)
-            and error.status is not None
-            and error.code in MODERN_ERRORS
-        )
     if isinstance(error, HTTPError):
-        return error.status in {400, 404, 405, 406}
-    if not isinstance(error, RPCError) or error.status is None:
+        return era is Era.STATELESS and error.status in ANOTHER_ERA
+    if not isinstance(error, RPCError):
         return False
+    if era is Era.SESSION:
+        return error.status is not None and error.code in MODERN_ERRORS
     # A modern server lacks any method but this one (`server/discover` is a MUST).
     if error.code == METHOD_NOT_FOUND:
         return method == "server/discover"
-    return error.status in SESSION_STATUSES and error.code in UNDEFINED
+    if error.status not in {400, 404}:
+        return False
+    return error.code in UNDEFINED or (
+        error.code == INVALID_REQUEST and _OLDER_ERA.search(error.message) is not None
+    )
 
 
 def session_id_in(fields: Fields) -> str | None:

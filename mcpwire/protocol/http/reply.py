@@ -12,6 +12,7 @@ is left of the body is taken all the same. Messages beside the answer go to the 
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import (
@@ -22,11 +23,14 @@ from mcpwire.errors import (
     RequestTimeout,
 )
 from mcpwire.protocol.http import exchange
+from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import JSONDecodeError, loads
 from mcpwire.wire.sse import SSEDecoder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mcpwire.limits import Limits, Recovery
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.http.backoff import StreamBackoff
@@ -41,6 +45,11 @@ __all__ = ["ERROR_BODY_BYTES", "NoticeReply", "Owner", "Reply", "StreamReply"]
 
 ERROR_BODY_BYTES: Final = 1024 * 1024
 """How much of the body of an error is read: enough for any JSON-RPC error."""
+
+BRINGS_ANSWERS: Final = frozenset({200, 201, 203})
+"""What a body may be an answer with: frameworks say 201 to any POST, proxies 203."""
+
+NO_FIELDS: Final[Mapping[bytes, bytes]] = MappingProxyType({})
 
 NOISE_EXCERPT: Final = 200
 
@@ -93,9 +102,9 @@ class Reply:
         is_over: Whether nothing more is waited for.
         error: Why there is no answer, where something said so.
         aborted: What an abort from outside ends it with; engines look before they wait.
-        is_stream: Whether the body is a stream of events.
         openings: How many streams it was fed from.
         resumption: What is known for going on with a broken stream, if anything.
+        is_resumed: Whether it is fed with the rest of a stream that began elsewhere.
     """
 
     __slots__ = (
@@ -110,6 +119,7 @@ class Reply:
         "extra",
         "fields",
         "is_over",
+        "is_resumed",
         "openings",
         "resumption",
         "status",
@@ -118,14 +128,13 @@ class Reply:
 
     def __init__(self, owner: Owner, what: str) -> None:
         self._owner = owner
-        self._body: list[bytes] = []
+        self._body: bytes | bytearray = b""
         self._decoder: SSEDecoder | None = None
         self._is_json = False
-        self._room = 0
         self.what = what
         self.status = 0
-        self.fields: dict[bytes, bytes] = {}
-        self.is_over = False
+        self.fields: Mapping[bytes, bytes] = NO_FIELDS
+        self.is_over = self.is_resumed = False
         self.openings = 0
         self.error: MCPError | None = None
         self.aborted: MCPError | None = None
@@ -135,23 +144,30 @@ class Reply:
         self.extra: Any = ()
         """The request's own header fields, for requests that belong to it."""
 
-    @property
-    def is_stream(self) -> bool:
-        """Whether the body is a stream of events."""
-        return self._decoder is not None
-
     def restart(self) -> None:
         """Be fed another answer, to a request in place of the first."""
-        self._body = []
+        self._body = b""
         self._decoder = None
         self._is_json = False
         self.status = 0
-        self.fields = {}
+        self.fields = NO_FIELDS
         self.is_over = False
         self.error = None
 
     def out_of_time(self, now: float) -> MCPError:
-        """Build the error for a deadline that has passed."""
+        """Build the error for a deadline that has passed.
+
+        A head that leaves no hope says more than that the rest of its body is late.
+        """
+        if (
+            self.status
+            and not (self.is_over or self.is_resumed or self._is_json)
+            and self._decoder is None
+        ):
+            return self._fault(self._body, ", and not all of the body")
+        return self._too_late(now)
+
+    def _too_late(self, now: float) -> MCPError:
         raise NotImplementedError
 
     # What an engine feeds...
@@ -163,15 +179,15 @@ class Reply:
         owner = self._owner
         if owner.is_watched:
             owner.heard_head(self)
-        self._room = owner.limits.message
-        if status == 200:
+        self._room = limit = owner.limits.message
+        if status in BRINGS_ANSWERS:
             kind = exchange.body_kind(fields)
-            if kind == "stream":
-                self._decoder = SSEDecoder(owner.limits.message)
-                self._opened()
-                return
             if kind == "json" and self._takes_json:
                 self._is_json = True
+                return
+            if kind == "stream":
+                self._decoder = SSEDecoder(limit)
+                self._opened()
                 return
         self._judge_head()
 
@@ -191,22 +207,29 @@ class Reply:
         if decoder is not None:
             for event in decoder.feed(chunk):
                 self._take_event(event)
-            if decoder.overflow:
+            if decoder.overflow and not self.is_over:
                 raise self._too_large("an event")
             return
         if self.is_over:
             return  # whatever else it holds says nothing more
         self._room -= len(chunk)
-        self._body.append(chunk)
-        if self._room <= 0:
+        if not self._body:
+            self._body = chunk
+        else:
+            # A list of chunks would cost many times the body where they are tiny.
+            if type(self._body) is bytes:
+                self._body = bytearray(self._body)
+            self._body += chunk
+        if self._room < 0:
             self._overflow()
 
     def _overflow(self) -> None:
         if self._is_json:
             raise self._too_large("the body")
-        self._settle_fault()
+        self._settle_fault(self._body)
 
     def _too_large(self, what: str) -> MessageTooLarge:
+        self._body = b""  # who keeps the error keeps this reply
         limit = self._owner.limits.message
         return MessageTooLarge(
             f"{self.what}: {what} of the answer is longer than {limit} bytes "
@@ -216,40 +239,41 @@ class Reply:
 
     def end(self) -> None:
         """Take note that the body is complete."""
+        if self.is_over:
+            return
         decoder = self._decoder
         if decoder is not None:
-            if self.resumption is not None:
-                self._note_place(decoder)
-        elif not self.is_over:
-            self._complete(self._joined())
+            self._note_place(decoder)
+            self._ended()
+        else:
+            body, self._body = self._body, b""
+            self._complete(bytes(body))
         self.is_over = True
+
+    def _ended(self) -> None:
+        """Take note that a stream ended in good order, and nothing was over before."""
 
     def broke(self) -> None:
         """Take note that the stream broke off: keep the place it had got to."""
         if self._decoder is not None:
             self._note_place(self._decoder)
 
-    def _joined(self) -> bytes:
-        body = self._body
-        return body[0] if len(body) == 1 else b"".join(body)
-
     def _complete(self, body: bytes) -> None:
         """Take a body that is no stream."""
         self._settle_fault(body)
 
-    def _settle_fault(self, body: bytes | None = None, detail: str = "") -> None:
-        if body is None:
-            body = self._joined()
-        self._settle(
-            exchange.fault(
-                self.what,
-                self.status,
-                self.fields,
-                body,
-                target=self._owner.target,
-                detail=detail,
-            )
+    def _fault(self, body: bytes | bytearray, detail: str = "") -> MCPError:
+        return exchange.fault(
+            self.what,
+            self.status,
+            self.fields,
+            bytes(body),
+            target=self._owner.target,
+            detail=detail,
         )
+
+    def _settle_fault(self, body: bytes | bytearray, detail: str = "") -> None:
+        self._settle(self._fault(body, detail))
 
     def _settle_redirect(self) -> None:
         self._settle_fault(b"", f": {self._owner.why_not_followed(self)}")
@@ -258,20 +282,40 @@ class Reply:
         if not self.is_over:
             self.error = error
             self.is_over = True
+            self._body = b""
 
     # Events...
 
     def _take_event(self, event: SSEEvent) -> None:
-        if event.id or event.retry is not None or self.resumption is not None:
-            resumption = self.resumption
-            if resumption is None:
-                resumption = self._begin_place()
-            if event.retry is not None:
-                resumption.retry_ms = event.retry
-            if not resumption.take(event.id):
-                return
-        if event.data and event.event == "message":
+        if (
+            event.id or event.retry is not None or self.resumption is not None
+        ) and self._is_replay(event.id, event.retry):
+            return
+        if event.event != "message":
+            self._take_other(event)
+        elif event.data:
             self._take_message(event.data)
+
+    def _take_other(self, event: SSEEvent) -> None:
+        """Take an event of another type, which is nothing of MCP's."""
+
+    def _is_replay(self, event_id: str, retry_ms: int | None) -> bool:
+        """Keep the place in the stream; tell whether it has been here before.
+
+        Only what was asked for from a place can hold what came before it: an id that
+        comes twice on a stream of its own says nothing.
+        """
+        resumption = self.resumption
+        if resumption is None:
+            resumption = self._begin_place()
+        if retry_ms is not None:
+            resumption.retry_ms = retry_ms
+        # 2026-07-28 basic/transports/streamable-http, "Receiving Messages": no stream
+        # goes on in another message, so an id is no place.
+        revision = self._owner.revision
+        if revision is not None and revision.era is Era.STATELESS:
+            return False
+        return not resumption.take(event_id) and self.is_resumed
 
     def _begin_place(self) -> Resumption:
         # Most streams have no ids: what keeps them is loaded with the first.
@@ -282,12 +326,11 @@ class Reply:
 
     def _note_place(self, decoder: SSEDecoder) -> None:
         """Keep id and reconnection time that came in blocks without data."""
-        if decoder.last_event_id or decoder.retry is not None:
+        if decoder.last_event_id:
+            self._is_replay(decoder.last_event_id, decoder.retry)
+        elif decoder.retry is not None:
             resumption = self.resumption or self._begin_place()
-            if decoder.last_event_id:
-                resumption.take(decoder.last_event_id)
-            if decoder.retry is not None:
-                resumption.retry_ms = decoder.retry
+            resumption.retry_ms = decoder.retry
 
     # Messages...
 
@@ -302,6 +345,9 @@ class Reply:
         except JSONDecodeError:
             self._take_unreadable(data)
             return
+        self._take_json(message, data)
+
+    def _take_json(self, message: Json, data: bytes) -> None:
         if type(message) is list:
             self._take_batch(message, data)
         else:
@@ -312,6 +358,9 @@ class Reply:
 
     def _count_noise(self, data: bytes) -> None:
         stats = self._owner.stats
+        if data.isspace():
+            stats.messages -= 1
+            return
         stats.noise += 1
         if len(stats.noise_lines) < self._owner.limits.noise_lines:
             excerpt = data.strip()[:NOISE_EXCERPT]
@@ -322,10 +371,18 @@ class Reply:
         revision = self._owner.revision
         if revision is None or not revision.receives_batches:
             self._invalid(
-                InvalidMessage("message", expected="object", got="array", raw=data),
+                InvalidMessage(
+                    "message",
+                    expected="object",
+                    got="array",
+                    raw=data[: exchange.BODY_SHOWN],
+                    hint="batches belong to revision 2025-03-26 only",
+                ),
                 messages,
             )
             return
+        if not messages:
+            self._owner.stats.invalid += 1
         for message in messages:
             self._take_value(message, data)
 
@@ -335,6 +392,7 @@ class Reply:
             message = jsonrpc.parse_message(value)
         except InvalidMessage as error:
             error.raw = data[: exchange.BODY_SHOWN]
+            error.__traceback__ = None  # its frames hold the whole message
             self._invalid(error, value)
             return
         owner.stats.line_bytes = len(data)
@@ -373,8 +431,7 @@ class NoticeReply(Reply):
         super().__init__(owner, what)
         self.deadline = deadline
 
-    def out_of_time(self, now: float) -> MCPError:
-        """Build the error for a time that has passed."""
+    def _too_late(self, now: float) -> MCPError:
         return RequestTimeout(
             method=self.what,
             timeout=self.deadline.timeout or 0.0,
@@ -410,17 +467,21 @@ class StreamReply(Reply):
 
     def _opened(self) -> None:
         super()._opened()
+        # It was asked for from a place, if it has one by now.
+        self.is_resumed = self.resumption is not None and self.resumption.cursor != ""
         self._owner.opened(self)
 
-    def out_of_time(self, now: float) -> MCPError:
-        """Build the error for a time that has passed."""
+    def _too_late(self, now: float) -> MCPError:
         del now
         return RemoteProtocolError(f"{self.what}: the stream was not opened in time")
 
     def _judge_head(self) -> None:
         # 2025-11-25 basic/transports, "Listening for Messages from the Server": a
         # stream or 405; whatever else comes is no stream either.
-        self._settle_fault(b"", ": no stream")
+        if 300 <= self.status < 400:
+            self._settle_redirect()
+        else:
+            self._settle_fault(b"", ": no stream")
 
     def _take_message(self, data: bytes) -> None:
         self.messages += 1
