@@ -216,6 +216,15 @@ async def until(server: Any, holds: Callable[[], Any]) -> None:
     await _in_thread(server.wait_until, holds)
 
 
+async def eventually(holds: Callable[[], Any]) -> None:
+    """Wait until that holds, looking at it in each turn of the loop."""
+    async with asyncio.timeout(BOUND_S):
+        while True:
+            if holds():
+                return
+            await asyncio.sleep(0.0005)
+
+
 async def all_closed(server: Any) -> None:
     """Wait until no connection is open."""
     await until(server, lambda: not server.open)

@@ -67,7 +67,7 @@ async def test_a_request_without_body_tells_no_length(kind):
 
 
 @every_engine
-@pytest.mark.parametrize("size", [65_530, 300_000, 6_000_000])
+@pytest.mark.parametrize("size", [65_530, 300_000, 2_000_000])
 async def test_large_bodies_go_out_and_come_back_whole(kind, size):
     pattern = bytes(range(48, 120)).replace(b"\\", b"/")
     body = b'"' + (pattern * (size // 71))[:size] + b'"'

@@ -7,11 +7,11 @@ from collections import Counter
 
 import pytest
 from engines import (
-    BOUND_S,
     Answer,
     all_closed,
     direct_engines,
     echo,
+    eventually,
     every_engine,
     get,
     open_engine,
@@ -194,21 +194,13 @@ def endless(conn):
             conn.wait(0.001)
 
 
-async def begun(answer, task):
-    """Wait until a body has begun."""
-    async with asyncio.timeout(BOUND_S):
-        while not answer.chunks:
-            assert not task.done(), task
-            await asyncio.sleep(0.001)
-
-
 @every_engine
 async def test_cancelling_within_a_body_closes_that_connection_and_no_other(kind):
     with raw_server(endless) as server:
         async with open_engine(kind, server.url) as engine:
             answer = Answer()
             task = asyncio.create_task(engine.ask("long", answer=answer))
-            await begun(answer, task)
+            await eventually(lambda: answer.chunks)
             assert (await engine.ask("other")).json == "other"
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -310,7 +302,7 @@ async def test_abandoning_lets_go_of_every_connection(kind):
         async with open_engine(kind, server.url) as engine:
             answer = Answer()
             task = asyncio.create_task(engine.ask("long", answer=answer))
-            await begun(answer, task)
+            await eventually(lambda: answer.chunks)
             await engine.ask("other")
             engine.abandon()
             with pytest.raises(ConnectionClosed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,11 +80,13 @@ def _too_late(target: Http, error: TimeoutError) -> ConnectError:
 
 
 def _one_error(error: BaseException) -> BaseException:
-    """Return one error for those of several addresses, which asyncio puts into text."""
-    codes = _CODES.findall(str(error))
-    if not isinstance(error, OSError) or error.errno is not None or not codes:
-        return error
-    import os
+    """Return an error to connect as the system words it, not asyncio.
 
-    texts = dict.fromkeys(os.strerror(int(code)) for code in codes)
-    return OSError(int(codes[-1]), "; ".join(texts))
+    Of several addresses asyncio makes one error whose text holds them all.
+    """
+    text = str(error)
+    if not isinstance(error, OSError) or "Connect call failed" not in text:
+        return error
+    codes = [int(code) for code in _CODES.findall(text)]
+    said = dict.fromkeys(os.strerror(code) for code in codes)
+    return OSError(codes[-1], "; ".join(said)) if codes else error

@@ -1,0 +1,312 @@
+"""All engines alike when they connect: what fails says which check failed."""
+
+import asyncio
+import datetime as dt
+import errno
+import socket
+import ssl
+from time import monotonic
+
+import pytest
+import trustme
+from engines import (
+    ENGINES,
+    Answer,
+    all_closed,
+    direct_engines,
+    echo,
+    eventually,
+    every_engine,
+    open_engine,
+)
+from http_bytes import head, json_reply
+from raw_server import raw_server
+
+from mcpwire.errors import ConnectError, ConnectionClosed, RequestTimeout
+
+pytestmark = [pytest.mark.anyio, pytest.mark.unchecked_wire("the bodies are no MCP")]
+
+STOP = RequestTimeout(method="test", timeout=1.0, elapsed=1.0)
+AUTHORITY = trustme.CA()
+STRANGER = trustme.CA()
+PAST = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+NAMES = ("127.0.0.1", "localhost")
+
+SERVERS = {
+    "good": AUTHORITY.issue_cert(*NAMES),
+    "expired": AUTHORITY.issue_cert(
+        *NAMES, not_before=PAST, not_after=PAST + dt.timedelta(days=1)
+    ),
+    "other host": AUTHORITY.issue_cert("other.example"),
+    "unknown authority": STRANGER.issue_cert(*NAMES),
+}
+
+
+def server_context(name="good", *, wants_client=False, version=None):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    SERVERS[name].configure_cert(context)
+    if wants_client:
+        context.verify_mode = ssl.CERT_REQUIRED
+        AUTHORITY.configure_trust(context)
+    if version is not None:
+        context.maximum_version = version
+    return context
+
+
+def client_context():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    AUTHORITY.configure_trust(context)
+    return context
+
+
+def a_free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+async def refusal(kind, url, **options):
+    """What connecting to that raises."""
+    async with open_engine(kind, url, **options) as engine:
+        with pytest.raises(ConnectError) as caught:
+            await engine.ask("hush")
+        assert engine.bytes_sent == 0
+        if ENGINES[kind].is_direct:  # httpx counts before the handshake
+            assert engine.connections == 0
+    assert caught.value.target == url
+    assert "hush" not in str(caught.value)
+    return caught.value
+
+
+@every_engine
+@pytest.mark.fault("F19")
+async def test_a_name_that_cannot_be_resolved_is_named(kind):
+    error = await refusal(kind, "http://no-such-host.invalid/mcp")
+    assert "resolve" in str(error) or "Name or service" in str(error)
+    if ENGINES[kind].is_direct:
+        assert "cannot resolve 'no-such-host.invalid'" in str(error)
+
+
+@every_engine
+@pytest.mark.fault("F19")
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_refused_connection_is_one(kind, host):
+    error = await refusal(kind, f"http://{host}:{a_free_port()}/mcp")
+    assert error.errno == errno.ECONNREFUSED
+    assert "refused" in str(error).lower()
+
+
+@direct_engines
+@pytest.mark.fault("F19")
+async def test_an_unreachable_network_is_one(kind):
+    error = await refusal(kind, "http://255.255.255.255:9/mcp")
+    assert error.errno in {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES}
+    assert "cannot connect to '255.255.255.255:9'" in str(error)
+
+
+@pytest.fixture
+def black_hole():
+    """A port whose queue of connections is full, so that more get no answer."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=0)
+    fillers = []
+    for _ in range(8):
+        sock = socket.socket()
+        sock.setblocking(False)
+        sock.connect_ex(listener.getsockname())
+        fillers.append(sock)
+    yield listener.getsockname()[1]
+    for sock in (listener, *fillers):
+        sock.close()
+
+
+@every_engine
+@pytest.mark.fault("F20")
+async def test_a_black_hole_ends_at_the_connect_timeout(kind, black_hole):
+    url = f"http://127.0.0.1:{black_hole}/mcp"
+    before = monotonic()
+    error = await refusal(kind, url, connect_timeout=0.2)
+    assert 0.15 < monotonic() - before < 3
+    assert error.errno == errno.ETIMEDOUT
+    assert "0.2 s" in str(error)
+
+
+@direct_engines  # what httpx waits for ends with its connect timeout
+@pytest.mark.fault("F20")
+@pytest.mark.parametrize("how", ["cancel", "abort", "close"])
+async def test_connecting_can_be_ended_and_leaves_nothing(kind, how, black_hole):
+    url = f"http://127.0.0.1:{black_hole}/mcp"
+    async with open_engine(kind, url) as engine:
+        answer = Answer()
+        task = asyncio.create_task(engine.ask("hush", answer=answer))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        if how == "cancel":
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        elif how == "abort":
+            await eventually(lambda: engine.abort(answer, STOP))
+            with pytest.raises(RequestTimeout):
+                await task
+        else:
+            await engine.aclose()
+            with pytest.raises(ConnectionClosed) as caught:
+                await task
+            assert not caught.value.sent
+        assert engine.connections == 0
+
+
+# TLS...
+
+
+UNTRUSTED = {
+    "expired": ["expired"],
+    "other host": ["127.0.0.1", "mismatch"],
+    "unknown authority": ["certificate", "issuer"],
+}
+
+
+@every_engine
+@pytest.mark.fault("F19")
+@pytest.mark.parametrize("name", UNTRUSTED)
+async def test_a_certificate_that_is_not_trusted_says_why(kind, name):
+    with raw_server(echo, ssl_context=server_context(name)) as server:
+        error = await refusal(kind, server.url, ssl=client_context())
+        assert any(word in str(error) for word in UNTRUSTED[name])
+        assert not server.requests
+
+
+@every_engine
+@pytest.mark.fault("F19")
+async def test_a_self_signed_certificate_is_called_so(kind, tmp_path):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    (tmp_path / "self.pem").write_bytes(
+        STRANGER.cert_pem.bytes() + STRANGER.private_key_pem.bytes()
+    )
+    context.load_cert_chain(tmp_path / "self.pem")
+    with raw_server(echo, ssl_context=context) as server:
+        error = await refusal(kind, server.url, ssl=client_context())
+        assert "self-signed" in str(error)
+
+
+@direct_engines  # with TLS 1.3 the refusal comes after the handshake
+@pytest.mark.fault("F19")
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_a_client_certificate_that_is_missing_is_asked_for(kind, version):
+    context = server_context(wants_client=True, version=version)
+    with raw_server(echo, ssl_context=context) as server:
+        async with open_engine(kind, server.url, ssl=client_context()) as engine:
+            with pytest.raises(ConnectError, match="certificate"):
+                await engine.ask("hush")
+        assert not server.requests
+
+
+@every_engine
+@pytest.mark.fault("F19")
+async def test_a_server_without_tls_is_recognised(kind):
+    def script(conn):
+        conn.read_some()
+        conn.send(head(400, connection="close"))
+
+    with raw_server(script) as server:
+        url = server.url.replace("http:", "https:")
+        error = await refusal(kind, url, ssl=client_context())
+        assert "TLS" in str(error) or "SSL" in str(error)
+
+
+@every_engine
+@pytest.mark.fault("F19")
+async def test_a_server_that_ends_the_handshake_is_no_connection(kind):
+    def script(conn):
+        conn.read_some()
+
+    with raw_server(script) as server:
+        url = server.url.replace("http:", "https:")
+        error = await refusal(kind, url, ssl=client_context())
+        assert "127.0.0.1" in str(error)
+
+
+@every_engine
+@pytest.mark.fault("F20")
+async def test_a_handshake_that_never_ends_is_bounded_too(kind):
+    def script(conn):
+        conn.wait_closed()
+
+    with raw_server(script) as server:
+        url = server.url.replace("http:", "https:")
+        options = {"ssl": client_context(), "connect_timeout": 0.2}
+        error = await refusal(kind, url, **options)
+        assert error.errno == errno.ETIMEDOUT
+        await all_closed(server)
+
+
+@every_engine
+async def test_large_bodies_pass_through_tls_whole(kind):
+    body = b'"' + bytes(range(48, 92)) * 30_000 + b'"'
+    with raw_server(echo, ssl_context=server_context()) as server:
+        async with open_engine(kind, server.url, ssl=client_context()) as engine:
+            for _ in range(3):
+                assert (await engine.ask(body=body)).body == body
+            assert (await engine.ask("small")).json == "small"
+            assert server.connections == engine.connections == 1
+
+
+@every_engine
+@pytest.mark.fault("F23", "F35")
+@pytest.mark.parametrize("notify", [False, True])
+async def test_over_tls_too_an_ended_connection_is_replaced(kind, notify):
+    def script(conn):
+        conn.send(json_reply(conn.receive().json))
+        conn.close(notify=notify)
+
+    with raw_server(script, ssl_context=server_context()) as server:
+        async with open_engine(kind, server.url, ssl=client_context()) as engine:
+            for number in range(5):
+                assert (await engine.ask(number)).json == number
+                await all_closed(server)
+            assert [request.json for request in server.requests] == [*range(5)]
+            assert server.connections == 5
+
+
+@direct_engines
+@pytest.mark.fault("F22")
+@pytest.mark.attack("S33")
+@pytest.mark.parametrize("notify", [False, True])
+async def test_over_tls_only_a_goodbye_ends_a_body_without_length(kind, notify):
+    """Else whoever can cut the connection can cut the body (RFC 9112 section 9.8)."""
+
+    def script(conn):
+        conn.receive()
+        conn.send(head(200) + b'"abc"')
+        conn.close(notify=notify)
+
+    with raw_server(script, ssl_context=server_context()) as server:
+        async with open_engine(kind, server.url, ssl=client_context()) as engine:
+            if notify:
+                assert (await engine.ask()).json == "abc"
+            else:
+                with pytest.raises(ConnectionClosed, match="within the body"):
+                    await engine.ask()
+
+
+@every_engine
+@pytest.mark.fault("F21")
+@pytest.mark.parametrize("resets", [False, True])
+async def test_over_tls_too_a_server_that_runs_a_call_and_dies_gets_it_once(
+    kind, resets, request
+):
+    if resets and kind == "blocking":
+        why = "to the blocking engine an RST may look like a FIN over TLS"
+        request.applymarker(pytest.mark.xfail(reason=why, strict=False))
+
+    def script(conn):
+        conn.receive()
+        if resets:
+            conn.reset()
+
+    with raw_server(script, ssl_context=server_context()) as server:
+        async with open_engine(kind, server.url, ssl=client_context()) as engine:
+            with pytest.raises(ConnectionClosed) as caught:
+                await engine.ask("once")
+            assert caught.value.sent
+        assert [request.json for request in server.requests] == ["once"]
+        assert server.connections == 1
