@@ -74,7 +74,6 @@ class Connection:
         begun_at: What was written before this exchange.
         written: Bytes of requests handed to the operating system.
         until: When it is not to be trusted any more, in the pool.
-        was_waited_for: Whether somebody has waited for the tail of its response.
     """
 
     __slots__ = (
@@ -100,7 +99,6 @@ class Connection:
         "reader",
         "socket",
         "until",
-        "was_waited_for",
         "written",
     )
 
@@ -116,7 +114,6 @@ class Connection:
         self.error: MCPError | None = None
         self.written = 0
         self.until = 0.0
-        self.was_waited_for = False
         self.has_unwritten = False
         """Whether the last request was not written to its end."""
         self._target = target

@@ -41,9 +41,12 @@ __all__ = ["BlockingEngine"]
 TAILS: Final = 8
 """How many connections are kept whose responses are answered and not complete."""
 
-TAIL_WAIT_S: Final = 0.002
-"""How long the end of one such response is waited for, once, before a new connection
-is opened in its place: most servers send it right behind the answer."""
+TAIL_WAIT_S: Final = 0.02
+"""How long the end of such a response is waited for before a new connection is opened
+in its place: most servers send it right behind the answer."""
+
+VAIN_WAITS: Final = 3
+"""After so many in a row this server is known not to."""
 
 
 class BlockingEngine:
@@ -69,6 +72,7 @@ class BlockingEngine:
         """By the id of the reply."""
         self._idle: list[Connection] = []
         self._tails: list[Connection] = []
+        self._vain_waits = 0
         self._all: WeakSet[Connection] = WeakSet()
         self._refusal: Callable[[], MCPError] | None = None
         let_go_after_fork(self)
@@ -158,7 +162,7 @@ class BlockingEngine:
             if now < connection.until:
                 return connection
             connection.close()
-        if self._tails:
+        if self._tails and self._vain_waits < VAIN_WAITS:
             finished = self._wait_for_tail()
             if finished is not None:
                 return finished
@@ -226,7 +230,6 @@ class BlockingEngine:
 
     def _keep_tail(self, connection: Connection, now: float) -> None:
         connection.until = now + TAIL_S
-        connection.was_waited_for = False
         connection.owner = 0
         self._tails.append(connection)
         if len(self._tails) > TAILS:
@@ -252,15 +255,15 @@ class BlockingEngine:
                 connection.close()
 
     def _wait_for_tail(self) -> Connection | None:
-        """Return the latest one if it is complete at once."""
+        """Return the latest one if it is complete in a moment."""
         try:
             connection = self._tails.pop()
         except IndexError:
             return None
-        if not connection.was_waited_for:
-            connection.was_waited_for = True
-            if self._is_finished(connection, TAIL_WAIT_S):
-                return connection
+        if self._is_finished(connection, TAIL_WAIT_S):
+            self._vain_waits = 0
+            return connection
+        self._vain_waits += 1
         self._tails.append(connection)
         return None
 
