@@ -1,0 +1,541 @@
+"""Servers that mean harm: floods, forged answers, smuggled headers, questions."""
+
+import asyncio
+import gzip
+import itertools
+import re
+import string
+
+import pytest
+from faulty import (
+    BOUND_S,
+    ERAS,
+    ONCE,
+    REPLIES,
+    answering,
+    connected,
+    outcome,
+    until,
+)
+from legacy_server import legacy_server
+from mcp_server import scripted_mcp, tool
+from raw_server import (
+    LAST_CHUNK,
+    chunk,
+    head,
+    json_reply,
+    raw_server,
+    reply,
+    sse_event,
+    sse_head,
+)
+
+import mcpwire
+from mcpwire import (
+    LocalProtocolError,
+    MCPError,
+    MessageTooLarge,
+    RemoteProtocolError,
+)
+
+pytestmark = pytest.mark.anyio
+
+LIMIT = 100_000
+LIMITS = mcpwire.Limits(message=LIMIT, head=16_384)
+
+
+# Answers that are not one's own...
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("replies", REPLIES)
+@pytest.mark.attack("S10")
+async def test_two_clients_that_count_alike_never_get_each_others_answers(
+    shell, era, replies
+):
+    async def ask(client, name):
+        for turn in range(25):
+            calls = [
+                client.call_tool("echo", {"text": f"{name} {turn} {n}"})
+                for n in range(8)
+            ]
+            results = await asyncio.gather(*calls)
+            texts = [result.text for result in results]
+            assert texts == [f"{name} {turn} {n}" for n in range(8)]
+
+    with scripted_mcp(era, replies=replies) as server:
+        async with connected(shell, server) as one, connected(shell, server) as two:
+            await asyncio.gather(ask(one, "one"), ask(two, "two"))
+    ids = [id for _, _, id in server.executed]
+    assert len(ids) == 400
+    assert len(set(ids)) < 300  # they do count alike
+
+
+@pytest.mark.attack("S31")
+async def test_an_answer_on_the_servers_own_stream_completes_no_call(shell):
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, server_stream="always")
+        async with connected(shell, target) as client:
+            await until(lambda: server.streams)
+            call = asyncio.ensure_future(client.call_tool("slow"))
+            await until(lambda: server.executed)
+            id = server.executed[0][2]
+            forged = {"content": [{"type": "text", "text": "forged"}]}
+            server.push({"id": id, "result": forged})
+            await client.ping()
+            assert not call.done()
+            server.release()
+            assert (await call).text == "slow"
+
+
+@pytest.mark.attack("S31")
+@pytest.mark.parametrize("id", [0, 99, "1", None])
+async def test_an_answer_to_another_request_is_no_answer_to_initialize(shell, id):
+    def handler(request, conn):
+        result = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "serverInfo": {"name": "forged", "version": "1"},
+        }
+        conn.send(json_reply({"jsonrpc": "2.0", "id": id, "result": result}))
+        return True
+
+    with scripted_mcp() as server:
+        server.on["initialize"] = handler
+        async with asyncio.timeout(BOUND_S):
+            client = shell(server.url, recovery=ONCE)
+            error = await outcome(client.connect())
+            await client.aclose()
+    assert isinstance(error, MCPError), error
+    assert "notifications/initialized" not in server.verbs()
+
+
+# Floods...
+
+
+def endless(begin, piece):
+    """Return a handler that sends pieces until the client ends the connection."""
+
+    def handler(request, conn):
+        conn.send(begin)
+        try:
+            for _ in range(10_000):  # far more than any socket's buffers
+                conn.send(piece)
+        except ConnectionError:
+            ended.append(True)
+            raise
+        raise AssertionError("the client took all of it")
+
+    ended = []
+    handler.ended = ended
+    return handler
+
+
+KIB = b"x" * 16_000
+FLOODS = {
+    "json": (
+        head(200, content_type="application/json", transfer_encoding="chunked"),
+        chunk(KIB),
+        MessageTooLarge,
+    ),
+    "json to the end": (
+        head(200, content_type="application/json", connection="close"),
+        KIB,
+        MessageTooLarge,
+    ),
+    "a line": (sse_head() + chunk(b"data: "), chunk(KIB), MessageTooLarge),
+    "an event": (sse_head(), chunk(b"data: " + KIB + b"\n"), MessageTooLarge),
+    "a comment": (sse_head() + chunk(b": "), chunk(KIB), MessageTooLarge),
+    "a head": (b"HTTP/1.1 200 OK\r\n", b"x-a: " + KIB + b"\r\n", RemoteProtocolError),
+    "a header": (b"HTTP/1.1 200 OK\r\nx-a: ", KIB, RemoteProtocolError),
+    "interim heads": (
+        b"",
+        b"HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n" * 200,
+        RemoteProtocolError,
+    ),
+    "chunk extensions": (
+        head(200, content_type="application/json", transfer_encoding="chunked")
+        + b"5;a=",
+        KIB,
+        RemoteProtocolError,
+    ),
+    "trailers": (
+        head(200, content_type="application/json", transfer_encoding="chunked")
+        + b"0\r\n",
+        b"x-a: " + KIB + b"\r\n",
+        RemoteProtocolError,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FLOODS)
+@pytest.mark.attack("S15")
+async def test_an_answer_without_end_is_cut_at_the_limit(shell, case):
+    begin, piece, expected = FLOODS[case]
+    handler = endless(begin, piece)
+    with scripted_mcp() as server:
+        async with connected(shell, server, limits=LIMITS, recovery=ONCE) as client:
+            server.on["tools/call"] = handler
+            error = await outcome(client.call_tool("echo"))
+            assert isinstance(error, expected), error
+            assert len(str(error)) < 2000
+            await until(lambda: handler.ended)
+            del server.on["tools/call"]
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+@pytest.mark.attack("S15")
+async def test_no_compression_is_asked_for_and_a_bomb_is_not_unpacked(shell):
+    bomb = gzip.compress(b" " * 50_000_000)
+    answer = reply(200, bomb, content_type="application/json", content_encoding="gzip")
+    with scripted_mcp() as server:
+        async with connected(shell, server, limits=LIMITS, recovery=ONCE) as client:
+            server.on["tools/call"] = answering(answer)
+            error = await outcome(client.call_tool("echo"))
+            assert isinstance(error, MCPError), error
+    accepted = {request.headers.get("accept-encoding") for request in server.requests}
+    assert accepted <= {"identity", None}
+
+
+@pytest.mark.attack("S15")
+async def test_notifications_without_end_are_heard_within_bounds(shell):
+    """10,000 of them before the answer: the answer comes, and nothing piles up."""
+    event = sse_event(
+        {
+            "jsonrpc": "2.0",
+            "method": "notifications/message",
+            "params": {"level": "info", "data": "x" * 100},
+        }
+    )
+
+    def handler(request, conn):
+        conn.send(sse_head())
+        for _ in range(100):
+            conn.send(chunk(event * 100))
+        result = {"content": [{"type": "text", "text": "fine"}]}
+        answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
+        conn.send(chunk(sse_event(answer)) + LAST_CHUNK)
+        return True
+
+    with scripted_mcp() as server:
+        async with connected(shell, server) as client:
+            server.on["tools/call"] = handler
+            assert (await client.call_tool("echo")).text == "fine"
+
+
+# Headers...
+
+
+def shown(value):
+    """Return what a parameter is called."""
+    return ascii(value)[:20]
+
+
+NASTY = {
+    "lines": "a\r\nX-Evil: 1",
+    "line feed": "a\nb",
+    "nul": "a\x00b",
+    "escape": "\x1b[2J",
+    "not ascii": "Zürich ☃",
+    "astral": "\U0001f600",
+    "spaces around": " a ",
+    "tab": "\ta",
+    "like ours": "=?base64?eA==?=",
+    "empty": "",
+    "delete": "a\x7fb",
+}
+
+
+def heads_are_clean(server):
+    """Tell whether every head holds no control character between its line ends only."""
+    for request in server.requests:
+        start = request.raw[: len(request.raw) - len(request.body)]
+        lines = start.removesuffix(b"\r\n\r\n").split(b"\r\n")
+        assert all(re.fullmatch(rb"[\x20-\x7e\x80-\xff]+", line) for line in lines), (
+            start
+        )
+        assert not any(line.lower().startswith(b"x-evil") for line in lines)
+    return True
+
+
+@pytest.mark.parametrize("case", NASTY)
+@pytest.mark.attack("S19")
+@pytest.mark.rule("HDR-17", "HDR-18")
+async def test_what_is_mirrored_into_headers_cannot_leave_them(shell, case):
+    value = NASTY[case]
+    with scripted_mcp("stateless") as server:
+        server.tools.append(tool(f"tool {value}"))
+        async with connected(shell, server) as client:
+            await client.list_tools()
+            result = await client.call_tool("mirrored", {"region": value})
+            assert result.text == value
+            # The name of a tool, and a URI, travel in a header, too.
+            await outcome(client.call_tool(f"tool {value}"))
+            await outcome(client.read_resource(f"memo://{value}"))
+    assert heads_are_clean(server)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a b", "a:b", "a\r\nX-Evil: 1", "ä", "a\x00"], ids=shown
+)
+@pytest.mark.attack("S19")
+@pytest.mark.rule("HDR-11")
+async def test_a_tool_with_an_impossible_header_is_dropped_and_the_rest_stay(
+    shell, name
+):
+    with scripted_mcp("stateless") as server:
+        evil = {"type": "string", "x-mcp-header": name}
+        server.tools.append(tool("evil", region=evil))
+        async with connected(shell, server) as client:
+            names = [each.name for each in await client.list_tools()]
+            assert "evil" not in names
+            assert "mirrored" in names
+            result = await client.call_tool("mirrored", {"region": "x"})
+            assert result.text == "x"
+    assert heads_are_clean(server)
+
+
+@pytest.mark.parametrize(
+    "id", ["a b", "a\tb", "a\x01b", "ä", "a\x7f", "x" * 70_000], ids=shown
+)
+@pytest.mark.attack("S19")
+@pytest.mark.rule("LHTTP-23")
+async def test_a_session_id_that_is_not_visible_ascii_is_never_sent(shell, id):
+    def handler(request, conn):
+        result = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "serverInfo": {"name": "x", "version": "1"},
+        }
+        answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
+        conn.send(json_reply(answer, mcp_session_id=id))
+        return True
+
+    with scripted_mcp() as server:
+        server.on["initialize"] = handler
+        async with asyncio.timeout(BOUND_S):
+            client = shell(server.url, recovery=ONCE)
+            error = await outcome(client.connect())
+            await client.aclose()
+    assert isinstance(error, MCPError), error
+    assert len(str(error)) < 2000
+    assert all("mcp-session-id" not in request.headers for request in server.requests)
+
+
+@pytest.mark.parametrize(
+    "id", ["a\x01b", "ä", "\x1b[2J", "x" * 70_000, "a\tb"], ids=shown
+)
+@pytest.mark.attack("S19")
+async def test_an_event_id_that_is_no_header_value_is_not_sent(shell, id):
+    def breaks(request, conn):
+        conn.send(sse_head() + chunk(sse_event("", id=id)) + LAST_CHUNK)
+        return True
+
+    with scripted_mcp(resumable=True) as server:
+        async with connected(shell, server) as client:
+            server.on["tools/call"] = breaks
+            await outcome(client.call_tool("echo", timeout=1))
+    assert heads_are_clean(server)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("X-Bad", "a\r\nX-Evil: 1"),
+        ("X-Bad", "a\nb"),
+        ("X-Bad", "a\x00b"),
+        ("X Bad", "a"),
+        ("X-Bad:", "a"),
+        ("", "a"),
+        ("X-Bäd", "a"),
+    ],
+)
+@pytest.mark.attack("S19")
+async def test_a_header_that_is_none_is_refused_before_a_byte_is_sent(
+    shell, name, value
+):
+    with scripted_mcp() as server:
+        async with connected(shell, server) as client:
+            before = len(server.requests)
+            with pytest.raises(LocalProtocolError):
+                await client.call_tool("echo", headers={name: value})
+            assert len(server.requests) == before
+        with pytest.raises(ValueError, match="header"):
+            mcpwire.Http(server.url, headers={name: value})
+
+
+@pytest.mark.parametrize("name", string.printable[62:94])
+@pytest.mark.attack("S19")
+def test_every_sign_that_is_no_token_is_refused_in_a_name(name):
+    if name not in "!#$%&'*+-.^_`|~":
+        with pytest.raises(ValueError, match="header"):
+            mcpwire.Http("http://127.0.0.1/mcp", headers={f"x{name}y": "1"})
+
+
+# Other origins...
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "http://127.0.0.1:{other}/messages",
+        "//127.0.0.1:{other}/messages",
+        "http://127.0.0.1:{own}@127.0.0.1:{other}/messages",
+        "http://localhost:{own}/messages",
+        "https://127.0.0.1:{own}/messages",
+        "\\\\127.0.0.1:{other}\\messages",
+        "/\\127.0.0.1:{other}/messages",
+        "http:\\\\127.0.0.1:{other}/messages",
+        "http://[::1]:{own}/messages",
+        "javascript:alert(1)",
+        "ftp://127.0.0.1:{own}/",
+        "",
+    ],
+)
+@pytest.mark.attack("S27")
+@pytest.mark.rule("SSE-07")
+async def test_an_endpoint_elsewhere_gets_nothing(shell, endpoint):
+    def canary(conn):
+        conn.read_some()
+
+    with raw_server(canary) as other:
+
+        def named(session):
+            return endpoint.format(own=server.raw.port, other=other.port)
+
+        with legacy_server(endpoint=named) as server:
+            headers = {"X-API-Key": "secret"}
+            target = mcpwire.Http(server.url, headers=headers)
+            async with asyncio.timeout(BOUND_S):
+                client = shell(target, recovery=ONCE)
+                error = await outcome(client.connect())
+                await client.aclose()
+        assert isinstance(error, MCPError), error
+        assert not isinstance(error, TimeoutError), error
+        assert other.connections == 0
+    posts = [r.target for r in server.requests if r.verb == "POST"]
+    assert set(posts) <= {"/sse"}
+
+
+@pytest.mark.attack("S30")
+@pytest.mark.parametrize("name", ["Authorization", "authorization", "X-API-Key"])
+async def test_credentials_do_not_travel_in_the_clear(shell, name):
+    secret = {name: "Bearer secret"}
+    for url in ("http://example.org/mcp", "http://10.0.0.1/", "http://[fe80::1]/"):
+        with pytest.raises(ValueError, match="unencrypted") as caught:
+            mcpwire.Http(url, headers=secret)
+        assert "secret" not in str(caught.value)
+        client = shell(mcpwire.Http(url, headers=lambda: secret), recovery=ONCE)
+        async with asyncio.timeout(BOUND_S):
+            error = await outcome(client.connect())
+            await client.aclose()
+        assert isinstance(error, LocalProtocolError), error
+    for url in ("https://example.org/", "http://127.0.0.1/", "http://localhost/"):
+        mcpwire.Http(url, headers=secret)
+    mcpwire.Http("http://example.org/mcp", headers=secret, allow_insecure=True)
+
+
+# Questions nobody declared...
+
+QUESTIONS = {
+    "sampling/createMessage": {
+        "messages": [{"role": "user", "content": {"type": "text", "text": "?"}}],
+        "maxTokens": 1,
+    },
+    "elicitation/create": {
+        "message": "?",
+        "requestedSchema": {"type": "object", "properties": {}},
+    },
+    "roots/list": {},
+    "no/such": {},
+}
+
+
+@pytest.mark.parametrize("method", QUESTIONS)
+@pytest.mark.attack("S28")
+async def test_a_question_that_was_not_declared_is_refused(shell, method):
+    with scripted_mcp() as server:
+
+        def asks(request, conn):
+            question = {"jsonrpc": "2.0", "id": "q", "method": method}
+            event = {**question, "params": QUESTIONS[method]}
+            conn.send(sse_head() + chunk(sse_event(event)))
+            conn.wait_while(lambda: "q" not in server.answered)
+            result = {"content": [{"type": "text", "text": "fine"}]}
+            answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
+            conn.send(chunk(sse_event(answer)) + LAST_CHUNK)
+            return True
+
+        async with connected(shell, server) as client:
+            server.on["tools/call"] = asks
+            assert (await client.call_tool("echo")).text == "fine"
+    assert server.answered["q"]["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize("method", QUESTIONS)
+@pytest.mark.attack("S28")
+@pytest.mark.rule("TR-HTTP-09")
+async def test_a_question_of_the_stateless_era_is_not_answered(shell, method):
+    """No answer is ever POSTed there: nothing may ask."""
+    asked = []
+
+    async def sampling(request):
+        asked.append(request)
+        raise AssertionError
+
+    def asks(request, conn):
+        question = {"jsonrpc": "2.0", "id": "q", "method": method}
+        events = [{**question, "params": QUESTIONS[method]}]
+        result = {"resultType": "complete", "content": []}
+        events.append({"jsonrpc": "2.0", "id": request.json["id"], "result": result})
+        conn.send(sse_head() + b"".join(chunk(sse_event(each)) for each in events))
+        conn.send(LAST_CHUNK)
+        return True
+
+    with scripted_mcp("stateless") as server:
+        options = {"sampling": shell.callback(sampling)}
+        async with connected(shell, server, **options) as client:
+            server.on["tools/call"] = asks
+            await client.call_tool("echo")
+            await client.list_tools()
+    assert "answer" not in server.verbs()
+    assert asked == []
+
+
+@pytest.mark.attack("S28")
+async def test_a_flood_of_questions_is_answered_by_a_few_at_once(shell):
+    most, running = 0, 0
+
+    async def elicitation(request):
+        nonlocal most, running
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.001)
+        running -= 1
+        return {}
+
+    counter = itertools.count()
+
+    def floods(request, conn):
+        conn.send(sse_head())
+        question = {
+            "jsonrpc": "2.0",
+            "method": "elicitation/create",
+            "params": QUESTIONS["elicitation/create"],
+        }
+        for _ in range(2):
+            events = [sse_event({**question, "id": next(counter)}) for _ in range(100)]
+            conn.send(chunk(b"".join(events)))
+        result = {"content": [{"type": "text", "text": "fine"}]}
+        answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
+        conn.send(chunk(sse_event(answer)) + LAST_CHUNK)
+        return True
+
+    with scripted_mcp() as server:
+        options = {"elicitation": shell.callback(elicitation)}
+        async with connected(shell, server, **options) as client:
+            server.on["tools/call"] = floods
+            assert (await client.call_tool("echo")).text == "fine"
+            del server.on["tools/call"]
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    assert 1 <= most <= mcpwire.Limits().inbound
