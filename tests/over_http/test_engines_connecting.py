@@ -1,14 +1,13 @@
 """All engines alike when they connect: what fails says which check failed."""
 
 import asyncio
-import datetime as dt
 import errno
 import socket
 import ssl
 from time import monotonic
 
 import pytest
-import trustme
+from certificates import STRANGER, client_context, server_context
 from engines import (
     ENGINES,
     Answer,
@@ -27,36 +26,6 @@ from mcpwire.errors import ConnectError, ConnectionClosed, RequestTimeout
 pytestmark = [pytest.mark.anyio, pytest.mark.unchecked_wire("the bodies are no MCP")]
 
 STOP = RequestTimeout(method="test", timeout=1.0, elapsed=1.0)
-AUTHORITY = trustme.CA()
-STRANGER = trustme.CA()
-PAST = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
-NAMES = ("127.0.0.1", "localhost")
-
-SERVERS = {
-    "good": AUTHORITY.issue_cert(*NAMES),
-    "expired": AUTHORITY.issue_cert(
-        *NAMES, not_before=PAST, not_after=PAST + dt.timedelta(days=1)
-    ),
-    "other host": AUTHORITY.issue_cert("other.example"),
-    "unknown authority": STRANGER.issue_cert(*NAMES),
-}
-
-
-def server_context(name="good", *, wants_client=False, version=None):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    SERVERS[name].configure_cert(context)
-    if wants_client:
-        context.verify_mode = ssl.CERT_REQUIRED
-        AUTHORITY.configure_trust(context)
-    if version is not None:
-        context.maximum_version = version
-    return context
-
-
-def client_context():
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    AUTHORITY.configure_trust(context)
-    return context
 
 
 def a_free_port():

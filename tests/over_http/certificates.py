@@ -1,0 +1,43 @@
+"""Certificates of servers, good and bad, and the contexts that go with them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ssl
+from typing import TYPE_CHECKING, Final
+
+import trustme
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+AUTHORITY: Final = trustme.CA()
+STRANGER: Final = trustme.CA()
+PAST: Final = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+NAMES: Final = ("127.0.0.1", "localhost")
+
+SERVERS: Final[Mapping[str, trustme.LeafCert]] = {
+    "good": AUTHORITY.issue_cert(*NAMES),
+    "expired": AUTHORITY.issue_cert(
+        *NAMES, not_before=PAST, not_after=PAST + dt.timedelta(days=1)
+    ),
+    "other host": AUTHORITY.issue_cert("other.example"),
+    "unknown authority": STRANGER.issue_cert(*NAMES),
+}
+
+
+def server_context(name="good", *, wants_client=False, version=None):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    SERVERS[name].configure_cert(context)
+    if wants_client:
+        context.verify_mode = ssl.CERT_REQUIRED
+        AUTHORITY.configure_trust(context)
+    if version is not None:
+        context.maximum_version = version
+    return context
+
+
+def client_context():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    AUTHORITY.configure_trust(context)
+    return context

@@ -1,0 +1,212 @@
+"""What the direct asyncio engine alone promises: its pool and its time."""
+
+import asyncio
+import threading
+
+import pytest
+from engines import Answer, all_closed, echo, eventually, open_engine, post, until
+from http_bytes import LAST_CHUNK, chunk, json_reply, reply, sse_event, sse_head
+from raw_server import raw_server
+
+from mcpwire.errors import TransportError
+from mcpwire.transports.http import _sockets
+
+pytestmark = [pytest.mark.anyio, pytest.mark.unchecked_wire("the bodies are no MCP")]
+
+STOP = TransportError("stopped by the test")
+
+
+def engine_to(server, **options):
+    return open_engine("direct", server.url, **options)
+
+
+# The pool...
+
+
+async def test_the_connection_used_last_is_used_first():
+    def script(conn):
+        while (request := conn.receive()) is not None:
+            if request.json == "burst":
+                gate.wait(5)
+            conn.send(json_reply(request.connection))
+
+    gate = threading.Barrier(3)
+    with raw_server(script) as server:
+        async with engine_to(server) as engine:
+            await asyncio.gather(*(engine.ask("burst") for _ in range(3)))
+            assert engine.idle == 3
+            used = {(await engine.ask(n)).json for n in range(20)}
+            assert len(used) == 1
+            assert server.connections == 3
+
+
+async def test_an_exchange_on_an_idle_connection_starts_no_task_and_no_timer():
+    with raw_server(echo) as server:
+        async with engine_to(server) as engine:
+            await engine.ask("first")
+            timer = engine._timer
+            loop = asyncio.get_running_loop()
+            started, real = [], loop.call_at
+
+            def call_at(*args, **options):
+                started.append(args)
+                return real(*args, **options)
+
+            loop.call_at = call_at
+            loop.set_task_factory(lambda *args, **_: started.append(args))
+            try:
+                for number in range(10):
+                    answer = Answer()
+                    await engine.engine.exchange(post(number), answer, None)
+            finally:
+                loop.set_task_factory(None)
+                del loop.call_at
+            assert not started
+            assert engine._timer is timer
+
+
+@pytest.mark.fault("F35")
+@pytest.mark.parametrize("field", [None, "timeout=5", "timeout=1, max=3"])
+async def test_idle_connections_are_closed_by_one_timer(monkeypatch, field):
+    def script(conn):
+        while conn.receive() is not None:
+            gate.wait(5)
+            conn.send(reply(200, b"1", **({"keep_alive": field} if field else {})))
+
+    by_us = field is None or "=5" in field
+    monkeypatch.setattr(_sockets, "IDLE_S", 0.03 if by_us else 60.0)
+    if not by_us:
+        from mcpwire.protocol.http import framing
+
+        monkeypatch.setattr(framing, "_keep_alive", lambda _: 0.03)
+    gate = threading.Barrier(4)
+    with raw_server(script) as server:
+        async with engine_to(server) as engine:
+            await asyncio.gather(*(engine.ask() for _ in range(4)))
+            assert engine.connections == 4
+            await all_closed(server)
+            await eventually(lambda: not engine._open)
+            assert engine.idle == 0
+            assert engine._timer is None
+
+
+async def test_a_connection_that_is_idle_too_long_is_not_used_though_no_timer_came():
+    with raw_server(echo) as server:
+        async with engine_to(server) as engine:
+            await engine.ask("first")
+            engine._idle[0].until = 0.0
+            assert (await engine.ask("second")).json == "second"
+            assert server.connections == 2
+
+
+async def test_bytes_on_an_idle_connection_end_it_at_once():
+    def script(conn):
+        conn.send(json_reply(conn.receive().json))
+        conn.wait_for(go)
+        conn.send(b"\r\n")
+        conn.wait_closed()
+
+    go = threading.Event()
+    with raw_server(script) as server:
+        async with engine_to(server) as engine:
+            await engine.ask("first")
+            assert engine.idle == 1
+            go.set()
+            await all_closed(server)
+            assert engine.idle == 0
+
+
+async def test_the_rest_of_a_response_has_some_seconds(monkeypatch):
+    def script(conn):
+        conn.receive()
+        conn.send(sse_head() + chunk(sse_event("answer")))
+        conn.wait_closed()
+
+    monkeypatch.setattr(_sockets, "TAIL_S", 0.03)
+    with raw_server(script) as server:
+        async with engine_to(server) as engine:
+            answer = Answer(until=lambda body: b"answer" in body)
+            await engine.ask(answer=answer)
+            assert not engine.abort(answer, STOP)
+            await all_closed(server)
+            assert engine._timer is None
+            assert not answer.has_ended
+
+
+@pytest.mark.parametrize("how", ["abort", "cancel"])
+async def test_waiting_for_the_rest_of_a_response_can_be_ended(monkeypatch, how):
+    def script(conn):
+        conn.receive()
+        conn.send(sse_head() + chunk(sse_event("answer")))
+        conn.wait_closed()
+
+    monkeypatch.setattr("mcpwire.transports.http.direct.TAIL_WAIT_S", 5.0)
+    with raw_server(script) as server:
+        async with engine_to(server) as engine:
+            await engine.ask(answer=Answer(until=lambda body: b"answer" in body))
+            second = Answer()
+            task = asyncio.create_task(engine.ask(answer=second))
+            await asyncio.sleep(0)
+            if how == "abort":
+                assert engine.abort(second, STOP)
+                with pytest.raises(TransportError, match="stopped"):
+                    await task
+            else:
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            assert server.connections == 1
+
+
+async def test_streams_whose_end_comes_apart_share_a_connection():
+    def script(conn):
+        while conn.receive() is not None:
+            conn.send(sse_head() + chunk(sse_event("answer")))
+            conn.send(LAST_CHUNK)
+
+    with raw_server(script) as server:
+        async with engine_to(server) as engine:
+            for _ in range(50):
+                await engine.ask(answer=Answer(until=lambda body: b"answer" in body))
+            assert server.connections <= 3  # more than one where a thread was slow
+
+
+async def test_cancelling_at_the_moment_of_the_answer_takes_no_other_s_connection():
+    def script(conn):
+        while (request := conn.receive()) is not None:
+            conn.wait_for(go)
+            conn.send(json_reply(request.json))
+
+    go = threading.Event()
+    with raw_server(script) as server:
+        async with engine_to(server) as engine:
+            task = asyncio.create_task(engine.ask("first"))
+            await until(server, lambda: server.requests)
+            (connection,) = engine._open
+
+            def updated(count):
+                connection.buffer_updated(count)
+                task.cancel()  # it is answered, and has not heard of that yet
+
+            connection.transport.set_protocol(Spy(connection, updated))
+            go.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert engine.idle == 1
+            connection.transport.set_protocol(connection)
+            assert (await engine.ask("second")).json == "second"
+            assert server.connections == 1
+
+
+class Spy(asyncio.BufferedProtocol):
+    """Passes on what a connection is told, but for one method."""
+
+    def __init__(self, connection, buffer_updated):
+        self.connection = connection
+        self.buffer_updated = buffer_updated
+
+    def get_buffer(self, sizehint):
+        return self.connection.get_buffer(sizehint)
+
+    def connection_lost(self, exc):
+        self.connection.connection_lost(exc)

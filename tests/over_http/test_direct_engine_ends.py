@@ -1,0 +1,287 @@
+"""What the direct asyncio engine alone promises: its proofs, its limits, its end."""
+
+import asyncio
+import gc
+import os
+import socket
+import threading
+import tracemalloc
+
+import pytest
+from certificates import client_context, server_context
+from engines import Answer, all_closed, echo, eventually, open_engine, post, until
+from http_bytes import chunk, json_reply, sse_event, sse_head
+from raw_server import raw_server
+
+from mcpwire.errors import ConnectionClosed, TransportError
+from mcpwire.limits import DEFAULT_LIMITS, Limits
+from mcpwire.transports.http import _connection, _sockets
+from mcpwire.transports.http.direct import DirectEngine
+from mcpwire.transports.http.target import Http
+
+pytestmark = [pytest.mark.anyio, pytest.mark.unchecked_wire("the bodies are no MCP")]
+
+
+def engine_to(server, **options):
+    return open_engine("direct", server.url, **options)
+
+
+# What proves that a request was not seen...
+
+
+@pytest.fixture
+def race(monkeypatch):
+    """Let the server close between the look at an idle connection and the write."""
+    closing, closed = threading.Event(), threading.Event()
+
+    def poller(fd):
+        def poll(timeout):
+            found = real(timeout)
+            closing.set()
+            assert closed.wait(5)
+            return found
+
+        real = poller_of(fd)
+        return poll
+
+    poller_of = _connection._poller
+    monkeypatch.setattr(_connection, "_poller", poller)
+    return closing, closed
+
+
+def closes_in_the_race(race):
+    closing, closed = race
+
+    def script(conn):
+        if conn.number > 1:
+            return echo(conn)
+        conn.send(json_reply(conn.receive().json))
+        conn.wait_for(closing)
+        conn.close()
+        return closed.set()
+
+    return script
+
+
+@pytest.mark.fault("F23")
+@pytest.mark.parametrize("secure", [False, True])
+async def test_a_request_that_only_met_the_end_of_the_stream_is_sent_again(
+    race, secure
+):
+    options = {"ssl_context": server_context()} if secure else {}
+    ours = {"ssl": client_context()} if secure else {}
+    with raw_server(closes_in_the_race(race), **options) as server:
+        async with engine_to(server, **ours) as engine:
+            assert (await engine.ask("first")).json == "first"
+            assert (await engine.ask("second")).json == "second"
+            assert [request.json for request in server.requests] == ["first", "second"]
+            assert server.connections == 2
+
+
+async def test_it_is_not_sent_again_where_the_system_does_not_tell(race, monkeypatch):
+    monkeypatch.setattr(_connection, "acknowledged", lambda _: 0)
+    with raw_server(closes_in_the_race(race)) as server:
+        async with engine_to(server) as engine:
+            await engine.ask("first")
+            with pytest.raises(ConnectionClosed, match="before the response") as caught:
+                await engine.ask("second")
+            assert caught.value.sent
+            assert server.connections == 1
+
+
+async def test_a_request_of_which_nothing_can_be_written_is_sent_elsewhere():
+    with raw_server(echo) as server:
+        async with engine_to(server) as engine:
+            await engine.ask("first")
+            engine._idle[-1]._socket.shutdown(socket.SHUT_WR)
+            engine._idle[-1].poll = lambda _: []
+            sent = engine.bytes_sent
+            assert (await engine.ask("second")).json == "second"
+            assert engine.bytes_sent - sent == len(server.requests[-1].raw)
+            assert server.connections == 2
+
+
+async def test_what_cannot_be_sent_is_tried_a_few_times_and_provably_did_not_run(
+    monkeypatch,
+):
+    def made(self, transport):
+        real(self, transport)
+        self._socket.shutdown(socket.SHUT_WR)
+
+    real = _connection.Connection.connection_made
+    monkeypatch.setattr(_connection.Connection, "connection_made", made)
+    with raw_server(echo) as server:
+        async with engine_to(server) as engine:
+            with pytest.raises(ConnectionClosed) as caught:
+                await engine.ask("never")
+            assert not caught.value.sent
+            assert engine.connections == 1 + _sockets.RESENDS
+            assert not server.requests
+
+
+async def test_the_answer_counts_though_the_server_cut_us_short():
+    """It answered before it had read all, and closed: our writing fails."""
+
+    def script(conn):
+        conn.read_some()
+        conn.send(json_reply("too large", status=413))
+        conn.sock.close()
+
+    with raw_server(script) as server:
+        async with engine_to(server) as engine:
+            for _ in range(5):
+                answer = await engine.ask(body=b"x" * 9_000_000)
+                assert (answer.status, answer.json) == (413, "too large")
+
+
+# Limits...
+
+
+@pytest.fixture
+def deaf_server():
+    def script(conn):
+        conn.wait_for(released)
+        conn.wait_closed()
+
+    released = threading.Event()
+    with raw_server(script) as server:
+        yield server
+        released.set()
+
+
+async def test_unread_requests_are_bounded_over_all_exchanges(deaf_server):
+    limits = Limits(unwritten=20_000_000)
+    async with engine_to(deaf_server, limits=limits) as engine:
+        body = b"x" * 16_000_000
+        slow = asyncio.create_task(engine.ask(body=body))
+        await eventually(lambda: engine._clogged)
+        with pytest.raises(TransportError, match=r"Limits.unwritten is 20000000"):
+            await engine.ask(body=body)
+        small = asyncio.create_task(engine.ask("small"))
+        await until(deaf_server, lambda: deaf_server.connections == 2)
+        for task in (slow, small):
+            task.cancel()
+        await asyncio.wait([slow, small])
+        await eventually(lambda: not engine._clogged)
+        # One alone may be of any size.
+        alone = asyncio.create_task(engine.ask(body=b"x" * 24_000_000))
+        await eventually(lambda: engine._clogged)
+        alone.cancel()
+        await asyncio.wait([alone])
+
+
+async def test_requests_that_wait_for_a_connection_are_counted_too(deaf_server):
+    async with engine_to(deaf_server, limits=Limits(unwritten=1000)) as engine:
+        first = asyncio.create_task(engine.ask(body=b"x" * 800))
+        await asyncio.sleep(0)
+        with pytest.raises(TransportError, match=r"Limits\.unwritten"):
+            await engine.ask(body=b"x" * 800)
+        first.cancel()
+        await asyncio.wait([first])
+
+
+async def test_a_large_request_is_not_copied_while_it_waits(deaf_server):
+    async with engine_to(deaf_server) as engine:
+        request = post(body=b"x" * 30_000_000)
+        tracemalloc.start()
+        try:
+            task = asyncio.create_task(engine.engine.exchange(request, Answer(), None))
+            await eventually(lambda: engine._clogged)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 3_000_000
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_after_a_clog_has_gone_connections_are_used_again():
+    def script(conn):
+        conn.wait_for(released)
+        echo(conn)
+
+    released = threading.Event()
+    with raw_server(script) as server:
+        async with engine_to(server) as engine:
+            body = b'"' + b"x" * 8_000_000 + b'"'
+            task = asyncio.create_task(engine.ask(body=body))
+            await eventually(lambda: engine._clogged)
+            released.set()
+            assert len((await task).body) == len(body)
+            assert (await engine.ask("next")).json == "next"
+            assert not engine._clogged
+            assert server.connections == 1
+
+
+# The end...
+
+
+async def test_closing_ends_a_response_that_is_only_read_to_its_end():
+    def script(conn):
+        conn.receive()
+        conn.send(sse_head() + chunk(sse_event("answer")))
+        conn.wait_closed()
+
+    with raw_server(script) as server:
+        async with engine_to(server) as engine:
+            await engine.ask(answer=Answer(until=lambda body: b"answer" in body))
+            await engine.aclose()
+            assert not engine._open
+            await all_closed(server)
+
+
+async def use(engine):
+    await engine.exchange(post("hi"), Answer(), None)
+
+
+def test_an_engine_may_be_abandoned_after_its_loop():
+    def forget():
+        engine = DirectEngine(Http(server.url), DEFAULT_LIMITS)
+        asyncio.run(use(engine))
+        engine.abandon()
+        server.wait_until(lambda: not server.open)
+        del engine
+        gc.collect()
+
+    with raw_server(echo) as server:
+        # The loop ended before it: asyncio says so of its part.
+        with pytest.warns(ResourceWarning, match="unclosed transport"):
+            forget()
+        assert server.connections == 1
+
+
+def test_an_engine_may_be_abandoned_while_its_loop_stands_still():
+    with raw_server(echo) as server:
+        engine = DirectEngine(Http(server.url), DEFAULT_LIMITS)
+        with asyncio.Runner() as runner:
+            runner.run(use(engine))
+            engine.abandon()
+            server.wait_until(lambda: not server.open)
+            assert engine.idle == 0
+
+
+def exit_code_of_a_fork(engine):
+    """Abandon an engine in a forked process; return how that went."""
+    fd = engine._idle[0]._socket.fileno()
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            engine.abandon()
+            os.fstat(fd)
+        except OSError:
+            code = 0  # it is closed
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+async def test_a_forked_process_closes_its_copies_and_the_parent_goes_on():
+    with raw_server(echo) as server:
+        async with engine_to(server) as engine:
+            await engine.ask("before")
+            assert exit_code_of_a_fork(engine) == 0
+            assert (await engine.ask("after")).json == "after"
+            assert server.connections == 1
+            assert repr(engine.engine) == f"<DirectEngine {server.url} 1 open, 1 idle>"
