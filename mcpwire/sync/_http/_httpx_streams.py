@@ -153,20 +153,26 @@ class Tap:
         self._facts.is_traced = True
         step = event.partition(".")[2]
         if step in _OPENED:
-            self._owner.connections += 1
             self._opened(info["return_value"])
         elif step == "start_tls.started":
             self._opening = None if self._line is None else self._line.stream
         elif step == "start_tls.complete":
             self._opened(info["return_value"])
         elif step == "send_connection_init.started":
-            self._opening = None
+            self._connected()
         elif step == "send_request_headers.started":
-            self._opening = None
-            if info["request"].method != b"CONNECT":  # that one is for a proxy
+            if info["request"].method == b"CONNECT":  # for a proxy
+                self._opening = None
+            else:
+                self._connected()
                 self._facts.has_begun = True
                 self._begun_at = None
                 self._is_http2 = "stream_id" in info
+
+    def _connected(self) -> None:
+        if self._opening is not None:
+            self._opening = None
+            self._owner.connections += 1
 
     def _opened(self, stream: Any) -> None:
         self._opening = stream

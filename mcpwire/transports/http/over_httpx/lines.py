@@ -116,7 +116,7 @@ class Tap:
         self._opening: Any = None
         self._stream_id: int | None = None
         self._begun_at: int | None = None
-        self._has_answer = False
+        self._has_answer = self._is_spoilt = False
         _current.set(self)
 
     # What httpcore tells...
@@ -126,20 +126,26 @@ class Tap:
         self._facts.is_traced = True
         step = event.partition(".")[2]
         if step in _EVENTS:
-            self._owner.connections += 1
             self._opened(info["return_value"])
         elif step == "start_tls.started":
             self._opening = None if self._line is None else self._line.stream
         elif step == "start_tls.complete":
             self._opened(info["return_value"])
         elif step == "send_connection_init.started":
-            self._opening = None
+            self._connected()
         elif step == "send_request_headers.started":
-            self._opening = None
-            if info["request"].method != b"CONNECT":  # that one is for a proxy
+            if info["request"].method == b"CONNECT":  # for a proxy
+                self._opening = None
+            else:
+                self._connected()
                 self._facts.has_begun = True
                 self._begun_at = None
                 self._stream_id = info.get("stream_id")
+
+    def _connected(self) -> None:
+        if self._opening is not None:
+            self._opening = None
+            self._owner.connections += 1
 
     def _opened(self, stream: Any) -> None:
         self._opening = stream

@@ -1,0 +1,124 @@
+"""An HTTP/2 server over TLS, as a script for a `raw_server`.
+
+    with http2_server(answer) as server:
+        ...  # server.url, server.asked, server.reset
+
+`answer(stream)` is called with each complete request, in the thread of its connection,
+and may answer at once, later (with the next request), or never.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import ssl
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+import trustme
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import DataReceived, RequestReceived, StreamEnded, StreamReset
+from h2.exceptions import ProtocolError
+from raw_server import raw_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from raw_server import Connection, RawServer
+
+AUTHORITY: Final = trustme.CA()
+
+
+class Stream:
+    """One request, and how to answer it."""
+
+    def __init__(self, h2: H2Connection, id: int, fields: dict[str, str]) -> None:
+        self.h2 = h2
+        self.id = id
+        self.fields = fields
+        self.body = b""
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def head(self, status: int = 200, **fields: str) -> None:
+        named = {name.replace("_", "-"): value for name, value in fields.items()}
+        self.h2.send_headers(self.id, [(":status", str(status)), *named.items()])
+
+    def data(self, chunk: bytes, *, ends: bool = False) -> None:
+        self.h2.send_data(self.id, chunk, end_stream=ends)
+
+    def answer(self, obj: object) -> None:
+        self.head(content_type="application/json")
+        self.data(json.dumps(obj).encode(), ends=True)
+
+
+class Http2Server:
+    """What came, and where it is."""
+
+    def __init__(self, answer: Callable[[Stream], None]) -> None:
+        self.answer = answer
+        self.asked: list[Stream] = []
+        self.reset: list[int] = []
+        self.changed = threading.Condition()
+        self.server: RawServer | None = None
+
+    @property
+    def url(self) -> str:
+        assert self.server is not None
+        return self.server.url
+
+    @property
+    def connections(self) -> int:
+        assert self.server is not None
+        return self.server.connections
+
+    def wait_until(self, holds: Callable[[], Any]) -> None:
+        with self.changed:
+            assert self.changed.wait_for(holds, 5), "it does not come to hold"
+
+    def serve(self, conn: Connection) -> None:
+        h2 = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
+        h2.initiate_connection()
+        conn.send(h2.data_to_send())
+        streams: dict[int, Stream] = {}
+        while data := conn.read_some(timeout=None):
+            with contextlib.suppress(ProtocolError):  # what comes after our goodbye
+                for event in h2.receive_data(data):
+                    with self.changed:
+                        self._take(event, h2, streams)
+                        self.changed.notify_all()
+            conn.send(h2.data_to_send())
+
+    def _take(self, event: Any, h2: H2Connection, streams: dict[int, Stream]) -> None:
+        if isinstance(event, RequestReceived):
+            fields = dict(event.headers)
+            streams[event.stream_id] = Stream(h2, event.stream_id, fields)
+        elif isinstance(event, DataReceived):
+            streams[event.stream_id].body += event.data
+            h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+        elif isinstance(event, StreamEnded):
+            self.asked.append(streams[event.stream_id])
+            self.answer(streams[event.stream_id])
+        elif isinstance(event, StreamReset):
+            self.reset.append(event.stream_id)
+
+
+def ca_file(folder: Path) -> Path:
+    """Write the file by which the server is trusted."""
+    AUTHORITY.cert_pem.write_to_path(folder / "ca.pem")
+    return folder / "ca.pem"
+
+
+@contextlib.contextmanager
+def http2_server(answer: Callable[[Stream], None]) -> Iterator[Http2Server]:
+    """Run a server that speaks HTTP/2 only."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_alpn_protocols(["h2"])
+    AUTHORITY.issue_cert("127.0.0.1").configure_cert(context)
+    made = Http2Server(answer)
+    with raw_server(made.serve, ssl_context=context) as made.server:
+        yield made

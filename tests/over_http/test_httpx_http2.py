@@ -1,0 +1,237 @@
+"""HTTP/2 through httpx: many calls on one connection, and each one's own end."""
+
+import asyncio
+import contextlib
+import threading
+import time
+
+import pytest
+from h2.errors import ErrorCodes
+from http2_server import ca_file, http2_server
+from httpx_shells import BOUND_S, KINDS, MARK, Fed, request_to, shell
+
+from mcpwire import Http
+from mcpwire.errors import (
+    CallCancelled,
+    ConnectionClosed,
+    RemoteProtocolError,
+    RequestTimeout,
+)
+from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.protocol.deadline import Deadline
+from mcpwire.transports.http.httpx_engine import HttpxEngine
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def trust(tmp_path):
+    return {"http2": True, "ca_file": ca_file(tmp_path)}
+
+
+def echo(stream):
+    stream.answer({"got": stream.body.decode()})
+
+
+def test_calls_share_one_connection(kind, trust):
+    with http2_server(echo) as server, shell(kind, server.url, **trust) as it:
+        fed = it.exchange(request_to(it.target, b"one", x_own="1"))
+        assert it.exchanges(5)[-1].body == b'{"got": "{}"}'
+        assert (server.connections, it.engine.connections) == (1, 1)
+        assert it.engine.bytes_sent > 0
+    assert fed.body == b'{"got": "one"}'
+    assert fed.fields[b"content-type"] == b"application/json"
+    fields = server.asked[0].fields
+    assert (fields[":method"], fields[":path"]) == ("POST", "/mcp")
+    assert fields["x-own"] == "1"
+    assert fields["user-agent"] == "mcpwire-test"
+    assert "connection" not in fields
+
+
+def test_a_large_body_goes_out_in_many_frames(kind, trust):
+    def answer(stream):
+        stream.answer(len(stream.body))
+
+    with http2_server(answer) as server, shell(kind, server.url, **trust) as it:
+        fed = it.exchange(request_to(it.target, b"a" * 1_000_000))
+    assert fed.body == b"1000000"
+
+
+def test_an_answer_before_the_end_of_its_stream_is_enough(kind, trust):
+    open_streams = []
+
+    def answer(stream):
+        while open_streams:
+            open_streams.pop().data(b" the rest", ends=True)
+        stream.head(content_type="text/event-stream")
+        stream.data(MARK)
+        open_streams.append(stream)
+
+    with http2_server(answer) as server, shell(kind, server.url, **trust) as it:
+        first = it.exchange()
+        assert not first.has_ended
+        assert it.exchange().body == MARK
+
+
+def test_a_stream_that_the_server_refuses_was_not_run(kind, trust):
+    def refuse(stream):
+        stream.h2.reset_stream(stream.id, ErrorCodes.REFUSED_STREAM)
+
+    with (
+        http2_server(refuse) as server,
+        shell(kind, server.url, **trust) as it,
+        pytest.raises(ConnectionClosed, match="with code 7") as caught,
+    ):
+        it.exchange()
+    assert not caught.value.sent
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_a_stream_that_the_server_resets_may_have_run(kind, trust, begins):
+    def reset(stream):
+        if begins:
+            stream.head()
+            stream.data(b"ab")
+        stream.h2.reset_stream(stream.id, ErrorCodes.INTERNAL_ERROR)
+
+    with (
+        http2_server(reset) as server,
+        shell(kind, server.url, **trust) as it,
+        pytest.raises(ConnectionClosed, match="with code 2") as caught,
+    ):
+        it.exchange()
+    assert caught.value.sent
+
+
+def test_a_connection_that_the_server_ends_may_have_run_the_call(kind, trust):
+    def leave(stream):
+        stream.h2.close_connection(ErrorCodes.NO_ERROR, last_stream_id=stream.id)
+
+    with (
+        http2_server(leave) as server,
+        shell(kind, server.url, **trust) as it,
+        pytest.raises(ConnectionClosed, match="with code 0") as caught,
+    ):
+        it.exchange()
+    assert caught.value.sent
+
+
+def test_what_is_no_http2_is_refused(kind, trust):
+    def answer(stream):
+        stream.head()
+        stream.h2._data_to_send += b"\0\0\1\x08\0\0\0\0\1x"  # a wrong WINDOW_UPDATE
+
+    with (
+        http2_server(answer) as server,
+        shell(kind, server.url, **trust) as it,
+        pytest.raises(RemoteProtocolError),
+    ):
+        it.exchange()
+
+
+# asyncio: many at once...
+
+
+@pytest.mark.anyio
+async def test_calls_at_the_same_time_share_a_connection(trust):
+    waiting = []
+
+    def answer_backwards(stream):
+        waiting.append(stream)
+        if len(waiting) == 20:
+            for one in reversed(waiting):
+                one.answer(one.json)
+
+    with http2_server(answer_backwards) as server:
+        target = Http(server.url, **trust)
+        engine = HttpxEngine(target, DEFAULT_LIMITS)
+        feds = [Fed() for _ in range(20)]
+        async with asyncio.timeout(BOUND_S):
+            await asyncio.gather(
+                *(
+                    engine.exchange(request_to(target, b"%d" % i), fed, None)
+                    for i, fed in enumerate(feds)
+                )
+            )
+            await engine.aclose()
+        assert [fed.body for fed in feds] == [b"%d" % i for i in range(20)]
+        assert server.connections == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("begins", [False, True])
+@pytest.mark.parametrize("how", ["cancel", "abort"])
+async def test_a_call_that_ends_early_tells_the_server_and_nobody_else(
+    trust, begins, how
+):
+    arrived = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def answer(stream):
+        if stream.body == b"slow":
+            if begins:
+                stream.head()
+            loop.call_soon_threadsafe(arrived.set)
+        else:
+            stream.answer("ok")
+
+    with http2_server(answer) as server:
+        target = Http(server.url, **trust)
+        engine = HttpxEngine(target, DEFAULT_LIMITS)
+        fed = Fed()
+        async with asyncio.timeout(BOUND_S):
+            call = asyncio.ensure_future(
+                engine.exchange(request_to(target, b"slow"), fed, None)
+            )
+            await arrived.wait()
+            if how == "cancel":
+                call.cancel()
+            else:
+                assert engine.abort(fed, CallCancelled("tools/call"))
+            with pytest.raises((asyncio.CancelledError, CallCancelled)):
+                await call
+            other = Fed()
+            await engine.exchange(request_to(target), other, None)
+            await engine.aclose()
+        assert other.body == b'"ok"'
+        assert server.reset == [server.asked[0].id]
+        assert server.connections == 1
+
+
+# ... and blocking: one exchange at a time on a connection.
+
+
+@contextlib.contextmanager
+def in_thread(function):
+    thread = threading.Thread(target=function)
+    thread.start()
+    yield
+    thread.join(BOUND_S)
+    assert not thread.is_alive()
+
+
+def test_a_call_out_of_time_closes_its_connection_and_no_other(trust):
+    def answer(stream):
+        if stream.body != b"slow":
+            stream.answer("ok")
+
+    with http2_server(answer) as server, shell("blocking", server.url, **trust) as it:
+        slow = Fed()
+
+        def wait():
+            with contextlib.suppress(CallCancelled):
+                it.exchange(request_to(it.target, b"slow"), slow)
+
+        with in_thread(wait):
+            server.wait_until(lambda: server.asked)
+            began = time.monotonic()
+            with pytest.raises(RequestTimeout):
+                it.exchange(request_to(it.target, b"slow"), None, Deadline(began, 0.1))
+            assert time.monotonic() - began < 1
+            assert it.exchange().body == b'"ok"'
+            assert it.engine.abort(slow, CallCancelled("tools/call"))
+        assert it.exchange().body == b'"ok"'
+        assert server.connections == 3
