@@ -1,0 +1,229 @@
+"""The user's headers: asked for anew each time, never mixed, never elsewhere."""
+
+import asyncio
+import itertools
+
+import pytest
+from faulty import ONCE, answering, connected, outcome, until
+from mcp_server import scripted_mcp
+from raw_server import raw_server, reply
+
+import mcpwire
+from mcpwire import HTTPError, LocalProtocolError, MCPError
+
+pytestmark = pytest.mark.anyio
+
+STATUSES = (301, 302, 303, 307, 308)
+
+
+def headers_of(server, name):
+    return [request.headers.get(name) for request in server.requests]
+
+
+@pytest.mark.pain("P27")
+async def test_headers_of_the_target_go_with_every_request(shell):
+    with scripted_mcp() as server:
+        options = {"headers": {"X-Tenant": "a"}, "server_stream": "always"}
+        target = mcpwire.Http(server.url, **options)
+        async with connected(shell, target) as client:
+            await client.call_tool("echo")
+            await until(lambda: server.streams)
+    assert set(headers_of(server, "x-tenant")) == {"a"}
+    assert {request.verb for request in server.requests} == {"POST", "GET", "DELETE"}
+
+
+@pytest.mark.pain("P27")
+async def test_a_function_is_asked_for_headers_before_each_request(shell):
+    numbers = itertools.count()
+
+    def headers():
+        return {"X-Number": str(next(numbers))}
+
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, headers=headers)
+        async with connected(shell, target) as client:
+            for _ in range(5):
+                await client.call_tool("echo")
+    sent = headers_of(server, "x-number")
+    assert sent == [str(n) for n in range(len(server.requests))]
+
+
+@pytest.mark.pain("P27")
+async def test_on_asyncio_the_function_may_be_async():
+    numbers = itertools.count()
+
+    async def headers():
+        await asyncio.sleep(0)
+        return {"X-Number": str(next(numbers))}
+
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, headers=headers)
+        async with connected(mcpwire.Client, target) as client:
+            await client.call_tool("echo")
+    sent = headers_of(server, "x-number")
+    assert sent == [str(n) for n in range(len(server.requests))]
+
+
+@pytest.mark.pain("P27")
+async def test_a_function_that_raises_stops_the_request_before_a_byte(shell):
+    class NoTokenError(Exception):
+        pass
+
+    asked = []
+
+    def headers():
+        asked.append(None)
+        if len(asked) > 3:
+            raise NoTokenError
+        return {}
+
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, headers=headers)
+        async with connected(shell, target) as client:
+            before = len(server.requests)
+            with pytest.raises(NoTokenError):
+                await client.call_tool("echo")
+            assert len(server.requests) == before
+            asked.clear()
+            await client.call_tool("echo")
+
+
+@pytest.mark.pain("P27")
+async def test_headers_of_one_call_go_with_that_call_only(shell):
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, headers={"X-A": "all", "X-B": "all"})
+        async with connected(shell, target) as client:
+            await client.call_tool("echo", headers={"x-a": "one"})
+            await client.call_tool("echo")
+    calls = [r for r in server.requests if r.method == "tools/call"]
+    sent = [(r.headers["x-a"], r.headers["x-b"]) for r in calls]
+    assert sent == [("one", "all"), ("all", "all")]
+
+
+@pytest.mark.pain("P27")
+async def test_a_thousand_calls_with_headers_of_their_own_never_mix(shell):
+    async def ask(client, number):
+        name = str(number)
+        await client.call_tool("echo", {"text": name}, headers={"X-Tenant": name})
+
+    with scripted_mcp() as server:
+        async with connected(shell, server) as client:
+            for start in range(0, 1000, 20):
+                numbers = range(start, start + 20)
+                await asyncio.gather(*(ask(client, number) for number in numbers))
+    calls = [r for r in server.requests if r.method == "tools/call"]
+    assert len(calls) == 1000
+    for call in calls:
+        assert call.headers["x-tenant"] == call.json["params"]["arguments"]["text"]
+
+
+@pytest.mark.pain("P27")
+async def test_the_answer_to_a_question_goes_with_its_calls_headers(shell):
+    async def elicitation(request):
+        return None
+
+    with scripted_mcp() as server:
+        options = {"sampling": shell.callback(elicitation)}
+        async with connected(shell, server, **options) as client:
+            await client.call_tool("ask", headers={"X-Tenant": "mine"})
+    answers = [r for r in server.requests if r.verb == "POST" and r.method is None]
+    assert [r.headers.get("x-tenant") for r in answers] == ["mine"]
+
+
+@pytest.mark.pain("P27")
+async def test_headers_of_a_call_may_not_take_the_protocols_place(shell):
+    with scripted_mcp() as server:
+        async with connected(shell, server) as client:
+            for name in ("Mcp-Session-Id", "Content-Length", "Host"):
+                error = await outcome(client.call_tool("echo", headers={name: "1"}))
+                assert isinstance(error, LocalProtocolError), (name, error)
+
+
+# Redirects...
+
+
+def canary(conn):
+    while conn.receive(None):
+        conn.send(reply(200))
+
+
+def places(own, other):
+    return {
+        "other port": f"http://127.0.0.1:{other}/mcp",
+        "other host": f"http://localhost:{other}/mcp",
+        "userinfo": f"http://127.0.0.1:{own}@127.0.0.1:{other}/mcp",
+        "no scheme": f"//127.0.0.1:{other}/mcp",
+        "backslashes": f"\\\\127.0.0.1:{other}\\mcp",
+        "https": f"https://127.0.0.1:{other}/mcp",
+    }
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.attack("S02")
+async def test_no_redirect_leads_to_another_origin(shell, status, follow):
+    """Neither the call, nor the server's stream, nor the end of the session."""
+    with raw_server(canary) as other, scripted_mcp() as server:
+        headers = {"X-API-Key": "secret"}
+        target = mcpwire.Http(server.url, headers=headers, follow_redirects=follow)
+        for place in places(server.raw.port, other.port).values():
+            location = answering(reply(status, location=place + "?token=secret"))
+            async with connected(shell, target, recovery=ONCE) as client:
+                server.on["tools/call"] = location
+                server.on["GET"] = server.on["DELETE"] = location
+                error = await outcome(client.call_tool("echo"))
+                assert isinstance(error, MCPError), error
+                assert "secret" not in str(error)
+                assert str(status) in str(error)
+            server.on.clear()
+        assert other.connections == 0
+
+
+@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize("method", ["server/discover", "initialize"])
+@pytest.mark.attack("S02")
+async def test_no_redirect_of_the_handshake_leads_to_another_origin(
+    shell, status, method
+):
+    with raw_server(canary) as other, scripted_mcp() as server:
+        server.on[method] = answering(reply(status, location=other.url))
+        target = mcpwire.Http(server.url, headers={"X-API-Key": "secret"})
+        client = shell(target, recovery=ONCE)
+        await outcome(client.connect())
+        await client.aclose()
+        assert other.connections == 0
+
+
+@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.attack("S02")
+async def test_a_redirect_at_the_origin_is_followed_only_where_allowed(shell, status):
+    def moved(request, conn):
+        if request.target == "/mcp":
+            conn.send(reply(status, location="/elsewhere"))
+            return True
+        return False
+
+    with scripted_mcp() as server:
+        for follow in (False, True):
+            target = mcpwire.Http(server.url, follow_redirects=follow)
+            async with connected(shell, target, recovery=ONCE) as client:
+                server.on["tools/call"] = moved
+                answer = await outcome(client.call_tool("echo", {"text": "x"}))
+                if follow and status in {307, 308}:
+                    assert answer.text == "x"
+                else:
+                    assert isinstance(answer, (HTTPError, MCPError))
+                    assert "/elsewhere" in str(answer)
+    elsewhere = [r for r in server.requests if r.target == "/elsewhere"]
+    assert len(elsewhere) == (1 if status in {307, 308} else 0)
+
+
+@pytest.mark.attack("S02")
+async def test_a_redirect_in_a_circle_ends(shell):
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, follow_redirects=True)
+        async with connected(shell, target, recovery=ONCE) as client:
+            server.on["tools/call"] = answering(reply(307, location="/mcp"))
+            error = await outcome(client.call_tool("echo"))
+            assert isinstance(error, MCPError), error
+    assert server.verbs().count("tools/call") < 20
