@@ -55,6 +55,7 @@ async def refused(shell, target, **options):
 async def test_a_name_that_does_not_exist_is_told(shell):
     error = await refused(shell, "http://nowhere.invalid/mcp")
     assert type(error) is ConnectError
+    assert error.reason == "dns"
     assert "nowhere.invalid" in str(error)
 
 
@@ -64,7 +65,7 @@ async def test_a_refused_connection_is_told(shell):
         port = taken.getsockname()[1]
     error = await refused(shell, f"http://127.0.0.1:{port}/mcp")
     assert type(error) is ConnectError
-    assert error.errno == errno.ECONNREFUSED
+    assert (error.reason, error.errno) == ("refused", errno.ECONNREFUSED)
     assert str(port) in str(error)
 
 
@@ -90,6 +91,7 @@ async def test_a_black_hole_is_bounded_by_the_connect_timeout_of_the_target(shel
             for knock in knocks:
                 knock.close()
     assert type(error) is ConnectError
+    assert error.reason == "timeout"
 
 
 @pytest.mark.fault("F20")
@@ -149,6 +151,7 @@ async def test_a_certificate_that_is_not_to_be_trusted_is_told_by_its_check(
         target = mcpwire.Http(server.url, ca_file=ca_file)
         error = await refused(shell, target, recovery=QUICK)
     assert type(error) is ConnectError
+    assert error.reason == "tls"
     assert named in str(error)
     assert server.requests == []
     # Another attempt would meet the same certificate.
@@ -164,6 +167,7 @@ async def test_a_missing_client_certificate_is_told(shell, ca_file):
     with raw_server(echo, ssl_context=context) as server:
         error = await refused(shell, mcpwire.Http(server.url, ca_file=ca_file))
     assert type(error) is ConnectError, error
+    assert error.reason == "tls"
     assert "certificate" in str(error)
 
 
@@ -177,6 +181,7 @@ async def test_plain_http_behind_an_https_url_is_told(shell, ca_file):
         url = server.url.replace("http:", "https:")
         error = await refused(shell, mcpwire.Http(url, ca_file=ca_file))
     assert type(error) is ConnectError
+    assert error.reason == "tls"
 
 
 @pytest.mark.pain("P28")
