@@ -54,6 +54,7 @@ class Line:
     def __init__(self, stream: Any, owner: Owner) -> None:
         self.stream = stream
         self.guard = Guard(owner.limits, is_strict=owner.client is None)
+        self._turn = asyncio.Lock()
         self._read, self._write = stream.read, stream.write
         stream.read, stream.write = self.read, self.write
 
@@ -72,10 +73,19 @@ class Line:
         tap = _current.get(None)
         if tap is not None:
             tap.note_write(self, len(buffer))
+            if tap.shares:
+                # Cut short it would leave half a frame to whoever writes next.
+                await asyncio.shield(self._write_whole(buffer))
+                return
         if len(buffer) > FIRST_BYTES and not self.is_secure:
             await self._write_large(memoryview(buffer))
         else:
             await self._write(buffer, timeout)
+
+    async def _write_whole(self, buffer: bytes) -> None:
+        # Whoever was cancelled has let go of httpcore's own lock.
+        async with self._turn:
+            await self._write(buffer)
 
     @property
     def is_secure(self) -> bool:
@@ -155,6 +165,11 @@ class Tap:
     # ... what passes ...
 
     @property
+    def shares(self) -> bool:
+        """Whether others use the connection, too: it is HTTP/2."""
+        return self._stream_id is not None
+
+    @property
     def _is_http1(self) -> bool:
         return self._facts.has_begun and self._stream_id is None
 
@@ -212,8 +227,9 @@ class Tap:
         line = self._line
         if cancels and self._stream_id is not None and line is not None:
             # httpcore only forgets a stream, and the server would go on with the call.
-            with contextlib.suppress(*_failures(line.stream)):
-                await line.stream.write(_reset_frame(self._stream_id), RESET_S)
+            with contextlib.suppress(*_failures(line.stream), TimeoutError):
+                async with asyncio.timeout(RESET_S):
+                    await line.write(_reset_frame(self._stream_id))
         if response is not None:
             await response.aclose()
         elif self._opening is not None:
@@ -232,11 +248,8 @@ def library_of(stream: Any) -> Any:
 
 
 def _failures(stream: Any) -> tuple[type[Exception], ...]:
-    """Return what writing a frame between those of others may raise."""
-    import anyio
-
     httpcore = library_of(stream)
-    return (httpcore.NetworkError, httpcore.TimeoutException, anyio.BusyResourceError)
+    return (httpcore.NetworkError, httpcore.TimeoutException)
 
 
 def abort_transport(stream: Any) -> None:
