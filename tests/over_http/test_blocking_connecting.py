@@ -378,20 +378,52 @@ def test_tls_may_talk_to_itself_while_a_connection_is_idle(outcome, connections)
         assert server.connections == connections
 
 
-@pytest.mark.parametrize("notify", [True, False])
-def test_a_server_that_dies_on_a_request_over_tls_gets_it_once(notify):
+@pytest.mark.parametrize("end", ["goodbye", "FIN", "RST"])
+def test_a_server_that_dies_on_a_request_over_tls_gets_it_once(end):
+    """Whether or not its system still acknowledges what it got."""
+
     def script(conn):
         conn.receive()
-        conn.close(notify=notify)
+        if end == "RST":
+            conn.reset()
+        else:
+            conn.close(notify=end == "goodbye")
+
+    with raw_server(script, ssl_context=serving()) as server:
+        for number in range(1, 31):
+            with engine_for(server.url, ssl=trusting()) as engine:
+                with pytest.raises(ConnectionClosed, match="before the resp") as caught:
+                    ask(engine)
+                assert caught.value.sent
+                assert len(server.requests) == server.connections == number
+
+
+def test_a_request_that_only_met_the_end_over_tls_is_sent_again():
+    closed, closing = threading.Event(), threading.Event()
+
+    def script(conn):
+        conn.send(json_reply(conn.receive().json))
+        if conn.number == 1:
+            conn.wait_for(closing)
+            conn.half_close()
+            closed.set()
+            assert conn.wait_closed()
+
+    def close_now(data, flags):
+        closing.set()
+        assert closed.wait(5)
+        first._poll(5000)
+        return len(data)  # as if it were on its way: no byte arrives
 
     with (
         raw_server(script, ssl_context=serving()) as server,
         engine_for(server.url, ssl=trusting()) as engine,
     ):
-        with pytest.raises(ConnectionClosed, match="before the response") as caught:
-            ask(engine)
-        assert caught.value.sent
-        assert server.connections == 1
+        ask(engine, "first")
+        first = engine._idle[0]
+        first._send = close_now
+        assert ask(engine, "second").json == "second"
+        assert server.connections == 2
 
 
 def test_an_abort_ends_an_exchange_over_tls_at_once():

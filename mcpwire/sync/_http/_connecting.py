@@ -93,6 +93,7 @@ class Patience:
             f"cannot connect to {where!r}: {self.step} took longer than {limit:g} s",
             target=str(self._target),
             errno=errno.ETIMEDOUT,
+            reason="timeout",
         )
 
 
@@ -232,9 +233,10 @@ class _Race:
 
     def failure(self) -> OSError:
         """Return what to say where none came through: of each kind once."""
+        if not self._failures:
+            return OSError("it has no address")
         texts = dict.fromkeys(error.strerror for error in self._failures)
-        number = self._failures[-1].errno if self._failures else None
-        return OSError(number, "; ".join(map(str, texts)) or "it has no address")
+        return OSError(self._failures[-1].errno, "; ".join(map(str, texts)))
 
     def _failed(self, sock: socket.socket, code: int) -> None:
         self._failures.append(OSError(code, os.strerror(code)))

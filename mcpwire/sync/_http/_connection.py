@@ -22,6 +22,7 @@ from mcpwire.sync._http._connecting import Patience, connect
 from mcpwire.transports.http._sockets import (
     acknowledged,
     connect_error,
+    ended_by_fin,
     is_certificate_refusal,
 )
 
@@ -352,8 +353,14 @@ class Connection:
         """Tell whether the server cannot have got the whole request."""
         if self.has_unwritten:
             return True
-        before = self._acknowledged if self.is_secure else 1 + self.begun_at
-        return before > 0 and acknowledged(self._socket) == before
+        before = 1 + self.begun_at
+        if self.is_secure:
+            # What ended there is what TLS carries: by FIN, or by RST, which proves
+            # nothing.
+            before = self._acknowledged
+            if not (before and ended_by_fin(self._socket)):
+                return False
+        return acknowledged(self._socket) == before
 
     def _read_failed(self, error: OSError) -> NoReturn:
         """Raise what it means that reading fails."""
