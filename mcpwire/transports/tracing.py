@@ -95,12 +95,18 @@ class Trace:
         """Return an opener whose channels are watched."""
 
         def open_watched(inbound: Inbound) -> Any:
-            channel = opener.open(inbound)
-            self.attach(channel)
-            return channel
+            return self._watched(opener.open(inbound))
 
-        watched: O = attrs.evolve(opener, open=open_watched)  # type: ignore[misc]  # an attrs class
+        changes: dict[str, Any] = {"open": open_watched}
+        legacy = getattr(opener, "open_legacy", None)
+        if legacy is not None:
+            changes["open_legacy"] = lambda inbound: self._watched(legacy(inbound))
+        watched: O = attrs.evolve(opener, **changes)  # type: ignore[misc]  # an attrs class
         return watched
+
+    def _watched(self, channel: Any) -> Any:
+        self.attach(channel)
+        return channel
 
     def attach(self, channel: Any) -> None:
         """Watch a channel that has just been opened."""

@@ -92,7 +92,10 @@ def check_headers(
     checked = {}
     for name, value in given.items():
         if not isinstance(name, str) or not is_token(name):
-            shown = repr(name[:40]) if isinstance(name, str) else type(name).__name__
+            # A whole line may have been given as the name: its value stays hidden.
+            shown = type(name).__name__
+            if isinstance(name, str):
+                shown = repr(name.partition(":")[0][:40])
             raise LocalProtocolError(f"{what}: {shown} cannot be a header's name")
         lower = name.lower()
         if lower in _OURS or lower.startswith(_MIRRORED):

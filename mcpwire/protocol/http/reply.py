@@ -67,7 +67,7 @@ class Owner(Protocol):
         """What is spoken; ``None`` before that is agreed."""
 
     def why_not_followed(self, reply: Reply) -> str:
-        """Say why the redirect that came is not followed, if it is not."""
+        """Say why the redirect that came is not followed; empty: it is."""
 
     def opened(self, reply: Reply) -> None:
         """A stream has begun that is to last, or that goes on where one broke off."""
@@ -116,8 +116,8 @@ class Reply:
         "aborted",
         "backoff",
         "error",
-        "extra",
         "fields",
+        "headers",
         "is_over",
         "is_resumed",
         "openings",
@@ -141,8 +141,8 @@ class Reply:
         self.resumption: Resumption | None = None
         self.backoff: StreamBackoff | None = None
         """When a stream that is to last is opened again."""
-        self.extra: Any = ()
-        """The request's own header fields, for requests that belong to it."""
+        self.headers: Mapping[str, str] | None = None
+        """The user's headers for this request, and for what belongs to it."""
 
     def restart(self) -> None:
         """Be fed another answer, to a request in place of the first."""
@@ -276,7 +276,11 @@ class Reply:
         self._settle(self._fault(body, detail))
 
     def _settle_redirect(self) -> None:
-        self._settle_fault(b"", f": {self._owner.why_not_followed(self)}")
+        why = self._owner.why_not_followed(self)
+        if why:
+            self._settle_fault(b"", f": {why}")
+        else:  # once its body is through, for the next answer is fed to the same
+            self._room = min(ERROR_BODY_BYTES, self._room)
 
     def _settle(self, error: MCPError) -> None:
         if not self.is_over:

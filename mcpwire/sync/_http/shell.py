@@ -55,6 +55,7 @@ class Shell:
     ) -> None:
         del waiting, expire
         self._is_forked = False
+        self._starting = threading.Lock()
         self._threads: set[threading.Thread] = set()
         self._pauses: dict[Reply, threading.Event] = {}
         self._begun: dict[CallHandle, threading.Event] = {}
@@ -79,6 +80,7 @@ class Shell:
     def forked(self) -> None:
         """Refuse every use from now on."""
         self._is_forked = True
+        self._starting = threading.Lock()  # another thread may have held it
         self._threads.clear()  # they are not here
 
     # Work beside the calls...
@@ -92,18 +94,24 @@ class Shell:
             except MCPError:
                 return  # the channel was closed under it
             finally:
-                self._threads.discard(threading.current_thread())
+                with self._starting:
+                    self._threads.discard(threading.current_thread())
 
         thread = threading.Thread(
             target=run, name=f"mcpwire-http-{work.__name__}", daemon=True
         )
-        self._threads.add(thread)
-        thread.start()
+        with self._starting:  # nobody may wait for one that has not begun
+            self._threads.add(thread)
+            thread.start()
 
-    def finish(self, seconds: float) -> None:
-        """Wait for what was spawned, so long at most."""
-        until = monotonic() + seconds
-        for thread in list(self._threads):
+    def stop(self) -> None:
+        """Do nothing: threads end when what they wait for is aborted."""
+
+    def settle(self, until: float) -> None:
+        """Wait for the end of what was spawned, until then at most."""
+        with self._starting:
+            threads = list(self._threads)
+        for thread in threads:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, until - monotonic()))
 

@@ -64,8 +64,8 @@ logger = logging.getLogger("mcpwire")
 NOTICE_S: Final = 30.0
 """How long the server may take to accept a notification or an answer of ours."""
 
-DELETE_S: Final = 2.0
-"""How long closing waits for the server to end the session."""
+CLOSE_S: Final = 2.0
+"""How long closing waits until the server has heard the last, and ended the session."""
 
 NEVER_CANCELLED: Final = frozenset({"initialize"})
 
@@ -188,9 +188,11 @@ class HttpChannel(GoingOn):
         if deadline is not None and deadline.at < shell.clock.at:
             shell.clock.arm(deadline.at)
         try:
+            extra: Fields = ()
             if headers is not None or not self._has_static_headers:
-                reply.extra = self._own_fields(reply, headers)
-            request.start = self._start(method, params, reply.extra)
+                reply.headers = headers
+                extra = self._own_fields(reply)
+            request.start = self._start(method, params, extra)
             if self._trace is not None:
                 self._watch_request(request)
             try:
@@ -232,8 +234,10 @@ class HttpChannel(GoingOn):
         # 2026-07-28 basic/transports/streamable-http, "Client Behavior".
         logger.warning("tool %r of %s is left out: %s", name, self.target, reason)
 
-    def _own_fields(self, reply: Reply, headers: Mapping[str, str] | None) -> Fields:
+    def _own_fields(self, reply: Reply) -> Fields:
         """Return the user's fields for one request beside those that never change.
+
+        A function of the user's is asked for each request anew.
 
         Raises:
             LocalProtocolError: One of them may not be sent.
@@ -242,6 +246,7 @@ class HttpChannel(GoingOn):
         given = self._http.headers
         if callable(given):
             own = self._http.check(self._shell.settled(reply, given()))
+        headers = reply.headers
         return own if not headers else (*own, *self._http.check(headers))
 
     def _end(self, reply: CallReply) -> None:
@@ -277,7 +282,7 @@ class HttpChannel(GoingOn):
         if reply.what not in NEVER_CANCELLED:
             params = {"requestId": reply.id, "reason": reason}
             body = encode(jsonrpc.notification("notifications/cancelled", params))
-            self._shell.spawn(self._post_beside, "cancelling", body, reply.extra)
+            self._shell.spawn(self._post_beside, "cancelling", body, reply.headers)
 
     def cancel(self, handle: CallHandle, reason: str = "cancelled") -> bool:
         """End the call with that handle: it raises `CallCancelled`, the server is told.
@@ -330,7 +335,7 @@ class HttpChannel(GoingOn):
         if self._dead is not None or not self._shell.is_here():
             raise self._refusal()
         body = encode(jsonrpc.notification(method, params))
-        error = self._post(method, body, None, headers)
+        error = self._post(method, body, headers)
         if error is not None:
             raise error
 
@@ -338,12 +343,11 @@ class HttpChannel(GoingOn):
         self,
         what: str,
         body: bytes,
-        extra: Fields | None,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None,
     ) -> MCPError | None:
         """Post what gets no answer; return why it was not accepted, if it was not.
 
-        `extra` are the fields of the call it belongs to; without one it has its own.
+        `headers` are those of the call it belongs to, or its own.
 
         Raises:
             TransportError: The server could not be reached.
@@ -355,9 +359,8 @@ class HttpChannel(GoingOn):
         if deadline.at < self._shell.clock.at:
             self._shell.clock.arm(deadline.at)
         try:
-            if extra is None:
-                extra = self._own_fields(reply, headers)
-            start = self._heads.post(extra)
+            reply.headers = headers
+            start = self._heads.post(self._own_fields(reply))
             if self._era is Era.STATELESS:
                 start += self._mirror.lines(what, None)
             self._exchange(reply, Request(start, body))
@@ -367,10 +370,12 @@ class HttpChannel(GoingOn):
                 self._shell.quiet()
         return None if reply.error is None else self._judged(reply, reply.error)
 
-    def _post_beside(self, what: str, body: bytes, extra: Fields) -> None:
+    def _post_beside(
+        self, what: str, body: bytes, headers: Mapping[str, str] | None
+    ) -> None:
         """Post something that nobody waits for."""
         try:
-            error = self._post(what, body, extra)
+            error = self._post(what, body, headers)
         except MCPError as raised:
             error = raised
         if error is not None:
@@ -388,7 +393,7 @@ class HttpChannel(GoingOn):
         except LocalProtocolError as error:
             refusal = InternalError(f"the answer could not be encoded: {error}")
             body = encode(jsonrpc.failure(id, refusal))
-        self._shell.spawn(self._post_beside, "answering", body, reply.extra)
+        self._shell.spawn(self._post_beside, "answering", body, reply.headers)
 
     # The end...
 
@@ -406,7 +411,9 @@ class HttpChannel(GoingOn):
         self._abort_all()
 
     def _abort_all(self) -> None:
-        for reply in (*list(self._waiting.values()), *list(self._streams)):
+        """End the calls and the server's own stream; what is only told goes on."""
+        calls = [reply for id, reply in list(self._waiting.items()) if id > 0]
+        for reply in (*calls, *list(self._streams)):
             self._abort(reply, self._closed_error(sent=True))
 
     def drain(self) -> None:
@@ -428,14 +435,19 @@ class HttpChannel(GoingOn):
         is_live = self._dead is None
         self._closed_by_us = True
         self._lose(TransportError("closed by this side", target=self.target))
-        self._shell.clock.stop()
-        self._abort_all()
+        until = self._shell.time() + CLOSE_S
         try:
-            self._shell.finish(0.0 if not self._asked else DELETE_S)
+            # What was said last, such as that a call is given up, goes out before.
+            self._abort_all()
+            self._shell.settle(until)
             if is_live and self._era is Era.SESSION and self.session_id is not None:
                 self._shell.spawn(self._delete)
-                self._shell.finish(DELETE_S)
+                self._shell.settle(until)
         finally:
+            self._shell.clock.stop()
+            for reply in list(self._waiting.values()):
+                self._abort(reply, self._closed_error(sent=True))
+            self._shell.stop()
             self._engine.close()
 
     def _delete(self) -> None:
@@ -444,9 +456,9 @@ class HttpChannel(GoingOn):
         2025-11-25 basic/transports, "Session Management": it may answer 405; 404 and
         501 say as much.
         """
-        reply = NoticeReply(self, "DELETE", Deadline(self._shell.time(), DELETE_S))
+        reply = NoticeReply(self, "DELETE", Deadline(self._shell.time(), CLOSE_S))
         try:
-            extra = self._own_fields(reply, None)
+            extra = self._own_fields(reply)
             self._exchange(reply, Request(self._heads.delete(extra)))
         except MCPError as error:
             logger.debug("DELETE: %s", error)
@@ -465,6 +477,8 @@ class HttpChannel(GoingOn):
     def forked(self) -> None:
         """Refuse every use: this process was forked off the one that connected."""
         self._shell.forked()
+        forked = getattr(self._engine, "forked", self._engine.abandon)
+        forked()
         self._closed_by_us = self._is_over = True
         if self._dead is None:
             self._dead = TransportError("left to the parent", target=self.target)

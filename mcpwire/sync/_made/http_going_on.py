@@ -78,9 +78,7 @@ class GoingOn(HttpInbound):
             self, method: str, params: Mapping[str, Any] | None, extra: Fields
         ) -> bytes: ...
 
-        def _own_fields(
-            self, reply: Reply, headers: Mapping[str, str] | None
-        ) -> Fields: ...
+        def _own_fields(self, reply: Reply) -> Fields: ...
 
     def _exchange(self, reply: Any, request: Request) -> None:
         """Send a request; follow redirects where the target allows that."""
@@ -112,14 +110,14 @@ class GoingOn(HttpInbound):
         return Request(line + end + rest, request.body)
 
     def why_not_followed(self, reply: Reply) -> str:
-        """Say why the redirect that came is not followed."""
+        """Say why the redirect that came is not followed; empty: it is."""
         why = redirect_refusal(
             self._http.parsed,
             reply.status,
             _field(reply, b"location"),
             allowed=self._http.follow_redirects,
         )
-        return why or "it leads on"
+        return why or ""
 
     # Calls...
 
@@ -206,7 +204,7 @@ class GoingOn(HttpInbound):
         self._shell.pause(reply, delay)
         reply.restart()
         reply.is_resumed = True
-        start = self._heads.get(place.cursor, reply.extra)
+        start = self._heads.get(place.cursor, self._own_fields(reply))
         try:
             self._exchange(reply, Request(start))
         except ConnectError as error:
@@ -276,7 +274,7 @@ class GoingOn(HttpInbound):
             reply.handle.request_id = reply.id
         reply.restart()
         body = encode_call(reply, params)
-        start = self._start(reply.what, params, reply.extra)
+        start = self._start(reply.what, params, self._own_fields(reply))
         try:
             self._exchange(reply, Request(start, body))
         except (ConnectError, ConnectionClosed) as error:
@@ -361,7 +359,7 @@ class GoingOn(HttpInbound):
         place = reply.resumption
         self._streams.add(reply)
         try:
-            extra = self._own_fields(reply, None)
+            extra = self._own_fields(reply)
             start = self._heads.get(place.cursor if place else None, extra)
             self._exchange(reply, Request(start))
         except (ConnectError, ConnectionClosed):

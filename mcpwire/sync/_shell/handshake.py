@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import ConnectionClosed, LocalProtocolError, MCPError
 from mcpwire.protocol import lifecycle
+from mcpwire.protocol.deadline import Deadline
 from mcpwire.sync._lead import Waiter
 from mcpwire.transports.base import CallHandle
 
@@ -228,7 +229,11 @@ class Handshake:
         old, self.channel = self.channel, legacy
         try:
             self.check()
-            legacy.ready()
+            legacy.ready(self._deadline())
+        except TimeoutError as error:
+            legacy.abandon()
+            self.channel = old
+            raise OutOfTime from error
         except MCPError as error:
             legacy.close()
             self.channel = old
@@ -242,6 +247,10 @@ class Handshake:
         if old is not None:
             old.close()
         return None
+
+    def _deadline(self) -> Deadline | None:
+        now = monotonic()
+        return None if self.until is None else Deadline(now, max(self.until - now, 0.0))
 
     def reset(self) -> None:
         """Close what was opened, so that it can be opened anew."""

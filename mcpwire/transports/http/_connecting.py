@@ -76,6 +76,7 @@ def _too_late(target: Http, error: TimeoutError) -> ConnectError:
         f"cannot connect to {where!r} within {target.connect_timeout:g} s",
         target=str(target),
         errno=errno.ETIMEDOUT,
+        reason="timeout",
     )
 
 

@@ -6,6 +6,7 @@ bytes nobody acknowledged, and how failures to connect are put into words.
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -148,13 +149,22 @@ _HINTS: Final = {
 }
 
 
+_FAILED: Final[dict[type[BaseException], str]] = {
+    ConnectionRefusedError: "refused",
+    TimeoutError: "timeout",
+}
+
+
 def connect_error(target: Http, error: BaseException) -> ConnectError:
     """Put a failure to connect into words: what was tried, which check failed."""
     url = target.parsed
     reason = getattr(error, "reason", None)
+    failed = "tls"
     if isinstance(error, socket.gaierror):
+        failed = "dns"
         what = f"cannot resolve {url.host!r}: {error.strerror}"
     elif isinstance(error, UnicodeError):
+        failed = "dns"
         what = f"cannot resolve {url.host!r}: {error}"
     elif message := getattr(error, "verify_message", None):
         what = f"TLS: cannot trust {url.authority!r}: {message.removesuffix('.')}"
@@ -162,11 +172,15 @@ def connect_error(target: Http, error: BaseException) -> ConnectError:
         said = reason.lower().replace("_", " ")
         what = f"TLS handshake with {url.authority!r} failed: {said}"
     else:
-        said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        # asyncio puts its own words, and the address, where the system's should be.
+        number = getattr(error, "errno", None)
+        own = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        said = os.strerror(number) if number else own
+        failed = _FAILED.get(type(error), "unreachable")
         what = f"cannot connect to {url.authority!r}: {said}"
     if reason in _HINTS:
         what += f" ({_HINTS[reason]})"
     # TLS and the resolver number their errors otherwise.
     is_system = reason is None and not isinstance(error, socket.gaierror)
     errno = getattr(error, "errno", None) if is_system else None
-    return ConnectError(what, target=str(target), errno=errno)
+    return ConnectError(what, target=str(target), errno=errno, reason=failed)

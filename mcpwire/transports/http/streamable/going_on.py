@@ -76,9 +76,7 @@ class GoingOn(HttpInbound):
             self, method: str, params: Mapping[str, Any] | None, extra: Fields
         ) -> bytes: ...
 
-        async def _own_fields(
-            self, reply: Reply, headers: Mapping[str, str] | None
-        ) -> Fields: ...
+        async def _own_fields(self, reply: Reply) -> Fields: ...
 
     async def _exchange(self, reply: Any, request: Request) -> None:
         """Send a request; follow redirects where the target allows that."""
@@ -110,14 +108,14 @@ class GoingOn(HttpInbound):
         return Request(line + end + rest, request.body)
 
     def why_not_followed(self, reply: Reply) -> str:
-        """Say why the redirect that came is not followed."""
+        """Say why the redirect that came is not followed; empty: it is."""
         why = redirect_refusal(
             self._http.parsed,
             reply.status,
             _field(reply, b"location"),
             allowed=self._http.follow_redirects,
         )
-        return why or "it leads on"
+        return why or ""
 
     # Calls...
 
@@ -204,7 +202,7 @@ class GoingOn(HttpInbound):
         await self._shell.pause(reply, delay)
         reply.restart()
         reply.is_resumed = True
-        start = self._heads.get(place.cursor, reply.extra)
+        start = self._heads.get(place.cursor, await self._own_fields(reply))
         try:
             await self._exchange(reply, Request(start))
         except ConnectError as error:
@@ -274,7 +272,7 @@ class GoingOn(HttpInbound):
             reply.handle.request_id = reply.id
         reply.restart()
         body = encode_call(reply, params)
-        start = self._start(reply.what, params, reply.extra)
+        start = self._start(reply.what, params, await self._own_fields(reply))
         try:
             await self._exchange(reply, Request(start, body))
         except (ConnectError, ConnectionClosed) as error:
@@ -359,7 +357,7 @@ class GoingOn(HttpInbound):
         place = reply.resumption
         self._streams.add(reply)
         try:
-            extra = await self._own_fields(reply, None)
+            extra = await self._own_fields(reply)
             start = self._heads.get(place.cursor if place else None, extra)
             await self._exchange(reply, Request(start))
         except (ConnectError, ConnectionClosed):

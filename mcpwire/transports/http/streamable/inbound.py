@@ -56,7 +56,7 @@ class HttpInbound:
         return self._trace is not None
 
     def why_not_followed(self, reply: Reply) -> str:
-        """Say why the redirect that came is not followed."""
+        """Say why the redirect that came is not followed; empty: it is."""
         raise NotImplementedError
 
     def opened(self, reply: Reply) -> None:

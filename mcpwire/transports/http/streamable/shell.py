@@ -73,12 +73,11 @@ class Shell:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def finish(self, seconds: float) -> None:
-        """Wait for what was spawned, so long at most, and end the rest."""
+    async def settle(self, until: float) -> None:
+        """Wait for the end of what was spawned, until then at most."""
         tasks = self._tasks - {asyncio.current_task()}
         if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
-        await self.stop()
+            await asyncio.wait(tasks, timeout=max(0.0, until - self.time()))
 
     async def stop(self) -> None:
         """End what was spawned."""

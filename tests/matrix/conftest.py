@@ -1,0 +1,87 @@
+"""One server behind every transport, at every revision that exists there.
+
+A combination is transport, revision, engine and shell; `combo` is one of them, and
+`server` the same demonstration server each time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "over_http"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "adversity"))
+
+import checked
+import shells
+from hosting import hosted
+
+import mcpwire
+from mcpwire.server.demo import demo_dispatcher
+from mcpwire.versions import REVISIONS, Era
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+posted_messages_are_checked = checked.posted_messages_are_checked
+
+FIRST, *_ = REVISIONS
+
+
+class Combo(NamedTuple):
+    """Where a client meets the server."""
+
+    transport: str
+    revision: str
+    engine: str
+    shell: str
+
+    def __str__(self) -> str:
+        return "-".join(part for part in self if part)
+
+
+def combos() -> Iterator[Combo]:
+    for shell in shells.SHELLS:
+        for revision in REVISIONS:
+            for transport in ("memory", "stdio"):
+                yield Combo(transport, revision.name, "", shell)
+            for engine in ("direct", "httpx"):
+                if revision.era is Era.SESSION:
+                    yield Combo("legacy", revision.name, engine, shell)
+                if revision is not FIRST:  # it has no Streamable HTTP
+                    yield Combo("json", revision.name, engine, shell)
+                    yield Combo("sse", revision.name, engine, shell)
+
+
+@pytest.fixture(params=combos(), ids=str)
+def combo(request: pytest.FixtureRequest) -> Combo:
+    return request.param
+
+
+@pytest.fixture
+def target(combo: Combo) -> Iterator[Any]:
+    """Give what a client of that combination connects to."""
+    with contextlib.ExitStack() as stack:
+        if combo.transport == "memory":
+            yield demo_dispatcher()
+        elif combo.transport == "stdio":
+            yield mcpwire.Stdio(sys.executable, ["-m", "mcpwire", "demo-server"])
+        else:
+            host = stack.enter_context(hosted(demo_dispatcher(), combo.transport))
+            yield mcpwire.Http(host.url, engine=combo.engine)
+
+
+@pytest.fixture
+def client_of(combo: Combo, target: Any) -> Iterator[Any]:
+    """Give what makes clients of that combination's shell."""
+    shell = shells.SHELLS[combo.shell]()
+
+    def make(**options: Any) -> Any:
+        return shell(target, mode=combo.revision, **options)
+
+    yield make
+    shell.close()

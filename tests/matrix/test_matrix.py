@@ -1,0 +1,114 @@
+"""The same client, whatever is between it and the server.
+
+Each test runs over memory, stdio, Streamable HTTP with JSON and with event streams, and
+HTTP+SSE, at each revision that exists there, with both engines and in both shells.
+"""
+
+import asyncio
+
+import pytest
+
+import mcpwire
+from mcpwire import types
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 30.0
+
+
+async def test_a_client_agrees_and_finds_what_the_server_has(client_of, combo):
+    async with asyncio.timeout(BOUND_S), client_of() as client:
+        blocking = getattr(client, "blocking", client)
+        assert blocking.protocol_version == combo.revision
+        assert blocking.server_info.name == "mcpwire-demo"
+        assert {tool.name for tool in await client.list_tools()} >= {"echo", "add"}
+        [resource] = await client.list_resources()
+        assert await client.read_text(resource.uri) == "Hello from mcpwire."
+        [template] = await client.list_resource_templates()
+        assert template.uri_template == "demo://greeting/{name}"
+        [prompt] = await client.list_prompts()
+        told = await client.get_prompt(prompt.name, {"name": "Ada"})
+        assert "greets Ada" in told.messages[0].content.text
+        found = await client.complete(types.PromptReference("greet"), "name", "A")
+        assert all(value.startswith("A") for value in found.completion.values)
+        assert await client.ping() >= 0
+
+
+async def test_calls_bring_what_they_are_asked_for(client_of, combo):
+    long = "ä\u2028\U0001f600\n" * 10_000
+    async with asyncio.timeout(BOUND_S), client_of() as client:
+        result = await client.call_tool("echo", {"message": long})
+        assert result.text == long
+        result = await client.call_tool("add", {"a": 2, "b": 3})
+        if combo.revision >= "2025-06-18":
+            assert result.structured_content == {"sum": 5}
+        assert result.text in {"5", '{"sum": 5}'}
+        with pytest.raises(mcpwire.InvalidParams, match="no tool"):
+            await client.call_tool("nothing")
+        expected = [str(number) for number in range(12)]
+        calls = (client.call_tool("echo", {"message": each}) for each in expected)
+        assert [result.text for result in await asyncio.gather(*calls)] == expected
+
+
+async def test_progress_and_logs_come_while_a_call_runs(client_of, combo):
+    seen, logged = [], []
+
+    def hear(notification):
+        if notification.method == "notifications/message":
+            logged.append(notification.params.data)
+
+    async with (
+        asyncio.timeout(BOUND_S),
+        client_of(on_notification=hear) as client,
+    ):
+        await client.set_log_level("debug")
+        await client.call_tool(
+            "slow",
+            {"steps": 3, "seconds": 0},
+            on_progress=lambda *step: seen.append(step[0]),
+        )
+        assert seen == [1, 2, 3]
+        while len(logged) < 3:
+            await client.ping()
+    assert logged == [f"step {step} is done" for step in (1, 2, 3)]
+
+
+async def test_a_server_asks_and_is_answered(client_of, combo):
+    def sample(_):
+        content = types.TextContent("An old silent pond")
+        return types.CreateMessageResult(
+            role="assistant", content=content, model="a poet"
+        )
+
+    options = {"sampling": sample}
+    if combo.revision >= "2025-06-18":
+        options["elicitation"] = lambda _: {"drink": "tea", "cups": 2}
+    async with asyncio.timeout(BOUND_S), client_of(**options) as client:
+        result = await client.call_tool("haiku", {"topic": "ponds"})
+        assert result.text == "An old silent pond"
+        if combo.revision >= "2025-06-18":
+            result = await client.call_tool("order")
+            assert result.text == "2 x tea, without sugar"
+
+
+async def test_a_call_that_is_given_up_leaves_the_next_one_alone(client_of, combo):
+    async with asyncio.timeout(BOUND_S), client_of() as client:
+        with pytest.raises(mcpwire.RequestTimeout):
+            await client.call_tool("slow", {"seconds": 60}, timeout=0.05)
+        call = await client.start_call("slow", {"seconds": 60})
+        call.cancel("no longer needed")
+        ended = call if combo.shell == "asyncio" else asyncio.to_thread(call.result, 10)
+        with pytest.raises(mcpwire.CallCancelled, match="no longer needed"):
+            await ended
+        assert (await client.call_tool("echo", {"message": "on"})).text == "on"
+
+
+async def test_a_client_closes_twice_and_connects_again(client_of, combo):
+    client = client_of()
+    async with asyncio.timeout(BOUND_S):
+        for _ in range(2):
+            async with client:
+                assert (await client.call_tool("echo", {"message": "x"})).text == "x"
+            await client.aclose()
+        with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
+            await client.call_tool("echo", {"message": "x"})
