@@ -318,7 +318,11 @@ class ResponseReader:
         """End the message; only the final response ends the reply."""
         if self._is_head_done:
             self.may_reuse = self._parser.should_keep_alive() and self.keep_alive_s > 0
-            self._end()
+            # As in `_end`, without a call more for each response.
+            reply, self._reply = self._reply, None
+            self.is_complete = True
+            assert reply is not None, "complete without a reply"
+            reply.end()
 
 
 def _check_interim(status: int) -> None:

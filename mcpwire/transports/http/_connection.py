@@ -38,6 +38,10 @@ READ_BYTES: Final = 65_536
 WRITE_BYTES: Final = 262_144
 """The most one write is given: asyncio copies what the system does not take."""
 
+ALWAYS_TAKEN_BYTES: Final = 4_096
+"""What the system takes of a request at once: no buffer of a socket is smaller, and it
+is empty when a request begins."""
+
 LAST_READS: Final = 1_024
 """How often a connection is read whose writing has failed: 64 MiB."""
 
@@ -140,11 +144,11 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._written += len(first)
         self._owner.bytes_sent += len(first)
-        if rest is not None:
+        if rest is not None or len(first) > ALWAYS_TAKEN_BYTES:
             self._unsent = rest
             self._pump()
-        if transport.get_write_buffer_size():
-            self._owner.clogs(self)
+            if self.unwritten:
+                self._owner.clogs(self)
 
     def _pump(self) -> None:
         while self._unsent is not None and not self._is_paused:
@@ -236,8 +240,13 @@ class Connection(asyncio.BufferedProtocol):
         if reader.is_complete:
             if self.reply is None:  # bytes that nobody asked for
                 self.abort()
-            else:
-                self._complete()
+                return
+            # As in `_complete`, without a call more for each response.
+            waiter, self.waiter = self.waiter, None
+            self.reply = None
+            self._owner.completed(self)
+            if waiter is not None and not waiter.done():
+                waiter.set_result(True)
         elif self.waiter is not None and self.reply is not None and self.reply.is_over:
             waiter, self.waiter = self.waiter, None
             self._owner.lingers(self)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import partial
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
@@ -174,7 +175,8 @@ class DirectEngine:
         """Return the loop, with everything ready for a connection."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-            self._create_future = self._loop.create_future
+            # What `create_future` of asyncio's loop does, without its call.
+            self._create_future = partial(asyncio.Future, loop=self._loop)
         if self._context is None and self._http.parsed.scheme == "https":
             from mcpwire.transports.http.tls import ssl_context
 
@@ -266,7 +268,11 @@ class DirectEngine:
             and not (self._clogged and connection.unwritten)
         ):
             self._idle.append(connection)
-            self._expire(connection, min(_sockets.IDLE_S, reader.keep_alive_s))
+            seconds = _sockets.IDLE_S
+            seconds = min(seconds, reader.keep_alive_s)
+            connection.until = until = monotonic() + seconds
+            if until < self._timer_at:
+                self._arm(until)
         else:
             connection.abort()
 
@@ -274,7 +280,9 @@ class DirectEngine:
         """Give the rest of a response its time."""
         connection.was_waited_for = False
         self._lingering.add(connection)
-        self._expire(connection, _sockets.TAIL_S)
+        connection.until = until = monotonic() + _sockets.TAIL_S
+        if until < self._timer_at:
+            self._arm(until)
 
     def clogs(self, connection: Connection) -> None:
         """Count what waits on that connection."""
@@ -295,11 +303,6 @@ class DirectEngine:
             self._emptied.set_result(None)
 
     # Time...
-
-    def _expire(self, connection: Connection, seconds: float) -> None:
-        connection.until = until = monotonic() + seconds
-        if until < self._timer_at:
-            self._arm(until)
 
     def _arm(self, at: float) -> None:
         assert self._loop is not None, "a connection without a loop"
