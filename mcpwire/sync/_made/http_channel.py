@@ -15,6 +15,7 @@ has its own answer, and whoever owns the channel opens another for the next.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -110,6 +111,8 @@ class HttpChannel(GoingOn):
         self._asked: dict[RequestId, tuple[Reply, list[CallReply]]] = {}
         self._hears = False
         self._streams: set[Reply] = set()
+        self._unsaid: deque[tuple[str, bytes, Mapping[str, str] | None]] = deque()
+        self._speakers = 0
         self.target = str(target)
         self.limits = limits
         self.recovery = recovery
@@ -282,7 +285,7 @@ class HttpChannel(GoingOn):
         if reply.what not in NEVER_CANCELLED:
             params = {"requestId": reply.id, "reason": reason}
             body = encode(jsonrpc.notification("notifications/cancelled", params))
-            self._shell.spawn(self._post_beside, "cancelling", body, reply.headers)
+            self._say("cancelling", body, reply.headers)
 
     def cancel(self, handle: CallHandle, reason: str = "cancelled") -> bool:
         """End the call with that handle: it raises `CallCancelled`, the server is told.
@@ -370,16 +373,35 @@ class HttpChannel(GoingOn):
                 self._shell.quiet()
         return None if reply.error is None else self._judged(reply, reply.error)
 
-    def _post_beside(
-        self, what: str, body: bytes, headers: Mapping[str, str] | None
-    ) -> None:
-        """Post something that nobody waits for."""
-        try:
-            error = self._post(what, body, headers)
-        except MCPError as raised:
-            error = raised
-        if error is not None:
-            logger.debug("%s: %s", what, error)
+    def _say(self, what: str, body: bytes, headers: Mapping[str, str] | None) -> None:
+        """Post something that nobody waits for: a few at once, the others behind.
+
+        Of a server that asks faster than it takes the answers, the rest is not
+        answered.
+        """
+        with self._shell.telling:
+            if len(self._unsaid) >= self.limits.notifications:
+                logger.debug("%s: dropped, for the server does not listen", what)
+                return
+            self._unsaid.append((what, body, headers))
+            if self._speakers >= self.limits.inbound:
+                return
+            self._speakers += 1
+        self._shell.spawn(self._speak)
+
+    def _speak(self) -> None:
+        while True:
+            with self._shell.telling:
+                if not self._unsaid:
+                    self._speakers -= 1
+                    return
+                what, body, headers = self._unsaid.popleft()
+            try:
+                error = self._post(what, body, headers)
+            except MCPError as raised:
+                error = raised
+            if error is not None:
+                logger.debug("%s: %s", what, error)
 
     def _answer(
         self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError
@@ -393,7 +415,7 @@ class HttpChannel(GoingOn):
         except LocalProtocolError as error:
             refusal = InternalError(f"the answer could not be encoded: {error}")
             body = encode(jsonrpc.failure(id, refusal))
-        self._shell.spawn(self._post_beside, "answering", body, reply.headers)
+        self._say("answering", body, reply.headers)
 
     # The end...
 

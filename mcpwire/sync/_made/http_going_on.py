@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from random import random
 from time import time as wall_time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
     ConnectError,
@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 __all__ = ["GoingOn", "encode_call"]
 
 logger = logging.getLogger("mcpwire")
+
+PASSING_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
+"""What says nothing of the next attempt; any other error is the server's last word."""
 
 
 class GoingOn(HttpInbound):
@@ -204,6 +207,7 @@ class GoingOn(HttpInbound):
         self._shell.pause(reply, delay)
         reply.restart()
         reply.is_resumed = True
+        openings = reply.openings
         start = self._heads.get(place.cursor, self._own_fields(reply))
         try:
             self._exchange(reply, Request(start))
@@ -213,12 +217,14 @@ class GoingOn(HttpInbound):
             return failure
         except ConnectionClosed as error:
             return error
-        return self._judge_resumed(reply)
+        return self._judge_resumed(reply, openings)
 
-    def _judge_resumed(self, reply: CallReply) -> ConnectionClosed | None:
+    def _judge_resumed(
+        self, reply: CallReply, openings: int
+    ) -> ConnectionClosed | None:
         """Say what it means that the GET of a resumption brought no stream."""
         error = reply.error
-        if error is None or reply.status == 200:
+        if error is None or reply.openings > openings:  # what the stream said
             return None
         failure = ConnectionClosed(
             f"{reply.what}: the stream broke off and cannot be resumed: {error}",
@@ -226,7 +232,7 @@ class GoingOn(HttpInbound):
             sent=True,
         )
         failure.__cause__ = error
-        if reply.status >= 500 or reply.status == 429:
+        if reply.status in PASSING_STATUSES:
             reply.error = None
             return failure
         reply.error = failure
@@ -279,7 +285,7 @@ class GoingOn(HttpInbound):
             self._exchange(reply, Request(start, body))
         except (ConnectError, ConnectionClosed) as error:
             return ConnectionClosed(str(error), target=self.target, sent=True)
-        if reply.status >= 500 or reply.status == 429:
+        if reply.status in PASSING_STATUSES:
             reply.error = None
         return None
 
@@ -338,6 +344,7 @@ class GoingOn(HttpInbound):
         while self._dead is None:
             reply = StreamReply(self, "GET")
             reply.resumption, reply.backoff = place, backoff
+            self._streams = {reply}  # closing ends its pause, too
             self._hear_once(reply, backoff)
             if reply.openings and not (reply.resumption and reply.resumption.cursor):
                 self._missed()  # whatever the server says until it is open again
@@ -357,7 +364,6 @@ class GoingOn(HttpInbound):
     def _hear_once(self, reply: StreamReply, backoff: StreamBackoff) -> None:
         """Hold the stream open until it ends."""
         place = reply.resumption
-        self._streams.add(reply)
         try:
             extra = self._own_fields(reply)
             start = self._heads.get(place.cursor if place else None, extra)
@@ -367,8 +373,6 @@ class GoingOn(HttpInbound):
         except MCPError as error:
             logger.debug("the server's stream: %s", error)
             backoff.refused()
-        finally:
-            self._streams.discard(reply)
         if reply.messages:
             backoff.delivered()
         if reply.error is not None and _is_final(reply.error):
@@ -403,6 +407,4 @@ def _retry_after(reply: Reply) -> float | None:
 
 
 def _is_final(error: MCPError) -> bool:
-    return not isinstance(error, HTTPError) or (
-        error.status < 500 and error.status != 429
-    )
+    return not isinstance(error, HTTPError) or error.status not in PASSING_STATUSES

@@ -10,7 +10,7 @@ on the server's own stream belongs to nobody in particular, so all clocks pause.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.protocol.http.answer import LISTEN, CallReply
 from mcpwire.transports.http.told import describe_request, describe_response
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["HttpInbound"]
+
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 
 class HttpInbound:
@@ -100,7 +102,8 @@ class HttpInbound:
             return call if isinstance(call, CallReply) else None
         # 2026-07-28 basic/patterns/subscriptions: its stream is the subscription.
         if isinstance(reply, CallReply) and reply.what == LISTEN:
-            if reply.backoff is not None:
+            # That it is acknowledged does not prove that it lasts.
+            if reply.backoff is not None and method != ACKNOWLEDGED:
                 reply.backoff.delivered()
             return reply
         return None

@@ -113,9 +113,14 @@ class Repeats:
             TransportError: It may have run already, it was tried often enough, or
                 nothing is opened again.
         """
-        attempt = 1
+        attempt, is_renewed = 1, False
         while self._may_begin_again(error):
-            seconds = self._pause_before(error, method, attempt, options)
+            if isinstance(error, SessionExpired):
+                # What a new session answers so too is the server's last word.
+                seconds = None if is_renewed else 0.0
+                is_renewed = True
+            else:
+                seconds = self._pause_before(error, method, attempt, options)
             if seconds is None or not self._fits(seconds, deadline):
                 break
             attempt += 1
@@ -169,9 +174,6 @@ class Repeats:
         """Return the seconds to wait before another attempt; ``None``: none."""
         recovery = self._connection.settings.recovery
         idempotent = options.get("idempotent")
-        if isinstance(error, SessionExpired):
-            # What a new session answers so too is the server's last word.
-            return 0.0 if attempt == 1 else None
         if isinstance(error, ConnectionClosed) and not self._connection.is_open:
             # Whoever opens it again takes the time that it needs.
             may = may_repeat(method, error, idempotent=idempotent)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.errors import LocalProtocolError
+from mcpwire.errors import LocalProtocolError, MCPError
 from mcpwire.transports._clock import CallClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from mcpwire.errors import MCPError
     from mcpwire.protocol.http.reply import Reply
     from mcpwire.transports.base import CallHandle
 
 __all__ = ["Shell"]
+
+logger = logging.getLogger("mcpwire")
 
 
 class Shell:
@@ -71,7 +73,14 @@ class Shell:
         """Run something beside the calls; it ends by itself, or with the channel."""
         task = self._loop.create_task(work(*args), name=f"mcpwire-http-{work.__name__}")
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        # An `MCPError` came from closing the channel under it.
+        if error is not None and not isinstance(error, MCPError):
+            logger.error("%s failed", task.get_name(), exc_info=error)
 
     async def settle(self, until: float) -> None:
         """Wait for the end of what was spawned, until then at most."""
