@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 import threading
 import time
 
@@ -199,6 +200,35 @@ async def test_a_call_that_ends_early_tells_the_server_and_nobody_else(
         assert other.body == b'"ok"'
         assert server.reset == [server.asked[0].id]
         assert server.connections == 1
+
+
+@pytest.mark.anyio
+async def test_calls_cancelled_at_any_moment_cost_no_connection_and_no_room(trust):
+    def answer(stream):
+        stream.answer(stream.json)
+
+    async def call(number):
+        fed = Fed()
+        sent = engine.exchange(request_to(target, b"%d" % number), fed, None)
+        if number % 2:
+            task = asyncio.ensure_future(sent)
+            for _ in range(chance.randrange(60)):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+        else:
+            await sent
+            assert fed.body == b"%d" % number
+
+    chance = random.Random(1)
+    with http2_server(answer) as server:
+        target = Http(server.url, **trust)
+        engine = HttpxEngine(target, DEFAULT_LIMITS)
+        async with asyncio.timeout(BOUND_S):
+            for _ in range(6):  # more of them than streams may be open
+                await asyncio.gather(*map(call, range(50)))
+            await engine.aclose()
+        assert (server.connections, engine.connections) == (1, 1)
 
 
 # ... and blocking: one exchange at a time on a connection.

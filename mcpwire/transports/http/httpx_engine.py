@@ -24,7 +24,7 @@ from mcpwire.errors import ConnectionClosed, LocalProtocolError, MCPError
 from mcpwire.transports._fork import let_go_after_fork
 from mcpwire.transports.http._sockets import RESENDS, TAIL_S
 from mcpwire.transports.http.over_httpx.errors import Facts, Translator, shown_cause
-from mcpwire.transports.http.over_httpx.guard import StaleError
+from mcpwire.transports.http.over_httpx.guard import StaleError, UnwantedError
 from mcpwire.transports.http.over_httpx.lines import (
     Tap,
     abort_transport,
@@ -78,6 +78,8 @@ class HttpxEngine:
         self.limits = limits
         self.connect_timeout = target.connect_timeout
         self.client = target.http_client
+        self.is_shared = target.http2
+        """Whether exchanges may wait for one connection together."""
         self.transport: Any = None
         if self.client is None:
             import httpx
@@ -162,6 +164,8 @@ class HttpxEngine:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_S):
                     await self.transport.aclose()
+                    for stream in list(self.streams):
+                        await stream.aclose()
 
     def _stop(self) -> None:
         for exchange in list(self._running.values()):
@@ -213,14 +217,22 @@ class _Exchange:
         if self.over.done():
             return False
         self.over.set_exception(error)
-        self.task.cancel()
+        self._stop()
         return True
 
     def cancel(self) -> None:
         """End it: nobody waits any more."""
         if self.over.done() and not self.over.cancelled():
             self.over.exception()  # nobody will ask
-        self.task.cancel()
+        self._stop()
+
+    def _stop(self) -> None:
+        if self.engine.is_shared and not self.facts.has_begun:
+            # httpcore forgets a connection that is on its way once one who waits for
+            # it is cancelled, whoever else does.
+            self.facts.is_unwanted = True
+        else:
+            self.task.cancel()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if self._tail is not None:
@@ -247,15 +259,21 @@ class _Exchange:
             try:
                 await self._try(request)
             except StaleError:  # each time there is one connection less
-                self.facts = Facts()
+                self._renew()
+            except UnwantedError:
+                return
             except failures_of(engine.library) as error:
                 if not self.facts.is_unseen or resends == RESENDS:
                     ours = engine.translate(error, self.facts)
                     raise ours from shown_cause(ours, error)
                 resends += 1
-                self.facts = Facts()
+                self._renew()
             else:
                 return
+
+    def _renew(self) -> None:
+        self.facts = Facts()
+        self.facts.is_unwanted = self.over.done()
 
     async def _try(self, request: Request) -> None:
         engine = self.engine

@@ -66,12 +66,14 @@ class Facts:
         has_begun: Whether it has begun to send, as far as it tells.
         is_unseen: Whether no byte of the request has arrived, provably.
         has_head: Whether the response has begun.
+        is_unwanted: Whether nobody waits any more, and it must not begin to send.
     """
 
-    __slots__ = ("has_begun", "has_head", "is_traced", "is_unseen")
+    __slots__ = ("has_begun", "has_head", "is_traced", "is_unseen", "is_unwanted")
 
     def __init__(self) -> None:
         self.is_traced = self.has_begun = self.is_unseen = self.has_head = False
+        self.is_unwanted = False
 
     @property
     def may_be_sent(self) -> bool:

@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.protocol.http.framing import ResponseReader
 
-__all__ = ["Guard", "StaleError"]
+__all__ = ["Guard", "StaleError", "UnwantedError"]
 
 
 class StaleError(Exception):
     """The connection must not be used again; nothing was written to it."""
+
+
+class UnwantedError(Exception):
+    """Nobody waits for the exchange any more; nothing was written."""
 
 
 class _Sink:

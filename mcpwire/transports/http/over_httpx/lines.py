@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.transports.http._sockets import FIRST_BYTES, acknowledged
-from mcpwire.transports.http.over_httpx.guard import Guard
+from mcpwire.transports.http.over_httpx.guard import Guard, UnwantedError
 
 if TYPE_CHECKING:
     import weakref
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.over_httpx.errors import Facts
 
 __all__ = ["Owner", "Tap", "abort_transport", "close_socket"]
+
+_CANCEL: Final = 8
+"""RFC 9113, 7: the stream is no longer needed."""
 
 RESET_S: Final = 1.0
 """How long telling the server of a cancelled stream may take."""
@@ -41,6 +44,7 @@ class Owner(Protocol):
     bytes_sent: int
     limits: Limits
     client: Any
+    transport: Any
     streams: weakref.WeakSet[Any]
 
 
@@ -153,6 +157,8 @@ class Tap:
                 self._stream_id = info.get("stream_id")
 
     def _connected(self) -> None:
+        if self._facts.is_unwanted:
+            raise UnwantedError
         if self._opening is not None:
             self._opening = None
             self._owner.connections += 1
@@ -224,22 +230,31 @@ class Tap:
             response: What came of it, or ``None``.
             cancels: Whether the server has to be told.
         """
-        line = self._line
-        if cancels and self._stream_id is not None and line is not None:
-            # httpcore only forgets a stream, and the server would go on with the call.
-            with contextlib.suppress(*_failures(line.stream), TimeoutError):
-                async with asyncio.timeout(RESET_S):
-                    await line.write(_reset_frame(self._stream_id))
+        if cancels and self._stream_id is not None:
+            await self._reset_stream(self._stream_id)
         if response is not None:
             await response.aclose()
         elif self._opening is not None:
             # Between two steps of connecting httpcore would lose it.
             await self._opening.aclose()
 
+    async def _reset_stream(self, stream_id: int) -> None:
+        """Cancel a stream of HTTP/2 (RFC 9113, 6.4).
 
-def _reset_frame(stream_id: int) -> bytes:
-    """Return the frame that cancels a stream of HTTP/2 (RFC 9113, 6.4)."""
-    return b"\0\0\4\3\0%b\0\0\0\x08" % stream_id.to_bytes(4)
+        httpcore only forgets it: the server would go on with the call, and it would
+        count among the streams that may be open.
+        """
+        found = _http2_connections(self._owner)
+        if self._line is not None:
+            found = [each for each in found if each[0] is self._line.stream]
+        if len(found) != 1:  # it has written nothing, and could be on any of them
+            return
+        stream, state = found[0]
+        failures = (library_of(stream).NetworkError, TimeoutError, *_h2_errors())
+        with contextlib.suppress(*failures):
+            state.reset_stream(stream_id, error_code=_CANCEL)
+            async with asyncio.timeout(RESET_S):
+                await stream.write(state.data_to_send())
 
 
 def library_of(stream: Any) -> Any:
@@ -247,9 +262,30 @@ def library_of(stream: Any) -> Any:
     return sys.modules[type(stream).__module__.partition(".")[0]]
 
 
-def _failures(stream: Any) -> tuple[type[Exception], ...]:
-    httpcore = library_of(stream)
-    return (httpcore.NetworkError, httpcore.TimeoutException)
+def _h2_errors() -> tuple[type[Exception], ...]:
+    h2 = sys.modules.get("h2.exceptions")
+    return () if h2 is None else (h2.H2Error,)
+
+
+def _http2_connections(owner: Owner) -> list[tuple[Any, Any]]:
+    """Return streams of connections of HTTP/2 with its state on each.
+
+    Nothing public leads there; what is not found is left alone.
+    """
+    client = owner.client
+    transports = [owner.transport, getattr(client, "_transport", None)]
+    transports += (getattr(client, "_mounts", None) or {}).values()
+    found = []
+    for transport in transports:
+        pool = getattr(transport, "_pool", None)
+        for connection in getattr(pool, "connections", ()):
+            inner = connection
+            while inner is not None:  # through a tunnel there are two wrappers
+                state = getattr(inner, "_h2_state", None)
+                if state is not None:
+                    found.append((inner._network_stream, state))  # noqa: SLF001 - as said above
+                inner = getattr(inner, "_connection", None)
+    return found
 
 
 def abort_transport(stream: Any) -> None:
