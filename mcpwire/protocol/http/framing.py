@@ -85,6 +85,7 @@ class ResponseReader:
         "_is_version_known",
         "_parse",
         "_parser",
+        "_raised",
         "_reply",
         "_tail",
         "_until_close",
@@ -111,6 +112,9 @@ class ResponseReader:
         self._parser = HttpResponseParser(self)
         self._parse = self._parser.feed_data
         self._reply: Receiver | None = None
+        # What a callback raised. Its context in what httptools raises is that of the
+        # caller, where this is called while an exception is handled.
+        self._raised: BaseException | None = None
         self._fields: dict[bytes, bytes] = {}
         self._counted = 0
         self._tail = b""
@@ -189,7 +193,7 @@ class ResponseReader:
         """Raise what a callback raised, or what llhttp found; it reads no more now."""
         self.may_reuse = False
         if isinstance(found, HttpParserCallbackError):
-            error = found.__context__ or found
+            error, self._raised = self._raised or found, None
             if isinstance(error, _Leftover):
                 return
             self._give_up(error)
@@ -252,7 +256,8 @@ class ResponseReader:
     def on_message_begin(self) -> None:
         """Begin a message: the response, or a 1xx before it."""
         if self.is_complete:
-            raise _Leftover
+            self._raised = _Leftover()
+            raise self._raised
         self._fields = {}
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -269,6 +274,13 @@ class ResponseReader:
 
     def on_headers_complete(self) -> None:
         """Check the head, and tell the reply of a final one."""
+        try:
+            self._complete_head()
+        except BaseException as error:
+            self._raised = error
+            raise
+
+    def _complete_head(self) -> None:
         status = self._parser.get_status_code()
         fields = self._fields
         if self._is_version_known:
@@ -312,7 +324,11 @@ class ResponseReader:
         self._has_body = True
         if not self._is_muted:
             assert self._reply is not None, "a body without a reply"
-            self._reply.data(chunk)
+            try:
+                self._reply.data(chunk)
+            except BaseException as error:
+                self._raised = error
+                raise
 
     def on_message_complete(self) -> None:
         """End the message; only the final response ends the reply."""
@@ -322,7 +338,11 @@ class ResponseReader:
             reply, self._reply = self._reply, None
             self.is_complete = True
             assert reply is not None, "complete without a reply"
-            reply.end()
+            try:
+                reply.end()
+            except BaseException as error:
+                self._raised = error
+                raise
 
 
 def _check_interim(status: int) -> None:

@@ -442,6 +442,20 @@ def test_what_a_reply_raises_comes_out_and_ends_the_reuse(place):
     assert not reader.may_reuse
 
 
+@pytest.mark.parametrize("place", ["head", "data", "end"])
+def test_what_a_reply_raises_comes_out_where_an_exception_is_handled(place):
+    reader = ResponseReader(Limits())
+    reader.expect(Taker(fails_at=place))
+    try:
+        raise ValueError("the caller's own")
+    except ValueError:
+        with pytest.raises(KeyError, match=place):
+            reader.feed(OK + b"content-length: 1\r\n\r\na")
+        reader, taker = read(OK + b"content-length: 1\r\n\r\na" + OK)
+    assert taker.body == b"a"
+    assert not reader.may_reuse
+
+
 def test_what_a_reply_raises_at_the_end_of_the_stream_comes_out():
     reader = ResponseReader(Limits())
     reader.expect(Taker(fails_at="end"))
