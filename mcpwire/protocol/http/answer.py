@@ -185,7 +185,7 @@ class CallReply(Reply):
         error = InvalidMessage(
             "body" if is_body else "message",
             expected=f"the answer to {self.what} as JSON in UTF-8",
-            got=f"{len(data)} bytes that are not",
+            got=f"{len(data)} bytes that are not" if data.strip() else "nothing",
             raw=data[:BODY_SHOWN],
         )
         if is_body or self._is_ours(salvage(data)):
