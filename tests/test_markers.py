@@ -17,6 +17,11 @@ SHOWN: dict[int, dict[str, list[str]]] = {
         "pain": [f"P{number:02}" for number in range(1, 19) if number != 5],
         "fault": [f"F{number:02}" for number in (*range(1, 19), *range(41, 48), 49)],
     },
+    4: {
+        "pain": ["P02", "P05", "P13", *(f"P{number:02}" for number in range(19, 31))],
+        "fault": [f"F{number:02}" for number in (*range(19, 38), 48, 50)],
+        "attack": [f"S{number:02}" for number in (2, 10, 15, 19, 27, 28, 30, 31, 33)],
+    },
 }
 """Issue -> marker -> the ids it had to show; an issue that closes adds its line."""
 
