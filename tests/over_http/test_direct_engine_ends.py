@@ -10,7 +10,7 @@ import tracemalloc
 import pytest
 from certificates import client_context, server_context
 from engines import Answer, all_closed, echo, eventually, open_engine, post, until
-from http_bytes import chunk, json_reply, sse_event, sse_head
+from http_bytes import chunk, head, json_reply, sse_event, sse_head
 from raw_server import raw_server
 
 from mcpwire.errors import ConnectionClosed, TransportError
@@ -134,6 +134,60 @@ async def test_the_answer_counts_though_the_server_cut_us_short():
                 assert (answer.status, answer.json) == (413, "too large")
 
 
+@pytest.mark.parametrize("error", [TransportError("by the test"), KeyError("a bug")])
+async def test_what_a_reply_raises_at_the_end_of_the_stream_comes_out(error):
+    def script(conn):
+        conn.receive()
+        conn.send(head(200) + b"abc")
+
+    class Refusing(Answer):
+        def end(self):
+            raise error
+
+    with raw_server(script) as server:
+        async with engine_to(server) as engine:
+            with pytest.raises(type(error), match=str(error.args[0])):
+                await engine.ask(answer=Refusing())
+            await all_closed(server)
+
+
+@pytest.mark.fault("F20")
+async def test_a_name_that_leads_into_a_black_hole_can_be_cancelled(monkeypatch):
+    """Several addresses are tried at once then."""
+    loop = asyncio.get_running_loop()
+    real = loop.getaddrinfo
+
+    async def two(host, port, **options):
+        found = await real("127.0.0.1", port, **options)
+        return [*found, *found]
+
+    listener = socket.create_server(("127.0.0.1", 0), backlog=0)
+    fillers = [socket.socket() for _ in range(8)]
+    for sock in fillers:
+        sock.setblocking(False)
+        sock.connect_ex(listener.getsockname())
+    monkeypatch.setattr(loop, "getaddrinfo", two)
+    url = f"http://two.example:{listener.getsockname()[1]}/mcp"
+    async with open_engine("direct", url) as engine:
+        task = asyncio.create_task(engine.ask())
+        await asyncio.sleep(0.3)  # both are tried
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    for sock in (listener, *fillers):
+        sock.close()
+
+
+def test_without_poll_a_descriptor_is_looked_at_all_the_same(monkeypatch):
+    monkeypatch.delattr(_connection.select, "poll")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        look = _connection._poller(ours.fileno())
+        assert not look(0)
+        theirs.send(b"x")
+        assert look(0)
+
+
 # Limits...
 
 
@@ -206,10 +260,12 @@ async def test_after_a_clog_has_gone_connections_are_used_again():
             body = b'"' + b"x" * 8_000_000 + b'"'
             task = asyncio.create_task(engine.ask(body=body))
             await eventually(lambda: engine._clogged)
+            assert 0 < engine.bytes_sent < len(body)
             released.set()
             assert len((await task).body) == len(body)
             assert (await engine.ask("next")).json == "next"
             assert not engine._clogged
+            assert engine.bytes_sent == sum(len(r.raw) for r in server.requests)
             assert server.connections == 1
 
 

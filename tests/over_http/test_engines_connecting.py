@@ -4,6 +4,7 @@ import asyncio
 import errno
 import socket
 import ssl
+import threading
 from time import monotonic
 
 import pytest
@@ -279,3 +280,43 @@ async def test_over_tls_too_a_server_that_runs_a_call_and_dies_gets_it_once(
             assert caught.value.sent
         assert [request.json for request in server.requests] == ["once"]
         assert server.connections == 1
+
+
+class LateAnswer(Answer):
+    """One that takes its head only when the server has sent everything."""
+
+    def __init__(self, sent):
+        super().__init__()
+        self.sent = sent
+
+    def head(self, status, fields):
+        assert self.sent.wait(5)
+        super().head(status, fields)
+
+
+@direct_engines
+@pytest.mark.fault("F22")
+@pytest.mark.parametrize("notify", [False, True])
+@pytest.mark.parametrize("framed", [True, False])
+@pytest.mark.parametrize("size", [500_000, 550_000, 750_000, 1_100_000])
+async def test_over_tls_nothing_is_lost_at_the_end(kind, size, framed, notify):
+    """Regression: asyncio drops what it has not handed over by then."""
+    body = b"x" * size
+
+    def script(conn):
+        conn.receive()
+        length = {"content_length": len(body)} if framed else {}
+        conn.send(head(200, connection="close", **length) + body)
+        conn.close(notify=notify)
+        sent.set()
+
+    sent = threading.Event()
+    with raw_server(script, ssl_context=server_context()) as server:
+        async with open_engine(kind, server.url, ssl=client_context()) as engine:
+            answer = LateAnswer(sent)
+            if framed or notify:
+                assert (await engine.ask(answer=answer)).body == body
+            else:
+                with pytest.raises(ConnectionClosed, match="within the body"):
+                    await engine.ask(answer=answer)
+                assert answer.body == body

@@ -49,7 +49,7 @@ LAST_READS: Final = 1_024
 class Owner(Protocol):
     """The engine, as its connections see it."""
 
-    bytes_sent: int
+    written: int
 
     def opened(self, connection: Connection) -> None:
         """Take note of it from here on."""
@@ -87,6 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         "_begun_at",
         "_is_paused",
         "_is_secure",
+        "_loop",
         "_owner",
         "_target",
         "_unsent",
@@ -143,7 +144,7 @@ class Connection(asyncio.BufferedProtocol):
             self.abort()
             return
         self._written += len(first)
-        self._owner.bytes_sent += len(first)
+        self._owner.written += len(first)
         if rest is not None or len(first) > ALWAYS_TAKEN_BYTES:
             self._unsent = rest
             self._pump()
@@ -151,18 +152,27 @@ class Connection(asyncio.BufferedProtocol):
                 self._owner.clogs(self)
 
     def _pump(self) -> None:
-        while self._unsent is not None and not self._is_paused:
+        transport = self.transport
+        while (
+            self._unsent is not None
+            and not self._is_paused
+            and not transport.is_closing()
+        ):
             chunk, rest = self._unsent[:WRITE_BYTES], self._unsent[WRITE_BYTES:]
             self._unsent = rest or None
-            self.transport.write(chunk)
+            transport.write(chunk)
             self._written += len(chunk)
-            self._owner.bytes_sent += len(chunk)
+            self._owner.written += len(chunk)
 
     @property
     def unwritten(self) -> int:
         """How many bytes wait for the server to read."""
-        rest = 0 if self._unsent is None else len(self._unsent)
-        return rest + self.transport.get_write_buffer_size()
+        return self.buffered + (len(self._unsent) if self._unsent is not None else 0)
+
+    @property
+    def buffered(self) -> int:
+        """How many of them asyncio holds."""
+        return self.transport.get_write_buffer_size()
 
     @property
     def _socket(self) -> Any:
@@ -174,10 +184,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         """Close it at once; whoever waits is told when it is closed."""
-        self.reader.may_reuse = False
         self._unsent = None
         self._owner.ended(self)
-        self.transport.abort()
+        if self._is_secure:
+            # Its layer may be in the middle of handing something over, and would find
+            # itself in a state that it does not expect.
+            self._loop.call_soon(self.transport.abort)
+        else:
+            self.transport.abort()
 
     def fail(self, error: BaseException | None = None) -> None:
         """Close it at once, and raise that to whoever waits."""
@@ -190,11 +204,13 @@ class Connection(asyncio.BufferedProtocol):
         Closing shuts nothing down, so what a fork copied stays open in the other
         process.
         """
+        self._own_socket().close()
+
+    def _own_socket(self) -> Any:
+        # The wrapper of asyncio can neither read nor close, and a second object for the
+        # same descriptor would close whatever has its number by then.
         wrapped = self._socket
-        # The wrapper of asyncio cannot close, and a second object for the same
-        # descriptor would close whatever has its number by then.
-        sock = getattr(wrapped, "_sock", wrapped)
-        sock.close()
+        return getattr(wrapped, "_sock", wrapped)
 
     def _wake(self, error: BaseException | None = None, *, result: bool = True) -> None:
         waiter, self.waiter = self.waiter, None
@@ -218,6 +234,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: Any) -> None:
         """Begin; the transport is asyncio's, over TLS or not."""
         self.transport = transport
+        self._loop = asyncio.get_running_loop()
         sock = self._socket
         prepare(sock)
         self.poll = _poller(sock.fileno())
@@ -229,6 +246,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Read what came."""
+        reply = self.reply
+        if reply is None:  # bytes that nobody asked for
+            self.abort()
+            return
         reader = self.reader
         try:
             reader.feed(self._view[:nbytes])
@@ -238,16 +259,13 @@ class Connection(asyncio.BufferedProtocol):
                 raise
             return
         if reader.is_complete:
-            if self.reply is None:  # bytes that nobody asked for
-                self.abort()
-                return
             # As in `_complete`, without a call more for each response.
             waiter, self.waiter = self.waiter, None
             self.reply = None
             self._owner.completed(self)
             if waiter is not None and not waiter.done():
                 waiter.set_result(True)
-        elif self.waiter is not None and self.reply is not None and self.reply.is_over:
+        elif self.waiter is not None and reply.is_over:
             waiter, self.waiter = self.waiter, None
             self._owner.lingers(self)
             if not waiter.done():
@@ -255,25 +273,23 @@ class Connection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> None:
         """Take note that the server sends no more; the transport closes itself."""
-        self.reader.may_reuse = False
-        self._owner.ended(self)
-        if self.reply is None:
-            return
         try:
-            is_complete = self._is_clean_end() and self.reader.eof()
+            is_clean = not self._is_secure or self._read_last()
+            is_complete = self.reply is not None and is_clean and self.reader.eof()
         except Exception as error:  # noqa: BLE001 - a reply's error goes to its waiter
             self._wake(error)
-            return
-        if is_complete:
-            self._complete()
-        elif self._is_unseen():
-            self._wake(result=False)
         else:
-            self._wake(self._closed("the server closed the connection"))
+            if is_complete:
+                self._complete()
+            elif self.reply is not None and self._is_unseen():
+                self._wake(result=False)
+            else:
+                self._wake(self._closed("the server closed the connection"))
+        self._owner.ended(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell whoever waits, and let go."""
-        if self.waiter is not None and exc is not None and not self._is_secure:
+        if self.waiter is not None and (exc is not None or self._is_secure):
             self._read_last()
         if self.waiter is not None:
             self._wake(self._lost(exc))
@@ -292,16 +308,6 @@ class Connection(asyncio.BufferedProtocol):
 
     # How it ended.
 
-    def _is_clean_end(self) -> bool:
-        # Over TLS only an alert ends a body; else anybody could cut it short (RFC 9112
-        # section 9.8), and asyncio does not tell the two apart.
-        if not self._is_secure:
-            return True
-        try:
-            return not self.transport.get_extra_info("ssl_object").read(1)
-        except OSError:  # an `SSLError` is one
-            return False
-
     def _is_unseen(self) -> bool:
         """Tell whether no byte of the request arrived; asked after a FIN only."""
         if self.reader.has_begun:
@@ -309,24 +315,34 @@ class Connection(asyncio.BufferedProtocol):
         # What is known is where the request begins in the stream of all our bytes.
         return 0 < acknowledged(self._socket) <= self._begun_at
 
-    def _read_last(self) -> None:
-        """Read what the server said before the connection broke.
+    def _read_last(self) -> bool:
+        """Read what has come and was not handed over; return whether it ends properly.
 
-        A server may answer before it has read all, and close: the answer counts. That
-        the stream ends here proves nothing: it does so after an RST, too.
+        A server may answer before it has read all, and close: then our writing fails,
+        and the answer counts. Behind an RST the stream ends as well: that proves
+        nothing. Over TLS, asyncio drops what it has not handed over when the stream
+        ends, and does not tell an end with a goodbye from any other; without one a body
+        may have been cut short by anybody (RFC 9112 section 9.8).
         """
-        self.reader.may_reuse = False
-        wrapped = self._socket
-        sock = getattr(wrapped, "_sock", wrapped)  # as in `close_socket`
+        receive = self._receiver()
         try:
             for _ in range(LAST_READS):
-                count = sock.recv_into(self._view)
-                if count:
-                    self.buffer_updated(count)
-                if not count or self.waiter is None:
-                    return
-        except OSError:
-            return
+                if self.reply is None:
+                    return False
+                count = receive()
+                if not count:
+                    return self._is_secure
+                self.buffer_updated(count)
+        except OSError:  # nothing more; an `SSLError` is one
+            return False
+        return False
+
+    def _receiver(self) -> Callable[[], int]:
+        if self._is_secure:
+            read = self.transport.get_extra_info("ssl_object").read
+            return lambda: read(READ_BYTES, self._view)
+        sock = self._own_socket()
+        return lambda: sock.recv_into(self._view)
 
     def _lost(self, error: BaseException | None) -> MCPError:
         if error is None:

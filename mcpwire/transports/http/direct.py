@@ -53,7 +53,7 @@ class DirectEngine:
     def __init__(self, target: Http, limits: Limits) -> None:
         self.target = str(target)
         self.connections = 0
-        self.bytes_sent = 0
+        self.written = 0
         self._http = target
         self._limits = limits
         self._context: ssl.SSLContext | None = None
@@ -79,6 +79,11 @@ class DirectEngine:
             f"<{type(self).__name__} {self.target} {len(self._open)} open, "
             f"{self.idle} idle>"
         )
+
+    @property
+    def bytes_sent(self) -> int:
+        """How many bytes were handed to the operating system so far."""
+        return self.written - sum(c.buffered for c in self._clogged)
 
     @property
     def idle(self) -> int:
@@ -372,9 +377,10 @@ class DirectEngine:
             return
         self._stop()
         for connection in list(self._open):
-            connection.abort()
+            connection.transport.abort()
             if loop is not None and not loop.is_running():
                 connection.close_socket()
+        self._idle.clear()
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:
