@@ -1,7 +1,9 @@
 """What the direct asyncio engine alone promises: its pool and its time."""
 
 import asyncio
+import random
 import threading
+from collections import Counter
 
 import pytest
 from engines import Answer, all_closed, echo, eventually, open_engine, post, until
@@ -210,3 +212,76 @@ class Spy(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc):
         self.connection.connection_lost(exc)
+
+
+# Everything at once...
+
+
+def mixed(conn):
+    """Answer as each request asks; what it has run stands in `server.requests`."""
+    while (request := conn.receive()) is not None:
+        number, how = request.json
+        if how == "reset":
+            conn.reset()
+            return
+        if how == "end":
+            return
+        if how == "mute":
+            conn.wait_closed()
+            return
+        if how == "stream":
+            conn.send(sse_head() + chunk(sse_event(f"answer {number};")))
+            conn.send(LAST_CHUNK)
+        else:
+            conn.send(json_reply(f"answer {number};"))
+        if how == "last":
+            return
+
+
+HOWS = ("plain", "plain", "stream", "stream", "last", "end", "reset", "mute")
+
+
+@pytest.mark.fault("F21", "F23")
+@pytest.mark.pain("P24")
+@pytest.mark.parametrize("seed", range(6))
+async def test_whatever_happens_each_call_gets_its_answer_or_an_error_and_runs_once(
+    seed,
+):
+    dice = random.Random(seed)
+    outcomes = Counter()
+
+    async def call(number):
+        how = dice.choice(HOWS)
+        answer = Answer(until=lambda body: b";" in body)
+        task = asyncio.create_task(engine.ask((number, how), answer=answer))
+        end = "cancel" if how == "mute" else dice.choice(("wait", "wait", "cancel"))
+        if end == "cancel":
+            for _ in range(dice.randrange(12)):
+                await asyncio.sleep(0)
+            if dice.random() < 0.5 or not engine.abort(answer, STOP):
+                task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            outcomes["cancelled"] += 1
+        except TransportError as error:
+            outcomes[type(error).__name__] += 1
+        else:
+            assert f"answer {number};".encode() in answer.body
+            outcomes["answered"] += 1
+
+    async def caller(numbers):
+        for number in numbers:
+            await call(number)
+
+    with raw_server(mixed) as server:
+        async with engine_to(server) as engine:
+            await asyncio.gather(
+                *(caller(range(100 * n, 100 * n + 20)) for n in range(6))
+            )
+            assert not engine._opening
+            assert not engine._aborted
+        assert not engine._open
+        assert max(Counter(r.json[0] for r in server.requests).values()) == 1
+    assert outcomes["answered"] > 20
+    assert outcomes.total() == 120

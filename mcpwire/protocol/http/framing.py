@@ -193,7 +193,9 @@ class ResponseReader:
         """Raise what a callback raised, or what llhttp found; it reads no more now."""
         self.may_reuse = False
         if isinstance(found, HttpParserCallbackError):
-            error, self._raised = self._raised or found, None
+            # An interrupt may come in a callback that notes nothing down.
+            error = self._raised or found.__context__ or found
+            self._raised = None
             if isinstance(error, _Leftover):
                 return
             self._give_up(error)
