@@ -1,0 +1,291 @@
+"""What a client of either shell puts on the wire of HTTP, rule by rule."""
+
+import asyncio
+import logging
+
+import pytest
+from faulty import until
+from http_bytes import json_reply, reply
+from mcp_server import scripted_mcp, tool
+
+import mcpwire
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 20.0
+
+VERSION = "mcp-protocol-version"
+SESSION = "mcp-session-id"
+
+MIRRORED = tool(
+    "place",
+    at={
+        "type": "object",
+        "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
+    },
+    count={"type": "integer", "x-mcp-header": "Count"},
+    loud={"type": "boolean", "x-mcp-header": "Loud"},
+)
+
+VALUES = [
+    pytest.param({"at": {"region": "eu west"}}, {"region": "eu west"}, id="spaces"),
+    pytest.param({"at": {"region": ""}}, {"region": ""}, id="empty"),
+    pytest.param({"at": {"region": None}}, {}, id="null"),
+    pytest.param({"at": {}}, {}, id="absent"),
+    pytest.param({"region": "elsewhere"}, {}, id="another path"),
+    pytest.param({"count": -42, "loud": True}, {"count": "-42", "loud": "true"}),
+    pytest.param(
+        {"at": {"region": "Köln"}}, {"region": "=?base64?S8O2bG4=?="}, id="not ASCII"
+    ),
+    pytest.param(
+        {"at": {"region": "=?base64?eA==?="}},
+        {"region": "=?base64?PT9iYXNlNjQ/ZUE9PT89?="},
+        id="as if encoded",
+    ),
+]
+
+
+def posts(server, method):
+    return [request for request in server.requests if request.method == method]
+
+
+@pytest.mark.rule("LIFE-10", "LHTTP-03", "LHTTP-05")
+@pytest.mark.parametrize("replies", ["json", "sse"])
+async def test_after_initialize_each_request_names_revision_and_session(shell, replies):
+    with scripted_mcp(replies=replies) as server:
+        async with asyncio.timeout(BOUND_S), shell(server.url) as client:
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        probe, initialize, *rest = server.requests
+        assert probe.headers[VERSION] == "2026-07-28"
+        assert VERSION not in initialize.headers
+        assert [request.verb for request in rest] == ["POST", "POST", "DELETE"]
+        for request in rest:
+            assert request.headers[VERSION] == "2025-11-25"
+            assert request.headers[SESSION]
+        assert all(type(r.json) is dict for r in server.requests if r.verb == "POST")
+
+
+@pytest.mark.rule("TR-HTTP-06", "TR-HTTP-08")
+async def test_without_sessions_each_message_is_a_post_with_its_own_metadata(shell):
+    with scripted_mcp("stateless") as server:
+        async with asyncio.timeout(BOUND_S), shell(server.url) as client:
+            calls = (client.call_tool("echo", {"text": str(n)}) for n in range(8))
+            await asyncio.gather(*calls)
+        assert len(posts(server, "tools/call")) == 8
+        for request in server.requests:
+            assert request.verb == "POST"
+            assert request.headers["mcp-method"] == request.json["method"]
+            meta = request.json["params"]["_meta"]
+            version = meta["io.modelcontextprotocol/protocolVersion"]
+            assert request.headers[VERSION] == version == "2026-07-28"
+            assert SESSION not in request.headers
+
+
+@pytest.mark.rule("HDR-14", "HDR-15", "HDR-16", "HDR-17", "HDR-18", "HDR-19", "HDR-27")
+@pytest.mark.parametrize(("arguments", "expected"), VALUES)
+async def test_arguments_are_mirrored_as_the_tool_says(shell, arguments, expected):
+    with scripted_mcp("stateless", tools=[MIRRORED]) as server:
+        server.on["tools/call"] = lambda request, conn: (
+            conn.send(
+                json_reply(
+                    {
+                        "jsonrpc": "2.0",
+                        "id": request.json["id"],
+                        "result": {"resultType": "complete", "content": []},
+                    }
+                )
+            )
+            or True
+        )
+        async with asyncio.timeout(BOUND_S), shell(server.url) as client:
+            await client.list_tools()
+            await client.call_tool("place", arguments)
+        [call] = posts(server, "tools/call")
+    prefix = "mcp-param-"
+    mirrored = {
+        name.removeprefix(prefix): value
+        for name, value in call.headers.items()
+        if name.startswith(prefix)
+    }
+    assert mirrored == expected
+    assert call.headers["mcp-name"] == "place"
+    assert call.headers["mcp-method"] == "tools/call"
+
+
+@pytest.mark.rule("HDR-29")
+@pytest.mark.parametrize("knows", [False, True], ids=["once", "again and again"])
+async def test_a_refused_header_has_the_tools_listed_anew_once(shell, knows):
+    def refuse(request, conn):
+        if not knows and "mcp-param-region" in request.headers:
+            return False
+        error = {"code": -32020, "message": "headers and body differ"}
+        answer = {"jsonrpc": "2.0", "id": request.json["id"], "error": error}
+        conn.send(json_reply(answer, 400))
+        return True
+
+    with scripted_mcp("stateless") as server:
+        server.on["tools/call"] = refuse
+        async with asyncio.timeout(BOUND_S), shell(server.url) as client:
+            calling = client.call_tool("mirrored", {"region": "eu"})
+            if knows:
+                with pytest.raises(mcpwire.HeaderMismatch):
+                    await calling
+            else:
+                await calling
+        assert len(posts(server, "tools/list")) == 1
+        assert len(posts(server, "tools/call")) == 2
+
+
+@pytest.mark.rule("LHTTP-13")
+@pytest.mark.parametrize("how", ["timeout", "cancel"])
+async def test_a_session_is_told_that_a_call_is_given_up(shell, how):
+    with scripted_mcp() as server:
+        async with asyncio.timeout(BOUND_S), shell(server.url) as client:
+            await give_up(client, server, how)
+            await until(lambda: server.cancelled)
+            server.release()
+        [call] = posts(server, "tools/call")
+        assert server.cancelled == [call.json["id"]]
+
+
+@pytest.mark.rule("TR-HTTP-24", "TR-HTTP-33")
+@pytest.mark.parametrize("how", ["timeout", "cancel"])
+async def test_without_sessions_a_call_is_given_up_by_closing_its_stream(shell, how):
+    closed = []
+
+    def hold(request, conn):
+        conn.wait_closed(BOUND_S)
+        closed.append(request.json["id"])
+        return True
+
+    with scripted_mcp("stateless") as server:
+        server.on["tools/call"] = hold
+        async with asyncio.timeout(BOUND_S), shell(server.url) as client:
+            await give_up(client, server, how)
+            await until(lambda: closed)
+        assert "notifications/cancelled" not in server.verbs()
+
+
+async def give_up(client, server, how):
+    if how == "timeout":
+        with pytest.raises(mcpwire.RequestTimeout):
+            await client.call_tool("slow", {"seconds": 60}, timeout=0.1)
+        return
+    call = await client.start_call("slow", {"seconds": 60})
+    await until(lambda: posts(server, "tools/call"))
+    call.cancel()
+
+
+@pytest.mark.rule("TR-HTTP-22")
+async def test_without_sessions_a_broken_stream_is_asked_for_again_by_a_new_id(shell):
+    cut = []
+
+    def break_off(request, conn):
+        if cut:
+            return False
+        cut.append(request.json["id"])
+        conn.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: hm\n\n")
+        conn.close()
+        return True
+
+    with scripted_mcp("stateless") as server:
+        server.on["tools/list"] = break_off
+        async with asyncio.timeout(BOUND_S), shell(server.url) as client:
+            assert await client.list_tools()
+        first, second = (r.json["id"] for r in posts(server, "tools/list"))
+        assert first != second
+        assert all("last-event-id" not in r.headers for r in server.requests)
+
+
+@pytest.mark.rule("SUB-10")
+async def test_a_subscription_ends_by_closing_its_stream(shell):
+    with scripted_mcp("stateless") as server:
+        async with asyncio.timeout(BOUND_S), shell(server.url) as client:
+            await client.subscribe("file:///a")
+            await until(lambda: server.streams)
+            await client.unsubscribe("file:///a")
+            await until(lambda: not server.streams)
+        assert "notifications/cancelled" not in server.verbs()
+
+
+@pytest.mark.rule("HDR-34")
+@pytest.mark.parametrize("status", [413, 431])
+async def test_a_request_that_is_too_large_says_so_and_the_next_one_goes_on(
+    shell, status
+):
+    def refuse(request, conn):
+        if request.json["params"]["arguments"]["text"] == "x":
+            return False
+        conn.send(reply(status, b"too large", content_type="text/plain"))
+        return True
+
+    with scripted_mcp() as server:
+        server.on["tools/call"] = refuse
+        async with asyncio.timeout(BOUND_S), shell(server.url) as client:
+            with pytest.raises(mcpwire.HTTPError) as raised:
+                await client.call_tool("echo", {"text": "xx"})
+            assert raised.value.status == status
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+@pytest.mark.rule("VER-13", "TR-HTTP-35")
+@pytest.mark.parametrize(
+    ("code", "data"),
+    [(-32020, None), (-32021, {}), (-32022, {"supported": ["2099-01-01"]})],
+)
+async def test_a_modern_error_is_read_before_anything_older_is_tried(shell, code, data):
+    def refuse(request, conn):
+        error = {"code": code, "message": "no", "data": data}
+        answer = {"jsonrpc": "2.0", "id": request.json["id"], "error": error}
+        conn.send(json_reply(answer, 400))
+        return True
+
+    with scripted_mcp("stateless") as server:
+        server.on["server/discover"] = refuse
+        client = shell(server.url)
+        async with asyncio.timeout(BOUND_S):
+            with pytest.raises(mcpwire.NegotiationError):
+                await client.connect()
+            await client.aclose()
+        assert set(server.verbs()) == {"server/discover"}
+
+
+@pytest.mark.rule("LHTTP-18")
+async def test_streams_of_calls_and_of_the_server_stand_beside_each_other(shell):
+    heard = []
+    with scripted_mcp(replies="sse") as server:
+        client = shell(server.url, on_notification=heard.append, **shell.listening)
+        async with asyncio.timeout(BOUND_S), client:
+            slow = asyncio.create_task(client.call_tool("slow", {}))
+            changed = {"method": "notifications/tools/list_changed"}
+            await asyncio.to_thread(server.push, changed)
+            calls = (client.call_tool("echo", {"text": str(n)}) for n in range(4))
+            assert [r.text for r in await asyncio.gather(*calls)] == list("0123")
+            server.close_streams()
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            server.release()
+            await slow
+    assert [note.method for note in heard] == ["notifications/tools/list_changed"]
+
+
+@pytest.mark.rule("LHTTP-32")
+async def test_no_log_no_repr_and_no_error_shows_the_session_id(shell, caplog):
+    caplog.set_level(logging.DEBUG)
+    told = []
+
+    def refuse(request, conn):
+        conn.send(reply(500, b"oh"))
+        return True
+
+    with scripted_mcp() as server:
+        server.on["tools/call"] = refuse
+        client = shell(server.url, trace=lambda *event: told.append(event))
+        async with asyncio.timeout(BOUND_S), client:
+            secret = getattr(client, "blocking", client).session_id
+            assert secret
+            with pytest.raises(mcpwire.HTTPError) as raised:
+                await client.call_tool("echo", {"text": "x"})
+            shown = [repr(client), str(client), str(raised.value), caplog.text]
+        heads = [data for event, data in told if event in {"request", "response"}]
+        assert any("mcp-session-id: ***" in head for head in heads)
+        assert not [text for text in (*shown, *heads) if secret in text]
