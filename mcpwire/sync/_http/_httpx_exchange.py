@@ -143,12 +143,12 @@ class Exchange:
             self.engine.give_back(self._transport)
 
     def _connect_timeout(self) -> float | None:
-        limits = [
-            limit
-            for limit in (self.engine.connect_timeout, self.left())
-            if limit is not None
-        ]
-        return min(limits, default=None)
+        limit, left = self.engine.connect_timeout, self.left()
+        if left is None:
+            return limit
+        # A little later than its own time, which then is what has passed.
+        left += LAST_READ_S
+        return left if limit is None else min(limit, left)
 
     def hang_up(self) -> None:
         """Close its connection, which may be in any state."""

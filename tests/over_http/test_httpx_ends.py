@@ -1,0 +1,222 @@
+"""The asyncio httpx engine when exchanges end early: nothing is left, nobody waits."""
+
+import asyncio
+import gc
+import os
+import signal
+import threading
+import warnings
+
+import httpx
+import pytest
+from http2_server import AUTHORITY
+from httpx_shells import BOUND_S, MARK, Fed, request_to
+from raw_server import LAST_CHUNK, chunk, json_reply, raw_server, sse_head
+
+from mcpwire import Http
+from mcpwire.errors import CallCancelled, ConnectError, ConnectionClosed
+from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.transports.http import httpx_engine
+from mcpwire.transports.http.httpx_engine import HttpxEngine
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch):
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.fixture
+def trust(tmp_path):
+    AUTHORITY.cert_pem.write_to_path(tmp_path / "ca.pem")
+    return {"ca_file": tmp_path / "ca.pem"}
+
+
+def engine_to(url, **options):
+    return HttpxEngine(Http(url, **options), DEFAULT_LIMITS)
+
+
+async def ask(engine, url, fed=None):
+    fed = fed or Fed()
+    async with asyncio.timeout(BOUND_S):
+        await engine.exchange(request_to(Http(url)), fed, None)
+    return fed
+
+
+async def until(event):
+    """Wait for a thread's event without blocking the loop."""
+    assert await asyncio.to_thread(event.wait, 5)
+
+
+async def test_the_rest_of_an_answer_is_read_for_some_time_only(monkeypatch):
+    monkeypatch.setattr(httpx_engine, "TAIL_S", 0.05)
+    closed = threading.Event()
+
+    def script(conn):
+        conn.receive()
+        conn.send(sse_head() + chunk(MARK))
+        if conn.wait_closed():
+            closed.set()
+
+    with raw_server(script) as server:
+        engine = engine_to(server.url)
+        fed = await ask(engine, server.url)
+        assert not fed.has_ended
+        await until(closed)
+        await engine.aclose()
+
+
+@pytest.mark.parametrize("how", ["cancel", "abort", "close"])
+async def test_what_ends_while_connecting_leaves_no_connection(trust, how):
+    greeted, closed = threading.Event(), threading.Event()
+
+    def script(conn):
+        conn.read_some()  # the beginning of a handshake that will not go on
+        greeted.set()
+        if conn.wait_closed():
+            closed.set()
+
+    with raw_server(script) as server:
+        url = server.url.replace("http:", "https:")
+        engine = engine_to(url, **trust)
+        fed = Fed()
+        call = asyncio.ensure_future(ask(engine, url, fed))
+        await until(greeted)
+        if how == "cancel":
+            call.cancel()
+        elif how == "abort":
+            assert engine.abort(fed, CallCancelled("tools/call"))
+        else:
+            await engine.aclose()
+        with pytest.raises((asyncio.CancelledError, CallCancelled, ConnectionClosed)):
+            await call
+        await until(closed)
+        await engine.aclose()
+        assert not engine.abort(fed, CallCancelled("tools/call"))
+
+
+async def test_a_hook_that_cancels_itself_cancels_nobody_else():
+    async def give_up(request):
+        raise asyncio.CancelledError
+
+    with raw_server(lambda conn: conn.wait_closed()) as server:
+        async with httpx.AsyncClient(event_hooks={"request": [give_up]}) as client:
+            engine = engine_to(server.url, http_client=client)
+            with pytest.raises(ConnectionClosed):
+                await ask(engine, server.url)
+            await engine.aclose()
+
+
+async def test_what_a_hook_raises_comes_out_as_it_is():
+    async def fail(request):
+        raise ZeroDivisionError
+
+    async with httpx.AsyncClient(event_hooks={"request": [fail]}) as client:
+        engine = engine_to("http://127.0.0.1:9/", http_client=client)
+        with pytest.raises(ZeroDivisionError):
+            await ask(engine, "http://127.0.0.1:9/")
+        await engine.aclose()
+
+
+@pytest.mark.fault("F35")
+async def test_a_connection_is_used_no_longer_than_the_server_keeps_it():
+    def script(conn):
+        while conn.receive() is not None:
+            conn.send(json_reply(1, keep_alive="timeout=0"))
+
+    with raw_server(script) as server:
+        engine = engine_to(server.url)
+        for _ in range(3):
+            await ask(engine, server.url)
+        await engine.aclose()
+        assert server.connections == 3
+
+
+async def test_abandoning_closes_what_is_open_at_once():
+    closed = threading.Event()
+
+    def script(conn):
+        conn.receive()
+        conn.send(sse_head() + chunk(b"x"))
+        if conn.wait_closed():
+            closed.set()
+
+    with raw_server(script) as server:
+        engine = engine_to(server.url)
+        call = asyncio.ensure_future(ask(engine, server.url))
+        await asyncio.to_thread(server.wait_until, lambda: server.requests)
+        engine.abandon()
+        with pytest.raises(ConnectionClosed):
+            await call
+        await until(closed)
+        with pytest.raises(ConnectionClosed):
+            await ask(engine, server.url)
+
+
+def answer_and_wait(closed):
+    def script(conn):
+        while conn.receive() is not None:
+            conn.send(sse_head() + chunk(MARK) + LAST_CHUNK)
+        closed.set()
+
+    return script
+
+
+def test_what_a_closed_loop_left_behind_can_be_let_go():
+    closed = threading.Event()
+
+    async def main():
+        engine = engine_to(server.url)
+        await ask(engine, server.url)
+        return engine
+
+    with raw_server(answer_and_wait(closed)) as server:
+        with asyncio.Runner() as runner:
+            engine = runner.run(main())
+        engine.abandon()
+        assert closed.wait(5)
+        with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+            del engine  # asyncio says that its transport was not closed
+            gc.collect()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+async def test_a_forked_process_leaves_the_connections_to_its_parent():
+    closed = threading.Event()
+    with raw_server(answer_and_wait(closed)) as server:
+        engine = engine_to(server.url)
+        await ask(engine, server.url)
+        (stream,) = engine.streams
+        number = stream.get_extra_info("socket").fileno()
+        out, into = os.pipe()
+        child = os.fork()
+        if not child:
+            try:
+                os.fstat(number)
+                os.write(into, b"open")
+            except OSError:
+                os.write(into, b"closed")
+            finally:
+                os.kill(os.getpid(), signal.SIGKILL)
+        await asyncio.to_thread(os.waitpid, child, 0)
+        assert os.read(out, 10) == b"closed"
+        for descriptor in (out, into):
+            os.close(descriptor)
+        await ask(engine, server.url)
+        assert server.connections == 1
+        await engine.aclose()
+        await until(closed)
+
+
+async def test_closing_is_bounded_and_may_be_done_twice():
+    with raw_server(lambda conn: conn.wait_closed()) as server:
+        server.stop_accepting()
+        engine = engine_to(server.url)
+        with pytest.raises(ConnectError):
+            await ask(engine, server.url)
+        async with asyncio.timeout(BOUND_S):
+            await engine.aclose()
+            await engine.aclose()
