@@ -1,11 +1,14 @@
 """What the direct asyncio engine alone promises: its pool and its time."""
 
 import asyncio
+import contextlib
 import random
+import ssl
 import threading
 from collections import Counter
 
 import pytest
+from certificates import client_context, server_context
 from engines import Answer, all_closed, echo, eventually, open_engine, post, until
 from http_bytes import LAST_CHUNK, chunk, json_reply, reply, sse_event, sse_head
 from raw_server import raw_server
@@ -219,6 +222,11 @@ class Spy(asyncio.BufferedProtocol):
 
 def mixed(conn):
     """Answer as each request asks; what it has run stands in `server.requests`."""
+    with contextlib.suppress(ssl.SSLError):  # the client left
+        answer_as_asked(conn)
+
+
+def answer_as_asked(conn):
     while (request := conn.receive()) is not None:
         number, how = request.json
         if how == "reset":
@@ -243,9 +251,10 @@ HOWS = ("plain", "plain", "stream", "stream", "last", "end", "reset", "mute")
 
 @pytest.mark.fault("F21", "F23")
 @pytest.mark.pain("P24")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize("seed", range(4))
 async def test_whatever_happens_each_call_gets_its_answer_or_an_error_and_runs_once(
-    seed,
+    seed, secure
 ):
     dice = random.Random(seed)
     outcomes = Counter()
@@ -274,8 +283,10 @@ async def test_whatever_happens_each_call_gets_its_answer_or_an_error_and_runs_o
         for number in numbers:
             await call(number)
 
-    with raw_server(mixed) as server:
-        async with engine_to(server) as engine:
+    theirs = {"ssl_context": server_context()} if secure else {}
+    ours = {"ssl": client_context()} if secure else {}
+    with raw_server(mixed, **theirs) as server:
+        async with engine_to(server, **ours) as engine:
             await asyncio.gather(
                 *(caller(range(100 * n, 100 * n + 20)) for n in range(6))
             )

@@ -1,6 +1,7 @@
 """What the direct asyncio engine alone promises: its proofs, its limits, its end."""
 
 import asyncio
+import errno
 import gc
 import os
 import socket
@@ -13,7 +14,7 @@ from engines import Answer, all_closed, echo, eventually, open_engine, post, unt
 from http_bytes import chunk, head, json_reply, sse_event, sse_head
 from raw_server import raw_server
 
-from mcpwire.errors import ConnectionClosed, TransportError
+from mcpwire.errors import ConnectError, ConnectionClosed, TransportError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.transports.http import _connection, _sockets
 from mcpwire.transports.http.direct import DirectEngine
@@ -176,6 +177,18 @@ async def test_a_name_that_leads_into_a_black_hole_can_be_cancelled(monkeypatch)
             await task
     for sock in (listener, *fillers):
         sock.close()
+
+
+async def test_the_system_s_own_timeout_is_told_as_its_own(monkeypatch):
+    async def create_connection(*args, **options):
+        raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "create_connection", create_connection)
+    async with open_engine("direct", "http://192.0.2.1/mcp") as engine:
+        with pytest.raises(ConnectError, match="Connection timed out") as caught:
+            await engine.ask()
+        assert caught.value.errno == errno.ETIMEDOUT
 
 
 def test_without_poll_a_descriptor_is_looked_at_all_the_same(monkeypatch):
