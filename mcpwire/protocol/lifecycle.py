@@ -54,6 +54,7 @@ from mcpwire.protocol.negotiation import (
     Silence,
     Step,
     is_refusal,
+    older_transport,
     parse_mode,
     request_meta,
     shorten,
@@ -237,14 +238,15 @@ class _Negotiator:
         """Try the transport of 2024-11-05; tell whether the handshake goes on there.
 
         2025-11-25 basic/transports, "Backwards Compatibility": where the POST of
-        `initialize` got an error of 4xx.
+        `initialize` got an error of 4xx; some of its servers answer any method with
+        their stream.
         """
-        status = getattr(self.refusal, "status", None)
-        if not self.may_downgrade or status is None or not 400 <= status < 500:
+        answered = older_transport(self.refusal) if self.may_downgrade else None
+        if answered is None:
             return False
         self.may_downgrade = False
-        self.note("trying HTTP+SSE", f"{INITIALIZE} was answered {status}")
-        failure = yield Downgrade(f"{INITIALIZE} was answered {status}")
+        self.note("trying HTTP+SSE", f"{INITIALIZE} was answered {answered}")
+        failure = yield Downgrade(f"{INITIALIZE} was answered {answered}")
         if failure is not None:
             self.note("HTTP+SSE failed", str(failure))
             return False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from mcpwire.errors import HTTPError, RPCError, TransportError
+from mcpwire.errors import HTTPError, InvalidMessage, RPCError, TransportError
 from mcpwire.versions import Era, find_revision, revisions_of
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
 
 __all__ = [
+    "ENDPOINT_EVENT",
     "META",
     "METHOD_NOT_FOUND",
     "MODERN_ERRORS",
@@ -37,6 +38,7 @@ __all__ = [
     "Silence",
     "Step",
     "is_refusal",
+    "older_transport",
     "parse_mode",
     "request_meta",
     "shorten",
@@ -54,6 +56,9 @@ METHOD_NOT_FOUND: Final = -32601
 
 REFUSING_STATUSES: Final = frozenset(range(400, 500)) - {401, 403, 407, 408, 425, 429}
 """What may mean that a server does not know the era; the others say nothing of it."""
+
+ENDPOINT_EVENT: Final = "'endpoint'"
+"""How an error tells that an event came with which HTTP+SSE begins."""
 
 TEXT_SHOWN: Final = 200
 
@@ -75,6 +80,14 @@ def is_refusal(error: MCPError) -> bool:
     if isinstance(error, HTTPError):
         return error.status in REFUSING_STATUSES
     return not isinstance(error, TransportError)
+
+
+def older_transport(error: MCPError | None) -> str | None:
+    """Return what came for `initialize` that points to HTTP+SSE; ``None``: nothing."""
+    if isinstance(error, InvalidMessage) and error.got == ENDPOINT_EVENT:
+        return "with an endpoint event"
+    status = getattr(error, "status", None)
+    return str(status) if status is not None and 400 <= status < 500 else None
 
 
 # What it is given...

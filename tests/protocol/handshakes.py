@@ -14,6 +14,7 @@ import pytest
 from mcpwire.errors import MCPError, NegotiationError, rpc_error
 from mcpwire.protocol.lifecycle import (
     Answer,
+    Downgrade,
     Identity,
     Notify,
     Receive,
@@ -99,6 +100,8 @@ def spell(step: Any) -> str:
         return "wait" if step.patience is None else f"wait {step.patience:g} s"
     if type(step) is Notify:
         return f"{step.method} at {step.revision}"
+    if type(step) is Downgrade:
+        return "downgrade"
     assert type(step) is Reopen
     return "reopen"
 
@@ -110,11 +113,23 @@ def proposed_by(step: Send) -> str:
     return step.params["_meta"][META + "protocolVersion"]
 
 
-def play(mode: str, *script: Answer | Silence) -> Played:
-    """Negotiate; each wait gets the next line of the script, which must be used up."""
+def play(
+    mode: str,
+    *script: Answer | Silence,
+    over_http: bool = False,
+    endpoint: MCPError | None = None,
+) -> Played:
+    """Negotiate; each wait gets the next line of the script, which must be used up.
+
+    `endpoint` is why there is no HTTP+SSE, where it is asked for and there is none.
+    """
     record = Negotiation()
     operation = negotiate(
-        IDENTITY, parse_mode(mode), probe_timeout=PROBE_TIMEOUT, record=record
+        IDENTITY,
+        parse_mode(mode),
+        probe_timeout=PROBE_TIMEOUT,
+        record=record,
+        over_http=over_http,
     )
     left = iter(script)
     steps: list[Any] = []
@@ -124,7 +139,10 @@ def play(mode: str, *script: Answer | Silence) -> Played:
         while True:
             steps.append(step)
             assert len(steps) <= MOST_STEPS
-            step = operation.send(next(left) if type(step) is Receive else None)
+            outcome = next(left) if type(step) is Receive else None
+            if type(step) is Downgrade:
+                outcome = endpoint
+            step = operation.send(outcome)
     except StopIteration as done:
         agreement = done.value
     except MCPError as raised:

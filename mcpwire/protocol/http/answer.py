@@ -8,6 +8,7 @@ from mcpwire.errors import InvalidMessage, RequestTimeout
 from mcpwire.protocol.http import exchange
 from mcpwire.protocol.http.exchange import BODY_SHOWN
 from mcpwire.protocol.http.reply import ERROR_BODY_BYTES, Owner, Reply
+from mcpwire.protocol.negotiation import ENDPOINT_EVENT
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import JSONDecodeError, loads, salvage
 
@@ -214,10 +215,21 @@ class CallReply(Reply):
         )
 
     def _take_other(self, event: SSEEvent) -> None:
-        # Nothing in MCP has that name; some servers write there what went wrong.
+        # Nothing here has such a name. Some servers write as an error what went wrong;
+        # those of 2024-11-05 begin so, and then wait for messages elsewhere.
         if event.event == "error":
             self._doubt = InvalidMessage(
                 "event", expected="'message'", got="'error'", raw=event.data
+            )
+        elif event.event == "endpoint":
+            self._settle(
+                InvalidMessage(
+                    "event",
+                    expected="'message'",
+                    got=ENDPOINT_EVENT,
+                    raw=event.data,
+                    hint="this is HTTP+SSE, the transport of 2024-11-05",
+                )
             )
 
     # Answers...

@@ -124,6 +124,9 @@ STREAMS = {
     "an error event": (
         event(b"out of memory", name="error"),
         an(InvalidMessage, "out of memory", path="stream"), [], {}),
+    "the stream of 2024-11-05": (
+        event(b"/messages", name="endpoint") + event(log(1)),
+        an(InvalidMessage, "2024-11-05", path="event"), [1], {}),
     "a batch": (event(b"[{}]"), NO_ANSWER, [], {"invalid": 1}),
 }  # fmt: skip
 
