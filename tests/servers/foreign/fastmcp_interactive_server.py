@@ -4,6 +4,7 @@ FastMCP 4 has `elicit` for sessions and no `sample` at all; the rest is asked th
 the official SDK's session below it, and at 2026-07-28 by results that need input.
 """
 
+import os
 from dataclasses import dataclass
 from typing import Literal
 
@@ -101,5 +102,16 @@ async def report(ctx: Context) -> str:
     return "logged"
 
 
+@server.tool
+async def work(steps: int, ctx: Context) -> str:
+    """Report progress at each step."""
+    for step in range(1, steps + 1):
+        await ctx.report_progress(step, steps, f"step {step}")
+    return f"{steps} steps"
+
+
 if __name__ == "__main__":
-    server.run("stdio")
+    if "PORT" in os.environ:
+        server.run("http", host="127.0.0.1", port=int(os.environ["PORT"]))
+    else:
+        server.run("stdio")

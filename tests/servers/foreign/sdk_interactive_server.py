@@ -1,9 +1,12 @@
-"""A stdio server on the official Python SDK 2.x that asks its client and tells it.
+"""A server on the official Python SDK 2.x that asks its client and tells it.
+
+It serves standard input and output, or HTTP on the port that PORT names.
 
 Questions are asked by `Resolve`, which serves both eras; where that does not exist, a
 tool asks by hand. What `MCPServer` lacks in a session is given to the server below it.
 """
 
+import os
 from typing import Annotated, Any, Literal
 from uuid import uuid4
 
@@ -364,6 +367,9 @@ async def main() -> None:
     changes = NotificationOptions(
         prompts_changed=True, resources_changed=True, tools_changed=True
     )
+    if "PORT" in os.environ:
+        await server.run_streamable_http_async(port=int(os.environ["PORT"]))
+        return
     async with stdio_server() as (read, write):
         await low.run(read, write, low.create_initialization_options(changes))
 

@@ -1,0 +1,66 @@
+"""One process of each real server for all tests of a module, over both shells."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from real_servers import real_server
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "features"))
+
+from faces import FACES
+from serving import SERVED, Place, name_of, serving
+
+
+@pytest.fixture(scope="module")
+def find(fork_servers, tmp_path_factory):
+    """Return a function that gives the server of a kind; see `real` and `warm`."""
+
+    def real(name):
+        server = real_server(name, tmp_path_factory.getbasetemp())
+        missing = server.missing()
+        if missing is not None:
+            reason = f"{missing} is not there: run `make peers`"
+            if os.environ.get("CI"):
+                pytest.fail(reason)
+            pytest.skip(reason)
+        return server
+
+    return lambda kind: fork_servers.warm(kind.real(real))
+
+
+@pytest.fixture(scope="module")
+def running():
+    """Hold what serves, by name, until the module's tests are over."""
+    with ExitStack() as stack:
+        yield stack, {}
+
+
+@pytest.fixture(scope="module", params=SERVED, ids=name_of)
+def place(request, find, running):
+    """Give where each kind of server serves, and in which era it is spoken to."""
+    kind, mode = request.param
+    stack, servers = running
+    if kind.name not in servers:
+        servers[kind.name] = stack.enter_context(serving(kind, find(kind)))
+    return Place(kind, mode, servers[kind.name].url)
+
+
+@pytest.fixture
+def own(find):
+    """Return a function that serves a kind for a single test."""
+    with ExitStack() as stack:
+        yield lambda kind: stack.enter_context(serving(kind, find(kind)))
+
+
+@pytest.fixture(params=sorted(FACES))
+def face(request):
+    """Give one shell of the client, to be used as the asyncio one is."""
+    face = FACES[request.param]()
+    yield face
+    face.close()

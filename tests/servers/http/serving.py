@@ -1,0 +1,209 @@
+"""Real servers that serve HTTP: each a process on a port, and what it is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import threading
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import anyio
+from faces import PATIENCE_S, UPDATED
+from real_servers import NODE_PACKAGES, TESTS, RealServer, node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from faces import Heard
+
+START_S: Final = 30.0
+GONE_S: Final = 10.0
+AGAIN_S: Final = 0.5
+NOTE: Final = "note://shared"
+RESOURCE: Final = "demo://resource/dynamic/text/1"
+SAMPLED: Final = "<a poem>"
+NAMED: Final = "Ada"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One of them: how it is started, and how each feature is had from it.
+
+    What is called is a tool, its arguments, and a part of its answer's text.
+    """
+
+    name: str
+    says: bytes
+    """What it says on its standard output or error when it listens."""
+    path: str
+    echo: tuple[str, dict[str, Any]]
+    progress: tuple[str, dict[str, Any], list[Any]]
+    sample: tuple[str, dict[str, Any]]
+    elicit: tuple[str, dict[str, Any]]
+    write: tuple[str, dict[str, Any]] | None
+    uri: str = NOTE
+
+    def real(self, real: Callable[[str], RealServer]) -> RealServer:
+        """Return how it is started, but for the port."""
+        if self.name == "typescript":
+            server = real("everything")
+            program = TESTS / "servers/foreign/typescript_v2_server.cjs"
+            environment = {"NODE_PATH": str(NODE_PACKAGES.parent)}
+            return RealServer(self.name, (node(), str(program)), environment)
+        if self.name.startswith("everything"):
+            server = real("everything")
+            word = "sse" if self.path == "/sse" else "streamableHttp"
+            return replace(server, argv=(*server.argv, word))
+        return real(f"{self.name}_interactive")
+
+
+EVERYTHING: Final = Kind(
+    "everything",
+    b"listening on port",
+    "/mcp",
+    echo=("echo", {"message": "hi"}),
+    progress=(
+        "trigger-long-running-operation",
+        {"duration": 0.2, "steps": 4},
+        [(step, 4, None) for step in (1, 2, 3, 4)],
+    ),
+    sample=("trigger-sampling-request", {"prompt": "ponds"}),
+    elicit=("trigger-elicitation-request", {}),
+    write=("toggle-subscriber-updates", {}),
+    uri=RESOURCE,
+)
+SSE: Final = replace(
+    EVERYTHING, name="everything_sse", says=b"Server is running on port", path="/sse"
+)
+STEPS: Final = [(1, 2, "step 1"), (2, 2, "step 2")]
+SDK: Final = Kind(
+    "sdk",
+    b"Uvicorn running on",
+    "/mcp",
+    echo=("subscriptions", {}),
+    progress=("work", {"steps": 2}, STEPS),
+    sample=("haiku", {"topic": "ponds"}),
+    elicit=("order", {}),
+    write=("write", {"text": "changed"}),
+)
+FASTMCP: Final = replace(SDK, name="fastmcp", echo=("report", {}), write=None)
+LATER_FASTMCP: Final = replace(
+    FASTMCP,
+    sample=("everything", {"topic": "x"}),
+    elicit=("everything", {"topic": "x"}),
+)
+TYPESCRIPT: Final = replace(
+    SDK, name="typescript", says=b"listening", echo=("echo", {"message": "hi"})
+)
+
+SESSION, LATER = "session", "stateless"
+SERVED: Final = (
+    (EVERYTHING, SESSION),
+    (SSE, SESSION),
+    (SDK, SESSION),
+    (SDK, LATER),
+    (FASTMCP, SESSION),
+    (LATER_FASTMCP, LATER),
+    (TYPESCRIPT, SESSION),
+    (TYPESCRIPT, LATER),
+)
+SUBSCRIBING: Final = tuple(place for place in SERVED if place[0].write is not None)
+
+
+def name_of(place: tuple[Kind, str]) -> str:
+    """Return a test's id for it."""
+    kind, mode = place
+    return f"{kind.name}-{mode}"
+
+
+class Place(NamedTuple):
+    """Where a server serves, and in which era it is spoken to."""
+
+    kind: Kind
+    mode: str
+    url: str
+
+
+class Served:
+    """A process that serves HTTP on one port, and may be started there again."""
+
+    def __init__(self, server: RealServer, kind: Kind) -> None:
+        self._server = server
+        self._kind = kind
+        with socket.socket() as chosen:
+            chosen.bind(("127.0.0.1", 0))
+            self.port = chosen.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}{kind.path}"
+        self.start()
+
+    def start(self) -> None:
+        """Start it, and return when it listens."""
+        said = []
+        self.process = subprocess.Popen(
+            self._server.argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={
+                "PATH": os.environ["PATH"],
+                "PORT": str(self.port),
+                **self._server.env,
+            },
+        )
+        listens = threading.Event()
+
+        def read() -> None:
+            assert self.process.stdout is not None
+            for line in self.process.stdout:
+                said.append(line)
+                if self._kind.says in line:
+                    listens.set()
+            listens.set()
+
+        self._reader = threading.Thread(target=read)
+        self._reader.start()
+        is_up = listens.wait(START_S) and any(self._kind.says in line for line in said)
+        if not is_up:
+            self.stop()
+            raise AssertionError(b"".join(said).decode())
+
+    def stop(self) -> None:
+        """Kill it, and return when nothing of it is left."""
+        self.process.kill()
+        self.process.wait(GONE_S)
+        # What a launcher stands for ends a moment later; then its streams do.
+        self._reader.join(GONE_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def restart(self) -> None:
+        """Have another one in its place."""
+        self.stop()
+        self.start()
+
+
+async def write_until_heard(client: Any, kind: Kind, heard: Heard) -> None:
+    """Change what was subscribed to, again where nobody listened yet.
+
+    In a session the stream on which it is told opens beside the calls.
+    """
+    assert kind.write is not None
+    tool, arguments = kind.write
+    with anyio.fail_after(PATIENCE_S):
+        while not heard.of(UPDATED):
+            await client.call_tool(tool, arguments, check=True)
+            with anyio.move_on_after(AGAIN_S):
+                await heard.until(lambda: heard.of(UPDATED))
+
+
+@contextlib.contextmanager
+def serving(kind: Kind, server: RealServer):
+    """Serve for as long as it is needed."""
+    served = Served(server, kind)
+    try:
+        yield served
+    finally:
+        served.stop()

@@ -1,0 +1,93 @@
+"""What a session and a stateless exchange have, with servers of somebody else's."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from faces import PATIENCE_S, UPDATED, Heard
+from serving import LATER, NAMED, SAMPLED, SUBSCRIBING, name_of, write_until_heard
+
+import mcpwire
+from mcpwire.types import CreateMessageResult, TextContent
+
+pytestmark = [pytest.mark.anyio, pytest.mark.servers]
+
+REVISIONS = {"session": "2025-11-25", "stateless": "2026-07-28"}
+
+
+def sample(_):
+    return CreateMessageResult("assistant", TextContent(SAMPLED), "our-model")
+
+
+ASKED = {
+    "sampling": sample,
+    "elicitation": lambda _: {"name": NAMED},
+    "roots": ["file:///srv/a"],
+}
+
+
+@pytest.mark.pain("P26")
+async def test_the_era_is_found_out_and_lists_and_calls_are_answered(place, face):
+    options = {} if place.mode == LATER else {"mode": "session"}
+    async with face(mcpwire.Http(place.url), **options) as client:
+        assert client.protocol_version == REVISIONS[place.mode]
+        tool, arguments = place.kind.echo
+        assert tool in [offered.name for offered in await client.list_tools()]
+        result = await client.call_tool(tool, arguments, check=True)
+        assert "hi" in result.text or "hi" not in arguments.values()
+        answers = []
+
+        async def call():
+            answers.append(await client.call_tool(tool, arguments, check=True))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(20):
+                group.start_soon(call)
+        assert [answer.text for answer in answers] == [result.text] * 20
+        assert 0 < await client.ping() < PATIENCE_S
+
+
+async def test_progress_comes_with_its_call(place, face):
+    heard = Heard()
+    tool, arguments, expected = place.kind.progress
+    async with face(mcpwire.Http(place.url), mode=place.mode) as client:
+        await client.call_tool(tool, arguments, on_progress=heard, check=True)
+        await heard.until(lambda: len(heard.all) == len(expected))
+    assert heard.all == expected
+
+
+@pytest.mark.rule("SAMP-01")
+async def test_the_server_samples_through_our_handler(place, face):
+    tool, arguments = place.kind.sample
+    async with face(mcpwire.Http(place.url), mode=place.mode, **ASKED) as client:
+        results = []
+
+        async def call():
+            results.append(await client.call_tool(tool, arguments, check=True))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(5):
+                group.start_soon(call)
+    assert len(results) == 5
+    for result in results:
+        assert SAMPLED in result.text
+
+
+@pytest.mark.rule("ELIC-01")
+async def test_the_server_asks_the_user(place, face):
+    tool, arguments = place.kind.elicit
+    async with face(mcpwire.Http(place.url), mode=place.mode, **ASKED) as client:
+        result = await client.call_tool(tool, arguments, check=True)
+    assert NAMED in result.text
+
+
+@pytest.mark.parametrize("place", SUBSCRIBING, ids=name_of, indirect=True)
+async def test_updates_of_what_was_subscribed_to_arrive(place, face):
+    heard = Heard()
+    options = {"mode": place.mode, "on_notification": heard}
+    async with face(mcpwire.Http(place.url), **options) as client:
+        await client.subscribe(place.kind.uri)
+        await write_until_heard(client, place.kind, heard)
+        assert await client.read_text(place.kind.uri)
+        await client.unsubscribe(place.kind.uri)
+    assert {told.uri for told in heard.of(UPDATED)} == {place.kind.uri}
