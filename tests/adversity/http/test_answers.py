@@ -185,9 +185,9 @@ async def test_a_notification_is_accepted_by_any_success(shell, data):
 
 
 async def quickest(shell, data, then):
-    """Return how long the end of a call with 20 beside it takes, at best of three."""
+    """Return how long the end of a call with 20 beside it takes, at best of five."""
     found = []
-    for _ in range(3):
+    for _ in range(5):
         with scripted_mcp() as server:
             async with connected(shell, server, recovery=ONCE) as client:
                 server.on["tools/call"] = answering(data, then)

@@ -33,6 +33,7 @@ pytestmark = pytest.mark.anyio
 
 ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
 FORGOTTEN = answering(reply(404))
+STUCK = "notifications/roots/list_changed"
 
 
 @pytest.mark.parametrize("replies", REPLIES)
@@ -330,9 +331,9 @@ async def test_a_stuck_notification_delays_nothing(shell):
 
     with scripted_mcp() as server:
         async with connected(shell, server, roots=[]) as client:
-            server.on["notifications/roots/list_changed"] = sticks
+            server.on[STUCK] = sticks
             notifying = asyncio.ensure_future(client.notify_roots_changed())
-            await until(lambda: server.verbs()[-1].endswith("list_changed"))
+            await until(lambda: STUCK in server.verbs())
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
             server.release()
             await notifying
