@@ -33,8 +33,7 @@ __all__ = ["Receiver", "ResponseReader"]
 
 _SHOWN_BYTES: Final = 40
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
-_USUAL: Final = b"HTTP/1.1 "
-_BLANKS: Final = (b" ", b"\t")
+_BLANKS: Final = b" \t"
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _KEEP_ALIVE: Final = re.compile(
     rb"(?:^|[,; \t])timeout=([0-9]{1,9})(?![0-9])", re.IGNORECASE
@@ -153,9 +152,12 @@ class ResponseReader:
             return
         if not self.has_begun:
             self.has_begun = True
-            self._is_version_known = is_known = data[:9] == _USUAL
-            if not is_known and data[0] != 0x48:  # "H"
+            if data[0] != 0x48:  # "H"
                 raise self._no_http(data)
+            # "HTTP/1.1": llhttp checks the other characters.
+            self._is_version_known = (
+                len(data) > 8 and data[7] == 0x31 and data[5] == 0x31
+            )
         was_body = self._is_head_done
         if not was_body and self._counted + len(data) > self._head_max:
             self._feed_long_head(bytes(data))
@@ -267,8 +269,8 @@ class ResponseReader:
         if self._is_head_done:
             return
         name = name.lower()
-        if value.endswith(_BLANKS):
-            value = value.rstrip(b" \t")
+        if value and value[-1] in _BLANKS:
+            value = value.rstrip(_BLANKS)
         fields = self._fields
         if name in fields:
             value = fields[name] + b", " + value
@@ -276,38 +278,35 @@ class ResponseReader:
 
     def on_headers_complete(self) -> None:
         """Check the head, and tell the reply of a final one."""
+        status = self._parser.get_status_code()
+        fields = self._fields
         try:
-            self._complete_head()
+            if self._is_version_known:
+                self._is_version_known = False  # of the one after a 1xx it is not
+            else:
+                self._check_version()
+            if status < 200:
+                _check_interim(status)
+                return
+            encoding = fields.get(b"transfer-encoding")
+            if encoding is not None:
+                self._check_transfer_encoding(encoding)
+            self._until_close = encoding is None and b"content-length" not in fields
+            self._is_muted = b"content-encoding" in fields and _is_unreadable(
+                status, fields[b"content-encoding"]
+            )
+            self.keep_alive_s = (
+                _keep_alive(fields[b"keep-alive"]) if b"keep-alive" in fields else inf
+            )
+            self._is_head_done = True
+            self._has_body = False
+            self._counted = 0
+            reply = self._reply
+            assert reply is not None, "a head without a reply"
+            reply.head(status, fields)
         except BaseException as error:
             self._raised = error
             raise
-
-    def _complete_head(self) -> None:
-        status = self._parser.get_status_code()
-        fields = self._fields
-        if self._is_version_known:
-            self._is_version_known = False  # of the one after a 1xx it is not
-        else:
-            self._check_version()
-        if status < 200:
-            _check_interim(status)
-            return
-        encoding = fields.get(b"transfer-encoding")
-        if encoding is not None:
-            self._check_transfer_encoding(encoding)
-        self._until_close = encoding is None and b"content-length" not in fields
-        self._is_muted = b"content-encoding" in fields and _is_unreadable(
-            status, fields[b"content-encoding"]
-        )
-        self.keep_alive_s = (
-            _keep_alive(fields[b"keep-alive"]) if b"keep-alive" in fields else inf
-        )
-        self._is_head_done = True
-        self._has_body = False
-        self._counted = 0
-        reply = self._reply
-        assert reply is not None, "a head without a reply"
-        reply.head(status, fields)
 
     def _check_version(self) -> None:
         version = self._parser.get_http_version()
