@@ -29,8 +29,8 @@ def mcpwire(server, command, *words):
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
-def test_ls_shows_signatures_and_everything_else(real, name):
-    done = mcpwire(real(name), "ls")
+def test_ls_shows_signatures_and_everything_else(warm, name):
+    done = mcpwire(warm(name), "ls")
     assert (done.returncode, done.stderr) == (0, "")
     for expected in (
         "echo(message: str)",
@@ -42,8 +42,8 @@ def test_ls_shows_signatures_and_everything_else(real, name):
         assert expected in done.stdout
 
 
-def test_call_coerces_by_the_schema_and_prints_the_result(real):
-    server = real("everything")
+def test_call_coerces_by_the_schema_and_prints_the_result(warm):
+    server = warm("everything")
     done = mcpwire(server, "call", "get-sum", "a=2", "b:=3")
     assert (done.returncode, done.stdout) == (0, "The sum of 2 and 3 is 5.\n")
     done = mcpwire(server, "call", "echo", "message=7", "--json")
@@ -61,8 +61,8 @@ def test_call_coerces_by_the_schema_and_prints_the_result(real):
         ("everything", ("info", "--mode=stateless"), 4, "server/discover"),
     ],
 )
-def test_failures_are_one_sentence_and_their_exit_code(real, name, words, code, part):
-    done = mcpwire(real(name), *words)
+def test_failures_are_one_sentence_and_their_exit_code(warm, name, words, code, part):
+    done = mcpwire(warm(name), *words)
     assert done.returncode == code
     assert part in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
@@ -87,8 +87,8 @@ def test_what_is_no_mcp_server_is_said_to_be_none(words):
 @pytest.mark.parametrize(
     ("name", "revision"), [("memory", "2025-11-25"), ("git", "2026-07-28")]
 )
-def test_info_says_what_was_agreed_on_and_why(real, name, revision):
-    done = mcpwire(real(name), "info")
+def test_info_says_what_was_agreed_on_and_why(warm, name, revision):
+    done = mcpwire(warm(name), "info")
     assert done.returncode == 0
     assert revision in done.stdout
     assert "server/discover" in done.stdout

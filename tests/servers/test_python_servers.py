@@ -13,8 +13,8 @@ NOON = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Toky
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_the_time_server_converts_in_both_eras(real, connect, mode):
-    async with connect(real("time"), mode=mode) as client:
+async def test_the_time_server_converts_in_both_eras(warm, connect, mode):
+    async with connect(warm("time"), mode=mode) as client:
         assert client.protocol_version == MODES[mode]
         assert client.server_info.name == "mcp-time"
         tools = {tool.name: tool for tool in await client.list_tools()}
@@ -30,8 +30,8 @@ async def test_the_time_server_converts_in_both_eras(real, connect, mode):
 
 
 @pytest.mark.parametrize("mode", ["stateless", "session"])
-async def test_the_time_server_fails_in_both_ways_in_both_eras(real, connect, mode):
-    async with connect(real("time"), mode=mode) as client:
+async def test_the_time_server_fails_in_both_ways_in_both_eras(warm, connect, mode):
+    async with connect(warm("time"), mode=mode) as client:
         wrong = await client.call_tool(
             "convert_time", {**NOON, "source_timezone": "Nowhere/At"}
         )
@@ -46,9 +46,9 @@ async def test_the_time_server_fails_in_both_ways_in_both_eras(real, connect, mo
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_the_git_server_reads_a_real_repository(real, connect, repository, mode):
+async def test_the_git_server_reads_a_real_repository(warm, connect, repository, mode):
     path = str(repository)
-    async with connect(real("git"), mode=mode) as client:
+    async with connect(warm("git"), mode=mode) as client:
         assert client.protocol_version == MODES[mode]
         assert client.server_info.name == "mcp-git"
         names = [tool.name for tool in await client.list_tools()]

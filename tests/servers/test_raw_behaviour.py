@@ -90,12 +90,12 @@ class Hand:
 
 
 @pytest.fixture
-def hand(real):
+def hand(warm):
     """Return a function that starts a server by name."""
     started = []
 
     def start(name):
-        started.append(Hand(real(name)))
+        started.append(Hand(warm(name)))
         return started[-1]
 
     yield start

@@ -81,9 +81,15 @@ def main():
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["env"])
-    sys.argv = asked["argv"]
-    sys.path[0] = str(Path(sys.argv[0]).resolve().parent)
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    words = asked["argv"]
+    if words[0] == "-m":
+        sys.argv = words[1:]
+        sys.path[0] = asked["cwd"]
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = words
+        sys.path[0] = str(Path(words[0]).resolve().parent)
+        runpy.run_path(words[0], run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ IMPORTS: Final = {
         "mcp.server.mcpserver",
         "mcp.server.stdio",
     ),
+    "servers": (*BASICS, "mcp_server_time.server", "mcp_server_git.server"),
     "fastmcp": (*BASICS, "fastmcp", "fastmcp.server.elicitation"),
 }
 BACKLOG: Final = 64
