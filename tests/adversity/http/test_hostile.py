@@ -3,8 +3,6 @@
 import asyncio
 import gzip
 import itertools
-import re
-import string
 
 import pytest
 from faulty import (
@@ -17,14 +15,12 @@ from faulty import (
     outcome,
     until,
 )
-from legacy_server import legacy_server
-from mcp_server import scripted_mcp, tool
+from mcp_server import scripted_mcp
 from raw_server import (
     LAST_CHUNK,
     chunk,
     head,
     json_reply,
-    raw_server,
     reply,
     sse_event,
     sse_head,
@@ -32,7 +28,6 @@ from raw_server import (
 
 import mcpwire
 from mcpwire import (
-    LocalProtocolError,
     MCPError,
     MessageTooLarge,
     RemoteProtocolError,
@@ -221,218 +216,6 @@ async def test_notifications_without_end_are_heard_within_bounds(shell):
         async with connected(shell, server) as client:
             server.on["tools/call"] = handler
             assert (await client.call_tool("echo")).text == "fine"
-
-
-# Headers...
-
-
-def shown(value):
-    """Return what a parameter is called."""
-    return ascii(value)[:20]
-
-
-NASTY = {
-    "lines": "a\r\nX-Evil: 1",
-    "line feed": "a\nb",
-    "nul": "a\x00b",
-    "escape": "\x1b[2J",
-    "not ascii": "Zürich ☃",
-    "astral": "\U0001f600",
-    "spaces around": " a ",
-    "tab": "\ta",
-    "like ours": "=?base64?eA==?=",
-    "empty": "",
-    "delete": "a\x7fb",
-}
-
-
-def heads_are_clean(server):
-    """Tell whether every head holds no control character between its line ends only."""
-    for request in server.requests:
-        start = request.raw[: len(request.raw) - len(request.body)]
-        lines = start.removesuffix(b"\r\n\r\n").split(b"\r\n")
-        assert all(re.fullmatch(rb"[\x20-\x7e\x80-\xff]+", line) for line in lines), (
-            start
-        )
-        assert not any(line.lower().startswith(b"x-evil") for line in lines)
-    return True
-
-
-@pytest.mark.parametrize("case", NASTY)
-@pytest.mark.attack("S19")
-@pytest.mark.rule("HDR-17", "HDR-18")
-async def test_what_is_mirrored_into_headers_cannot_leave_them(shell, case):
-    value = NASTY[case]
-    with scripted_mcp("stateless") as server:
-        server.tools.append(tool(f"tool {value}"))
-        async with connected(shell, server) as client:
-            await client.list_tools()
-            result = await client.call_tool("mirrored", {"region": value})
-            assert result.text == value
-            # The name of a tool, and a URI, travel in a header, too.
-            await outcome(client.call_tool(f"tool {value}"))
-            await outcome(client.read_resource(f"memo://{value}"))
-    assert heads_are_clean(server)
-
-
-@pytest.mark.parametrize(
-    "name", ["", "a b", "a:b", "a\r\nX-Evil: 1", "ä", "a\x00"], ids=shown
-)
-@pytest.mark.attack("S19")
-@pytest.mark.rule("HDR-11")
-async def test_a_tool_with_an_impossible_header_is_dropped_and_the_rest_stay(
-    shell, name
-):
-    with scripted_mcp("stateless") as server:
-        evil = {"type": "string", "x-mcp-header": name}
-        server.tools.append(tool("evil", region=evil))
-        async with connected(shell, server) as client:
-            names = [each.name for each in await client.list_tools()]
-            assert "evil" not in names
-            assert "mirrored" in names
-            result = await client.call_tool("mirrored", {"region": "x"})
-            assert result.text == "x"
-    assert heads_are_clean(server)
-
-
-@pytest.mark.parametrize(
-    "id", ["a b", "a\tb", "a\x01b", "ä", "a\x7f", "x" * 70_000], ids=shown
-)
-@pytest.mark.attack("S19")
-@pytest.mark.rule("LHTTP-23")
-async def test_a_session_id_that_is_not_visible_ascii_is_never_sent(shell, id):
-    def handler(request, conn):
-        result = {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "serverInfo": {"name": "x", "version": "1"},
-        }
-        answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
-        conn.send(json_reply(answer, mcp_session_id=id))
-        return True
-
-    with scripted_mcp() as server:
-        server.on["initialize"] = handler
-        async with asyncio.timeout(BOUND_S):
-            client = shell(server.url, recovery=ONCE)
-            error = await outcome(client.connect())
-            await client.aclose()
-    assert isinstance(error, MCPError), error
-    assert len(str(error)) < 2000
-    assert all("mcp-session-id" not in request.headers for request in server.requests)
-
-
-@pytest.mark.parametrize(
-    "id", ["a\x01b", "ä", "\x1b[2J", "x" * 70_000, "a\tb"], ids=shown
-)
-@pytest.mark.attack("S19")
-async def test_an_event_id_that_is_no_header_value_is_not_sent(shell, id):
-    def breaks(request, conn):
-        conn.send(sse_head() + chunk(sse_event("", id=id)) + LAST_CHUNK)
-        return True
-
-    with scripted_mcp(resumable=True) as server:
-        async with connected(shell, server) as client:
-            server.on["tools/call"] = breaks
-            await outcome(client.call_tool("echo", timeout=1))
-    assert heads_are_clean(server)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("X-Bad", "a\r\nX-Evil: 1"),
-        ("X-Bad", "a\nb"),
-        ("X-Bad", "a\x00b"),
-        ("X Bad", "a"),
-        ("X-Bad:", "a"),
-        ("", "a"),
-        ("X-Bäd", "a"),
-    ],
-)
-@pytest.mark.attack("S19")
-async def test_a_header_that_is_none_is_refused_before_a_byte_is_sent(
-    shell, name, value
-):
-    with scripted_mcp() as server:
-        async with connected(shell, server) as client:
-            before = len(server.requests)
-            with pytest.raises(LocalProtocolError):
-                await client.call_tool("echo", headers={name: value})
-            assert len(server.requests) == before
-        with pytest.raises(ValueError, match="header"):
-            mcpwire.Http(server.url, headers={name: value})
-
-
-@pytest.mark.parametrize("name", string.printable[62:94])
-@pytest.mark.attack("S19")
-def test_every_sign_that_is_no_token_is_refused_in_a_name(name):
-    if name not in "!#$%&'*+-.^_`|~":
-        with pytest.raises(ValueError, match="header"):
-            mcpwire.Http("http://127.0.0.1/mcp", headers={f"x{name}y": "1"})
-
-
-# Other origins...
-
-
-@pytest.mark.parametrize(
-    "endpoint",
-    [
-        "http://127.0.0.1:{other}/messages",
-        "//127.0.0.1:{other}/messages",
-        "http://127.0.0.1:{own}@127.0.0.1:{other}/messages",
-        "http://localhost:{own}/messages",
-        "https://127.0.0.1:{own}/messages",
-        "\\\\127.0.0.1:{other}\\messages",
-        "/\\127.0.0.1:{other}/messages",
-        "http:\\\\127.0.0.1:{other}/messages",
-        "http://[::1]:{own}/messages",
-        "javascript:alert(1)",
-        "ftp://127.0.0.1:{own}/",
-        "",
-    ],
-)
-@pytest.mark.attack("S27")
-@pytest.mark.rule("SSE-07")
-async def test_an_endpoint_elsewhere_gets_nothing(shell, endpoint):
-    def canary(conn):
-        conn.read_some()
-
-    with raw_server(canary) as other:
-
-        def named(session):
-            return endpoint.format(own=server.raw.port, other=other.port)
-
-        with legacy_server(endpoint=named) as server:
-            headers = {"X-API-Key": "secret"}
-            target = mcpwire.Http(server.url, headers=headers)
-            async with asyncio.timeout(BOUND_S):
-                client = shell(target, recovery=ONCE)
-                error = await outcome(client.connect())
-                await client.aclose()
-        assert isinstance(error, MCPError), error
-        assert not isinstance(error, TimeoutError), error
-        assert other.connections == 0
-    posts = [r.target for r in server.requests if r.verb == "POST"]
-    assert set(posts) <= {"/sse"}
-
-
-@pytest.mark.attack("S30")
-@pytest.mark.parametrize("name", ["Authorization", "authorization", "X-API-Key"])
-async def test_credentials_do_not_travel_in_the_clear(shell, name):
-    secret = {name: "Bearer secret"}
-    for url in ("http://example.org/mcp", "http://10.0.0.1/", "http://[fe80::1]/"):
-        with pytest.raises(ValueError, match="unencrypted") as caught:
-            mcpwire.Http(url, headers=secret)
-        assert "secret" not in str(caught.value)
-        client = shell(mcpwire.Http(url, headers=lambda: secret), recovery=ONCE)
-        async with asyncio.timeout(BOUND_S):
-            error = await outcome(client.connect())
-            await client.aclose()
-        assert isinstance(error, LocalProtocolError), error
-    for url in ("https://example.org/", "http://127.0.0.1/", "http://localhost/"):
-        mcpwire.Http(url, headers=secret)
-    mcpwire.Http("http://example.org/mcp", headers=secret, allow_insecure=True)
 
 
 # Questions nobody declared...

@@ -317,3 +317,21 @@ async def test_a_call_whose_answer_is_cut_on_the_way_ran_once(shell, after, rese
             proxy.heal()
             await client.call_tool("echo", {"text": "after"})
     assert texts(server) == Counter(before=1, cut=1, after=1)
+
+
+@pytest.mark.pain("P24")
+async def test_a_server_that_is_not_there_for_a_while_is_waited_for(shell):
+    """A refused connection took up nothing: even a call may go out again."""
+    recovery = mcpwire.Recovery(attempts=200, backoff_initial=0.02, backoff_max=0.02)
+    with scripted_mcp() as first:
+        client = shell(first.url, recovery=recovery)
+        async with asyncio.timeout(BOUND_S):
+            await client.connect()
+    async with asyncio.timeout(BOUND_S), client:
+        call = asyncio.ensure_future(client.call_tool("echo", {"text": "x"}))
+        await asyncio.sleep(0.1)  # it is refused meanwhile
+        with scripted_mcp(port=first.raw.port) as second:
+            assert (await call).text == "x"
+            await client.aclose()
+    assert texts(second) == Counter(x=1)
+    assert first.executed == []

@@ -1,0 +1,202 @@
+"""The streams that last: the server's own, and a subscription's."""
+
+import asyncio
+import itertools
+import time
+
+import pytest
+from faulty import (
+    BOUND_S,
+    QUICK,
+    answering,
+    connected,
+    until,
+)
+from mcp_server import scripted_mcp
+from raw_server import (
+    LAST_CHUNK,
+    chunk,
+    head,
+    json_reply,
+    reply,
+    sse_event,
+    sse_head,
+)
+
+import mcpwire
+
+pytestmark = pytest.mark.anyio
+
+LOG = "notifications/message"
+
+
+def log(data):
+    params = {"level": "info", "data": data}
+    return {"jsonrpc": "2.0", "method": LOG, "params": params}
+
+
+# The stream of the server's own...
+
+
+def always(server, **options):
+    return mcpwire.Http(server.url, server_stream="always", **options)
+
+
+def never_heads(request, conn):
+    conn.wait_closed(BOUND_S)
+    return True
+
+
+NO_STREAM = {
+    "405": answering(reply(405)),
+    "404": answering(reply(404)),
+    "400": answering(reply(400)),
+    "406": answering(reply(406)),
+    "401": answering(reply(401)),
+    "501": answering(reply(501)),
+    "json": answering(json_reply({})),
+    "html": answering(reply(200, b"<html>", content_type="text/html")),
+    "204": answering(head(204)),
+}
+
+
+@pytest.mark.parametrize("case", NO_STREAM)
+@pytest.mark.fault("F29")
+@pytest.mark.pain("P20")
+async def test_a_server_without_a_stream_is_asked_for_it_once(shell, case):
+    sessions = {} if case != "404" else {"session_ids": False}
+    with scripted_mcp(**sessions) as server:
+        server.on["GET"] = NO_STREAM[case]
+        async with connected(shell, always(server), recovery=QUICK) as client:
+            await until(lambda: "GET" in server.verbs())
+            for _ in range(30):
+                await client.call_tool("echo")
+                await asyncio.sleep(0.005)
+    assert server.verbs().count("GET") == 1
+    assert server.verbs().count("initialize") == 1
+
+
+@pytest.mark.fault("F29")
+@pytest.mark.pain("P20")
+async def test_a_stream_whose_head_never_comes_delays_nothing(shell):
+    with scripted_mcp() as server:
+        server.on["GET"] = never_heads
+        started = time.monotonic()
+        async with connected(shell, always(server)) as client:
+            await client.call_tool("echo")
+            # The promise is 100 ms; a loaded machine is given some more.
+            assert time.monotonic() - started < 1
+            await until(lambda: "GET" in server.verbs())
+
+
+@pytest.mark.fault("F29")
+@pytest.mark.pain("P23")
+async def test_a_stream_of_nothing_but_heartbeats_is_left_open(shell):
+    def beats(request, conn):
+        conn.send(sse_head())
+        while not conn.wait_closed(0.01):
+            conn.send(chunk(b": beat\n\n"))
+        return True
+
+    with scripted_mcp() as server:
+        server.on["GET"] = beats
+        async with connected(shell, always(server)) as client:
+            await until(lambda: "GET" in server.verbs())
+            for _ in range(20):
+                await client.call_tool("echo")
+                await asyncio.sleep(0.005)
+    assert server.verbs().count("GET") == 1
+
+
+@pytest.mark.pain("P21", "P22")
+@pytest.mark.rule("LHTTP-21")
+async def test_the_servers_stream_goes_on_at_its_place_and_loses_nothing(shell):
+    heard = []
+    with scripted_mcp(resumable=True, retry=0) as server:
+        options = {"on_notification": lambda note: heard.append(note.params.data)}
+        async with connected(
+            shell, always(server), recovery=QUICK, **options
+        ) as client:
+            stream = None
+            for number in range(5):
+                await until(lambda: server.streams)
+                stream = server.streams[-1]
+                server.push({"method": LOG, "params": log(number)["params"]})
+                await until(lambda n=number: len(heard) == n + 1)
+                server.close_streams()
+                await until(lambda: not server.streams)
+            await client.call_tool("echo")
+            assert stream is not None
+    assert heard == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.pain("P20")
+async def test_a_client_that_listens_for_nothing_opens_no_stream(shell):
+    with scripted_mcp() as server:
+        async with connected(shell, server) as client:
+            for _ in range(5):
+                await client.call_tool("echo")
+    assert "GET" not in server.verbs()
+
+
+@pytest.mark.pain("P22")
+async def test_a_broken_listen_comes_back_under_a_new_id(shell):
+    heard = []
+    changed = {"method": "notifications/tools/list_changed"}
+    with scripted_mcp("stateless") as server:
+        options = {
+            "on_notification": lambda note: heard.append(note.method),
+            **shell.listening,
+        }
+        async with connected(shell, server, recovery=QUICK, **options) as client:
+            await until(lambda: server.streams)
+            first = server.streams[-1].request_id
+            server.raw.close_connections(reset=True)
+            await until(
+                lambda: server.streams and server.streams[-1].request_id != first
+            )
+            await asyncio.to_thread(server.push, dict(changed))
+            await until(lambda: changed["method"] in heard)
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+@pytest.mark.fault("F29")
+@pytest.mark.pain("P21")
+async def test_a_stream_that_ends_at_once_is_no_storm(shell):
+    """At most eight times within its first minute, whatever the back-off."""
+    with scripted_mcp() as server:
+        server.on["GET"] = answering(sse_head() + LAST_CHUNK)
+        async with connected(shell, always(server), recovery=QUICK) as client:
+            await until(lambda: server.verbs().count("GET") == 8)
+            for _ in range(50):
+                await client.call_tool("echo")
+                await asyncio.sleep(0.01)
+    assert server.verbs().count("GET") == 8
+
+
+@pytest.mark.pain("P21")
+async def test_a_listen_that_is_closed_at_once_is_no_storm(shell):
+    counter = itertools.count()
+
+    def closes(request, conn):
+        next(counter)
+        params = {
+            "_meta": {
+                "io.modelcontextprotocol/subscriptionId": request.json["id"],
+            },
+            "notifications": request.json["params"]["notifications"],
+        }
+        method = "notifications/subscriptions/acknowledged"
+        event = sse_event({"jsonrpc": "2.0", "method": method, "params": params})
+        conn.send(sse_head() + chunk(event) + LAST_CHUNK)
+        return True
+
+    with scripted_mcp("stateless") as server:
+        server.on["subscriptions/listen"] = closes
+        options = {"on_notification": lambda note: None, **shell.listening}
+        async with connected(shell, server, recovery=QUICK, **options) as client:
+            await until(lambda: server.verbs().count("subscriptions/listen") >= 2)
+            for _ in range(100):
+                await client.call_tool("echo")
+                await asyncio.sleep(0.02)
+    assert server.verbs().count("subscriptions/listen") <= 9
