@@ -88,6 +88,13 @@ class SSEDecoder:
         events: list[SSEEvent] = []
         if self.overflow:
             return events
+        if (
+            self._at_start
+            and data
+            and data[0] != _BYTE_ORDER_MARK[0]
+            and not self._partial
+        ):
+            self._at_start = False
         if self._at_start or self._after_return or _CARRIAGE_RETURN in data:
             data = self._unify_newlines(data)
         *lines, tail = data.split(b"\n")

@@ -22,7 +22,10 @@ class Engine(Protocol):
 
     target: str
     connections: int
-    bytes_sent: int
+
+    @property
+    def bytes_sent(self) -> int:
+        """How many bytes were handed to the operating system so far."""
 
     def exchange(
         self, request: Request, reply: Fed, deadline: Deadline | None

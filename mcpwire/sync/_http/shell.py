@@ -6,6 +6,8 @@ that the asyncio channel arms has nothing to do here.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +29,8 @@ SLICE_S: Final = 1.0
 STARTING_S: Final = 5.0
 """How long who begins a call waits for the thread that performs it."""
 
+logger = logging.getLogger("mcpwire")
+
 
 class _NoClock:
     """Takes the place of the clock that ends calls on asyncio."""
@@ -46,6 +50,7 @@ class Shell:
     Attributes:
         telling: Held while somebody outside is told something: one at a time.
         clock: Rings for nobody.
+        has_waiter: Whether somebody waits for the last call's end.
     """
 
     def __init__(
@@ -53,13 +58,16 @@ class Shell:
         waiting: Mapping[int, Any],
         expire: Callable[[int, Any, float], None],
     ) -> None:
-        del waiting, expire
+        del expire
+        self._waiting = waiting
         self._is_forked = False
-        self._starting = threading.Lock()
+        # Re-entrant, for a signal handler may close the client meanwhile.
+        self._starting = threading.RLock()
         self._threads: set[threading.Thread] = set()
-        self._pauses: dict[Reply, threading.Event] = {}
+        self._pauses: dict[Reply, threading.Lock] = {}
         self._begun: dict[CallHandle, threading.Event] = {}
         self._quiet: threading.Event | None = None
+        self.has_waiter = False
         self.telling = threading.RLock()
         self.time = monotonic
         self.clock = _NoClock()
@@ -80,7 +88,7 @@ class Shell:
     def forked(self) -> None:
         """Refuse every use from now on."""
         self._is_forked = True
-        self._starting = threading.Lock()  # another thread may have held it
+        self._starting = threading.RLock()  # another thread may have held it
         self._threads.clear()  # they are not here
 
     # Work beside the calls...
@@ -93,14 +101,15 @@ class Shell:
                 work(*args)
             except MCPError:
                 return  # the channel was closed under it
+            except Exception:
+                logger.exception("%s failed", name)
             finally:
                 with self._starting:
                     self._threads.discard(threading.current_thread())
 
-        thread = threading.Thread(
-            target=run, name=f"mcpwire-http-{work.__name__}", daemon=True
-        )
-        with self._starting:  # nobody may wait for one that has not begun
+        name = f"mcpwire-http-{work.__name__}"
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        with self._starting:  # nobody may look for one that has not begun
             self._threads.add(thread)
             thread.start()
 
@@ -110,7 +119,8 @@ class Shell:
     def settle(self, until: float) -> None:
         """Wait for the end of what was spawned, until then at most."""
         with self._starting:
-            threads = list(self._threads)
+            # An interrupt may have come between, and left one that never began.
+            threads = [thread for thread in self._threads if thread.is_alive()]
         for thread in threads:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, until - monotonic()))
@@ -123,7 +133,10 @@ class Shell:
         Raises:
             MCPError: It was aborted, or its time is over.
         """
-        woken = self._pauses[reply] = threading.Event()
+        # A lock that is held, and no `Event`: who closes the client may be a signal
+        # handler, or a finaliser, in the middle of this very wait.
+        woken = self._pauses[reply] = threading.Lock()
+        woken.acquire()
         end = monotonic() + seconds
         deadline = getattr(reply, "deadline", None)
         try:
@@ -136,10 +149,10 @@ class Shell:
                     if deadline.expired(now):
                         raise reply.out_of_time(now)
                     left = min(left, deadline.at - now)
-                woken.wait(left)
+                woken.acquire(timeout=left)
             raise reply.aborted
         finally:
-            del self._pauses[reply]
+            self._pauses.pop(reply, None)
 
     def abort(self, reply: Reply, error: MCPError) -> bool:
         """End the pause of a call that was aborted; return whether there was one."""
@@ -147,8 +160,14 @@ class Shell:
         woken = self._pauses.get(reply)
         if woken is None:
             return False
-        woken.set()
+        if woken.locked():
+            with contextlib.suppress(RuntimeError):  # another thread was quicker
+                woken.release()
         return True
+
+    def paused(self) -> list[Reply]:
+        """Return the replies of those who let time pass."""
+        return list(self._pauses)
 
     def quiet(self) -> None:
         """Note that no call is open any more."""
@@ -157,8 +176,12 @@ class Shell:
 
     def until_quiet(self) -> None:
         """Wait until no call is open any more."""
-        self._quiet = threading.Event()
-        self._quiet.wait()
+        quiet = self._quiet = threading.Event()
+        self.has_waiter = True
+        # In slices, for the last may have ended before that was seen.
+        while self._waiting:
+            quiet.wait(SLICE_S)
+            quiet.clear()
 
     # Calls that nobody waits for...
 

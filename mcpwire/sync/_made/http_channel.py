@@ -104,10 +104,12 @@ class HttpChannel(GoingOn):
         self._notices = count(1)
         self._last_id = 0
         self._era: Era | None = None
+        self._common_start: bytes | None = None
         self._dead: TransportError | None = None
         self._closed_by_us = False
         self._is_over = False
         self._trace: Trace | None = None
+        self.is_watched = False
         self._asked: dict[RequestId, tuple[Reply, list[CallReply]]] = {}
         self._hears = False
         self._streams: set[Reply] = set()
@@ -149,6 +151,11 @@ class HttpChannel(GoingOn):
     def revision(self, revision: Revision | None) -> None:
         self._heads.revision = revision
         self._era = revision.era if revision is not None else None
+        self._note_start()
+
+    def _note_start(self) -> None:
+        in_session = self._era is Era.SESSION
+        self._common_start = self._heads.post() if in_session else None
 
     @property
     def session_id(self) -> str | None:
@@ -167,7 +174,7 @@ class HttpChannel(GoingOn):
 
     # Our calls...
 
-    def call(  # noqa: C901 - the hot path is one frame
+    def call(  # noqa: C901, PLR0912 - the hot path is one frame
         self,
         method: str,
         params: Mapping[str, Any] | None,
@@ -195,7 +202,9 @@ class HttpChannel(GoingOn):
             if headers is not None or not self._has_static_headers:
                 reply.headers = headers
                 extra = self._own_fields(reply)
-            request.start = self._start(method, params, extra)
+            # A session without headers of the user's has one head for all requests.
+            start = self._common_start if not extra else None
+            request.start = start or self._start(method, params, extra)
             if self._trace is not None:
                 self._watch_request(request)
             try:
@@ -210,12 +219,17 @@ class HttpChannel(GoingOn):
             self._gave_up(reply, request, error)
             raise
         finally:
-            self._end(reply)
+            if self._waiting.pop(reply.id, None) is not None:
+                if reply.holds:
+                    self._let_go(reply)
+                if shell.has_waiter and not self._waiting:
+                    shell.quiet()
         if method == "tools/list":
             if self._era is Era.STATELESS:
                 result = self._mirror.learn(result)
         elif method == "initialize":
             self._heads.session_id = exchange.session_id_in(reply.fields)
+            self._note_start()
         return result
 
     def _start(
@@ -251,15 +265,6 @@ class HttpChannel(GoingOn):
             own = self._http.check(self._shell.settled(reply, given()))
         headers = reply.headers
         return own if not headers else (*own, *self._http.check(headers))
-
-    def _end(self, reply: CallReply) -> None:
-        """Take note that a call is over, in whatever way."""
-        if self._waiting.pop(reply.id, None) is None:
-            return
-        if reply.holds:
-            self._let_go(reply)
-        if not self._waiting:
-            self._shell.quiet()
 
     def _gave_up(
         self, reply: CallReply, request: Request, error: BaseException
@@ -369,7 +374,7 @@ class HttpChannel(GoingOn):
             self._exchange(reply, Request(start, body))
         finally:
             self._waiting.pop(key, None)
-            if not self._waiting:
+            if self._shell.has_waiter and not self._waiting:
                 self._shell.quiet()
         return None if reply.error is None else self._judged(reply, reply.error)
 

@@ -41,6 +41,7 @@ class HttpInbound:
     _told: Inbound
     _trace: Trace | None
     _waiting: dict[int, Any]
+    is_watched: bool
     reset_on_progress: bool
     limits: Limits
     recovery: Recovery
@@ -51,11 +52,6 @@ class HttpInbound:
     def revision(self) -> Revision | None:
         """What is spoken; ``None`` until the handshake has decided."""
         raise NotImplementedError
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether somebody looks at heads and messages."""
-        return self._trace is not None
 
     def why_not_followed(self, reply: Reply) -> str:
         """Say why the redirect that came is not followed; empty: it is."""
@@ -183,6 +179,7 @@ class HttpInbound:
     def watch(self, trace: Trace) -> None:
         """Tell a hook of heads and messages from now on."""
         self._trace = trace
+        self.is_watched = True
 
     def heard_head(self, reply: Reply) -> None:
         """Tell of the head of an answer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from asyncio import _get_running_loop  # None where there is none
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ class Shell:
     Attributes:
         telling: Entered while somebody outside is told something.
         clock: Ends calls whose deadline has passed.
+        has_waiter: Whether somebody waits for the last call's end.
     """
 
     telling: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
@@ -42,12 +44,13 @@ class Shell:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._pauses: dict[Reply, asyncio.Future[None]] = {}
         self._quiet: asyncio.Future[None] | None = None
+        self.has_waiter = False
         self.time = self._loop.time
         self.clock = CallClock(self._loop, waiting, expire)
 
     def is_here(self) -> bool:
         """Tell whether calls may be made from here."""
-        return get_ident() == self._thread and self._loop.is_running()
+        return _get_running_loop() is self._loop and self._thread != 0
 
     def refusal(self) -> MCPError | None:
         """Say why no call may be made from here, if none may."""
@@ -128,6 +131,7 @@ class Shell:
     async def until_quiet(self) -> None:
         """Wait until no call is open any more."""
         self._quiet = self._loop.create_future()
+        self.has_waiter = True
         await self._quiet
 
     def begun(self, handle: CallHandle) -> None:
