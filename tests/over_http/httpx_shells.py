@@ -22,7 +22,7 @@ from mcpwire.sync._http.httpx_engine import BlockingHttpxEngine
 from mcpwire.transports.http.httpx_engine import HttpxEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from mcpwire.errors import MCPError
     from mcpwire.limits import Limits
@@ -155,6 +155,24 @@ class Shell:
             self.close_client()
         if self._runner is not None:
             self._runner.close()
+
+
+def answering(*answers: bytes) -> Callable[[Any], None]:
+    """Return a script that sends these, one per request, and the last for ever."""
+    left = list(answers)
+
+    def script(conn: Any) -> None:
+        while conn.receive(timeout=None) is not None:
+            conn.send(left.pop(0) if len(left) > 1 else left[0])
+
+    return script
+
+
+def forget_proxies(monkeypatch: Any) -> None:
+    """Let the environment name no proxy."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import time
 import httpx
 import pytest
 from http2_server import AUTHORITY
-from httpx_shells import BOUND_S, MARK, Fed, request_to, shell
+from httpx_shells import BOUND_S, MARK, Fed, forget_proxies, request_to, shell
 from raw_server import LAST_CHUNK, chunk, json_reply, raw_server, reply, sse_head
 
 from mcpwire.errors import (
@@ -27,9 +27,7 @@ LARGE = b"x" * 30_000_000
 
 @pytest.fixture(autouse=True)
 def no_proxies(monkeypatch):
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
+    forget_proxies(monkeypatch)
 
 
 def in_time(seconds):

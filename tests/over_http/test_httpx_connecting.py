@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 import trustme
-from httpx_shells import KINDS, shell
+from httpx_shells import KINDS, forget_proxies, shell
 from raw_server import json_reply, raw_server
 
 from mcpwire.errors import ConnectError, ConnectionClosed
@@ -17,6 +17,11 @@ AUTHORITY = trustme.CA()
 OTHER = trustme.CA()
 CLIENT = OTHER.issue_cert("me@host.example")
 BOTH = pytest.mark.parametrize("client", [None, {}], ids=["own", "user"])
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch):
+    forget_proxies(monkeypatch)
 
 
 @pytest.fixture(params=KINDS)

@@ -10,7 +10,7 @@ import warnings
 import httpx
 import pytest
 from http2_server import AUTHORITY
-from httpx_shells import BOUND_S, MARK, Fed, request_to
+from httpx_shells import BOUND_S, MARK, Fed, forget_proxies, request_to
 from raw_server import LAST_CHUNK, chunk, json_reply, raw_server, sse_head
 
 from mcpwire import Http
@@ -24,9 +24,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def no_proxies(monkeypatch):
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
+    forget_proxies(monkeypatch)
 
 
 @pytest.fixture
@@ -96,6 +94,27 @@ async def test_what_ends_while_connecting_leaves_no_connection(trust, how):
         await until(closed)
         await engine.aclose()
         assert not engine.abort(fed, CallCancelled("tools/call"))
+
+
+async def test_what_ends_while_a_large_body_is_written_leaves_no_connection():
+    reading, closed = threading.Event(), threading.Event()
+
+    def script(conn):
+        conn.read_some()
+        reading.set()
+        conn.wait_for(closed)
+
+    with raw_server(script) as server:
+        engine = engine_to(server.url)
+        fed = Fed()
+        large = request_to(Http(server.url), b"x" * 30_000_000)
+        call = asyncio.ensure_future(engine.exchange(large, fed, None))
+        await until(reading)
+        assert engine.abort(fed, CallCancelled("tools/call"))
+        with pytest.raises(CallCancelled):
+            await call
+        await engine.aclose()
+        closed.set()
 
 
 async def test_a_hook_that_cancels_itself_cancels_nobody_else():

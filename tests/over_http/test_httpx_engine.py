@@ -1,15 +1,22 @@
 """The httpx engines, asyncio and blocking: what they send, feed, refuse and let go."""
 
-import base64
 import gzip
 import socket
 import threading
 import time
 import traceback
 
-import httpx
 import pytest
-from httpx_shells import CLIENTS, KINDS, MARK, Fed, request_to, shell
+from httpx_shells import (
+    CLIENTS,
+    KINDS,
+    MARK,
+    Fed,
+    answering,
+    forget_proxies,
+    request_to,
+    shell,
+)
 from raw_server import (
     LAST_CHUNK,
     chunk,
@@ -22,7 +29,6 @@ from raw_server import (
 
 from mcpwire.errors import (
     ConnectionClosed,
-    HTTPError,
     LocalProtocolError,
     MessageTooLarge,
     RemoteProtocolError,
@@ -42,20 +48,7 @@ def kind(request):
 
 @pytest.fixture(autouse=True)
 def no_proxies(monkeypatch):
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-
-
-def answering(*answers):
-    """Return a script that sends these, one per request, and the last for ever."""
-    left = list(answers)
-
-    def script(conn):
-        while conn.receive(timeout=None) is not None:
-            conn.send(left.pop(0) if len(left) > 1 else left[0])
-
-    return script
+    forget_proxies(monkeypatch)
 
 
 # What is fed...
@@ -161,135 +154,6 @@ def test_nothing_that_is_left_of_an_answer_is_raised(kind):
         assert server.connections == 3
 
 
-# What is sent...
-
-
-def test_our_own_requests_are_sent_as_they_are(kind):
-    with raw_server(answering(json_reply(OK))) as server, shell(kind, server.url) as it:
-        request = request_to(it.target, b"[1]", mcp_session_id="a", x_empty="")
-        it.exchange(request)
-        bare = request_to(it.target, None, verb="DELETE")
-        it.exchange(bare)
-    length = b"Content-Length: 3\r\n\r\n[1]"
-    assert [one.raw for one in server.requests] == [
-        request.start + length,
-        bare.start + b"\r\n",
-    ]
-
-
-def test_a_user_s_headers_are_sent_and_ours_win(kind):
-    client = {"headers": {"X-Mine": "1", "Accept": "x/y", "Authorization": "mine"}}
-    with (
-        raw_server(answering(json_reply(OK))) as server,
-        shell(kind, server.url, client=client) as it,
-    ):
-        it.exchange(request_to(it.target, authorization="ours"))
-        it.exchange()
-    first, second = server.requests
-    assert first.headers["x-mine"] == "1"
-    assert first.headers["accept"] == "application/json, text/event-stream"
-    assert first.headers["accept-encoding"] == "identity"
-    assert first.headers["user-agent"] == "mcpwire-test"
-    assert first.headers["authorization"] == "ours"
-    assert second.headers["authorization"] == "mine"
-    names = [name for name, _ in first.fields]
-    assert len(names) == len(set(names))
-
-
-def test_a_user_s_auth_and_hooks_are_honoured(kind):
-    seen = []
-
-    def note(message):
-        seen.append(type(message).__name__)
-
-    async def note_later(message):
-        note(message)
-
-    hook = note_later if kind == "asyncio" else note
-    client = {
-        "auth": ("me", HUSH),
-        "event_hooks": {"request": [hook], "response": [hook]},
-    }
-    with (
-        raw_server(answering(json_reply(OK))) as server,
-        shell(kind, server.url, client=client) as it,
-    ):
-        it.exchange()
-    word = base64.b64encode(f"me:{HUSH}".encode()).decode()
-    assert server.requests[0].headers["authorization"] == f"Basic {word}"
-    assert seen == ["Request", "Response"]
-
-
-def test_a_hook_may_read_the_answer_first(kind):
-    def read(response):
-        response.read()
-
-    async def read_later(response):
-        await response.aread()
-
-    hook = read_later if kind == "asyncio" else read
-    client = {"event_hooks": {"response": [hook]}}
-    with (
-        raw_server(answering(json_reply(OK))) as server,
-        shell(kind, server.url, client=client) as it,
-    ):
-        assert it.exchange().body == b'{"ok": true}'
-
-
-def test_a_hook_that_refuses_a_status_makes_an_http_error(kind):
-    def check(response):
-        response.raise_for_status()
-
-    async def check_later(response):
-        check(response)
-
-    hook = check_later if kind == "asyncio" else check
-    client = {"event_hooks": {"response": [hook]}}
-    with (
-        raw_server(answering(reply(503, retry_after=3))) as server,
-        shell(kind, f"{server.url}?{HUSH}", client=client) as it,
-        pytest.raises(HTTPError) as caught,
-    ):
-        it.exchange()
-    assert caught.value.status == 503
-    assert caught.value.headers["retry-after"] == "3"
-    assert HUSH not in "".join(traceback.format_exception(caught.value))
-
-
-@BOTH
-@pytest.mark.attack("S02")
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_no_redirect_is_followed_and_no_other_origin_is_asked(kind, client, status):
-    with raw_server(answering(json_reply(OK))) as other:
-        answer = reply(status, location=other.url)
-        with (
-            raw_server(answering(answer)) as server,
-            shell(kind, server.url, client=client and {"follow_redirects": True}) as it,
-        ):
-            fed = it.exchange()
-        assert (fed.status, fed.fields[b"location"]) == (status, other.url.encode())
-        assert other.connections == 0
-        assert len(server.requests) == 1
-
-
-def test_our_own_engine_keeps_no_cookie(kind):
-    answer = json_reply(OK, set_cookie=f"session={HUSH}")
-    with raw_server(answering(answer)) as server, shell(kind, server.url) as it:
-        it.exchanges(2)
-    assert not any("cookie" in one.headers for one in server.requests)
-
-
-def test_our_own_engine_writes_no_url_into_the_log(kind, caplog):
-    caplog.set_level("DEBUG")
-    with (
-        raw_server(answering(json_reply(OK))) as server,
-        shell(kind, f"{server.url}?key={HUSH}") as it,
-    ):
-        it.exchange()
-    assert server.requests[0].target.endswith(HUSH)
-    assert HUSH not in caplog.text
-
-
 # What is refused...
 
 
@@ -378,6 +242,21 @@ def test_a_request_that_is_no_http_is_refused_without_its_secrets(kind):
             it.exchange(request)
         assert server.requests == []
     assert HUSH not in "".join(traceback.format_exception(caught.value))
+
+
+@BOTH
+def test_a_server_may_refuse_a_large_body_it_does_not_read(kind, client):
+    answered = threading.Event()
+
+    def script(conn):
+        conn.read_some()
+        conn.send(reply(413, b"too large"))
+        conn.wait_for(answered)
+
+    with raw_server(script) as server, shell(kind, server.url, client=client) as it:
+        fed = it.exchange(request_to(it.target, b"x" * 30_000_000))
+        answered.set()
+    assert (fed.status, fed.body) == (413, b"too large")
 
 
 # The end of connections...
@@ -491,44 +370,3 @@ def test_a_user_s_closed_client_is_told(kind):
             it.close_client()
             with pytest.raises(LocalProtocolError, match="http_client is closed"):
                 it.exchange()
-
-
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        (httpx.Client, r"must be an httpx\.AsyncClient, got httpx\.Client"),
-        (httpx.AsyncClient, r"must be an httpx\.Client, got httpx\.AsyncClient"),
-    ],
-)
-def test_a_client_of_the_other_kind_is_refused(other, message):
-    kind = next(name for name, cls in CLIENTS.items() if cls is not other)
-    with (
-        pytest.raises(ValueError, match=message),
-        shell(kind, "http://127.0.0.1/", client=other()),
-    ):
-        pass
-
-
-def test_a_user_s_own_transport_may_be_anything(kind):
-    def answer(request):
-        assert request.content == b"{}"
-        return httpx.Response(200, json=OK)
-
-    client = {"transport": httpx.MockTransport(answer)}
-    with shell(kind, "http://host.example/", client=client) as it:
-        assert it.exchange().has_ended
-        assert (it.engine.connections, it.engine.bytes_sent) == (0, 0)
-
-
-def test_a_failure_of_such_a_transport_may_come_after_sending(kind):
-    def fail(request):
-        raise httpx.ReadTimeout(HUSH)
-
-    client = {"transport": httpx.MockTransport(fail)}
-    with (
-        shell(kind, "http://host.example/", client=client) as it,
-        pytest.raises(ConnectionClosed) as caught,
-    ):
-        it.exchange()
-    assert caught.value.sent
-    assert HUSH not in str(caught.value)

@@ -7,7 +7,7 @@ import httpx
 import pytest
 import trustme
 from http_proxy import http_proxy
-from httpx_shells import KINDS, shell
+from httpx_shells import KINDS, forget_proxies, shell
 from raw_server import json_reply, raw_server
 
 import mcpwire
@@ -31,9 +31,7 @@ def kind(request):
 
 @pytest.fixture(autouse=True)
 def no_proxies(monkeypatch):
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
+    forget_proxies(monkeypatch)
 
 
 def serve(conn):

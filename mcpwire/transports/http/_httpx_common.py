@@ -19,21 +19,19 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 def choose_engine(target: Http) -> Literal["direct", "httpx"]:
     """Say who moves the bytes of a target.
 
+    That the options fit each other the target has checked.
+
     Raises:
-        ValueError: ``engine="direct"`` cannot do it.
+        ValueError: ``engine="direct"`` without httptools.
     """
-    needed = [name for name in _NEEDS_HTTPX if getattr(target, name)]
     if target.engine == "httpx":
         return "httpx"
     if target.engine == "direct":
-        if needed:
-            raise ValueError(
-                f"engine='direct' cannot do {needed[0]}=: leave engine out"
-            )
         if not _has_httptools():
             raise ValueError("engine='direct' needs the package httptools")
         return "direct"
-    if needed or proxy_applies(target) or not _has_httptools():
+    needs_httpx = any(getattr(target, name) for name in _NEEDS_HTTPX)
+    if needs_httpx or proxy_applies(target) or not _has_httptools():
         return "httpx"
     return "direct"
 
