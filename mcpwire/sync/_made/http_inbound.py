@@ -18,7 +18,7 @@ from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 
 if TYPE_CHECKING:
-    from mcpwire.errors import RPCError
+    from mcpwire.errors import RPCError, TransportError
     from mcpwire.limits import Limits, Recovery
     from mcpwire.protocol.http.reply import Reply
     from mcpwire.protocol.http.request import Request
@@ -38,6 +38,7 @@ class HttpInbound:
     """The part of a channel that hears what the server starts."""
 
     _asked: dict[RequestId, tuple[Reply, list[CallReply]]]
+    _dead: TransportError | None
     _era: Era | None
     _shell: Shell
     _told: Inbound
@@ -82,8 +83,9 @@ class HttpInbound:
             if self.reset_on_progress and call.deadline is not None:
                 call.deadline.extend(self._shell.time())
             if call.on_notification is not None:
-                with self._shell.telling:
-                    call.on_notification(method, params)
+                # Outside of `telling`: what a call's own callback waits for must not
+                # wait for it.
+                call.on_notification(method, params)
                 return
         handle = reply.handle if isinstance(reply, CallReply) else None
         with self._shell.telling:
@@ -111,8 +113,9 @@ class HttpInbound:
     ) -> None:
         """Hand a request of the server's on, with the function that answers it."""
         # 2026-07-28: a server sends none; and one whose id is still in use would get
-        # another's answer (2025-11-25 basic, Requests).
-        if self._era is Era.STATELESS or id in self._asked:
+        # another's answer (2025-11-25 basic, Requests). To a session that is forgotten
+        # no answer can be sent, and the next one may use the same id.
+        if self._era is Era.STATELESS or id in self._asked or self._dead is not None:
             self.stats.invalid += 1
             return
         held: list[CallReply] = []

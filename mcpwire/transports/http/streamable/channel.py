@@ -66,6 +66,9 @@ NOTICE_S: Final = 30.0
 CLOSE_S: Final = 2.0
 """How long closing waits until the server has heard the last, and ended the session."""
 
+TELLING: Final = frozenset({"initialize", "tools/list"})
+"""Requests whose answers say something for those to come."""
+
 NEVER_CANCELLED: Final = frozenset({"initialize"})
 
 
@@ -103,6 +106,7 @@ class HttpChannel(GoingOn):
         self._last_id = 0
         self._era: Era | None = None
         self._common_start: bytes | None = None
+        """The head of all requests of a session without headers of the user's."""
         self._dead: TransportError | None = None
         self._closed_by_us = False
         self._is_over = False
@@ -172,7 +176,7 @@ class HttpChannel(GoingOn):
 
     # Our calls...
 
-    async def call(  # noqa: C901, PLR0912 - the hot path is one frame
+    async def call(  # noqa: C901 - the hot path is one frame
         self,
         method: str,
         params: Mapping[str, Any] | None,
@@ -200,9 +204,8 @@ class HttpChannel(GoingOn):
             if headers is not None or not self._has_static_headers:
                 reply.headers = headers
                 extra = await self._own_fields(reply)
-            # A session without headers of the user's has one head for all requests.
-            start = self._common_start if not extra else None
-            request.start = start or self._start(method, params, extra)
+            common = self._common_start if not extra else None
+            request.start = common or self._start(method, params, extra)
             if self._trace is not None:
                 self._watch_request(request)
             try:
@@ -222,12 +225,15 @@ class HttpChannel(GoingOn):
                     self._let_go(reply)
                 if shell.has_waiter and not self._waiting:
                     shell.quiet()
-        if method == "tools/list":
-            if self._era is Era.STATELESS:
-                result = self._mirror.learn(result)
-        elif method == "initialize":
+        return self._learn(reply, result) if method in TELLING else result
+
+    def _learn(self, reply: CallReply, result: dict[str, Any]) -> dict[str, Any]:
+        """Take note of what an answer says for the requests to come."""
+        if reply.what == "initialize":
             self._heads.session_id = exchange.session_id_in(reply.fields)
             self._note_start()
+        elif self._era is Era.STATELESS:
+            return self._mirror.learn(result)
         return result
 
     def _start(
@@ -317,7 +323,7 @@ class HttpChannel(GoingOn):
 
     def _closed_error(self, *, sent: bool) -> TransportError:
         dead = self._dead
-        if isinstance(dead, SessionExpired):
+        if isinstance(dead, SessionExpired) and not sent:  # else it may have run
             return SessionExpired(str(dead), target=self.target)
         why = "closed by this side"
         if dead is not None and not self._closed_by_us:
@@ -429,6 +435,9 @@ class HttpChannel(GoingOn):
             if not self._closed_by_us:
                 with self._shell.telling:
                     self._told.lost(error)
+                # Whoever hears of it answers nothing any more: no clock waits for that.
+                for id in list(self._asked):
+                    self._release(id)
 
     def give_up(self, error: TransportError) -> None:
         """Take the session for lost, though it has not ended by itself."""

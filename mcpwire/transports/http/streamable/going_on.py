@@ -339,10 +339,12 @@ class GoingOn(HttpInbound):
     async def _hear_on(self) -> None:
         backoff = StreamBackoff(self.recovery)
         place: Resumption | None = None
-        while self._dead is None:
+        while True:
             reply = StreamReply(self, "GET")
             reply.resumption, reply.backoff = place, backoff
             self._streams = {reply}  # closing ends its pause, too
+            if self._dead is not None:  # whoever closes later finds the stream
+                return
             await self._hear_once(reply, backoff)
             if reply.openings and not (reply.resumption and reply.resumption.cursor):
                 self._missed()  # whatever the server says until it is open again
