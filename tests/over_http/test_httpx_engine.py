@@ -142,6 +142,20 @@ def test_an_answer_that_does_not_end_costs_its_connection_and_no_time(kind):
         assert server.connections == 2
 
 
+def test_a_reply_that_is_fed_another_answer_gets_none_of_the_first(kind):
+    def script(conn):
+        conn.receive()
+        conn.send(sse_head() + chunk(MARK))
+        conn.send(chunk(b" and more") + LAST_CHUNK)
+        conn.receive()
+        conn.send(json_reply(OK))
+
+    with raw_server(script) as server, shell(kind, server.url) as it:
+        fed = it.exchange()
+        fed.__init__()
+        assert it.exchange(fed=fed).body == b'{"ok": true}'
+
+
 def test_nothing_that_is_left_of_an_answer_is_raised(kind):
     def script(conn):
         conn.receive()

@@ -71,12 +71,13 @@ class Exchange:
         self.facts = Facts()
         self.error: MCPError | None = None
         self.is_complete = False
+        self.was_left = False
         self.tap = Tap(engine, self.facts, self)
         self._deadline = deadline
         self._response: Any = None
         self._chunks: Iterator[bytes] = iter(())
         self._transport: Any = None
-        self._is_muted = False
+        self.is_muted = False
         self._thread = threading.get_ident()
         self._parked_at = 0.0
         self._reads_last = False
@@ -117,7 +118,7 @@ class Exchange:
         head = read_head(response, engine.limits, decodes=engine.client is not None)
         self.facts.has_head = True
         self.reply.head(head.status, head.fields)
-        self._is_muted = head.is_muted
+        self.is_muted = head.is_muted
         self._chunks = body_of(response, "", head)
         missing = length_of(response, head)
         if self.reply.is_over and missing:
@@ -131,14 +132,15 @@ class Exchange:
         self._end()
 
     def _feed(self, chunk: bytes) -> None:
-        if not self._is_muted:
+        if not self.is_muted:
             self.reply.data(chunk)
 
     def _end(self) -> None:
         self._response.close()
         self.tap.finish()
         self.is_complete = True
-        self.reply.end()
+        if not self.was_left:
+            self.reply.end()
         if self._transport is not None and not self.engine.is_shared:
             self.engine.give_back(self._transport)
 
@@ -158,6 +160,10 @@ class Exchange:
             self._transport.close()
 
     # ... later ...
+
+    def leave(self) -> None:
+        """Feed the reply no more: it is fed another answer now."""
+        self.is_muted = self.was_left = True
 
     def park(self) -> None:
         """Leave it to the next exchange to read what is left."""

@@ -115,7 +115,8 @@ class BlockingHttpxEngine:
         self._running[key] = exchange
         try:
             exchange.slice()
-            self._finish_parked()
+            if self._parked:
+                self._finish_parked(reply)
             exchange.run(request)
             self._take_out(key, exchange)
             if not exchange.is_complete:
@@ -184,13 +185,14 @@ class BlockingHttpxEngine:
         elif late is not None:
             late.hang_up()
 
-    def _finish_parked(self) -> None:
+    def _finish_parked(self, reply: Fed) -> None:
         """Read on where this thread, or nobody lately, has left off."""
-        if not self._parked:
-            return
         now = monotonic()
         me = threading.get_ident()
         with self._mutex:
+            for parked in self._parked:
+                if parked.reply is reply:
+                    parked.leave()
             due = [one for one in self._parked if one.is_due(me, now)]
             self._parked = [one for one in self._parked if one not in due]
         for exchange in due:

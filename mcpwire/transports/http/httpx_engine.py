@@ -92,8 +92,8 @@ class HttpxEngine:
         self.requests = Requests(target, self.library, self.client)
         self.translate = Translator(target, limits)
         self.streams: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.tails: dict[asyncio.Task[None], float] = {}
-        """Who reads what is left of an answer, and since when."""
+        self.rests: dict[Fed, _Exchange] = {}
+        """Who reads what is left of an answer."""
         self._running: dict[Fed, _Exchange] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
@@ -122,6 +122,8 @@ class HttpxEngine:
             raise aborted
         if getattr(self.client, "is_closed", False):
             raise LocalProtocolError("http_client is closed")
+        if reply in self.rests:  # it is fed another answer now
+            self.rests.pop(reply).is_muted = True
         exchange = _Exchange(self, request, reply)
         self._tasks.add(exchange.task)
         exchange.task.add_done_callback(self._tasks.discard)
@@ -137,7 +139,7 @@ class HttpxEngine:
     async def settle(self) -> None:
         """Wait a moment for the rest of an answer, to use its connection again."""
         now = asyncio.get_running_loop().time()
-        fresh = [task for task, since in self.tails.items() if now < since + FRESH_S]
+        fresh = [rest.task for rest in self.rests.values() if now < rest.fresh_until]
         if fresh:
             await asyncio.wait(
                 fresh, timeout=FRESH_S, return_when=asyncio.FIRST_COMPLETED
@@ -208,7 +210,9 @@ class _Exchange:
         self.over: asyncio.Future[None] = loop.create_future()
         self.task = loop.create_task(self._carry(request))
         self.task.add_done_callback(self._ended)
-        self._tail: asyncio.TimerHandle | None = None
+        self.is_muted = False
+        self.fresh_until = 0.0
+        self._end: asyncio.TimerHandle | None = None
 
     # From outside...
 
@@ -235,9 +239,10 @@ class _Exchange:
             self.task.cancel()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        if self._tail is not None:
-            self._tail.cancel()
-            self.engine.tails.pop(task, None)
+        if self._end is not None:
+            self._end.cancel()
+        if self.engine.rests.get(self.reply) is self:
+            del self.engine.rests[self.reply]
         error = None if task.cancelled() else task.exception()
         if self.over.done():
             return
@@ -252,7 +257,7 @@ class _Exchange:
 
     async def _carry(self, request: Request) -> None:
         engine = self.engine
-        if engine.tails:
+        if engine.rests:
             await engine.settle()
         resends = 0
         while True:
@@ -302,12 +307,13 @@ class _Exchange:
         if reply.is_over:
             self._wake(response)
         async for chunk in body_of(response, "a", head):
-            if not head.is_muted:
+            if not (head.is_muted or self.is_muted):
                 reply.data(chunk)
             if reply.is_over:
                 self._wake(response)
         await response.aclose()
-        reply.end()
+        if not self.is_muted:
+            reply.end()
 
     def _wake(self, response: Any) -> None:
         """Let whoever waits go on, and read on for a while."""
@@ -315,6 +321,7 @@ class _Exchange:
             return
         self.over.set_result(None)
         loop = self.task.get_loop()
-        self._tail = loop.call_later(TAIL_S, self.task.cancel)
+        self._end = loop.call_later(TAIL_S, self.task.cancel)
+        self.engine.rests[self.reply] = self
         if not is_http2(response):
-            self.engine.tails[self.task] = loop.time()
+            self.fresh_until = loop.time() + FRESH_S
