@@ -110,7 +110,7 @@ class BlockingEngine:
                     unseen += not why.is_stale
                     if unseen > RESENDS:
                         raise self._ended_unread(why) from why
-            self._give_back(key, connection)
+            self._give_back(key, connection, reply)
         except BaseException:
             # Twice, for an interrupt may come while the first is at work.
             try:
@@ -185,14 +185,16 @@ class BlockingEngine:
 
     # ... and giving back.
 
-    def _give_back(self, key: int, connection: Connection) -> None:
+    def _give_back(self, key: int, connection: Connection, reply: Fed) -> None:
         """Keep a connection for the next exchange, if it can be used again."""
         if self._running.pop(key, None) is not connection:
             raise self._why_aborted(connection)
         self.bytes_sent += connection.written - connection.begun_at
         reader = connection.reader
         now = monotonic()
-        if not reader.is_complete and not connection.has_unwritten:
+        if getattr(reply, "error", None) is not None and not reader.is_complete:
+            connection.close()  # what failed the call may have no end
+        elif not reader.is_complete and not connection.has_unwritten:
             self._keep_tail(connection, now)
         elif reader.may_reuse and not connection.has_unwritten:
             connection.until = now + min(IDLE_S, reader.keep_alive_s)

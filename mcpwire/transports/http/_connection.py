@@ -96,6 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         "poll",
         "reader",
         "reply",
+        "tail_left",
         "transport",
         "until",
         "waiter",
@@ -118,6 +119,7 @@ class Connection(asyncio.BufferedProtocol):
         self.reply: Fed | None = None
         self.waiter: asyncio.Future[bool] | None = None
         self.until = 0.0
+        self.tail_left = 0
         self.was_waited_for = False
 
     # One exchange...
@@ -265,7 +267,11 @@ class Connection(asyncio.BufferedProtocol):
             self._owner.completed(self)
             if waiter is not None and not waiter.done():
                 waiter.set_result(True)
-        elif self.waiter is not None and reply.is_over:
+        elif self.waiter is None:
+            self.tail_left -= nbytes
+            if self.tail_left < 0:
+                self.abort()  # nobody wants it, and a new connection costs less
+        elif reply.is_over:
             waiter, self.waiter = self.waiter, None
             self._owner.lingers(self)
             if not waiter.done():

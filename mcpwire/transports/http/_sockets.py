@@ -26,6 +26,7 @@ __all__ = [
     "HEAD_START_S",
     "IDLE_S",
     "RESENDS",
+    "TAIL_BYTES",
     "TAIL_S",
     "acknowledged",
     "connect_error",
@@ -42,6 +43,9 @@ IDLE_S: Final = 4.0
 
 TAIL_S: Final = 4.0
 """How long the rest of a body may take whose reply is over."""
+
+TAIL_BYTES: Final = 65_536
+"""How long the rest of a body may be whose reply is over."""
 
 RESENDS: Final = 3
 """How often one request is sent again that provably never reached the server."""

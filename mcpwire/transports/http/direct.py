@@ -284,6 +284,7 @@ class DirectEngine:
     def lingers(self, connection: Connection) -> None:
         """Give the rest of a response its time."""
         connection.was_waited_for = False
+        connection.tail_left = _sockets.TAIL_BYTES
         self._lingering.add(connection)
         connection.until = until = monotonic() + _sockets.TAIL_S
         if until < self._timer_at:

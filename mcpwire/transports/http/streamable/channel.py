@@ -66,6 +66,9 @@ NOTICE_S: Final = 30.0
 CLOSE_S: Final = 2.0
 """How long closing waits until the server has heard the last, and ended the session."""
 
+UNSAID: Final = 4_096
+"""How many answers and notices wait for a server that is slow to take them."""
+
 TELLING: Final = frozenset({"initialize", "tools/list"})
 """Requests whose answers say something for those to come."""
 
@@ -389,7 +392,7 @@ class HttpChannel(GoingOn):
         answered.
         """
         with self._shell.telling:
-            if len(self._unsaid) >= self.limits.notifications:
+            if len(self._unsaid) >= UNSAID:
                 logger.debug("%s: dropped, for the server does not listen", what)
                 return
             self._unsaid.append((what, body, headers))
