@@ -178,7 +178,7 @@ class Kind:
     path: str
     face: type[Face] = Face
     is_direct: bool = False
-    """Whether it reads its responses itself, with the strict reader."""
+    """Whether it connects, writes and reads by itself."""
 
     def make(self, target: Http, limits: Limits) -> Face:
         module, _, name = self.path.partition(":")

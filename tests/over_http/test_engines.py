@@ -7,7 +7,6 @@ import threading
 
 import pytest
 from engines import (
-    ENGINES,
     Answer,
     all_closed,
     direct_engines,
@@ -151,7 +150,7 @@ async def test_an_answer_that_trickles_in_is_put_together(kind, way):
             assert server.connections == 1
 
 
-@direct_engines
+@every_engine
 async def test_an_answer_may_be_cut_anywhere(kind):
     whole = head(100) + head(200, transfer_encoding="chunked", x_y="z")
     whole += chunk(b'"abc"') + LAST_CHUNK
@@ -191,8 +190,7 @@ async def test_field_names_come_in_lower_case_and_repeated_ones_together(kind):
 # ... what is refused...
 
 
-# h11 takes some of them, and what it has read behind a response for the next one.
-@direct_engines
+@every_engine
 @pytest.mark.attack("S33")
 @pytest.mark.parametrize("name", MALFORMED)
 async def test_no_response_that_could_be_read_in_two_ways_spoils_the_next(kind, name):
@@ -211,7 +209,7 @@ async def test_no_response_that_could_be_read_in_two_ways_spoils_the_next(kind, 
             assert [(await engine.ask(n)).json for n in range(2)] == [0, 1]
 
 
-@direct_engines
+@every_engine
 @pytest.mark.attack("S33")
 @pytest.mark.parametrize(
     "more", [json_reply("smuggled"), b"x", b"HTTP/1.1 200 OK\r\ncontent-"]
@@ -302,7 +300,7 @@ async def test_fifty_calls_at_once_get_each_its_own_answer(kind):
             assert server.connections == 50
 
 
-@direct_engines  # httpx writes all of it first
+@every_engine
 async def test_a_server_may_answer_before_it_has_read_all(kind):
     def script(conn):
         if conn.number == 1:
@@ -341,13 +339,13 @@ async def test_an_exchange_returns_with_its_answer_and_reads_the_rest_later(kind
             rest.set()
             for _ in range(5):
                 await engine.ask(answer=Answer(until=is_answered))
-            if ENGINES[kind].is_direct:  # httpx closes what does not end at once
-                assert first.has_ended
-                assert first.body.endswith(b": more\n\n")
+            assert first.has_ended
+            assert first.body.endswith(b": more\n\n")
+            if kind != "blocking-httpx":  # it rather opens another than waits
                 assert server.connections <= 2
 
 
-@direct_engines
+@every_engine
 @pytest.mark.parametrize("rest", [LAST_CHUNK + b"HTTP/1.1", b"xyz\r\n", b""])
 async def test_a_rest_that_is_wrong_ends_the_connection_and_nothing_else(kind, rest):
     def script(conn):

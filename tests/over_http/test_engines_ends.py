@@ -9,7 +9,6 @@ import pytest
 from engines import (
     Answer,
     all_closed,
-    direct_engines,
     echo,
     eventually,
     every_engine,
@@ -78,7 +77,7 @@ async def test_a_server_that_closes_with_each_reply_answers_every_call_once(kind
             assert server.connections == 60
 
 
-@direct_engines
+@every_engine
 @pytest.mark.fault("F23")
 @pytest.mark.pain("P24")
 async def test_a_server_that_closes_after_each_reply_runs_no_call_twice(kind):
@@ -162,7 +161,7 @@ async def test_a_response_that_breaks_off_is_no_response(kind, begun, resets):
             assert server.connections == 2
 
 
-@direct_engines
+@every_engine
 @pytest.mark.fault("F21")
 async def test_a_server_that_ends_every_connection_unread_gets_nothing_twice(kind):
     """It may have been acknowledged before the end: then nothing is sent again."""
