@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.transports.base import CallHandle, NotifyFn
 
-    EndFn = Callable[[dict[str, Any] | MCPError], None]
+    EndFn = Callable[[dict[str, Any] | Exception], None]
     """Takes a begun call's result or error, inside the mutex: it only stores."""
 
 __all__ = ["Pending"]

@@ -9,7 +9,6 @@ import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.errors import MCPError
 from mcpwire.sync._made.http_channel import HttpChannel
 from mcpwire.transports.base import CallHandle
 
@@ -18,9 +17,12 @@ if TYPE_CHECKING:
 
     from mcpwire.errors import TransportError
     from mcpwire.protocol.deadline import Deadline
+    from mcpwire.protocol.http.answer import CallReply
+    from mcpwire.protocol.http.reply import Reply
     from mcpwire.sync._lead import Waiter
     from mcpwire.sync._pending import EndFn
     from mcpwire.transports.base import NotifyFn
+    from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["BlockingHttp"]
 
@@ -32,6 +34,8 @@ class BlockingHttp(HttpChannel):
         super().__init__(*args, **options)
         # Re-entrant, for a finaliser may set a waiter in the middle of waiting.
         self._changed = threading.Condition(threading.RLock())
+        self._clocks = threading.RLock()
+        """Held while clocks stop and go on: handlers and streams are many threads."""
 
     def begin(
         self,
@@ -51,7 +55,7 @@ class BlockingHttp(HttpChannel):
         followed = handle if handle is not None else CallHandle()
 
         def run() -> None:
-            outcome: dict[str, Any] | MCPError
+            outcome: dict[str, Any] | Exception
             try:
                 outcome = self.call(
                     method,
@@ -61,7 +65,7 @@ class BlockingHttp(HttpChannel):
                     on_notification=on_notification,
                     headers=headers,
                 )
-            except MCPError as error:
+            except Exception as error:  # noqa: BLE001 - a user's function may raise any
                 outcome = error
             if on_end is not None:
                 on_end(outcome)
@@ -97,7 +101,37 @@ class BlockingHttp(HttpChannel):
         with self._changed:
             self._changed.notify_all()
 
+    # Clocks...
+
+    def _hold(self, reply: Reply, held: list[CallReply]) -> None:
+        with self._clocks:
+            # Unless the answer was quicker: nobody would let them go on.
+            if any(asked[1] is held for asked in list(self._asked.values())):
+                super()._hold(reply, held)
+
+    def _release(self, id: RequestId) -> None:
+        with self._clocks:
+            super()._release(id)
+
+    def _let_go(self, call: CallReply) -> None:
+        with self._clocks:
+            super()._let_go(call)
+
+    # The end...
+
     def _lose(self, error: TransportError) -> None:
         super()._lose(error)
         with self._changed:
             self._changed.notify_all()
+
+    def give_up(self, error: TransportError) -> None:
+        """Take the session for lost; also what is only told ends with it."""
+        super().give_up(error)
+        for reply in list(self._waiting.values()):
+            self._abort(reply, self._closed_error(sent=True))
+
+    def abandon(self) -> None:
+        """Let go of the connections now; whoever lets time pass ends, too."""
+        super().abandon()
+        for reply in self._shell.paused():
+            self._abort(reply, self._closed_error(sent=True))

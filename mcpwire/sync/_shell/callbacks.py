@@ -177,7 +177,8 @@ class ProgressSink:
     """The way from notifications to ``on_progress(progress, total, message)``.
 
     The channel tells a call's notifications in the thread that waits for the call, so
-    nothing is queued here.
+    nothing is queued here. Over HTTP one may come on another stream, in its thread: the
+    callback runs for one at a time all the same, and holds up no other call's.
     """
 
     def __init__(
@@ -189,6 +190,7 @@ class ProgressSink:
         del limits
         check_plain(on_progress, "on_progress")
         self._on_progress = on_progress
+        self._telling = threading.RLock()  # it may close the client, or call
 
     def take(self, _: str, params: dict[str, Any] | None) -> None:
         """Take a notification; one that carries no number is passed over."""
@@ -198,11 +200,12 @@ class ProgressSink:
             return
         message = fields.get("message")
         try:
-            outcome = self._on_progress(
-                progress,
-                _number(fields.get("total")),
-                message if type(message) is str else None,
-            )
+            with self._telling:
+                outcome = self._on_progress(
+                    progress,
+                    _number(fields.get("total")),
+                    message if type(message) is str else None,
+                )
         except Exception:
             logger.exception("callback %r raised", self._on_progress)
             return

@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from contextlib import nullcontext
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
 
     ReplayFn = Callable[[OpenChannel, Profile], None]
-    EndFn = Callable[[dict[str, Any] | MCPError], None]
+    EndFn = Callable[[dict[str, Any] | Exception], None]
 
 __all__ = ["Connection"]
 
@@ -197,7 +198,8 @@ class Connection(ConnectionState):
         if opening is not None:
             opening.handshake.is_stopped = True
         ending = [*self.inbound.close(), *self._threads]
-        if self._current is None and opening is None and not ending:
+        is_idle = self._current is None and not self._draining
+        if is_idle and opening is None and not ending:
             self.channel = None
             self._end_of_use()
             return None
@@ -216,11 +218,12 @@ class Connection(ConnectionState):
             close = channel.close if channel.can_enter() else channel.abandon
             close()
             self._current = None
-            for session in self._draining:
-                session.close()
             self._retire(channel)
             if self._trace is not None:
                 self._trace("close", channel.target)
+        for session in self._draining:
+            session.close()
+        self._draining = []
         closing.threads += self.inbound.close()  # what came while it was being closed
         patience = monotonic() + CALLBACK_END_S
         for thread in closing.threads:
@@ -235,11 +238,14 @@ class Connection(ConnectionState):
         """
         self._is_wanted = False
         channel, self._current, self.channel = self._current, None, None
-        if channel is None or self._process != os.getpid():
+        if self._process != os.getpid():
             return False
-        self._over.set()
-        channel.abandon()
-        return True
+        draining, self._draining = self._draining, []
+        for each in (*draining, channel):
+            if each is not None:
+                self._over.set()
+                each.abandon()
+        return channel is not None or bool(draining)
 
     def _check_process(self) -> None:
         """Refuse where this process was forked off the one that connected.
@@ -268,7 +274,8 @@ class Connection(ConnectionState):
             assert channel is not None
             profile = self._prepare(channel, agreement)
             if self.replay is not None:
-                self.replay(channel, profile)
+                with handshake.bounded() if self.serial else nullcontext():
+                    self.replay(channel, profile)
             handshake.check()
             self._settle(channel, profile)
         except BaseException as error:
@@ -295,17 +302,23 @@ class Connection(ConnectionState):
         Raises:
             OutOfTime: The server takes longer to leave; the next attempt waits on.
         """
-        old, self.channel = self._current, None
+        old = self._current
+        session: Any = old  # only one over HTTP expires
+        is_busy = (
+            old is not None and isinstance(old.lost, SessionExpired) and session.is_busy
+        )
+        if is_busy:
+            # Before it is let go: closing, and cancelling a call, must find it.
+            busy = [each for each in self._draining if each.is_busy]
+            self._draining = [*busy, session]
+        self.channel = None
         if old is None:
             return
-        session: Any = old  # only one over HTTP expires
-        if isinstance(old.lost, SessionExpired) and session.is_busy:
+        if is_busy:
             leaving = threading.Thread(
                 target=session.drain, name="mcpwire-drain", daemon=True
             )
             leaving.start()
-            self._draining = [each for each in self._draining if each.is_busy]
-            self._draining.append(session)
         elif until is None:
             old.close()
         else:
@@ -413,6 +426,12 @@ class Connection(ConnectionState):
             )
         except MCPError as error:
             on_end(error)
+
+    def cancel(self, handle: CallHandle, reason: str) -> bool:
+        """End the call with that handle, also one on a session that was lost."""
+        return super().cancel(handle, reason) or any(
+            session.cancel(handle, reason) for session in self._draining
+        )
 
     def ask(self, method: str, question: Question) -> dict[str, Any]:
         """Let our handler answer what a call needs to go on.

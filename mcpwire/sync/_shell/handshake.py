@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.errors import ConnectionClosed, LocalProtocolError, MCPError
+from mcpwire.errors import (
+    ConnectionClosed,
+    LocalProtocolError,
+    MCPError,
+    TransportError,
+)
 from mcpwire.protocol import lifecycle
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.sync._lead import Waiter
 from mcpwire.transports.base import CallHandle
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mcpwire.protocol.negotiation import Agreement
     from mcpwire.sync._targets import BlockingOpener, OpenChannel
     from mcpwire.transports.base import Inbound
@@ -48,8 +56,9 @@ class Handshake:
         self._open: list[CallHandle] = []
         self._answers: deque[lifecycle.Answer] = deque()
         self._waiter = Waiter()
-        self._failure: MCPError | None = None
+        self._failure: Exception | None = None
         self._is_deserted = False
+        self._is_late = False
         self.channel: OpenChannel | None = None
         self.last_method = "initialize"
         self.until: float | None = None
@@ -120,7 +129,7 @@ class Handshake:
     def _open_now(self) -> None:
         try:
             channel = self.channel = self._opener.open(self._inbound)
-        except MCPError as error:
+        except Exception as error:  # noqa: BLE001 - raised where it was asked for
             self._failure = error
             return
         if self._is_deserted:
@@ -164,7 +173,11 @@ class Handshake:
         elif type(step) is lifecycle.Notify:
             self._forget_calls(channel)
             channel.revision = step.revision
-            channel.notify(step.method)
+            if self._opener.memory is None:
+                channel.notify(step.method)
+            else:  # over HTTP the server has to accept it
+                with self.bounded():
+                    channel.notify(step.method)
         elif type(step) is lifecycle.Downgrade:
             self._forget_calls(channel)
             return self._downgrade()
@@ -187,10 +200,13 @@ class Handshake:
         self,
         answers: deque[lifecycle.Answer],
         method: str,
-        outcome: dict[str, Any] | MCPError,
+        outcome: dict[str, Any] | Exception,
     ) -> None:
         # Told by whichever thread reads: it stores, and does nothing else.
-        answers.append(lifecycle.Answer(method, outcome, self.elapsed))
+        if isinstance(outcome, (dict, MCPError)):
+            answers.append(lifecycle.Answer(method, outcome, self.elapsed))
+        elif answers is self._answers:
+            self._failure = outcome  # of a function of the user's
         self._waiter.set()
 
     def _receive(
@@ -199,6 +215,8 @@ class Handshake:
         silence = None if patience is None else monotonic() + patience
         while not self._answers:
             self.check()
+            if self._failure is not None:
+                raise self._failure
             now = monotonic()
             if self.until is not None and now >= self.until:
                 raise OutOfTime
@@ -206,9 +224,38 @@ class Handshake:
                 return lifecycle.Silence(self.elapsed)
             ends = [at for at in (silence, self.until) if at is not None]
             self._waiter.clear()
-            if not self._answers:
+            if not self._answers and self._failure is None:
                 channel.wait(self._waiter, min(ends) - now if ends else None)
         return self._answers.popleft()
+
+    @contextmanager
+    def bounded(self) -> Iterator[None]:
+        """Give the channel up when the time is over, whatever waits on it here.
+
+        Raises:
+            OutOfTime: That came to be.
+        """
+        if self.until is None:
+            yield
+            return
+        left = max(0.0, self.until - monotonic())
+        timer = threading.Timer(left, self._too_late)
+        timer.daemon = True
+        try:
+            timer.start()
+            yield
+        except MCPError as error:
+            if self._is_late:
+                raise OutOfTime from error
+            raise
+        finally:
+            timer.cancel()
+
+    def _too_late(self) -> None:
+        self._is_late = True
+        channel = self.channel
+        if channel is not None:
+            channel.give_up(TransportError("connecting takes too long"))
 
     def _forget_calls(self, channel: OpenChannel) -> None:
         """Give up what is still open, and tell the server nothing of it.

@@ -61,7 +61,7 @@ class Listening:
         self._changed = Signal()
         self.wanted = wanted
         self.acknowledged: Filter | None = None
-        self.outcome: dict[str, Any] | MCPError | None = None
+        self.outcome: dict[str, Any] | Exception | None = None
 
     @property
     def is_open(self) -> bool:
@@ -89,7 +89,7 @@ class Listening:
                 logger.info("the server will not tell of %s", refused.as_params())
             self._changed.set()
 
-    def _end(self, outcome: dict[str, Any] | MCPError) -> None:
+    def _end(self, outcome: dict[str, Any] | Exception) -> None:
         self.outcome = outcome
         self._changed.set()
         if isinstance(outcome, RPCError):
@@ -107,7 +107,7 @@ class Listening:
         connection = self._connection
         is_sent = False  # by itself, as soon as something is waited for
         while self.acknowledged is None:
-            if isinstance(self.outcome, MCPError):
+            if isinstance(self.outcome, Exception):
                 raise self.outcome
             if self.outcome is not None:
                 return Filter()
@@ -238,7 +238,7 @@ class Subscriptions:
         outcome = self._listening.outcome if self._listening is not None else None
         # Who waits opens a lost connection again, and with it the subscription; over
         # HTTP it may end by itself, once nothing brings it back.
-        if isinstance(outcome, MCPError) and (
+        if isinstance(outcome, Exception) and (
             self._connection.is_open or not isinstance(outcome, TransportError)
         ):
             raise outcome.with_traceback(None)
