@@ -113,8 +113,10 @@ soak: $(VENV)/.dev ## use the client for long; SOAK="--calls N --connects N" say
 
 # That they run and measure; figures come from `make bench` on a quiet machine.
 bench-short: $(VENV)/.dev
-	@for script in benchmarks/bench_*.py; do $(PY) "$$script" --rounds 1 --slices 2 \
-		--calls 200 --output $(BUILD)/short.json || exit $$?; done
+	@for script in benchmarks/bench_*.py; do \
+		case "$$script" in *http*) only="--only SSE" ;; *) only= ;; esac; \
+		$(PY) "$$script" --rounds 1 --slices 2 --calls 200 $$only \
+			--output $(BUILD)/short.json || exit $$?; done
 
 bench: $(VENV)/.dev ## run the benchmarks
 	@for script in benchmarks/bench_*.py; do \
