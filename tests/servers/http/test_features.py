@@ -27,9 +27,13 @@ ASKED = {
 
 
 @pytest.mark.pain("P26")
-async def test_the_era_is_found_out_and_lists_and_calls_are_answered(place, face):
+@pytest.mark.parametrize("engine", ["direct", "httpx"])
+async def test_the_era_is_found_out_and_lists_and_calls_are_answered(
+    place, face, engine
+):
     options = {} if place.mode == LATER else {"mode": "session"}
-    async with face(mcpwire.Http(place.url), **options) as client:
+    target = mcpwire.Http(place.url, engine=engine)
+    async with face(target, **options) as client:
         assert client.protocol_version == REVISIONS[place.mode]
         tool, arguments = place.kind.echo
         assert tool in [offered.name for offered in await client.list_tools()]
