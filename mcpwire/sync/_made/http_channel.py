@@ -414,6 +414,9 @@ class HttpChannel(GoingOn):
                 error = self._post(what, body, headers)
             except MCPError as raised:
                 error = raised
+            except Exception:  # a function for headers may raise anything
+                logger.exception("%s: there are no headers", what)
+                continue
             if error is not None:
                 logger.debug("%s: %s", what, error)
 
@@ -501,6 +504,8 @@ class HttpChannel(GoingOn):
             self._exchange(reply, Request(self._heads.delete(extra)))
         except MCPError as error:
             logger.debug("DELETE: %s", error)
+        except Exception:  # a function for headers may raise anything
+            logger.exception("DELETE: there are no headers")
         else:
             if reply.error is not None:
                 logger.debug("DELETE: %s", reply.error)

@@ -23,7 +23,6 @@ from mcpwire.errors import (
     CallCancelled,
     ConnectionClosed,
     LocalProtocolError,
-    MCPError,
     NegotiationError,
     RequestTimeout,
     RPCError,
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
 
     ReplayFn = Callable[[OpenChannel, Profile], Awaitable[None]]
-    EndFn = Callable[[dict[str, Any] | MCPError], None]
+    EndFn = Callable[[dict[str, Any] | Exception], None]
 
 
 __all__ = ["Connection"]
@@ -407,7 +406,7 @@ class Connection(ConnectionState):
         """Begin a call that nobody waits for; `on_end` takes its result or error."""
 
         async def run() -> None:
-            outcome: dict[str, Any] | MCPError
+            outcome: dict[str, Any] | Exception
             try:
                 outcome = await channel.call(
                     method,
@@ -416,7 +415,7 @@ class Connection(ConnectionState):
                     handle=handle,
                     on_notification=on_notification,
                 )
-            except MCPError as error:
+            except Exception as error:  # noqa: BLE001 - headers' function may raise any
                 outcome = error
             on_end(outcome)
 

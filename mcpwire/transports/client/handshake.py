@@ -36,7 +36,7 @@ class Handshake:
         self._loop = asyncio.get_running_loop()
         self._started = started
         self._tasks: set[asyncio.Task[None]] = set()
-        self._answers: asyncio.Queue[lifecycle.Answer] = asyncio.Queue()
+        self._answers: asyncio.Queue[lifecycle.Answer | Exception] = asyncio.Queue()
         self._aside: OpenChannel | None = None
         self.channel: OpenChannel | None = None
         self.is_legacy = False
@@ -118,13 +118,16 @@ class Handshake:
         channel: OpenChannel,
         method: str,
         params: dict[str, Any],
-        answers: asyncio.Queue[lifecycle.Answer],
+        answers: asyncio.Queue[lifecycle.Answer | Exception],
     ) -> None:
         outcome: dict[str, Any] | MCPError
         try:
             outcome = await channel.call(method, params, deadline=None)
         except MCPError as error:
             outcome = error
+        except Exception as error:  # noqa: BLE001 - headers' function may raise any
+            answers.put_nowait(error)
+            return
         at = self._loop.time() - self._started
         answers.put_nowait(lifecycle.Answer(method, outcome, at))
 
@@ -133,9 +136,12 @@ class Handshake:
     ) -> lifecycle.Answer | lifecycle.Silence:
         try:
             async with asyncio.timeout(patience):
-                return await self._answers.get()
+                answer = await self._answers.get()
         except TimeoutError:
             return lifecycle.Silence(self._loop.time() - self._started)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     async def _forget_calls(self) -> None:
         """Give up what is still open, and tell the server nothing of it.

@@ -199,3 +199,5 @@ async def keep_alive(channel: OpenChannel, seconds: float) -> None:
                 channel.give_up(error)
         except MCPError:
             continue  # an error is an answer
+        except Exception:  # over HTTP, a function for headers may raise anything
+            logger.exception("no ping was sent")

@@ -373,6 +373,8 @@ class GoingOn(HttpInbound):
         except MCPError as error:
             logger.debug("the server's stream: %s", error)
             backoff.refused()
+        except Exception:  # a function for headers may raise anything
+            logger.exception("the server's stream: there are no headers")
         if reply.messages:
             backoff.delivered()
         if reply.error is not None and _is_final(reply.error):

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from asyncio import _get_running_loop  # None where there is none
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +108,8 @@ class Shell:
         Raises:
             MCPError: What `abort` was given.
         """
+        if reply.aborted is not None:
+            raise reply.aborted
         waiting = self._pauses[reply] = self._loop.create_future()
         timer = self._loop.call_later(seconds, _wake, waiting)
         try:
@@ -142,18 +145,32 @@ class Shell:
 
         Raises:
             MCPError: What `abort` was given meanwhile.
+            LocalProtocolError: Somebody else has cancelled it.
         """
         if not hasattr(value, "__await__"):
             return value
         waiting = self._pauses[reply] = self._loop.create_future()
-        task = asyncio.ensure_future(value)
-        task.add_done_callback(lambda _: _wake(waiting))
+        work = asyncio.ensure_future(value)
+        work.add_done_callback(partial(_seen, waiting))
         try:
             await waiting
-            return task.result()
         finally:
-            task.cancel()
+            work.cancel()
             del self._pauses[reply]
+        # It may have come in the same turn of the loop.
+        if reply.aborted is not None:
+            raise reply.aborted
+        if work.cancelled():
+            raise LocalProtocolError(
+                f"{reply.what}: what gives the headers was cancelled"
+            )
+        return work.result()
+
+
+def _seen(waiting: asyncio.Future[None], work: asyncio.Future[Any]) -> None:
+    if not work.cancelled():
+        work.exception()  # though nobody may wait for it any more
+    _wake(waiting)
 
 
 def _wake(waiting: asyncio.Future[None]) -> None:

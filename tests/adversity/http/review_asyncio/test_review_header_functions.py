@@ -1,0 +1,258 @@
+"""A function for headers that raises, hangs or returns anything ends what asked it."""
+
+import asyncio
+import time
+
+import pytest
+from faulty import BOUND_S, PROMPT_S, QUICK, connected, until
+from mcp_server import scripted_mcp
+
+import mcpwire
+from mcpwire import LocalProtocolError, types
+
+pytestmark = [pytest.mark.anyio, pytest.mark.pain("P27")]
+
+ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
+
+
+class NoTokenError(Exception):
+    """What a user's function raises."""
+
+
+class Headers:
+    """A function for headers that fails while `fails`."""
+
+    def __init__(self):
+        self.fails = False
+        self.asked = 0
+
+    def __call__(self):
+        self.asked += 1
+        if self.fails:
+            raise NoTokenError("no token today")
+        return {"X-Number": str(self.asked)}
+
+
+@pytest.mark.parametrize("era", ["session", "stateless"])
+async def test_connecting_with_a_function_that_raises_raises_that_at_once(shell, era):
+    headers = Headers()
+    headers.fails = True
+    with scripted_mcp(era) as server:
+        client = shell(mcpwire.Http(server.url, headers=headers))
+        async with asyncio.timeout(BOUND_S):
+            started = time.monotonic()
+            with pytest.raises(NoTokenError):
+                await client.connect()
+            assert time.monotonic() - started < 1
+            headers.fails = False
+            async with client:
+                assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+async def test_answers_that_could_not_be_sent_do_not_stop_the_later_ones(shell):
+    headers = Headers()
+
+    async def sampling(request):
+        headers.fails = len(server.executed) <= 3
+        return ANSWER
+
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, headers=headers)
+        few = mcpwire.Limits(inbound=2)
+        options = {"sampling": shell.callback(sampling), "limits": few}
+        async with connected(shell, target, **options) as client:
+            for _ in range(3):
+                headers.fails = False
+                with pytest.raises(mcpwire.RequestTimeout):
+                    await client.call_tool("ask", timeout=0.1)
+            headers.fails = False
+            assert (await client.call_tool("ask", timeout=5)).text == "fine"
+
+
+async def test_the_servers_stream_comes_back_once_there_are_headers_again(shell):
+    headers = Headers()
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, headers=headers, server_stream="always")
+        async with connected(shell, target, recovery=QUICK) as client:
+            await until(lambda: server.streams)
+            headers.fails = True
+            asked = headers.asked
+            server.close_streams()
+            await until(lambda: headers.asked > asked)
+            headers.fails = False
+            await until(lambda: server.streams)
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+async def test_listening_with_a_function_that_raises_fails_at_once(shell):
+    headers = Headers()
+    with scripted_mcp("stateless") as server:
+        target = mcpwire.Http(server.url, headers=headers)
+        async with connected(shell, target) as client:
+            headers.fails = True
+            started = time.monotonic()
+            with pytest.raises((NoTokenError, LocalProtocolError)):
+                await client.subscribe("memo://one")
+            assert time.monotonic() - started < 1
+
+
+async def test_a_ping_that_could_not_be_sent_ends_no_keepalive():
+    headers = Headers()
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, headers=headers)
+        async with connected(mcpwire.Client, target, keepalive=0.05):
+            await until(lambda: "ping" in server.verbs())
+            headers.fails = True
+            asked = headers.asked
+            await until(lambda: headers.asked > asked + 1)
+            headers.fails = False
+            pings = server.verbs().count("ping")
+            await until(lambda: server.verbs().count("ping") > pings)
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [None, 1, "a: b", [("a", "b")], {"a": 1}, {1: "a"}, {"a b": "c"}, {"a": "\n"}],
+)
+async def test_what_is_no_headers_is_told(shell, junk):
+    given = {}
+
+    def headers():
+        return given.get("headers", {})
+
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, headers=headers)
+        async with connected(shell, target) as client:
+            given["headers"] = junk
+            with pytest.raises(LocalProtocolError):
+                await client.call_tool("echo")
+            with pytest.raises(LocalProtocolError):
+                await client.notify("notifications/x")
+            given.clear()
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+# Functions that hang: asyncio only, for a plain function blocks whoever calls it.
+
+
+class Hanging:
+    """An async function for headers that hangs while `hangs`."""
+
+    def __init__(self):
+        self.hangs = False
+        self.waiting = 0
+
+    async def __call__(self):
+        if self.hangs:
+            self.waiting += 1
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.waiting -= 1
+        return {}
+
+
+@pytest.mark.parametrize("era", ["session", "stateless"])
+async def test_connecting_is_bounded_though_headers_never_come(era):
+    headers = Hanging()
+    headers.hangs = True
+    with scripted_mcp(era) as server:
+        target = mcpwire.Http(server.url, headers=headers)
+        client = mcpwire.Client(target, connect_timeout=0.2, probe_timeout=0.05)
+        async with asyncio.timeout(BOUND_S):
+            with pytest.raises(mcpwire.RequestTimeout):
+                await client.connect()
+            await until(lambda: not headers.waiting)
+
+
+async def test_everything_is_bounded_though_headers_never_come(monkeypatch):
+    from mcpwire.transports.http.streamable import channel
+
+    monkeypatch.setattr(channel, "NOTICE_S", 0.1)
+    headers = Hanging()
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, headers=headers, server_stream="always")
+        async with connected(mcpwire.Client, target) as client:
+            await until(lambda: server.streams)
+            headers.hangs = True
+            with pytest.raises(mcpwire.RequestTimeout):
+                await client.call_tool("echo", timeout=0.1)
+            with pytest.raises(mcpwire.RequestTimeout):
+                await client.notify("notifications/x")
+            call = await client.start_call("echo")
+            call.cancel()
+            with pytest.raises(mcpwire.CallCancelled):
+                await call
+            calling = asyncio.ensure_future(client.call_tool("echo"))
+            await until(lambda: headers.waiting)
+            calling.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await calling
+            late = asyncio.ensure_future(client.call_tool("echo"))
+            await until(lambda: headers.waiting)
+            started = time.monotonic()
+            await client.aclose()
+            assert time.monotonic() - started < 3
+            with pytest.raises(mcpwire.ConnectionClosed):
+                await late
+            await until(lambda: not headers.waiting)
+
+
+async def test_a_function_that_is_cancelled_by_somebody_else_cancels_nobody():
+    async def headers():
+        if fails:
+            raise asyncio.CancelledError
+        return {}
+
+    fails = False
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, headers=headers)
+        async with connected(mcpwire.Client, target) as client:
+            fails = True
+            with pytest.raises(mcpwire.MCPError):
+                await client.call_tool("echo")
+            fails = False
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+async def test_a_deadline_that_passes_as_the_headers_come_is_kept():
+    """The function ends in the very turn of the loop in which the time is over."""
+
+    async def headers():
+        if slow:
+            # Both are due in the same turn: the clock's timer, and this.
+            await asyncio.sleep(0.05)
+            time.sleep(0.02)  # noqa: ASYNC251 - that they are
+        return {}
+
+    def never(request, conn):
+        conn.wait_closed(BOUND_S)
+        return True
+
+    slow = False
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, headers=headers)
+        async with connected(mcpwire.Client, target) as client:
+            server.on["tools/call"] = never
+            slow = True
+            for timeout in (0.03, 0.045, 0.05, 0.055, 0.06, 0.065, 0.069, 0.07):
+                with pytest.raises(mcpwire.RequestTimeout):
+                    async with asyncio.timeout(2):
+                        await client.call_tool("echo", timeout=timeout)
+            slow = False
+
+
+async def test_calls_end_promptly_when_their_headers_fail(shell):
+    headers = Headers()
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, headers=headers)
+        async with connected(shell, target) as client:
+            headers.fails = True
+            started = time.monotonic()
+            with pytest.raises(NoTokenError):
+                await client.call_tool("echo")
+            with pytest.raises(NoTokenError):
+                await client.list_tools()
+            with pytest.raises(NoTokenError):
+                await client.notify("notifications/x")
+            assert time.monotonic() - started < PROMPT_S
