@@ -65,7 +65,7 @@ class CallReply(Reply):
         handle: Any,
         on_notification: Any,
     ) -> None:
-        super().__init__(owner, what)
+        Reply.__init__(self, owner, what)  # `super` costs a sixth of all this
         self.id = id
         self.deadline = deadline
         self.handle = handle
@@ -86,7 +86,7 @@ class CallReply(Reply):
         assert deadline.timeout is not None
         if not self.status:
             detail = None
-        elif self._decoder is not None:
+        elif self._is_stream:
             detail = "the stream of the answer has brought none so far"
         else:
             detail = f"{self.status} came, and not all of the body"
@@ -177,7 +177,7 @@ class CallReply(Reply):
         self._take_json(message, data)
 
     def _take_unreadable(self, data: bytes) -> None:
-        is_body = self._decoder is None
+        is_body = not self._is_stream
         if is_body and data.startswith(BYTE_ORDER_MARK):
             # RFC 8259, 8.1: nobody writes one, and a reader may pass it over.
             self._owner.stats.messages -= 1

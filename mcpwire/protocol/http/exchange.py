@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BODY_SHOWN",
+    "KINDS",
     "BodyKind",
     "as_text",
     "body_kind",
@@ -50,34 +51,58 @@ __all__ = [
     "fault",
     "is_expired",
     "is_success",
+    "lone_message",
     "session_id_in",
     "shown",
 ]
 
 BodyKind: TypeAlias = Literal["json", "stream", "other"]
 
-JSON: Final = b"application/json"
-EVENT_STREAM: Final = b"text/event-stream"
-
 BODY_SHOWN: Final = 200
 """How much of an unexpected body an error keeps and shows, in bytes."""
 
 HTTP_STATUSES: Final = range(100, 600)
 
-_KINDS: Final[dict[str, BodyKind]] = {
-    "application/json": "json",
-    "text/event-stream": "stream",
+KINDS: Final[dict[bytes | None, BodyKind]] = {
+    b"application/json": "json",
+    b"text/event-stream": "stream",
 }
+"""What bodies are whose content type is written as it is nearly always."""
 
 
 def body_kind(fields: Fields) -> BodyKind:
     """Return what a body is by its content type."""
-    given = fields.get(b"content-type", b"")
-    if given == JSON:
-        return "json"
-    if given == EVENT_STREAM:
-        return "stream"
-    return _KINDS.get(media_type(given.decode("latin-1")), "other")
+    given = fields.get(b"content-type", b"").decode("latin-1")
+    return KINDS.get(media_type(given).encode("latin-1", "replace"), "other")
+
+
+_DATA: Final = b"data: {"
+_NAMED: Final = b"event: message\ndata: {"
+_NAMED_BY_CRLF: Final = b"event: message\r\ndata: {"
+_LF, _CR = b"\n\r"  # bytes look for a number far faster than for bytes
+
+
+def lone_message(piece: bytes) -> bytes | None:
+    """Return the data of a piece of a stream that is one message and nothing else.
+
+    ``None``: it may hold anything, and takes a decoder of event streams. The piece
+    stands where an event may begin, and no id came before it.
+    """
+    if piece.startswith(_NAMED):
+        start = 21
+    elif piece.startswith(_DATA):
+        start = 6
+    elif piece.startswith(_NAMED_BY_CRLF):
+        start = 22
+    else:
+        return None
+    if piece.endswith(b"}\n\n"):
+        data = piece[start:-2]
+    elif piece.endswith(b"}\r\n\r\n"):
+        data = piece[start:-4]
+    else:
+        return None
+    return None if _LF in data or _CR in data else data
 
 
 def is_success(status: int) -> bool:

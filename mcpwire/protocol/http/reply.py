@@ -23,6 +23,7 @@ from mcpwire.errors import (
     RequestTimeout,
 )
 from mcpwire.protocol.http import exchange
+from mcpwire.protocol.http.exchange import KINDS
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import JSONDecodeError, loads
@@ -61,6 +62,8 @@ class Owner(Protocol):
     limits: Limits
     recovery: Recovery
     stats: PeerStats
+    is_watched: bool
+    """Whether somebody looks at heads and messages."""
 
     @property
     def revision(self) -> Revision | None:
@@ -77,10 +80,6 @@ class Owner(Protocol):
 
     def heard_message(self, data: bytes) -> None:
         """A message came; told only where `is_watched`."""
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether somebody looks at heads and messages."""
 
     def notified(
         self, reply: Reply, method: str, params: dict[str, Any] | None
@@ -110,7 +109,9 @@ class Reply:
     __slots__ = (
         "_body",
         "_decoder",
+        "_is_begun",
         "_is_json",
+        "_is_stream",
         "_owner",
         "_room",
         "aborted",
@@ -130,7 +131,7 @@ class Reply:
         self._owner = owner
         self._body: bytes | bytearray = b""
         self._decoder: SSEDecoder | None = None
-        self._is_json = False
+        self._is_json = self._is_stream = self._is_begun = False
         self.what = what
         self.status = 0
         self.fields: Mapping[bytes, bytes] = NO_FIELDS
@@ -148,7 +149,7 @@ class Reply:
         """Be fed another answer, to a request in place of the first."""
         self._body = b""
         self._decoder = None
-        self._is_json = False
+        self._is_json = self._is_stream = self._is_begun = False
         self.status = 0
         self.fields = NO_FIELDS
         self.is_over = False
@@ -159,11 +160,8 @@ class Reply:
 
         A head that leaves no hope says more than that the rest of its body is late.
         """
-        if (
-            self.status
-            and not (self.is_over or self.is_resumed or self._is_json)
-            and self._decoder is None
-        ):
+        is_hopeless = self.status and not (self._is_json or self._is_stream)
+        if is_hopeless and not (self.is_over or self.is_resumed):
             return self._fault(self._body, ", and not all of the body")
         return self._too_late(now)
 
@@ -179,14 +177,14 @@ class Reply:
         owner = self._owner
         if owner.is_watched:
             owner.heard_head(self)
-        self._room = limit = owner.limits.message
+        self._room = owner.limits.message
         if status in BRINGS_ANSWERS:
-            kind = exchange.body_kind(fields)
+            kind = KINDS.get(fields.get(b"content-type")) or exchange.body_kind(fields)
             if kind == "json" and self._takes_json:
                 self._is_json = True
                 return
             if kind == "stream":
-                self._decoder = SSEDecoder(limit)
+                self._is_stream = True
                 self._opened()
                 return
         self._judge_head()
@@ -203,12 +201,8 @@ class Reply:
 
     def data(self, chunk: bytes) -> None:
         """Take the next bytes of the body."""
-        decoder = self._decoder
-        if decoder is not None:
-            for event in decoder.feed(chunk):
-                self._take_event(event)
-            if decoder.overflow and not self.is_over:
-                raise self._too_large("an event")
+        if self._is_stream:
+            self._take_piece(chunk)
             return
         if self.is_over:
             return  # whatever else it holds says nothing more
@@ -222,6 +216,24 @@ class Reply:
             self._body += chunk
         if self._room < 0:
             self._overflow()
+
+    def _take_piece(self, chunk: bytes) -> None:
+        decoder = self._decoder
+        if decoder is None:
+            # Most pieces are one event, and most streams are not more than that.
+            if self.resumption is None and len(chunk) <= self._room:
+                data = exchange.lone_message(chunk)
+                if data is not None:
+                    self._is_begun = True
+                    self._take_message(data)
+                    return
+            decoder = self._decoder = SSEDecoder(self._room)
+            if self._is_begun:
+                decoder.feed(b"\n")
+        for event in decoder.feed(chunk):
+            self._take_event(event)
+        if decoder.overflow and not self.is_over:
+            raise self._too_large("an event")
 
     def _overflow(self) -> None:
         if self._is_json:
@@ -241,22 +253,30 @@ class Reply:
         """Take note that the body is complete."""
         if self.is_over:
             return
-        decoder = self._decoder
-        if decoder is not None:
-            self._note_place(decoder)
+        if self._is_stream:
+            self.broke()
             self._ended()
         else:
             body, self._body = self._body, b""
-            self._complete(bytes(body))
+            self._complete(body if type(body) is bytes else bytes(body))
         self.is_over = True
 
     def _ended(self) -> None:
         """Take note that a stream ended in good order, and nothing was over before."""
 
     def broke(self) -> None:
-        """Take note that the stream broke off: keep the place it had got to."""
-        if self._decoder is not None:
-            self._note_place(self._decoder)
+        """Take note that the stream broke off: keep the place it had got to.
+
+        An id, or a reconnection time, may have come last in a block without data.
+        """
+        decoder = self._decoder
+        if decoder is None:
+            return
+        if decoder.last_event_id:
+            self._is_replay(decoder.last_event_id, decoder.retry)
+        elif decoder.retry is not None:
+            resumption = self.resumption or self._begin_place()
+            resumption.retry_ms = decoder.retry
 
     def _complete(self, body: bytes) -> None:
         """Take a body that is no stream."""
@@ -327,14 +347,6 @@ class Reply:
 
         self.resumption = Resumption(self._owner.recovery)
         return self.resumption
-
-    def _note_place(self, decoder: SSEDecoder) -> None:
-        """Keep id and reconnection time that came in blocks without data."""
-        if decoder.last_event_id:
-            self._is_replay(decoder.last_event_id, decoder.retry)
-        elif decoder.retry is not None:
-            resumption = self.resumption or self._begin_place()
-            resumption.retry_ms = decoder.retry
 
     # Messages...
 

@@ -21,6 +21,7 @@ from mcpwire.errors import (
 )
 from mcpwire.protocol.http import exchange
 from mcpwire.protocol.http.exchange import fault
+from mcpwire.wire.sse import SSEDecoder, SSEEvent
 
 STATUSES = (400, 401, 403, 404, 405, 406, 409, 410, 413, 415, 421, 429, 431, 500, 501,
             502, 503, 504)  # fmt: skip
@@ -69,6 +70,79 @@ def test_success_is_200_to_299(status):
 @pytest.mark.parametrize("status", [199, 300, 304, 400, 999])
 def test_nothing_else_is_success(status):
     assert not exchange.is_success(status)
+
+
+# Pieces of streams...
+
+LONE = [
+    b'data: {"a":1}\n\n',
+    b"data: {}\r\n\r\n",
+    b"event: message\ndata: {}\n\n",
+    b"event: message\r\ndata: { }\r\n\r\n",
+]
+MIXED = [
+    b"",
+    b"data: {}",
+    b"data: {}\n",
+    b"data: {}\r\r",
+    b"data: {}\n\ndata: {}\n\n",
+    b"data: {\ndata: }\n\n",
+    b"data: {\rdata: }\n\n",
+    b"data: {}\r\n\n",
+    b"data: {}\nid: 1}\n\n",
+    b"data: {}\n\n\n",
+    b"data: {}\n\n: {}\n\n",
+    b"data: []\n\n",
+    b"data:{}\n\n",
+    b"\xef\xbb\xbfdata: {}\n\n",
+    b"event: ping\ndata: {}\n\n",
+    b"id: 1\ndata: {}\n\n",
+    b": {}\n\n",
+    b"\ndata: {}\n\n",
+]
+
+
+@pytest.mark.fault("F30")
+@pytest.mark.parametrize("piece", LONE)
+def test_a_piece_that_is_one_message_needs_no_decoder(piece):
+    assert exchange.lone_message(piece) == piece[piece.index(b"{") : -2].strip()
+
+
+@pytest.mark.parametrize("piece", MIXED)
+def test_any_other_piece_needs_one(piece):
+    assert exchange.lone_message(piece) is None
+
+
+PARTS = st.sampled_from(
+    [
+        b"data: {",
+        b"}",
+        b"\n",
+        b"\r",
+        b"event: message",
+        b"id: 1",
+        b":",
+        b"{",
+        b" ",
+        b"x",
+    ]
+)
+
+
+@pytest.mark.fault("F30")
+@given(
+    st.sampled_from([*LONE, b"data: {"]),
+    st.lists(PARTS, max_size=6).map(b"".join),
+    st.sampled_from([b"", b"}\n\n", b"}\r\n\r\n"]),
+)
+def test_what_it_says_is_what_a_decoder_would(start, middle, end):
+    piece = start + middle + end
+    data = exchange.lone_message(piece)
+    if data is not None:
+        decoder = SSEDecoder(10**6)
+        assert decoder.feed(piece) == [SSEEvent("message", data, "", None)]
+        # Nothing of it waits for more.
+        assert decoder.feed(b"data: 1\n\n") == [SSEEvent("message", b"1", "", None)]
 
 
 # Errors in bodies...
