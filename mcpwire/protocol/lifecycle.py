@@ -105,6 +105,8 @@ def negotiate(
             came over HTTP that says nothing of the revision.
     """
     record = record if record is not None else Negotiation()
+    if not allowed:  # such as of an era that another client has remembered
+        raise NegotiationError("no revision may be spoken", negotiation=record)
     negotiator = _Negotiator(identity, allowed, probe_timeout, record)
     if over_http:
         negotiator.stands_alone = True

@@ -23,7 +23,9 @@ from mcpwire.errors import (
     RemoteProtocolError,
     rpc_error,
 )
+from mcpwire.protocol import lifecycle
 from mcpwire.protocol.http.exchange import fault
+from mcpwire.protocol.negotiation import Negotiation
 
 PROBE = "server/discover 2026-07-28"
 INITIALIZE = "initialize 2025-11-25"
@@ -305,3 +307,14 @@ def test_the_probe_is_waited_for_where_initialize_is_refused():
         probe_gets(discovered("2026-07-28"), 7.0),
     )
     assert played.agreement.revision.name == "2026-07-28"
+
+
+@pytest.mark.fault("F50")
+def test_where_no_revision_is_left_nothing_is_asked():
+    """As where another client has remembered an era that this one may not speak."""
+    record = Negotiation()
+    identity = lifecycle.Identity({"name": "c", "version": "1"}, {})
+    steps = lifecycle.negotiate(identity, (), probe_timeout=1, record=record)
+    with pytest.raises(NegotiationError) as caught:
+        next(steps)
+    assert caught.value.negotiation is record

@@ -146,12 +146,9 @@ class Client(ListVerbs, NoticeVerbs):
             raw = requests.begin(
                 "tools/call", params, deadline, meta, on_progress, headers
             )
-        except TransportError as error:
+        except (TransportError, HeaderMismatch) as error:
             options = self._options(meta, on_progress, headers, name, idempotent)
-            raw = requests.begin_again(error, "tools/call", params, deadline, options)
-        except HeaderMismatch as error:
-            options = self._options(meta, on_progress, headers, name, idempotent)
-            raw = requests.refresh_headers(error, params, deadline, options)
+            raw = requests.perform_again(error, "tools/call", params, deadline, options)
         except UrlElicitationRequired as error:
             self._connection.inbound.features.url_elicitations.add_required(error)
             raise

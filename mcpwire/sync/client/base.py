@@ -181,7 +181,7 @@ class ClientBase:
         connection = getattr(self, "_connection", None)
         if connection is not None and connection.abandon():
             warnings.warn(
-                f"unclosed {self!r}: its server was killed",
+                f"unclosed {self!r}: it was closed by force",
                 ResourceWarning,
                 source=self,
                 stacklevel=2,

@@ -14,6 +14,7 @@ from mcpwire.errors import (
     ConnectError,
     ConnectionClosed,
     HeaderMismatch,
+    MCPError,
     SessionExpired,
     TransportError,
 )
@@ -79,11 +80,31 @@ class Repeats:
     ) -> dict[str, Any]:
         """Perform one request, again where its transport failed and that is safe."""
         try:
-            return await self._perform_safely(method, params, deadline, options)
-        except HeaderMismatch as error:
+            return await self.begin(method, params, deadline, *positional(options))
+        except (TransportError, HeaderMismatch) as error:
+            return await self.perform_again(error, method, params, deadline, options)
+
+    async def perform_again(
+        self,
+        error: TransportError | HeaderMismatch,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Perform a request again, if what ended the first attempt allows it.
+
+        Raises:
+            MCPError: As any request; what it failed with, where it may not be.
+        """
+        try:
+            if isinstance(error, HeaderMismatch):
+                raise error
+            return await self.begin_again(error, method, params, deadline, options)
+        except HeaderMismatch as refused:
             if method != "tools/call":
                 raise
-            return await self.refresh_headers(error, params, deadline, options)
+            return await self.refresh_headers(refused, params, deadline, options)
 
     async def _perform_safely(
         self,
@@ -136,7 +157,15 @@ class Repeats:
                 # That it may have run once stays true whatever comes of a repetition.
                 if _may_have_run(another) or not _may_have_run(error):
                     error = another
-        raise error
+        raise self._last_word(error)
+
+    def _last_word(self, error: TransportError) -> MCPError:
+        """Return what the server said, where it speaks no other era after all."""
+        said = error.__cause__
+        is_stateless = self._connection.profile.era is Era.STATELESS
+        if isinstance(error, SessionExpired) and is_stateless:
+            return said if isinstance(said, MCPError) else error
+        return error
 
     def check_cursor(self, options: Mapping[str, Any]) -> None:
         """Refuse to ask a session for a page of another one's list.

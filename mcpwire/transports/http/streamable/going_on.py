@@ -313,7 +313,10 @@ class GoingOn(HttpInbound):
         else:
             return error
         self._lose(SessionExpired(why, target=self.target))
-        expired = SessionExpired(f"{reply.what}: {why}", target=self.target)
+        status = getattr(error, "status", None)
+        expired = SessionExpired(
+            f"{reply.what}: {why} (it answered {status})", target=self.target
+        )
         expired.__cause__ = error
         return expired
 

@@ -1,0 +1,169 @@
+"""What one client learned of a server, and another one on the same target."""
+
+import asyncio
+
+import pytest
+from faulty import BOUND_S, QUICK, answering, connected, until
+from mcp_server import scripted_mcp
+from raw_server import json_reply, reply
+
+import mcpwire
+from mcpwire import HTTPError, NegotiationError
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.fault("F50")
+async def test_what_one_client_remembers_does_not_bind_one_of_the_other_era(shell):
+    with scripted_mcp("dual") as server:
+        target = mcpwire.Http(server.url)
+        async with connected(shell, target, mode="session"):
+            pass
+        async with connected(shell, target, mode="stateless") as client:
+            assert client.protocol_version == "2026-07-28"
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        async with connected(shell, target, mode="session") as client:
+            assert client.protocol_version == "2025-11-25"
+
+
+@pytest.mark.fault("F50")
+async def test_a_session_server_that_is_remembered_refuses_a_stateless_client(shell):
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url)
+        async with connected(shell, target):
+            pass
+        async with asyncio.timeout(BOUND_S):
+            with pytest.raises(NegotiationError):
+                await shell(target, mode="stateless").connect()
+
+
+@pytest.mark.fault("F50")
+async def test_two_clients_on_one_target_each_find_the_new_era(shell):
+    with scripted_mcp("stateless") as server:
+        target = mcpwire.Http(server.url)
+        async with (
+            connected(shell, target, recovery=QUICK) as one,
+            connected(shell, target, recovery=QUICK) as other,
+        ):
+            await one.call_tool("echo")
+            await other.call_tool("echo")
+            server.switch("session")
+            assert (await one.call_tool("echo", {"text": "1"})).text == "1"
+            assert (await other.call_tool("echo", {"text": "2"})).text == "2"
+            server.switch("stateless")
+            assert (await other.call_tool("echo", {"text": "3"})).text == "3"
+            assert (await one.call_tool("echo", {"text": "4"})).text == "4"
+
+
+@pytest.mark.fault("F50")
+@pytest.mark.parametrize(
+    ("before", "after"), [("session", "stateless"), ("stateless", "session")]
+)
+async def test_20_calls_in_flight_while_the_era_changes_run_once(shell, before, after):
+    with scripted_mcp(before) as server:
+        async with connected(shell, server, recovery=QUICK) as client:
+            slow = [asyncio.ensure_future(client.call_tool("slow")) for _ in range(5)]
+            await until(lambda: len(server.executed) == 5)
+            server.era = after
+            server.sessions.clear()
+            quick = (client.call_tool("echo", {"text": str(n)}) for n in range(20))
+            results = await asyncio.gather(*quick)
+            assert [result.text for result in results] == [str(n) for n in range(20)]
+            server.release()
+            assert {result.text for result in await asyncio.gather(*slow)} == {"slow"}
+    texts = [args.get("text") for name, args, _ in server.executed if name == "echo"]
+    assert sorted(texts) == sorted(str(n) for n in range(20))
+    assert server.verbs().count("initialize") <= 2
+
+
+@pytest.mark.parametrize("status", [400, 404, 405, 406, 422])
+async def test_a_status_that_proves_no_other_era_is_told(shell, status):
+    """The era is asked for again, once; what then comes is the server's word."""
+    with scripted_mcp("stateless") as server:
+        server.on["tools/call"] = answering(reply(status, b"nothing here"))
+        async with connected(shell, server, recovery=QUICK) as client:
+            with pytest.raises(mcpwire.TransportError) as caught:
+                await client.call_tool("echo")
+            assert isinstance(caught.value, HTTPError) or str(status) in str(
+                caught.value
+            ), caught.value
+            assert server.verbs().count("tools/call") == 2
+            assert server.verbs().count("initialize") == 0
+            assert server.verbs().count("server/discover") == 2
+
+
+async def test_headers_that_are_refused_again_after_a_lost_connection_are_refreshed(
+    shell,
+):
+    def mismatch(request, conn):
+        error = {"code": -32020, "message": "Header mismatch: Mcp-Param-Region"}
+        conn.send(
+            json_reply(
+                {"jsonrpc": "2.0", "id": request.json["id"], "error": error}, 400
+            )
+        )
+        return True
+
+    seen = []
+
+    def both(request, conn):
+        seen.append(None)
+        if len(seen) == 1:
+            conn.send(reply(503, b"", retry_after="0"))
+            return True
+        return len(seen) == 2 and mismatch(request, conn)
+
+    with scripted_mcp("stateless") as server:
+        server.on["tools/call"] = both
+        async with connected(shell, server, recovery=QUICK) as client:
+            result = await client.call_tool("mirrored", {"region": "eu"})
+            assert result.text == "eu"
+    assert server.verbs() == [
+        "server/discover",
+        "tools/call",
+        "tools/call",
+        "tools/list",
+        "tools/call",
+    ]
+
+
+async def test_headers_that_are_always_refused_are_refreshed_once(shell):
+    def mismatch(request, conn):
+        error = {"code": -32020, "message": "Header mismatch: Mcp-Param-Region"}
+        conn.send(
+            json_reply(
+                {"jsonrpc": "2.0", "id": request.json["id"], "error": error}, 400
+            )
+        )
+        return True
+
+    with scripted_mcp("stateless") as server:
+        server.on["tools/call"] = mismatch
+        async with connected(shell, server, recovery=QUICK) as client:
+            with pytest.raises(mcpwire.RPCError) as caught:
+                await client.call_tool("mirrored", {"region": "eu"})
+            assert caught.value.code == -32020
+            server.on["tools/list"] = mismatch
+            with pytest.raises(mcpwire.RPCError):
+                await client.call_tool("mirrored", {"region": "eu"})
+    assert server.verbs() == [
+        "server/discover",
+        *("tools/call", "tools/list", "tools/call"),
+        *("tools/call", "tools/list"),
+    ]
+
+
+async def test_calls_that_always_fail_do_not_make_the_server_look_dead(shell):
+    def nowhere(request, conn):
+        if request.json["params"]["name"] != "fail":
+            return False
+        conn.send(reply(404, b"nothing here"))
+        return True
+
+    with scripted_mcp("stateless") as server:
+        server.on["tools/call"] = nowhere
+        async with connected(shell, server) as client:
+            for _ in range(10):
+                with pytest.raises(mcpwire.TransportError):
+                    await client.call_tool("fail")
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
