@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import MCPError
 from mcpwire.sync._http._httpx_streams import Owner, Tap
-from mcpwire.transports.http._sockets import RESENDS
+from mcpwire.transports.http._sockets import RESENDS, TAIL_S
 from mcpwire.transports.http.over_httpx.errors import Facts, Translator, shown_cause
 from mcpwire.transports.http.over_httpx.guard import StaleError
 from mcpwire.transports.http.over_httpx.requests import Requests, failures_of
@@ -37,8 +37,8 @@ __all__ = ["Engine", "Exchange"]
 SLICE_S: Final = 1.0
 """The longest wait at a time: so soon a deadline that was moved is noticed."""
 
-LAST_READ_S: Final = 0.001
-"""How long a read waits for what should be there already."""
+GRACE_S: Final = 0.001
+"""How much later than the call's own time connecting ends."""
 
 
 class Engine(Owner, Protocol):
@@ -79,8 +79,8 @@ class Exchange:
         self._transport: Any = None
         self.is_muted = False
         self._thread = threading.get_ident()
-        self._parked_at = 0.0
-        self._reads_last = False
+        self._parked_at = self._until = 0.0
+        self._was_waited_for = False
 
     # What is done...
 
@@ -126,12 +126,14 @@ class Exchange:
         for chunk in self._chunks:
             self._feed(chunk)
             missing -= len(chunk)
-            if self.reply.is_over and missing > 0:
+            if self.reply.is_over and missing > 0 and not self.tap.has_all:
                 return
             self.left()  # for transports that no tap sees
         self._end()
 
     def _feed(self, chunk: bytes) -> None:
+        if self._parked_at and not self.reply.is_over:
+            self.leave()  # it waits for another answer by now
         if not self.is_muted:
             self.reply.data(chunk)
 
@@ -139,48 +141,67 @@ class Exchange:
         self._response.close()
         self.tap.finish()
         self.is_complete = True
-        if not self.was_left:
-            self.reply.end()
         if self._transport is not None and not self.engine.is_shared:
             self.engine.give_back(self._transport)
+        if not (self.was_left or (self._parked_at and not self.reply.is_over)):
+            self.reply.end()
 
     def _connect_timeout(self) -> float | None:
         limit, left = self.engine.connect_timeout, self.left()
         if left is None:
             return limit
-        # A little later than its own time, which then is what has passed.
-        left += LAST_READ_S
+        # That the call's time has passed says more.
+        left += GRACE_S
         return left if limit is None else min(limit, left)
 
     def hang_up(self) -> None:
-        """Close its connection, which may be in any state."""
+        """Close its connection, unless another exchange may have it by now."""
+        if self.is_complete:
+            return
         is_shared = self._transport is None or self.engine.is_shared
         self.tap.hang_up(self._response, is_ours=not is_shared)
-        if not is_shared and not self.is_complete:
+        if not is_shared:
             self._transport.close()
 
     # ... later ...
-
-    def leave(self) -> None:
-        """Feed the reply no more: it is fed another answer now."""
-        self.is_muted = self.was_left = True
 
     def park(self) -> None:
         """Leave it to the next exchange to read what is left."""
         self._parked_at = monotonic()
 
-    def is_due(self, thread: int, now: float) -> bool:
-        """Tell whether a thread shall read what is left."""
-        return self._thread == thread or self._parked_at + FRESH_S < now
+    def leave(self) -> None:
+        """Feed the reply no more: it is fed another answer now."""
+        self.is_muted = self.was_left = True
 
-    def finish(self) -> None:
-        """Read what is left if it comes at once; close the connection if not."""
-        until = max(self._parked_at, monotonic()) + FRESH_S
+    def finish(self) -> bool:
+        """Read what is left if it has come; return whether that is done, or given up.
+
+        Whose own thread it is waits a moment for it, once.
+        """
+        now = monotonic()
+        wait = 0.0
+        if self._thread == threading.get_ident() and not self._was_waited_for:
+            wait = FRESH_S
+            self._was_waited_for = True
+        has_all = self.tap.has_all
+        if has_all is None:  # it takes a read, and whether that will do is not known
+            if not wait and now < self._parked_at + FRESH_S:
+                return False
+        elif not has_all and not self.tap.has_bytes(wait):
+            if now < self._parked_at + TAIL_S:
+                return False
+            self.hang_up()
+            return True
+        self._until = monotonic() + FRESH_S
+        self._read_rest()
+        return True
+
+    def _read_rest(self) -> None:
         try:
             with self.tap:
                 for chunk in self._chunks:
                     self._feed(chunk)
-                    _check(until)
+                    self._slice_of_rest()
                 self._end()
         except BaseException as error:
             self.hang_up()
@@ -204,13 +225,10 @@ class Exchange:
         return SLICE_S if left is None else min(SLICE_S, left)
 
     def _slice_of_rest(self) -> float:
-        left = self._parked_at + FRESH_S - monotonic()
-        if left > 0:
-            return left
-        if self._reads_last:
+        left = self._until - monotonic()
+        if left <= 0:
             raise _LateError
-        self._reads_last = True
-        return LAST_READ_S
+        return left
 
     def left(self) -> float | None:
         """Return how many seconds there are at all; ``None`` for no limit.
@@ -220,6 +238,8 @@ class Exchange:
         """
         if self.error is not None:
             raise self.error
+        if self._parked_at:  # its call has its answer
+            return FRESH_S
         if self._deadline is None:
             return None
         now = monotonic()
@@ -231,8 +251,3 @@ class Exchange:
 
 class _LateError(Exception):
     """What is left of a parked response does not come; never leaves this module."""
-
-
-def _check(until: float) -> None:
-    if monotonic() > until:
-        raise _LateError

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import ssl
 import sys
 from contextvars import ContextVar
 from time import monotonic
@@ -119,6 +120,16 @@ class Line:
         except OSError as error:
             raise self._httpcore.WriteError(error) from error
 
+    def has_bytes(self, timeout: float) -> bool:
+        """Wait until something can be read; return whether it can."""
+        sock = self.stream.get_extra_info("socket")
+        if isinstance(sock, ssl.SSLSocket) and sock.pending():
+            return True
+        try:
+            return bool(select.select([sock], [], [], timeout)[0])
+        except (OSError, ValueError):  # closed meanwhile, or too many for `select`
+            return True
+
     def acknowledged(self) -> int:
         """Return how many bytes the peer's system says it has."""
         sock = self.stream.get_extra_info("socket")
@@ -219,6 +230,17 @@ class Tap:
         # The goodbye of TLS is no FIN.
         elif self._begun_at is not None and not self._has_answer and not line.is_secure:
             self._facts.is_unseen = 0 < line.acknowledged() <= self._begun_at
+
+    @property
+    def has_all(self) -> bool | None:
+        """Whether all of the response has come; ``None`` if that is not known."""
+        if self._line is None or not self._is_http1:
+            return None
+        return self._line.guard.has_all
+
+    def has_bytes(self, timeout: float) -> bool:
+        """Wait until something can be read; return whether it can."""
+        return self._line is None or self._line.has_bytes(timeout)
 
     # ... and the end.
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import ConnectionClosed, LocalProtocolError, MCPError
@@ -103,8 +102,7 @@ class BlockingHttpxEngine:
             LocalProtocolError: This process was forked off the one that connected.
             MCPError: The deadline has passed, or what `abort` was given.
         """
-        if self._refusal is not None:
-            raise self._refusal()
+        self._check()
         aborted: MCPError | None = getattr(reply, "aborted", None)
         if aborted is not None:
             raise aborted
@@ -114,6 +112,7 @@ class BlockingHttpxEngine:
         key = id(reply)
         self._running[key] = exchange
         try:
+            self._check()  # it may have been closed before it knew of this
             exchange.slice()
             if self._parked:
                 self._finish_parked(reply)
@@ -125,6 +124,10 @@ class BlockingHttpxEngine:
             self._running.pop(key, None)
             exchange.hang_up()
             raise
+
+    def _check(self) -> None:
+        if self._refusal is not None:
+            raise self._refusal()
 
     def _take_out(self, key: int, exchange: Exchange) -> None:
         with self._mutex:  # whoever takes it out has the say
@@ -186,17 +189,17 @@ class BlockingHttpxEngine:
             late.hang_up()
 
     def _finish_parked(self, reply: Fed) -> None:
-        """Read on where this thread, or nobody lately, has left off."""
-        now = monotonic()
-        me = threading.get_ident()
+        """Read on where this thread or another has left off, as far as that comes."""
         with self._mutex:
-            for parked in self._parked:
-                if parked.reply is reply:
-                    parked.leave()
-            due = [one for one in self._parked if one.is_due(me, now)]
-            self._parked = [one for one in self._parked if one not in due]
-        for exchange in due:
-            exchange.finish()
+            parked, self._parked = self._parked, []
+        for exchange in parked:
+            if exchange.reply is reply:
+                exchange.leave()
+            if not exchange.finish():
+                with self._mutex:
+                    self._parked.append(exchange)
+        if self._refusal is not None:
+            self._drop_parked()
 
     def _drop_parked(self) -> None:
         with self._mutex:

@@ -123,7 +123,7 @@ class HttpxEngine:
         if getattr(self.client, "is_closed", False):
             raise LocalProtocolError("http_client is closed")
         if reply in self.rests:  # it is fed another answer now
-            self.rests.pop(reply).is_muted = True
+            self.rests.pop(reply).was_left = True
         exchange = _Exchange(self, request, reply)
         self._tasks.add(exchange.task)
         exchange.task.add_done_callback(self._tasks.discard)
@@ -210,7 +210,7 @@ class _Exchange:
         self.over: asyncio.Future[None] = loop.create_future()
         self.task = loop.create_task(self._carry(request))
         self.task.add_done_callback(self._ended)
-        self.is_muted = False
+        self.was_left = False
         self.fresh_until = 0.0
         self._end: asyncio.TimerHandle | None = None
 
@@ -307,13 +307,20 @@ class _Exchange:
         if reply.is_over:
             self._wake(response)
         async for chunk in body_of(response, "a", head):
-            if not (head.is_muted or self.is_muted):
+            if not (head.is_muted or self._is_left):
                 reply.data(chunk)
-            if reply.is_over:
-                self._wake(response)
+                if reply.is_over:
+                    self._wake(response)
         await response.aclose()
-        if not self.is_muted:
+        if not self._is_left:
             reply.end()
+
+    @property
+    def _is_left(self) -> bool:
+        """Whether the reply waits for another answer by now."""
+        if self.over.done() and not self.reply.is_over:
+            self.was_left = True
+        return self.was_left
 
     def _wake(self, response: Any) -> None:
         """Let whoever waits go on, and read on for a while."""

@@ -106,6 +106,11 @@ class Guard:
         if reader.is_complete:
             self._until = now + reader.keep_alive_s
 
+    @property
+    def has_all(self) -> bool | None:
+        """Whether all of the response has come; ``None`` where nobody reads along."""
+        return None if self._reader is None else self._reader.is_complete
+
     def may_reuse(self, now: float) -> bool:
         """Tell whether another request may follow."""
         reader = self._reader

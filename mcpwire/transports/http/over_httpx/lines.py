@@ -99,6 +99,7 @@ class Line:
     async def _write_large(self, left: memoryview) -> None:
         """Write while no answer comes: a server may refuse a body it has not read."""
         while left:
+            self._check_unanswered()
             piece, left = left[:FIRST_BYTES], left[FIRST_BYTES:]
             writing = asyncio.ensure_future(self._write(bytes(piece)))
             try:
@@ -110,9 +111,12 @@ class Line:
 
     async def _watch(self, writing: asyncio.Future[None]) -> None:
         while not (await asyncio.wait([writing], timeout=LOOK_S))[0]:
-            if self.stream.get_extra_info("is_readable"):
-                # httpcore goes on to read then.
-                raise library_of(self.stream).WriteError("answered early")
+            self._check_unanswered()
+
+    def _check_unanswered(self) -> None:
+        if self.stream.get_extra_info("is_readable"):
+            # httpcore goes on to read then.
+            raise library_of(self.stream).WriteError("answered early")
 
     def acknowledged(self) -> int:
         """Return how many bytes the peer's system says it has."""
