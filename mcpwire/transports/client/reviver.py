@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mcpwire.errors import (
     ConnectionClosed,
+    HTTPError,
     MCPError,
     NegotiationError,
     RequestTimeout,
@@ -194,6 +195,8 @@ async def keep_alive(channel: OpenChannel, seconds: float) -> None:
                     target=channel.target,
                 )
             )
+        except HTTPError:
+            continue  # it declines, and lives
         except TransportError as error:
             if channel.lost is None:  # it does not even read
                 channel.give_up(error)

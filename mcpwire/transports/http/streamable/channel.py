@@ -28,7 +28,6 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.protocol.deadline import Deadline
-from mcpwire.protocol.http import exchange
 from mcpwire.protocol.http.answer import CallReply
 from mcpwire.protocol.http.heads import Heads
 from mcpwire.protocol.http.mirror import Mirror
@@ -233,7 +232,7 @@ class HttpChannel(GoingOn):
     def _learn(self, reply: CallReply, result: dict[str, Any]) -> dict[str, Any]:
         """Take note of what an answer says for the requests to come."""
         if reply.what == "initialize":
-            self._heads.session_id = exchange.session_id_in(reply.fields)
+            self._note_session(reply)
             self._note_start()
         elif self._era is Era.STATELESS:
             return self._mirror.learn(result)

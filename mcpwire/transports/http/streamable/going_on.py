@@ -203,6 +203,8 @@ class GoingOn(HttpInbound):
         if delay is None:
             raise self._cut_off(reply, broken)
         await self._shell.pause(reply, delay)
+        if reply.what == "initialize":  # the rest of it is of the session it began
+            self._note_session(reply)
         reply.restart()
         reply.is_resumed = True
         openings = reply.openings
@@ -216,6 +218,12 @@ class GoingOn(HttpInbound):
         except ConnectionClosed as error:
             return error
         return self._judge_resumed(reply, openings)
+
+    def _note_session(self, reply: CallReply) -> None:
+        """Take the id of a session, which came with the first head of its answer."""
+        session_id = exchange.session_id_in(reply.fields)
+        if session_id is not None or not reply.is_resumed:
+            self._heads.session_id = session_id
 
     def _judge_resumed(
         self, reply: CallReply, openings: int
@@ -342,6 +350,7 @@ class GoingOn(HttpInbound):
     async def _hear_on(self) -> None:
         backoff = StreamBackoff(self.recovery)
         place: Resumption | None = None
+        has_opened = False
         while True:
             reply = StreamReply(self, "GET")
             reply.resumption, reply.backoff = place, backoff
@@ -349,6 +358,11 @@ class GoingOn(HttpInbound):
             if self._dead is not None:  # whoever closes later finds the stream
                 return
             await self._hear_once(reply, backoff)
+            has_opened = has_opened or reply.openings > 0
+            if has_opened and reply.error is not None:
+                # Where there was a stream, its 404 tells of the session: nobody else
+                # may ask the server anything.
+                self._judged(reply, reply.error)
             if reply.openings and not (reply.resumption and reply.resumption.cursor):
                 self._missed()  # whatever the server says until it is open again
             place = reply.resumption

@@ -1,0 +1,276 @@
+"""A session that is forgotten while something else goes on."""
+
+import asyncio
+import time
+from asyncio import to_thread
+
+import pytest
+from faulty import BOUND_S, ONCE, QUICK, answering, connected, outcome, until
+from mcp_server import Session, scripted_mcp
+from raw_server import reply
+
+import mcpwire
+from mcpwire import ConnectionClosed, SessionExpired, types
+
+pytestmark = [pytest.mark.anyio, pytest.mark.fault("F27")]
+
+ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
+
+
+async def test_whoever_only_listens_hears_of_a_new_session():
+    """Nobody makes a call: that the stream is gone says that the session is."""
+    with scripted_mcp() as server:
+        async with connected(mcpwire.Client, server, recovery=QUICK) as client:
+            hearing = asyncio.ensure_future(anext(client.events()))
+            await until(lambda: server.streams)
+            server.forget_sessions()
+            await until(lambda: server.verbs().count("initialize") == 2)
+            await until(lambda: server.streams)
+            changed = {"method": "notifications/tools/list_changed"}
+            await to_thread(server.push, changed)
+            notification = await hearing
+            assert notification.method == "notifications/tools/list_changed"
+            assert len(server.sessions) == 1
+
+
+async def test_404_to_the_first_get_does_not_end_the_session(shell):
+    with scripted_mcp() as server:
+        server.on["GET"] = answering(reply(404))
+        target = mcpwire.Http(server.url, server_stream="always")
+        async with connected(shell, target, recovery=QUICK) as client:
+            for _ in range(3):
+                await client.call_tool("echo")
+            assert client.session_id == "session-1"
+    assert server.verbs().count("GET") == 1
+    assert server.verbs().count("initialize") == 1
+
+
+async def test_a_server_whose_streams_end_sessions_is_not_stormed():
+    """Each session forgets itself as soon as its stream is open."""
+
+    def forgets(request, conn):
+        if request.headers.get("mcp-session-id") in server.sessions and gets:
+            server.sessions.clear()
+        gets.append(time.monotonic())
+        return False
+
+    gets = []
+    with scripted_mcp() as server:
+        server.on["GET"] = forgets
+        async with connected(mcpwire.Client, server) as client:
+            hearing = asyncio.ensure_future(anext(client.events()))
+            await until(lambda: gets)
+            server.forget_sessions()
+            await asyncio.wait([hearing], timeout=2)
+            hearing.cancel()
+            await asyncio.wait([hearing])
+    assert server.verbs().count("initialize") <= 8
+
+
+async def test_a_call_whose_question_was_being_answered_ends_in_time(shell):
+    """The handler ends with the session, and no clock stands still for it."""
+    started = []
+
+    async def sampling(request):
+        started.append(None)
+        await asyncio.sleep(1)
+        return ANSWER
+
+    with scripted_mcp() as server:
+        options = {"sampling": shell.callback(sampling), "recovery": QUICK}
+        async with connected(shell, server, **options) as client:
+            late = asyncio.ensure_future(client.call_tool("ask", timeout=1.5))
+            await until(lambda: started)
+            server.sessions.clear()
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            error = await outcome(late)
+            assert isinstance(error, mcpwire.RequestTimeout), error
+
+
+async def test_a_question_on_a_forgotten_session_is_not_answered_in_the_new_one(shell):
+    """Both number their questions alike; each answer goes where it was asked."""
+
+    answers = []
+
+    def answered(request, conn):
+        answers.append((request.headers["mcp-session-id"], request.json["id"]))
+        return False
+
+    async def sampling(request):
+        await asyncio.sleep(0.05)
+        return ANSWER
+
+    with scripted_mcp() as server:
+        server.on["answer"] = answered
+        options = {"sampling": shell.callback(sampling), "recovery": QUICK}
+        async with connected(shell, server, **options) as client:
+            assert (await client.call_tool("ask")).text == "fine"
+            server.sessions.clear()
+            assert (await client.call_tool("ask")).text == "fine"
+    sessions = [session for session, _ in answers]
+    assert sessions[0] != sessions[1]
+
+
+async def test_closing_while_calls_run_on_a_forgotten_session_ends_them(shell):
+    with scripted_mcp() as server:
+        async with connected(shell, server, recovery=QUICK) as client:
+            late = asyncio.ensure_future(client.call_tool("slow"))
+            await until(lambda: server.executed)
+            server.sessions.clear()
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            started = time.monotonic()
+            await client.aclose()
+            assert time.monotonic() - started < 3
+            error = await outcome(late)
+            assert isinstance(error, (ConnectionClosed, SessionExpired)), error
+            server.release()
+    assert server.verbs().count("DELETE") == 1
+    assert server.requests[-1].headers["mcp-session-id"] == "session-2"
+
+
+async def test_a_call_on_a_forgotten_session_can_be_cancelled(shell):
+    with scripted_mcp() as server:
+        async with connected(shell, server, recovery=QUICK) as client:
+            late = await client.start_call("slow")
+            await until(lambda: server.executed)
+            server.sessions.clear()
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            late.cancel("enough")
+            waiting = late if shell.name == "asyncio" else to_thread(late.result)
+            with pytest.raises(mcpwire.CallCancelled):
+                await waiting
+            server.release()
+    told = [r for r in server.requests if r.method == "notifications/cancelled"]
+    assert [r.headers["mcp-session-id"] for r in told] in ([], ["session-1"])
+
+
+async def test_a_session_forgotten_while_subscribing_is_subscribed_in_the_new_one(
+    shell,
+):
+    def forgets(request, conn):
+        if request.headers["mcp-session-id"] == "session-1":
+            server.sessions.clear()
+        return False
+
+    with scripted_mcp() as server:
+        server.on["resources/subscribe"] = forgets
+        async with connected(shell, server, recovery=QUICK) as client:
+            await client.subscribe("memo://one")
+            assert client.session_id != "session-1"
+            assert server.verbs().count("initialize") == 2
+            assert set(server.subscribed) == {"memo://one"}
+            await client.unsubscribe("memo://one")
+
+
+async def test_without_recovery_each_call_of_a_forgotten_session_says_so(shell):
+    with scripted_mcp() as server:
+        async with connected(shell, server, recovery=ONCE) as client:
+            server.forget_sessions()
+            calls = (outcome(client.call_tool("echo")) for _ in range(10))
+            for error in await asyncio.gather(*calls):
+                assert isinstance(error, SessionExpired), error
+            with pytest.raises(SessionExpired):
+                await client.notify("notifications/x")
+            with pytest.raises(SessionExpired):
+                await client.list_tools()
+            await client.aclose()
+            await client.connect()
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    assert server.verbs().count("initialize") == 2
+
+
+async def test_a_session_forgotten_as_it_is_closed_costs_nothing(shell):
+    with scripted_mcp() as server:
+        async with connected(shell, server) as client:
+            server.forget_sessions()
+            started = time.monotonic()
+            await client.aclose()
+            assert time.monotonic() - started < 1
+    assert server.verbs().count("DELETE") == 1
+    assert server.verbs().count("initialize") == 1
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_a_ping_that_is_declined_ends_no_session(status):
+    """Any answer is a sign of life."""
+    pings = []
+
+    def declines(request, conn):
+        pings.append(None)
+        conn.send(reply(status))
+        return True
+
+    with scripted_mcp() as server:
+        server.on["ping"] = declines
+        async with connected(mcpwire.Client, server, keepalive=0.05) as client:
+            slow = asyncio.ensure_future(client.call_tool("slow"))
+            await until(lambda: len(pings) >= 3)
+            server.release()
+            assert (await slow).text == "slow"
+            assert client.session_id == "session-1"
+
+
+async def test_a_ping_that_is_not_answered_ends_the_session():
+    def never(request, conn):
+        conn.wait_closed(BOUND_S)
+        return True
+
+    with scripted_mcp() as server:
+        server.on["ping"] = never
+        async with connected(mcpwire.Client, server, keepalive=0.1) as client:
+            error = await outcome(client.call_tool("slow"))
+            assert isinstance(error, ConnectionClosed), error
+            del server.on["ping"]
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            assert client.session_id == "session-2"
+
+
+async def test_mixed_replies_while_the_session_goes_are_each_their_own(shell):
+    """Calls that stream go on upon the old session; JSON ones begin anew."""
+    with scripted_mcp(replies="sse") as server:
+
+        def as_json(request, conn):
+            number = int(request.json["params"].get("arguments", {}).get("text", 0))
+            if request.headers["mcp-session-id"] not in server.sessions:
+                return False
+            server.replies = "json" if number % 2 else "sse"
+            return False
+
+        server.on["tools/call"] = as_json
+        async with connected(shell, server, recovery=QUICK) as client:
+            slow = [asyncio.ensure_future(client.call_tool("slow")) for _ in range(10)]
+            await until(lambda: len(server.executed) == 10)
+            server.sessions.clear()
+            quick = (client.call_tool("echo", {"text": str(n)}) for n in range(40))
+            results = await asyncio.gather(*quick)
+            assert [result.text for result in results] == [str(n) for n in range(40)]
+            server.release()
+            assert {result.text for result in await asyncio.gather(*slow)} == {"slow"}
+    assert server.verbs().count("initialize") == 2
+    assert len(server.executed) == 50
+
+
+async def test_initialize_that_is_answered_on_a_resumed_stream_keeps_its_session(shell):
+    """Its first stream breaks off after an event id: the rest is of that session."""
+    with scripted_mcp(resumable=True, complains=False) as server:
+
+        def polls(request, conn):
+            message = request.json
+            session = Session("session-x", "2025-11-25")
+            server.sessions["session-x"] = session
+            stream = server.stream(session, cycles=1)
+            stream.request_id = message["id"]
+            stream.open(conn, mcp_session_id="session-x")
+            result = {
+                "protocolVersion": "2025-11-25",
+                "capabilities": server.capabilities,
+                "serverInfo": {"name": "x", "version": "1"},
+            }
+            answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+            stream.send(answer, is_last=True)
+            return True
+
+        server.on["initialize"] = polls
+        async with connected(shell, server, recovery=QUICK) as client:
+            assert client.session_id == "session-x"
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
