@@ -1,6 +1,5 @@
 """The blocking engine interrupted at any moment: nothing half-read is used again."""
 
-import dis
 import json
 import signal
 import subprocess
@@ -11,61 +10,10 @@ from pathlib import Path
 import pytest
 from blocking_exchanges import Answer, ask, echo, engine_for
 from http_bytes import LAST_CHUNK, chunk, json_reply, sse_event, sse_head
+from interrupts import Interrupts
 from raw_server import raw_server
 
-import mcpwire
-
 HERE = Path(__file__).parent
-PACKAGE = str(Path(mcpwire.__file__).parent)
-
-SIGNALS = ("CALL", "JUMP_BACKWARD", "RESUME")
-"""After these Python looks for signals, and nowhere else does an interrupt come."""
-
-
-class Interrupts:
-    """Raises `KeyboardInterrupt` at some of the moments when the engine may get one."""
-
-    def __init__(self, *moments):
-        self.moments = set(moments)
-        self.passed = 0
-        self._at = {}
-        self._before = None
-
-    def __enter__(self):
-        self._before = sys.gettrace()
-        sys.settrace(self._enter_frame)
-        return self
-
-    def __exit__(self, *_):
-        sys.settrace(self._before)
-        self._at.clear()
-
-    def _enter_frame(self, frame, event, arg):
-        code = frame.f_code
-        # What is raised in a finaliser goes to nobody.
-        if not code.co_filename.startswith(PACKAGE) or code.co_name == "__del__":
-            return None
-        if code.co_name == "close" and frame.f_back.f_code.co_name == "__del__":
-            return None
-        frame.f_trace_opcodes = True
-        return self._in_frame
-
-    def _in_frame(self, frame, event, arg):
-        if event == "opcode":
-            before = self._at.get(frame, "RESUME")
-            self._at[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-            if before.startswith(SIGNALS):
-                self.passed += 1
-                if self.passed in self.moments:
-                    raise KeyboardInterrupt
-        elif event == "exception":
-            self._at[frame] = ""
-        return self._in_frame
-
-    @property
-    def is_through(self):
-        """Whether no moment was left."""
-        return self.passed < min(self.moments)
 
 
 def interrupted(engine, obj, *moments, **options):

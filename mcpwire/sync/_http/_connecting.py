@@ -72,8 +72,9 @@ class Patience:
             MCPError: The exchange was ended by somebody, or its time is over.
             ConnectError: The time to connect is over.
         """
-        if self._connection.error is not None:
-            raise self._connection.error
+        error = self._connection.error or getattr(self._reply, "aborted", None)
+        if error is not None:
+            raise error
         now = monotonic()
         wait = SLICE_S
         if self._deadline is not None:

@@ -227,6 +227,7 @@ class Connection:
                     self._wait(left)
                     count = receive(buffer, READ_BYTES, self._at_once)
             except self._would_block:
+                self._look_at_abort(reply)
                 continue
             except OSError as error:
                 self._read_failed(error)
@@ -234,6 +235,15 @@ class Connection:
                 feed(view[:count])
             else:
                 self._ended()
+
+    def _look_at_abort(self, reply: Fed) -> None:
+        """Raise what an abort was given that was itself interrupted before it woke us.
+
+        A channel writes it down before it tells the engine.
+        """
+        error: MCPError | None = self.error or getattr(reply, "aborted", None)
+        if error is not None:
+            raise error
 
     def _wait(self, seconds: float) -> None:
         """Wait until something can be read, which no poll shows of what TLS holds."""
@@ -298,6 +308,7 @@ class Connection:
                     self._read_once()
             if reply.is_over or reader.is_complete:
                 return
+            self._look_at_abort(reply)
             try:
                 count = self._send(data[:WRITE_BYTES], self._at_once)
             except self._would_block:

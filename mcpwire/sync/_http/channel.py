@@ -70,7 +70,7 @@ class BlockingHttp(HttpChannel):
             if on_end is not None:
                 on_end(outcome)
 
-        self._shell.begin(followed, run)
+        self._shell.begin(followed, run, lambda: self.cancel(followed))
 
     def can_enter(self) -> bool:
         """Tell whether this thread may use it now: each call has its own connection."""
@@ -133,5 +133,5 @@ class BlockingHttp(HttpChannel):
     def abandon(self) -> None:
         """Let go of the connections now; whoever lets time pass ends, too."""
         super().abandon()
-        for reply in self._shell.paused():
+        for reply in (*self._shell.paused(), *self._waiting.values(), *self._streams):
             self._abort(reply, self._closed_error(sent=True))

@@ -66,6 +66,7 @@ class Shell:
         self._threads: set[threading.Thread] = set()
         self._pauses: dict[Reply, threading.Lock] = {}
         self._begun: dict[CallHandle, threading.Event] = {}
+        self._deserted: dict[CallHandle, Callable[[], object]] = {}
         self._quiet: threading.Event | None = None
         self.has_waiter = False
         self.telling = threading.RLock()
@@ -185,8 +186,16 @@ class Shell:
 
     # Calls that nobody waits for...
 
-    def begin(self, handle: CallHandle, work: Callable[[], None]) -> None:
-        """Run a call in a thread, and wait until it has its id."""
+    def begin(
+        self,
+        handle: CallHandle,
+        work: Callable[[], None],
+        withdraw: Callable[[], object],
+    ) -> None:
+        """Run a call in a thread, and wait until it has its id.
+
+        Where that is interrupted, the call is withdrawn, now or as soon as it has one.
+        """
         begun = self._begun[handle] = threading.Event()
 
         def run() -> None:
@@ -194,16 +203,25 @@ class Shell:
                 work()
             finally:
                 self._begun.pop(handle, None)
+                self._deserted.pop(handle, None)
                 begun.set()
 
-        self.spawn(run)
-        begun.wait(STARTING_S)
+        try:
+            self.spawn(run)
+            begun.wait(STARTING_S)
+        except BaseException:
+            self._deserted[handle] = withdraw
+            withdraw()
+            raise
 
     def begun(self, handle: CallHandle) -> None:
         """Note that a call has its id."""
         begun = self._begun.pop(handle, None)
         if begun is not None:
             begun.set()
+        withdraw = self._deserted.pop(handle, None)
+        if withdraw is not None:
+            withdraw()
 
     def settled(self, reply: Reply, value: Any) -> Any:
         """Return what a function of the user's gave; nothing here can await it."""

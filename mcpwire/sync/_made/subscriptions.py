@@ -139,8 +139,8 @@ class _Turn:
         self._mine = Signal()
 
     def __enter__(self) -> None:
-        self._turns.append(self._mine)
         try:
+            self._turns.append(self._mine)
             while self._turns[0] is not self._mine:
                 self._wait()
         except BaseException:
@@ -160,8 +160,15 @@ class _Turn:
     def __exit__(self, *_: object) -> None:
         self._leave()
 
+    def __del__(self) -> None:
+        # Ctrl-C may come as a thread is about to leave; nobody else gets a turn then.
+        if hasattr(self, "_mine"):
+            self._leave()
+
     def _leave(self) -> None:
         # Each step is one operation on a list: threads may share it.
+        if self._mine not in self._turns:
+            return
         self._turns.remove(self._mine)
         for first in self._turns[:1]:
             first.set()
@@ -259,8 +266,8 @@ class Subscriptions:
         if not connection.is_open:
             connection.revive(LISTEN, deadline)
         self.interests.add(wanted)
-        connection.hear()
         try:
+            connection.hear()
             with _Turn(self._turns, self._connection, deadline):
                 return self._apply(wanted, deadline, options)
         except BaseException:
@@ -340,8 +347,8 @@ class Subscriptions:
         told = Filter()
         if wanted and channel is not None:
             new = Listening(connection, channel, wanted)
-            new.open(profile.stamp_fields)
             try:
+                new.open(profile.stamp_fields)
                 told = new.settle(deadline)
             except BaseException:
                 new.cancel()

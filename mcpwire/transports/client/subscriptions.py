@@ -138,8 +138,8 @@ class _Turn:
         self._mine = Signal()
 
     async def __aenter__(self) -> None:
-        self._turns.append(self._mine)
         try:
+            self._turns.append(self._mine)
             while self._turns[0] is not self._mine:
                 await self._wait()
         except BaseException:
@@ -159,8 +159,15 @@ class _Turn:
     async def __aexit__(self, *_: object) -> None:
         self._leave()
 
+    def __del__(self) -> None:
+        # Ctrl-C may come as a thread is about to leave; nobody else gets a turn then.
+        if hasattr(self, "_mine"):
+            self._leave()
+
     def _leave(self) -> None:
         # Each step is one operation on a list: threads may share it.
+        if self._mine not in self._turns:
+            return
         self._turns.remove(self._mine)
         for first in self._turns[:1]:
             first.set()
@@ -258,8 +265,8 @@ class Subscriptions:
         if not connection.is_open:
             await connection.revive(LISTEN, deadline)
         self.interests.add(wanted)
-        connection.hear()
         try:
+            connection.hear()
             async with _Turn(self._turns, self._connection, deadline):
                 return await self._apply(wanted, deadline, options)
         except BaseException:
@@ -339,8 +346,8 @@ class Subscriptions:
         told = Filter()
         if wanted and channel is not None:
             new = Listening(connection, channel, wanted)
-            new.open(profile.stamp_fields)
             try:
+                new.open(profile.stamp_fields)
                 told = await new.settle(deadline)
             except BaseException:
                 new.cancel()

@@ -1,0 +1,64 @@
+"""An interrupt at any moment that may get one: what Ctrl-C does, without the luck."""
+
+from __future__ import annotations
+
+import dis
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import mcpwire
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+PACKAGE = str(Path(mcpwire.__file__).parent)
+
+SIGNALS = ("CALL", "JUMP_BACKWARD", "RESUME")
+"""After these Python looks for signals, and nowhere else does an interrupt come."""
+
+
+class Interrupts:
+    """Raises `KeyboardInterrupt` at some of the moments when the engine may get one."""
+
+    def __init__(self, *moments: int) -> None:
+        self.moments = set(moments)
+        self.passed = 0
+        self._at: dict[FrameType, str] = {}
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        self._before = sys.gettrace()
+        sys.settrace(self._enter_frame)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self._before)
+        self._at.clear()
+
+    def _enter_frame(self, frame: FrameType, event: str, arg: Any) -> Any:
+        code = frame.f_code
+        # What is raised in a finaliser goes to nobody.
+        if not code.co_filename.startswith(PACKAGE) or code.co_name == "__del__":
+            return None
+        if code.co_name == "close" and frame.f_back.f_code.co_name == "__del__":
+            return None
+        frame.f_trace_opcodes = True
+        return self._in_frame
+
+    def _in_frame(self, frame: FrameType, event: str, arg: Any) -> Any:
+        if event == "opcode":
+            before = self._at.get(frame, "RESUME")
+            self._at[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+            if before.startswith(SIGNALS):
+                self.passed += 1
+                if self.passed in self.moments:
+                    raise KeyboardInterrupt
+        elif event == "exception":
+            self._at[frame] = ""
+        return self._in_frame
+
+    @property
+    def is_through(self) -> bool:
+        """Whether no moment was left."""
+        return self.passed < min(self.moments)
