@@ -229,6 +229,19 @@ def test_an_event_over_the_limit_ends_it_and_what_came_before_counts(way):
 
 
 @pytest.mark.attack("S15")
+def test_a_piece_that_is_one_message_has_the_same_limit():
+    for spare, is_refused in ((0, False), (-1, True)):
+        owner = Owner(limits=Limits(message=len(text(answer())) + spare))
+        reply = call(owner)
+        if is_refused:
+            with pytest.raises(MessageTooLarge):
+                feed(reply, 200, SSE, THE_ANSWER, more=b"")
+        else:
+            feed(reply, 200, SSE, THE_ANSWER, more=b"")
+            check(reply, RESULT)
+
+
+@pytest.mark.attack("S15")
 @pytest.mark.parametrize("way", ["whole", "byte by byte"])
 def test_an_answer_counts_though_what_follows_is_over_the_limit(way):
     owner = Owner(limits=Limits(message=200))

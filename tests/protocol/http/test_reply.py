@@ -296,6 +296,21 @@ def test_what_is_replayed_is_told_once_and_answers_of_other_streams_are_passed_o
     assert owner.notes == [1, 2, 3]
 
 
+@pytest.mark.pain("P22")
+def test_a_resumed_message_has_brought_something_though_that_has_no_id():
+    delays = []
+    for body in (event(log()), b": nothing\n\n"):
+        reply = call(Owner())
+        feed(reply, 200, SSE, event(b"", id="1"))
+        reply.resumption.ended(0.0)
+        reply.restart()
+        reply.is_resumed = True
+        feed(reply, 200, SSE, body, more=b"")
+        reply.resumption.ended(0.0)
+        delays.append(reply.resumption.delay(0.0, 0.5))
+    assert delays[0] < delays[1]
+
+
 @pytest.mark.fault("F33")
 def test_on_a_resumed_stream_its_own_id_as_text_is_still_diagnosed():
     reply = call(Owner())
