@@ -306,7 +306,7 @@ def session_id_in(fields: Fields) -> str | None:
     session_id = given.decode("latin-1")
     if not is_session_id(session_id):
         raise RemoteProtocolError(
-            f"an Mcp-Session-Id must be visible ASCII, got {len(session_id)} characters "
-            "with others among them"
+            "an Mcp-Session-Id must be visible ASCII, "
+            f"got {len(session_id)} characters with others among them"
         )
     return session_id
