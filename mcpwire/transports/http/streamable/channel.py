@@ -478,10 +478,10 @@ class HttpChannel(GoingOn):
         try:
             # What was said last, such as that a call is given up, goes out before.
             self._abort_all()
-            await self._shell.settle(until)
+            await self._shell.settle(until - CLOSE_S / 2)
             if is_live and self._era is Era.SESSION and self.session_id is not None:
                 self._shell.spawn(self._delete)
-                await self._shell.settle(until)
+            await self._shell.settle(until)
         finally:
             self._shell.clock.stop()
             for reply in list(self._waiting.values()):
@@ -514,6 +514,10 @@ class HttpChannel(GoingOn):
             self._dead = TransportError("abandoned", target=self.target)
         self._shell.clock.stop()
         self._engine.abandon()
+        error = self._closed_error(sent=True)
+        for reply in (*list(self._streams), *list(self._waiting.values())):
+            reply.aborted = reply.aborted or error
+            self._shell.abort(reply, error)  # what lets time pass just now
 
     def forked(self) -> None:
         """Refuse every use: this process was forked off the one that connected."""

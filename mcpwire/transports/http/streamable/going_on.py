@@ -211,12 +211,11 @@ class GoingOn(HttpInbound):
         start = self._heads.get(place.cursor, await self._own_fields(reply))
         try:
             await self._exchange(reply, Request(start))
-        except ConnectError as error:
+        except (ConnectError, ConnectionClosed) as error:
+            # Whether this one was sent says nothing of the call.
             failure = ConnectionClosed(str(error), target=self.target, sent=True)
             failure.__cause__ = error
             return failure
-        except ConnectionClosed as error:
-            return error
         return self._judge_resumed(reply, openings)
 
     def _note_session(self, reply: CallReply) -> None:

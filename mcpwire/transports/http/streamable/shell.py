@@ -121,7 +121,7 @@ class Shell:
     def abort(self, reply: Reply, error: MCPError) -> bool:
         """End the pause of a call with an error; return whether there was one."""
         waiting = self._pauses.get(reply)
-        if waiting is None or waiting.done():
+        if waiting is None or waiting.done() or self._loop.is_closed():
             return False
         waiting.set_exception(error)
         return True

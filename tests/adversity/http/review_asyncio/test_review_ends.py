@@ -1,0 +1,412 @@
+"""How connections end: closed at any moment, forgotten, cancelled everywhere."""
+
+import asyncio
+import gc
+import threading
+import time
+import warnings
+
+import pytest
+from faulty import BOUND_S, QUICK, answering, connected, outcome, until
+from mcp_server import scripted_mcp
+from raw_server import chunk, reply, sse_event, sse_head
+from schedule import Schedule
+
+import mcpwire
+from mcpwire import ConnectionClosed, types
+
+pytestmark = pytest.mark.anyio
+
+ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
+
+
+async def no_tasks_but(before):
+    """Wait until no task is there that was not before."""
+    await until(lambda: asyncio.all_tasks() <= before)
+
+
+# Closing...
+
+
+@pytest.mark.pain("P25")
+@pytest.mark.parametrize("retry", [None, 5_000])
+async def test_closing_does_not_wait_for_the_servers_stream(shell, retry):
+    with scripted_mcp(retry=retry, resumable=True) as server:
+        target = mcpwire.Http(server.url, server_stream="always")
+        async with connected(shell, target) as client:
+            await until(lambda: server.streams)
+            started = time.monotonic()
+            await client.aclose()
+            assert time.monotonic() - started < 0.5
+    assert server.verbs().count("DELETE") == 1
+    assert server.verbs().count("GET") == 1
+
+
+@pytest.mark.pain("P25")
+async def test_a_stuck_notification_does_not_cost_the_delete(shell):
+    def sticks(request, conn):
+        conn.wait_closed(BOUND_S)
+        return True
+
+    with scripted_mcp() as server:
+        server.on["notifications/x"] = sticks
+        async with connected(shell, server) as client:
+            telling = asyncio.ensure_future(outcome(client.notify("notifications/x")))
+            call = asyncio.ensure_future(client.call_tool("slow", timeout=0.1))
+            server.on["notifications/cancelled"] = sticks
+            assert isinstance(await outcome(call), mcpwire.RequestTimeout)
+            await until(lambda: "notifications/cancelled" in server.verbs())
+            started = time.monotonic()
+            await client.aclose()
+            assert time.monotonic() - started < 3
+            await telling
+            server.release()
+    assert server.verbs().count("DELETE") == 1
+
+
+@pytest.mark.pain("P25")
+@pytest.mark.parametrize("era", ["session", "stateless"])
+async def test_closing_ends_what_waits_for_another_attempt(shell, era):
+    """The server declines, and says when to come back."""
+    with scripted_mcp(era) as server:
+        server.on["tools/call"] = answering(reply(503, retry_after="25"))
+        async with connected(shell, server) as client:
+            call = asyncio.ensure_future(outcome(client.call_tool("echo")))
+            await until(lambda: "tools/call" in server.verbs())
+            await asyncio.sleep(0.02)
+            started = time.monotonic()
+            await client.aclose()
+            assert time.monotonic() - started < 1
+            async with asyncio.timeout(1):
+                assert isinstance(await call, mcpwire.MCPError)
+    assert server.verbs().count("tools/call") == 1
+
+
+async def test_closing_ends_a_pause_before_resuming(shell):
+    def pauses(request, conn):
+        event = sse_event("", id="place-1", retry=20_000)
+        conn.send(sse_head() + chunk(event) + b"0\r\n\r\n")
+        return True
+
+    with scripted_mcp() as server:
+        server.on["tools/call"] = pauses
+        async with connected(shell, server) as client:
+            call = asyncio.ensure_future(outcome(client.call_tool("echo")))
+            await until(lambda: "tools/call" in server.verbs())
+            await asyncio.sleep(0.02)
+            started = time.monotonic()
+            await client.aclose()
+            assert time.monotonic() - started < 1
+            async with asyncio.timeout(1):
+                assert isinstance(await call, ConnectionClosed)
+    assert "GET" not in server.verbs()
+
+
+@pytest.mark.parametrize("where", ["handler", "notification", "progress", "trace"])
+async def test_a_client_may_be_closed_by_what_it_calls(where):
+    closing = []
+
+    def close():
+        if not closing:
+            closing.append(asyncio.ensure_future(client.aclose()))
+
+    async def sampling(request):
+        if where == "handler":
+            await client.aclose()
+        return ANSWER
+
+    def on_notification(notification):
+        if where == "notification":
+            close()
+
+    def trace(event, data):
+        if where == "trace" and event == "request" and "tools/call" in str(ready):
+            close()
+
+    ready = []
+    with scripted_mcp() as server:
+        before = asyncio.all_tasks()
+        client = mcpwire.Client(
+            server.url, sampling=sampling, on_notification=on_notification, trace=trace
+        )
+        async with asyncio.timeout(BOUND_S):
+            await client.connect()
+            ready.append("tools/call")
+            progress = {}
+            if where == "progress":
+                progress = {"on_progress": lambda *_: close()}
+            tool = "ask" if where == "handler" else "notify"
+            error = await outcome(client.call_tool(tool, {"steps": 3}, **progress))
+            del error
+            await client.aclose()
+            await no_tasks_but(before)
+            ready.clear()
+            await client.connect()
+            await client.aclose()
+            server.release()
+
+
+@pytest.mark.pain("P25")
+async def test_closing_while_it_is_opened_again_ends_both(shell):
+    def sticks(request, conn):
+        conn.wait_closed(BOUND_S)
+        return True
+
+    with scripted_mcp() as server:
+        async with connected(shell, server) as client:
+            server.forget_sessions()
+            server.on["initialize"] = sticks
+            call = asyncio.ensure_future(outcome(client.call_tool("echo")))
+            await until(lambda: server.verbs().count("initialize") == 2)
+            started = time.monotonic()
+            await client.aclose()
+            assert time.monotonic() - started < 1
+            assert isinstance(await call, mcpwire.MCPError)
+
+
+async def test_a_call_after_a_close_says_so_and_connecting_works_again(shell):
+    with scripted_mcp() as server:
+        client = shell(server.url)
+        async with asyncio.timeout(BOUND_S):
+            for _ in range(3):
+                await client.connect()
+                await client.call_tool("echo")
+                await client.aclose()
+                with pytest.raises(mcpwire.LocalProtocolError):
+                    await client.call_tool("echo")
+    assert server.verbs().count("DELETE") == 3
+
+
+# Cancelling...
+
+TARGETS = pytest.mark.parametrize(
+    ("era", "replies"),
+    [("session", "json"), ("session", "sse"), ("stateless", "json")],
+)
+
+OPERATIONS = {
+    "call": lambda client: client.call_tool("echo"),
+    "progress": lambda client: client.call_tool("notify", on_progress=lambda *_: None),
+    "list": lambda client: client.list_tools(),
+    "ping": lambda client: client.ping(),
+    "notify": lambda client: client.notify("notifications/x"),
+}
+
+
+class Everywhere:
+    """Cancels at the n-th moment for each n, until there are no more."""
+
+    def __init__(self, monkeypatch, turns=(0, 1, 2)):
+        self.patches = monkeypatch
+        self.turns = turns
+
+    async def run(self, once, least):
+        for turns in self.turns:
+            moment = 0
+            while True:
+                moment += 1
+                schedule = Schedule(moment, turns, self.patches)
+                await once(schedule)
+                if not schedule.fired:
+                    break
+            assert moment > least, moment
+
+
+def engine_of(client):
+    return client._connection.channel._engine
+
+
+@pytest.mark.fault("F42")
+@TARGETS
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_cancelling_a_request_at_each_moment_leaves_nothing(
+    era, replies, name, monkeypatch
+):
+    async def once(schedule):
+        await schedule.run(lambda: OPERATIONS[name](client))
+        channel = client._connection.channel
+        assert channel.lost is None
+        await until(lambda: not channel._waiting)
+        await no_tasks_but(before)
+        assert not channel._asked
+        assert not channel._shell._pauses
+
+    with scripted_mcp(era, replies=replies) as server:
+        async with connected(mcpwire.Client, server) as client:
+            await client.call_tool("echo")
+            before = asyncio.all_tasks()
+            await Everywhere(monkeypatch).run(once, 2)
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        if era == "session":
+            told = {
+                r.json["params"]["requestId"]
+                for r in server.requests
+                if r.method == "notifications/cancelled"
+            }
+            asked = {
+                r.json["id"] for r in server.requests if r.method and "id" in r.json
+            }
+            assert told <= asked
+
+
+@pytest.mark.fault("F42")
+@pytest.mark.parametrize("era", ["session", "stateless"])
+async def test_cancelling_connect_at_each_moment_leaves_nothing(era, monkeypatch):
+    async def once(schedule):
+        client = mcpwire.Client(server.url)
+        task = await schedule.run(client.connect)
+        if task.cancelled():
+            assert not client.is_connected
+            await no_tasks_but(before)
+        await client.aclose()
+        await no_tasks_but(before)
+
+    with scripted_mcp(era) as server:
+        async with asyncio.timeout(60):
+            before = asyncio.all_tasks()
+            await Everywhere(monkeypatch, (0, 1)).run(once, 6)
+            await until(lambda: not server.raw.open)
+
+
+@pytest.mark.fault("F42")
+@pytest.mark.parametrize("era", ["session", "stateless"])
+async def test_cancelling_close_at_each_moment_leaves_nothing(era, monkeypatch):
+    async def once(schedule):
+        client = mcpwire.Client(
+            mcpwire.Http(server.url, server_stream="always"),
+            on_notification=lambda _: None,
+        )
+        await client.connect()
+        slow = asyncio.ensure_future(outcome(client.call_tool("slow")))
+        await until(lambda: server.executed)
+        server.executed.clear()
+        await schedule.run(client.aclose)
+        await client.aclose()
+        await slow
+        await no_tasks_but(before)
+
+    with scripted_mcp(era) as server:
+        async with asyncio.timeout(60):
+            before = asyncio.all_tasks()
+            await Everywhere(monkeypatch, (0,)).run(once, 3)
+            server.release()
+            await until(lambda: not server.raw.open)
+
+
+@pytest.mark.fault("F42")
+@pytest.mark.parametrize("era", ["session", "stateless"])
+async def test_cancelling_a_subscription_at_each_moment_leaves_none(era, monkeypatch):
+    async def once(schedule):
+        task = await schedule.run(lambda: client.subscribe("memo://one"))
+        if not task.cancelled():
+            await client.unsubscribe("memo://one")
+        assert not client._connection.is_needed()
+        if era == "stateless":
+            await until(lambda: not client._connection.channel._waiting)
+
+    with scripted_mcp(era) as server:
+        async with connected(mcpwire.Client, server) as client:
+            before = asyncio.all_tasks()
+            await Everywhere(monkeypatch).run(once, 3)
+            await client.call_tool("echo")
+            if era == "stateless":
+                await no_tasks_but(before)
+                await until(lambda: not server.streams)
+
+
+# Forgetting...
+
+
+@pytest.mark.parametrize("era", ["session", "stateless"])
+async def test_a_forgotten_client_leaves_nothing_but_a_warning(era):
+    with scripted_mcp(era) as server:
+        before = asyncio.all_tasks()
+        target = mcpwire.Http(server.url, server_stream="always")
+        client = mcpwire.Client(target, on_notification=lambda _: None, roots=[])
+        async with asyncio.timeout(BOUND_S):
+            await client.connect()
+            await client.call_tool("echo")
+            await until(lambda: server.streams)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                del client
+                gc.collect()
+            texts = [str(w.message) for w in caught if w.category is ResourceWarning]
+            assert any("unclosed" in text for text in texts), texts
+            assert not any("killed" in text for text in texts), texts
+            await no_tasks_but(before)
+            await until(lambda: not server.raw.open)
+
+
+async def test_a_forgotten_client_whose_stream_pauses_leaves_no_task():
+    with scripted_mcp(retry=30_000, resumable=True) as server:
+        before = asyncio.all_tasks()
+        target = mcpwire.Http(server.url, server_stream="always")
+        client = mcpwire.Client(target)
+        async with asyncio.timeout(5):
+            await client.connect()
+            await until(lambda: server.streams)
+            server.close_streams()
+            pauses = client._connection.channel._shell._pauses
+            await until(lambda: pauses)
+            with warnings.catch_warnings(record=True):
+                warnings.simplefilter("always")
+                del client
+                gc.collect()
+            await no_tasks_but(before)
+
+
+@pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")
+def test_a_loop_that_ended_under_a_client_leaves_it_usable():
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, server_stream="always")
+        client = mcpwire.Client(target, on_notification=lambda _: None)
+
+        async def use(*, closes):
+            async with asyncio.timeout(BOUND_S):
+                await client.connect()
+                await client.call_tool("echo")
+                await until(lambda: server.streams)
+                if closes:
+                    await client.aclose()
+
+        threads = threading.active_count()
+        with asyncio.Runner() as runner:
+            runner.run(use(closes=False))
+        with asyncio.Runner() as runner:
+            runner.run(use(closes=True))
+        assert threading.active_count() <= threads + 4
+
+
+# Once...
+
+
+@pytest.mark.rule("LHTTP-46")
+async def test_a_resumption_that_was_never_sent_does_not_run_the_call_again(
+    monkeypatch,
+):
+    """That the GET did not leave says nothing of the POST before it."""
+    from mcpwire.transports.http.direct import DirectEngine
+
+    exchange = DirectEngine.exchange
+
+    async def lossy(self, request, reply, deadline):
+        if request.verb == "GET":
+            raise ConnectionClosed("nothing of it was sent", sent=False)
+        await exchange(self, request, reply, deadline)
+
+    def breaks(request, conn):
+        server.executed.append(("echo", {}, request.json["id"]))
+        conn.send(sse_head() + chunk(sse_event("", id="place-1", retry=1)))
+        conn.close()
+        return True
+
+    with scripted_mcp() as server:
+        server.on["tools/call"] = breaks
+        async with connected(mcpwire.Client, server, recovery=QUICK) as client:
+            monkeypatch.setattr(DirectEngine, "exchange", lossy)
+            error = await outcome(client.call_tool("echo"))
+            assert isinstance(error, ConnectionClosed), error
+            assert error.sent
+            monkeypatch.undo()
+    assert len(server.executed) == 1
