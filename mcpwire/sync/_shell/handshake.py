@@ -25,11 +25,13 @@ from mcpwire.sync._lead import Waiter
 from mcpwire.transports.base import CallHandle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from mcpwire.protocol.negotiation import Agreement
     from mcpwire.sync._targets import BlockingOpener, OpenChannel
     from mcpwire.transports.base import Inbound
+
+    OpenFn = Callable[[Inbound], OpenChannel]
 
 __all__ = ["Handshake", "OutOfTime"]
 
@@ -116,29 +118,34 @@ class Handshake:
 
     def _reopen(self) -> OpenChannel:
         self.check()
-        if threading.current_thread() is threading.main_thread():
-            self._open_undisturbed()
-        else:
-            self._open_now()
+        self._open_channel(self._opener.open)
         self.check()  # a stop that came meanwhile found nothing to close
-        if self._failure is not None:
-            raise self._failure
         assert self.channel is not None
         return self.channel
 
-    def _open_now(self) -> None:
+    def _open_channel(self, opens: OpenFn) -> None:
+        """Open what becomes the channel, in place of the one there is."""
+        if threading.current_thread() is threading.main_thread():
+            self._open_undisturbed(opens)
+        else:
+            self._open_now(opens)
+        if self._failure is not None:
+            raise self._failure
+
+    def _open_now(self, opens: OpenFn) -> None:
         try:
-            channel = self.channel = self._opener.open(self._inbound)
+            channel = self.channel = opens(self._inbound)
         except Exception as error:  # noqa: BLE001 - raised where it was asked for
             self._failure = error
             return
         if self._is_deserted:
             channel.abandon()
 
-    def _open_undisturbed(self) -> None:
+    def _open_undisturbed(self, opens: OpenFn) -> None:
         """Open in a thread of its own, where no signal handler runs.
 
-        Ctrl-C in the middle of starting a child would leave one that nobody knows.
+        Ctrl-C in the middle of starting a child, or a thread, would leave one that
+        nobody knows.
         Interrupted twice, this no longer waits, and what comes of it is killed.
         """
         # Neither `start` nor `join` says after an interrupt whether the thread runs:
@@ -149,7 +156,7 @@ class Handshake:
         def run() -> None:
             if claim.acquire(blocking=False):
                 try:
-                    self._open_now()
+                    self._open_now(opens)
                 finally:
                     is_over.set()
 
@@ -272,14 +279,18 @@ class Handshake:
         open_legacy = self._opener.open_legacy
         if open_legacy is None or self.is_legacy:
             return LocalProtocolError("there is no other transport to try")
-        legacy = open_legacy(self._inbound)
-        old, self.channel = self.channel, legacy
+        old = self.channel
         try:
+            self._open_channel(open_legacy)
+            legacy: Any = self.channel
             self.check()
+        except BaseException:
+            self._take_back(old)
+            raise
+        try:
             legacy.ready(self._deadline())
         except TimeoutError as error:
-            legacy.abandon()
-            self.channel = old
+            self._take_back(old)
             raise OutOfTime from error
         except MCPError as error:
             legacy.close()
@@ -287,13 +298,19 @@ class Handshake:
             self.check()
             return error
         except BaseException:
-            legacy.abandon()
-            self.channel = old
+            self._take_back(old)
             raise
         self.is_legacy = True
         if old is not None:
             old.close()
         return None
+
+    def _take_back(self, old: OpenChannel | None) -> None:
+        """Let go of what was opened in place of another."""
+        opened = self.channel
+        if opened is not None and opened is not old:
+            opened.abandon()
+        self.channel = old
 
     def _deadline(self) -> Deadline | None:
         now = monotonic()
