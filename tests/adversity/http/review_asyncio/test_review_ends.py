@@ -196,7 +196,8 @@ OPERATIONS = {
 class Everywhere:
     """Cancels at the n-th moment for each n, until there are no more."""
 
-    def __init__(self, monkeypatch, turns=(0, 1, 2)):
+    # Never in the last step of a task within: what that returns would be lost.
+    def __init__(self, monkeypatch, turns=(1, 2)):
         self.patches = monkeypatch
         self.turns = turns
 
@@ -264,7 +265,7 @@ async def test_cancelling_connect_at_each_moment_leaves_nothing(era, monkeypatch
     with scripted_mcp(era) as server:
         async with asyncio.timeout(60):
             before = asyncio.all_tasks()
-            await Everywhere(monkeypatch, (0, 1)).run(once, 6)
+            await Everywhere(monkeypatch, (1, 2)).run(once, 6)
             await until(lambda: not server.raw.open)
 
 
@@ -288,7 +289,7 @@ async def test_cancelling_close_at_each_moment_leaves_nothing(era, monkeypatch):
     with scripted_mcp(era) as server:
         async with asyncio.timeout(60):
             before = asyncio.all_tasks()
-            await Everywhere(monkeypatch, (0,)).run(once, 3)
+            await Everywhere(monkeypatch, (1,)).run(once, 3)
             server.release()
             await until(lambda: not server.raw.open)
 
