@@ -75,7 +75,8 @@ def connect_error(
         return lost  # it never began, and says so better
     target = channel.target if channel is not None else None
     why = str(error.args[0]) if error is not None else "no answer to the handshake"
-    where = f"{target}: " if target else ""
+    # Errors of HTTP begin with it themselves.
+    where = f"{target}: " if target and not why.startswith(target) else ""
     return ConnectError(
         f"{where}{why} before the handshake was done" if error else f"{where}{why}",
         target=target,

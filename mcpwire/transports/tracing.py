@@ -134,6 +134,8 @@ class Trace:
         channel.receive = traced_receive
         self._attach_to_writing(channel)
         self("open", channel.target)
+        if hasattr(channel, "watch_heads"):  # messages that travel as HTTP all the same
+            channel.watch_heads(self)
 
     def _attach_to_writing(self, channel: _Watched) -> None:
         write = channel._write  # noqa: SLF001 - its watcher

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.engine import Engine
     from mcpwire.transports.http.legacy.owner import Fields
     from mcpwire.transports.http.target import Http
+    from mcpwire.transports.tracing import Trace
 
 __all__ = ["LegacyChannel"]
 
@@ -177,6 +178,10 @@ class LegacyChannel(Duplex):
     def link_lost(self, error: TransportError, cause: BaseException | None) -> None:
         """Take note that the stream is over."""
         self._lose(error, cause)
+
+    def watch_heads(self, trace: Trace) -> None:
+        """Tell a hook of the heads of requests and answers, too."""
+        self._link.watch_heads(trace)
 
     # The end...
 

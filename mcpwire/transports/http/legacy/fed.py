@@ -33,6 +33,9 @@ class Link(Protocol):
     def leads_to(self, answer: Answer) -> Url | None:
         """Return where else to ask, if a redirect says so and may be followed."""
 
+    def head_came(self, answer: Answer) -> None:
+        """The head of an answer came."""
+
     def stream_began(self, stream: Stream) -> None:
         """The head of the stream came."""
 
@@ -76,6 +79,7 @@ class Answer:
         """Take the final head."""
         self.status = status
         self.fields_came = fields
+        self.link.head_came(self)
         if 300 <= status < 400:
             self.there = self.link.leads_to(self)
         # A redirect that is followed is over with its body: what is fed after this

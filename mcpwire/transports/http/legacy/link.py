@@ -33,12 +33,14 @@ from mcpwire.protocol.http.redirects import (
 )
 from mcpwire.protocol.http.request import Request
 from mcpwire.transports.http.legacy.fed import CANCELLED, Answer, Post, Stream
+from mcpwire.transports.http.told import describe_request, describe_response
 
 if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.transports.http.engine import Engine
     from mcpwire.transports.http.legacy.owner import Fields, LinkOwner
     from mcpwire.transports.http.target import Http
+    from mcpwire.transports.tracing import Trace
     from mcpwire.wire.sse import SSEEvent
     from mcpwire.wire.urls import Url
 
@@ -103,6 +105,8 @@ class LegacyLink:
         self._gate: Post | None = None
         self.refused: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._trace: Trace | None = None
+        self._asked: Request | None = None
         if target.connect_timeout is not None:
             self._expect_endpoint(target.connect_timeout + ENDPOINT_S)
         self._listening = self._loop.create_task(
@@ -113,6 +117,22 @@ class LegacyLink:
     def unsent(self) -> set[int]:
         """The requests of which no byte has left."""
         return {id for id, post in self._requests.items() if post.begun is None}
+
+    # Who looks on...
+
+    def watch_heads(self, trace: Trace) -> None:
+        """Tell a hook of heads from now on, and of those that came before it."""
+        self._trace = trace
+        if self._asked is not None:
+            trace("request", describe_request(self._asked))
+        if self._stream.status:
+            self.head_came(self._stream)
+
+    def head_came(self, answer: Answer) -> None:
+        """Tell of the head of an answer."""
+        if self._trace is not None:
+            fields = answer.fields_came
+            self._trace("response", describe_response(answer.status, fields))
 
     # The stream...
 
@@ -140,6 +160,10 @@ class LegacyLink:
     async def _exchange(self, request: Request, answer: Answer) -> None:
         """Send a request; follow redirects where the target allows that."""
         for _ in range(MAX_REDIRECTS + 1):
+            if self._trace is not None:
+                self._trace("request", describe_request(request))
+            elif answer is self._stream:
+                self._asked = request
             await self._engine.exchange(request, answer, None)
             there = answer.there
             if there is None:

@@ -1,0 +1,93 @@
+"""Who looks on sees the head of every request and answer, and no secret in it."""
+
+from __future__ import annotations
+
+import pytest
+import shells
+from faulty import connected, until
+from legacy_server import legacy_server
+from mcp_server import scripted_mcp
+
+import mcpwire
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "s3cr3t"
+
+
+def kept():
+    """Return a hook, and what it keeps: the first line of each head, and all heads."""
+    lines, heads = [], []
+
+    def trace(event, data):
+        if event in {"request", "response"}:
+            lines.append(data.splitlines()[0])
+            heads.append(data)
+
+    return trace, lines, heads
+
+
+async def test_each_head_of_a_session_is_told(shell):
+    trace, lines, heads = kept()
+    with scripted_mcp() as server:
+        target = mcpwire.Http(
+            f"{server.url}?key={SECRET}",
+            headers={"Authorization": f"Bearer {SECRET}"},
+            server_stream="always",
+        )
+        async with connected(shell, target, trace=trace) as client:
+            await until(lambda: server.streams)
+            await client.call_tool("echo", headers={"X-API-Key": SECRET})
+        verbs = [request.verb for request in server.requests]
+    asked = [line.split()[0] for line in lines if not line.startswith("HTTP")]
+    assert sorted(asked) == sorted(verbs)
+    assert {"GET", "DELETE"} <= set(asked)
+    assert len([line for line in lines if line.startswith("HTTP ")]) == len(asked)
+    assert SECRET not in "".join(heads)
+    assert "session-1" not in "".join(heads)
+
+
+async def test_each_head_of_http_sse_is_told():
+    shell = shells.AsyncioShell()
+    trace, lines, heads = kept()
+    with legacy_server() as server:
+        target = mcpwire.Http(server.url, headers={"Authorization": f"Bearer {SECRET}"})
+        async with connected(shell, target, trace=trace) as client:
+            await client.call_tool("echo", headers={"X-API-Key": SECRET})
+            posts = 5  # the probe, initialize twice, initialized and the call
+            await until(lambda: lines.count("HTTP 202") == posts - 2)
+    assert lines[:6] == [
+        "POST /sse HTTP/1.1",
+        "HTTP 405",
+        "POST /sse HTTP/1.1",
+        "HTTP 405",
+        "GET /sse HTTP/1.1",
+        "HTTP 200",
+    ]
+    assert lines.count("POST /messages?*** HTTP/1.1") == posts - 2
+    assert SECRET not in "".join(heads)
+    assert "x-api-key: ***" in "".join(heads)
+
+
+async def test_a_redirect_is_told_as_every_other_answer(shell):
+    trace, lines, _ = kept()
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, follow_redirects=True)
+
+        def moved(request, conn):
+            if request.target != "/mcp":
+                return False
+            conn.send(b"HTTP/1.1 307 Moved\r\nlocation: /new\r\n")
+            conn.send(b"content-length: 0\r\n\r\n")
+            return True
+
+        async with connected(shell, target, trace=trace) as client:
+            server.on["tools/call"] = moved
+            del lines[:]
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            assert lines == [
+                "POST /mcp HTTP/1.1",
+                "HTTP 307",
+                "POST /new HTTP/1.1",
+                "HTTP 200",
+            ]

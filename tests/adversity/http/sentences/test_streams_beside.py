@@ -1,0 +1,118 @@
+"""The server's own stream beside calls: what it asks, its heartbeats, its end."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from faulty import ERAS, connected, until
+from http_bytes import LAST_CHUNK, chunk, sse_event, sse_head
+from mcp_server import scripted_mcp
+
+import mcpwire
+from mcpwire.types import CreateMessageResult, TextContent
+
+pytestmark = pytest.mark.anyio
+
+ENGINES = ("direct", "httpx")
+
+PAUSE_S = 30.0
+"""How long the first pause of these streams is, at random below that."""
+
+PATIENT = mcpwire.Recovery(backoff_initial=PAUSE_S, backoff_max=PAUSE_S)
+
+
+def sample(params):
+    return CreateMessageResult("assistant", TextContent("old pond"), "a model")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("over", ["post", "get"])
+@pytest.mark.pain("P29")
+async def test_a_server_may_ask_on_either_stream(shell, over, engine):
+    with scripted_mcp(replies="sse") as server:
+        target = mcpwire.Http(server.url, engine=engine)
+        async with connected(shell, target, sampling=sample) as client:
+            await until(lambda: server.streams)
+            for _ in range(3):
+                result = await client.call_tool("ask", {"over": over})
+                assert result.text == "old pond"
+    assert server.verbs().count("answer") == 3
+    assert server.verbs().count("GET") == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.pain("P20")
+async def test_closing_ends_an_open_stream_and_waits_for_no_pause_of_its(shell, engine):
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, engine=engine, server_stream="always")
+        async with connected(shell, target, recovery=PATIENT) as client:
+            await until(lambda: server.streams)
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            started = time.monotonic()
+        assert time.monotonic() - started < 2
+    assert server.verbs()[-1] == "DELETE"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.pain("P20", "P21")
+async def test_closing_ends_a_pause_between_two_streams(shell, engine):
+    def ends(request, conn):
+        conn.send(sse_head() + LAST_CHUNK)
+        return True
+
+    with scripted_mcp() as server:
+        server.on["GET"] = ends
+        target = mcpwire.Http(server.url, engine=engine, server_stream="always")
+        async with connected(shell, target, recovery=PATIENT) as client:
+            await until(lambda: "GET" in server.verbs())
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            started = time.monotonic()
+        assert time.monotonic() - started < 2
+    assert server.verbs()[-1] == "DELETE"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.pain("P23")
+async def test_comments_keep_the_stream_of_a_call_and_are_nothing_else(
+    shell, era, engine
+):
+    """As by proxies that end what is silent: the answer comes after many of them."""
+
+    def beats(request, conn):
+        conn.send(sse_head())
+        for _ in range(200):
+            conn.send(chunk(b": keep-alive\n\n"))
+        result = {"content": [{"type": "text", "text": "at last"}]}
+        if era == "stateless":
+            result["resultType"] = "complete"
+        answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
+        conn.send(chunk(b":\n" + sse_event(answer)) + LAST_CHUNK)
+        return True
+
+    with scripted_mcp(era) as server:
+        target = mcpwire.Http(server.url, engine=engine)
+        async with connected(shell, target) as client:
+            server.on["tools/call"] = beats
+            assert (await client.call_tool("echo")).text == "at last"
+            assert client.stats.noise_lines == 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.pain("P23")
+async def test_comments_keep_a_subscription(shell, engine):
+    heard = []
+    with scripted_mcp("stateless") as server:
+        target = mcpwire.Http(server.url, engine=engine)
+        options = {**shell.listening, "on_notification": heard.append}
+        async with connected(shell, target, **options) as client:
+            await until(lambda: server.streams)
+            conn = server.streams[-1]._conn
+            for _ in range(200):
+                conn.send(chunk(b": keep-alive\n\n"))
+            server.push({"method": "notifications/tools/list_changed"})
+            await until(lambda: heard)
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    assert server.verbs().count("subscriptions/listen") == 1
+    assert [told.method for told in heard] == ["notifications/tools/list_changed"]

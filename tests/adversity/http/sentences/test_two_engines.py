@@ -1,0 +1,168 @@
+"""Both engines, and clients of the user's, beneath whole clients of both shells."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+
+import certificates
+import httpx
+import httpx2
+import pytest
+from faulty import connected, until
+from http2_server import ca_file as http2_authority
+from http2_server import http2_server
+from http_proxy import http_proxy
+from legacy_server import legacy_server
+from mcp_server import scripted_mcp
+
+import mcpwire
+from mcpwire import Era
+from mcpwire.versions import REVISIONS
+
+pytestmark = pytest.mark.anyio
+
+ENGINES = ("direct", "httpx")
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch):
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+async def use_everything(shell, server, target):
+    """Have a client send each kind of request there is to a session: all answered."""
+    async with connected(shell, target) as client:
+        await until(lambda: server.streams)
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    assert {"tools/call", "GET", "DELETE"} <= set(server.verbs())
+    assert not server.sessions, "DELETE came through"
+
+
+# TLS...
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Give the options of our authority and our certificate, by name."""
+    authority, own = tmp_path / "ca.pem", tmp_path / "own.pem"
+    certificates.AUTHORITY.cert_pem.write_to_path(authority)
+    leaf = certificates.AUTHORITY.issue_cert("me.example.org")
+    leaf.private_key_and_cert_chain_pem.write_to_path(own)
+    context = ssl.create_default_context(cafile=authority)
+    context.load_cert_chain(own)
+    return {
+        "ca_file and client_cert": {"ca_file": authority, "client_cert": own},
+        "ssl": {"ssl": context},
+    }
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("option", ["ca_file and client_cert", "ssl"])
+@pytest.mark.pain("P28")
+async def test_tls_holds_for_every_kind_of_request(shell, files, engine, option):
+    context = certificates.server_context(wants_client=True)
+    with scripted_mcp(ssl_context=context) as server:
+        target = mcpwire.Http(
+            server.url, server_stream="always", engine=engine, **files[option]
+        )
+        await use_everything(shell, server, target)
+
+
+@pytest.mark.pain("P28")
+async def test_tls_holds_for_http_sse_too(shell, files):
+    context = certificates.server_context(wants_client=True)
+    with legacy_server(ssl_context=context) as server:
+        target = mcpwire.Http(server.url, **files["ca_file and client_cert"])
+        async with connected(shell, target) as client:
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+# Proxies, and clients of the user's...
+
+
+@pytest.mark.pain("P28")
+async def test_a_proxy_gets_every_kind_of_request(shell):
+    with http_proxy() as proxy, scripted_mcp() as server:
+        options = {"proxy": proxy.url, "server_stream": "always"}
+        await use_everything(shell, server, mcpwire.Http(server.url, **options))
+        # It sees the first request of each connection, and there is no other way.
+        assert len(proxy.asked) == server.connections
+        assert all(server.url in line for line in proxy.asked)
+
+
+KINDS = {"httpx": httpx, "httpx2": httpx2}
+
+
+@contextlib.asynccontextmanager
+async def client_of_the_users(shell, module):
+    """Give a client of theirs, and close it; nobody else has."""
+    if shell.name == "asyncio":
+        async with module.AsyncClient(headers={"x-theirs": "1"}) as client:
+            yield client
+            assert not client.is_closed
+    else:
+        with module.Client(headers={"x-theirs": "1"}) as client:
+            yield client
+            assert not client.is_closed
+
+
+@pytest.mark.parametrize("module", KINDS)
+@pytest.mark.parametrize("replies", ["json", "sse"])
+async def test_a_client_of_the_users_sends_every_kind_of_request(
+    shell, module, replies
+):
+    with scripted_mcp(replies=replies) as server:
+        async with client_of_the_users(shell, KINDS[module]) as theirs:
+            target = mcpwire.Http(
+                server.url, http_client=theirs, server_stream="always"
+            )
+            await use_everything(shell, server, target)
+        assert all(r.headers["x-theirs"] == "1" for r in server.requests)
+
+
+@pytest.mark.parametrize("module", KINDS)
+@pytest.mark.pain("P24")
+async def test_over_a_client_of_the_users_nothing_runs_twice_either(shell, module):
+    with scripted_mcp(closes=True) as server:
+        async with client_of_the_users(shell, KINDS[module]) as theirs:
+            target = mcpwire.Http(server.url, http_client=theirs)
+            async with connected(shell, target) as client:
+                for number in range(30):
+                    text = str(number)
+                    result = await client.call_tool("echo", {"text": text})
+                    assert result.text == text
+        ran = [arguments["text"] for _, arguments, _ in server.executed]
+        assert ran == [str(number) for number in range(30)]
+
+
+def answer_over_http2(stream):
+    """Be a server of the stateless era with one tool, whatever its name."""
+    newest = REVISIONS[-1].name
+    if stream.json["method"] == "server/discover":
+        result = {"supportedVersions": [newest], "capabilities": {"tools": {}}}
+        result |= {"ttlMs": 0, "cacheScope": "public"}
+    else:
+        result = {"content": [{"type": "text", "text": "over HTTP/2"}]}
+    result["resultType"] = "complete"
+    stream.answer({"jsonrpc": "2.0", "id": stream.json["id"], "result": result})
+
+
+async def test_http2_carries_a_whole_client(shell, tmp_path):
+    with http2_server(answer_over_http2) as server:
+        ca_file = http2_authority(tmp_path)
+        target = mcpwire.Http(server.url, http2=True, ca_file=ca_file)
+        async with connected(shell, target) as client:
+            results = await asyncio.gather(
+                *(client.call_tool("any", {"n": n}) for n in range(20))
+            )
+            assert {result.text for result in results} == {"over HTTP/2"}
+        assert len(server.asked) == 21
+        # A thread that waits has a connection to itself.
+        assert shell.name == "blocking" or server.connections == 1
+    assert target.memory.era is Era.STATELESS
