@@ -14,9 +14,9 @@ from mcpwire.client.base import CallOptions
 from mcpwire.client.lists import ListVerbs
 from mcpwire.client.notices import NoticeVerbs
 from mcpwire.errors import (
-    HeaderMismatch,
     LocalProtocolError,
     RemoteProtocolError,
+    RPCError,
     TransportError,
     UrlElicitationRequired,
 )
@@ -141,14 +141,14 @@ class Client(ListVerbs, NoticeVerbs):
             raw = await requests.begin(
                 "tools/call", params, deadline, meta, on_progress, headers
             )
-        except (TransportError, HeaderMismatch) as error:
+        except UrlElicitationRequired as error:
+            self._connection.inbound.features.url_elicitations.add_required(error)
+            raise
+        except (TransportError, RPCError) as error:
             options = self._options(meta, on_progress, headers, name, idempotent)
             raw = await requests.perform_again(
                 error, "tools/call", params, deadline, options
             )
-        except UrlElicitationRequired as error:
-            self._connection.inbound.features.url_elicitations.add_required(error)
-            raise
         if raw.get("resultType", "complete") != "complete":
             options = self._options(meta, on_progress, headers, name, idempotent)
             raw = await requests.finish("tools/call", params, raw, deadline, options)

@@ -55,6 +55,13 @@ NO_FIELDS: Final[Mapping[bytes, bytes]] = MappingProxyType({})
 NOISE_EXCERPT: Final = 200
 
 
+class Timer(Protocol):
+    """Something that happens later, unless it is cancelled."""
+
+    def cancel(self) -> object:
+        """Have it not happen."""
+
+
 class Owner(Protocol):
     """Who made the request. Nothing here awaits, blocks or raises."""
 
@@ -71,6 +78,9 @@ class Owner(Protocol):
 
     def why_not_followed(self, reply: Reply) -> str:
         """Say why the redirect that came is not followed; empty: it is."""
+
+    def doubted(self, reply: Reply) -> None:
+        """A head came that brings nothing; the body may say why."""
 
     def opened(self, reply: Reply) -> None:
         """A stream has begun that is to last, or that goes on where one broke off."""
@@ -124,6 +134,7 @@ class Reply:
         "openings",
         "resumption",
         "status",
+        "timer",
         "what",
     )
 
@@ -137,6 +148,8 @@ class Reply:
         self.fields: Mapping[bytes, bytes] = NO_FIELDS
         self.is_over = self.is_resumed = False
         self.openings = 0
+        self.timer: Timer | None = None
+        """When a body that only says why is cut short."""
         self.error: MCPError | None = None
         self.aborted: MCPError | None = None
         self.resumption: Resumption | None = None
@@ -188,6 +201,12 @@ class Reply:
                 self._opened()
                 return
         self._judge_head()
+        if not self.is_over:
+            owner.doubted(self)
+
+    def cut_short(self) -> None:
+        """Take the part of a body that came for all that will: it only says why."""
+        self._settle_fault(self._body, ", and not all of the body")
 
     _takes_json = False
 
@@ -307,6 +326,8 @@ class Reply:
             self.error = error
             self.is_over = True
             self._body = b""
+            if self.timer is not None:
+                self.timer.cancel()
 
     # Events...
 

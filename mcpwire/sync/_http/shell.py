@@ -126,6 +126,15 @@ class Shell:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, until - monotonic()))
 
+    def after(
+        self, seconds: float, work: Callable[..., object], *args: Any
+    ) -> threading.Timer:
+        """Have something done later, unless it is cancelled before."""
+        timer = threading.Timer(seconds, work, args)
+        timer.daemon = True
+        timer.start()
+        return timer
+
     # Waiting...
 
     def pause(self, reply: Reply, seconds: float) -> None:

@@ -180,7 +180,7 @@ class HttpChannel(GoingOn):
 
     # Our calls...
 
-    def call(  # noqa: C901 - the hot path is one frame
+    def call(
         self,
         method: str,
         params: Mapping[str, Any] | None,
@@ -212,11 +212,11 @@ class HttpChannel(GoingOn):
             request.start = common or self._start(method, params, extra)
             if self._trace is not None:
                 self._watch_request(request)
+            broken = None
             try:
                 self._engine.exchange(request, reply, deadline)
-                broken = None
-            except ConnectionClosed as error:
-                broken = error
+            except MCPError as error:
+                broken = _broken_off(reply, error)
             result = reply.result
             if result is None:
                 result = self._go_on(reply, request, params, broken)
@@ -224,12 +224,19 @@ class HttpChannel(GoingOn):
             self._gave_up(reply, request, error)
             raise
         finally:
-            if self._waiting.pop(reply.id, None) is not None:
-                if reply.holds:
-                    self._let_go(reply)
-                if shell.has_waiter and not self._waiting:
-                    shell.quiet()
+            self._waiting.pop(reply.id, None)
+            if reply.holds or reply.timer is not None or shell.has_waiter:
+                self._end(reply)
         return self._learn(reply, result) if method in TELLING else result
+
+    def _end(self, reply: Reply) -> None:
+        """Let go of what may be left of an exchange that is over, however it ended."""
+        if reply.timer is not None:
+            reply.timer.cancel()
+        if isinstance(reply, CallReply):
+            self._let_go(reply)
+        if self._shell.has_waiter and not self._waiting:
+            self._shell.quiet()
 
     def _learn(self, reply: CallReply, result: dict[str, Any]) -> dict[str, Any]:
         """Take note of what an answer says for the requests to come."""
@@ -382,8 +389,7 @@ class HttpChannel(GoingOn):
             self._exchange(reply, Request(start, body))
         finally:
             self._waiting.pop(key, None)
-            if self._shell.has_waiter and not self._waiting:
-                self._shell.quiet()
+            self._end(reply)
         return None if reply.error is None else self._judged(reply, reply.error)
 
     def _say(self, what: str, body: bytes, headers: Mapping[str, str] | None) -> None:
@@ -529,6 +535,19 @@ class HttpChannel(GoingOn):
         self._closed_by_us = self._is_over = True
         if self._dead is None:
             self._dead = TransportError("left to the parent", target=self.target)
+
+
+def _broken_off(reply: Reply, error: MCPError) -> ConnectionClosed | None:
+    """Return what broke an exchange off; ``None``: the reply says itself what it was.
+
+    Raises:
+        MCPError: It is neither.
+    """
+    if isinstance(error, ConnectionClosed):
+        return error
+    if error is reply.error:
+        return None
+    raise error
 
 
 def _version_in(params: Mapping[str, Any] | None) -> str | None:

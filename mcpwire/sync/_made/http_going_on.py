@@ -56,6 +56,9 @@ __all__ = ["GoingOn", "encode_call"]
 
 logger = logging.getLogger("mcpwire")
 
+SAYING_WHY_S: Final = 0.2
+"""How long the body of an error may take: it can complete nothing."""
+
 PASSING_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 """What says nothing of the next attempt; any other error is the server's last word."""
 
@@ -90,7 +93,11 @@ class GoingOn(HttpInbound):
                 self._watch_request(request)
             if reply.aborted is not None:
                 raise reply.aborted
-            self._engine.exchange(request, reply, reply.deadline)
+            try:
+                self._engine.exchange(request, reply, reply.deadline)
+            except MCPError as error:
+                if error is not reply.error:
+                    raise
             there = self._redirected(reply, request)
             if there is None:
                 return
@@ -295,6 +302,16 @@ class GoingOn(HttpInbound):
         if reply.status in PASSING_STATUSES:
             reply.error = None
         return None
+
+    def doubted(self, reply: Reply) -> None:
+        """Give the rest of an answer that brings nothing a moment to say why."""
+        reply.timer = self._shell.after(SAYING_WHY_S, self._cut_short, reply)
+
+    def _cut_short(self, reply: Reply) -> None:
+        if not reply.is_over:
+            reply.cut_short()
+            assert reply.error is not None
+            self._engine.abort(reply, reply.error)
 
     def opened(self, reply: Reply) -> None:
         """Take note that a stream is open that is to last."""

@@ -60,6 +60,10 @@ class HttpInbound:
         """Say why the redirect that came is not followed; empty: it is."""
         raise NotImplementedError
 
+    def doubted(self, reply: Reply) -> None:
+        """Give the rest of an answer that brings nothing a moment to say why."""
+        raise NotImplementedError
+
     def opened(self, reply: Reply) -> None:
         """Take note that a stream is open that is to last."""
         raise NotImplementedError

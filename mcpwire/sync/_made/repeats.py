@@ -16,7 +16,9 @@ from mcpwire.errors import (
     ConnectError,
     ConnectionClosed,
     HeaderMismatch,
+    HTTPError,
     MCPError,
+    RPCError,
     SessionExpired,
     TransportError,
 )
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
     from mcpwire.sync._shell.connection import Connection
 
 __all__ = ["Repeats", "positional"]
+
+PASSING_STATUSES: Final = frozenset({429, 502, 503, 504})
+"""With what a gateway, or a server that is busy, turns a request away."""
 
 LONGEST_PAUSE_S: Final = 3600.0
 """What a server may ask of a call without a deadline to wait for."""
@@ -83,12 +88,12 @@ class Repeats:
         """Perform one request, again where its transport failed and that is safe."""
         try:
             return self.begin(method, params, deadline, *positional(options))
-        except (TransportError, HeaderMismatch) as error:
+        except (TransportError, RPCError) as error:
             return self.perform_again(error, method, params, deadline, options)
 
     def perform_again(
         self,
-        error: TransportError | HeaderMismatch,
+        error: TransportError | RPCError,
         method: str,
         params: dict[str, Any] | None,
         deadline: Deadline | None,
@@ -100,9 +105,10 @@ class Repeats:
             MCPError: As any request; what it failed with, where it may not be.
         """
         try:
-            if isinstance(error, HeaderMismatch):
+            failure = _failure(error)
+            if failure is None:
                 raise error
-            return self.begin_again(error, method, params, deadline, options)
+            return self.begin_again(failure, method, params, deadline, options)
         except HeaderMismatch as refused:
             if method != "tools/call":
                 raise
@@ -117,8 +123,11 @@ class Repeats:
     ) -> dict[str, Any]:
         try:
             return self.begin(method, params, deadline, *positional(options))
-        except TransportError as error:
-            return self.begin_again(error, method, params, deadline, options)
+        except (TransportError, RPCError) as error:
+            failure = _failure(error)
+            if failure is None:
+                raise
+            return self.begin_again(failure, method, params, deadline, options)
 
     def begin_again(
         self,
@@ -153,7 +162,10 @@ class Repeats:
                 self._connection.revive(method, deadline)
                 self.check_cursor(options)
                 return self._begin_later(method, params, deadline, *positional(options))
-            except TransportError as another:
+            except (TransportError, RPCError) as raised:
+                another = _failure(raised)
+                if another is None:
+                    raise
                 # That it may have run once stays true whatever comes of a repetition.
                 if _may_have_run(another) or not _may_have_run(error):
                     error = another
@@ -161,6 +173,8 @@ class Repeats:
 
     def _last_word(self, error: TransportError) -> MCPError:
         """Return what the server said, where it speaks no other era after all."""
+        if isinstance(error, _DeclinedError):
+            return error.said
         said = error.__cause__
         is_stateless = self._connection.profile.era is Era.STATELESS
         if isinstance(error, SessionExpired) and is_stateless:
@@ -249,6 +263,29 @@ class Repeats:
         steps = pages("tools/list", {}, limit=self._limits.pages)
         self._drive("tools/list", steps, deadline, {})
         return self._perform_safely("tools/call", params, deadline, options)
+
+
+class _DeclinedError(HTTPError):
+    """What a JSON-RPC error came with that may be asked for again."""
+
+    said: RPCError
+
+
+def _failure(error: TransportError | RPCError) -> TransportError | None:
+    """Return how the transport failed; ``None``: the server has answered."""
+    if isinstance(error, TransportError):
+        return error
+    came_with = error.__cause__
+    if error.status not in PASSING_STATUSES or not isinstance(came_with, HTTPError):
+        return None
+    declined = _DeclinedError(
+        str(came_with.args[0]),
+        status=came_with.status,
+        headers=came_with.headers,
+        target=came_with.target,
+    )
+    declined.said = error
+    return declined
 
 
 def _may_have_run(error: TransportError) -> bool:

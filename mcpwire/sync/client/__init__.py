@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
-    HeaderMismatch,
     LocalProtocolError,
     RemoteProtocolError,
+    RPCError,
     TransportError,
     UrlElicitationRequired,
 )
@@ -146,12 +146,12 @@ class Client(ListVerbs, NoticeVerbs):
             raw = requests.begin(
                 "tools/call", params, deadline, meta, on_progress, headers
             )
-        except (TransportError, HeaderMismatch) as error:
-            options = self._options(meta, on_progress, headers, name, idempotent)
-            raw = requests.perform_again(error, "tools/call", params, deadline, options)
         except UrlElicitationRequired as error:
             self._connection.inbound.features.url_elicitations.add_required(error)
             raise
+        except (TransportError, RPCError) as error:
+            options = self._options(meta, on_progress, headers, name, idempotent)
+            raw = requests.perform_again(error, "tools/call", params, deadline, options)
         if raw.get("resultType", "complete") != "complete":
             options = self._options(meta, on_progress, headers, name, idempotent)
             raw = requests.finish("tools/call", params, raw, deadline, options)

@@ -349,3 +349,48 @@ async def test_a_connection_that_broke_is_not_used_again(shell):
             before = server.connections
             await client.call_tool("echo")
             assert server.connections == before + 1
+
+
+STALLED = {
+    "an error": (404, "text/plain", HTTPError),
+    "an error of JSON": (500, "application/json", HTTPError),
+    "a page": (200, "text/html", RemoteProtocolError),
+}
+
+
+@pytest.mark.fault("F26", "F37")
+@pytest.mark.parametrize("case", STALLED)
+async def test_a_body_that_only_says_why_is_not_waited_for(shell, case):
+    status, content_type, expected = STALLED[case]
+
+    def stall(request, conn):
+        conn.send(head(status, content_type=content_type, content_length="100") + b"x")
+        conn.wait_closed(BOUND_S)
+        return True
+
+    with scripted_mcp(session_ids=False) as server:
+        server.on["tools/call"] = stall
+        async with connected(shell, server, timeout=None) as client:
+            error = await outcome(client.call_tool("echo"))
+            assert isinstance(error, expected), error
+            assert str(status) in str(error)
+            del server.on["tools/call"]
+            await client.call_tool("echo")
+
+
+@pytest.mark.fault("F27")
+async def test_a_forgotten_session_is_renewed_though_its_404_stalls(shell):
+    def stall(request, conn):
+        if stalled:
+            return False
+        stalled.append(request)
+        conn.send(head(404, content_type="text/plain", content_length="100"))
+        conn.wait_closed(BOUND_S)
+        return True
+
+    stalled = []
+    with scripted_mcp() as server:
+        server.on["tools/call"] = stall
+        async with connected(shell, server, timeout=None) as client:
+            assert not isinstance(await outcome(client.call_tool("echo")), Exception)
+        assert server.verbs().count("initialize") == 2

@@ -131,6 +131,11 @@ DECLINED = {
     "429 with a time": reply(429, retry_after="0"),
     "503 with a time": reply(503, retry_after="0"),
     "503 with garbage": reply(503, retry_after="soon"),
+    "429 in JSON-RPC": json_reply(
+        {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": "busy"}},
+        429,
+        retry_after="0",
+    ),
 }
 
 

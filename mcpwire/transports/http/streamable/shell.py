@@ -100,6 +100,12 @@ class Shell:
         if tasks:
             await asyncio.wait(tasks)
 
+    def after(
+        self, seconds: float, work: Callable[..., object], *args: Any
+    ) -> asyncio.TimerHandle:
+        """Have something done later, unless it is cancelled before."""
+        return self._loop.call_later(seconds, work, *args)
+
     # Waiting...
 
     async def pause(self, reply: Reply, seconds: float) -> None:
