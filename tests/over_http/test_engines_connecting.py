@@ -21,7 +21,12 @@ from engines import (
 from http_bytes import head, json_reply
 from raw_server import raw_server
 
-from mcpwire.errors import ConnectError, ConnectionClosed, RequestTimeout
+from mcpwire.errors import (
+    ConnectError,
+    ConnectionClosed,
+    RequestTimeout,
+    TransportError,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.unchecked_wire("the bodies are no MCP")]
 
@@ -160,9 +165,15 @@ async def test_a_client_certificate_that_is_missing_is_asked_for(kind, version):
     context = server_context(wants_client=True, version=version)
     with raw_server(echo, ssl_context=context) as server:
         async with open_engine(kind, server.url, ssl=client_context()) as engine:
-            with pytest.raises(ConnectError, match="certificate"):
+            with pytest.raises(TransportError) as raised:
                 await engine.ask("hush")
         assert not server.requests
+    # With TLS 1.3 a reset may overtake what the server says.
+    if version is ssl.TLSVersion.TLSv1_2 or type(raised.value) is ConnectError:
+        assert type(raised.value) is ConnectError
+        assert "certificate" in str(raised.value)
+    else:
+        assert type(raised.value) is ConnectionClosed
 
 
 @every_engine
