@@ -62,6 +62,9 @@ SAYING_WHY_S: Final = 0.2
 PASSING_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 """What says nothing of the next attempt; any other error is the server's last word."""
 
+DECLINING_STATUSES: Final = PASSING_STATUSES - {500}
+"""What a stream that was never open may be asked for again after."""
+
 
 class GoingOn(HttpInbound):
     """The part of a channel that takes more than one HTTP request for one call."""
@@ -148,7 +151,7 @@ class GoingOn(HttpInbound):
             reply.restart()
             broken = self._try(reply, there)
         while reply.result is None:
-            if reply.error is not None:
+            if reply.error is not None and not self._is_declined(reply):
                 raise self._judged(reply, reply.error)
             if reply.aborted is not None:
                 raise reply.aborted
@@ -259,8 +262,16 @@ class GoingOn(HttpInbound):
             reply.what == LISTEN
             and self._era is Era.STATELESS
             and self._dead is None
-            and reply.backoff is not None
+            and (reply.backoff is not None or self._is_declined(reply))
         )
+
+    def _is_declined(self, reply: CallReply) -> bool:
+        """Tell whether a listen was declined, and may be asked for again."""
+        error = reply.error
+        if reply.what != LISTEN or not isinstance(error, HTTPError):
+            return False
+        declined = DECLINING_STATUSES if reply.backoff is None else PASSING_STATUSES
+        return self._era is Era.STATELESS and error.status in declined
 
     def _ask_again(
         self,
@@ -273,8 +284,9 @@ class GoingOn(HttpInbound):
         2026-07-28 basic/patterns/subscriptions: a server keeps nothing of it, and what
         happened meanwhile is not told.
         """
-        backoff = reply.backoff
-        assert backoff is not None
+        if reply.backoff is None:
+            reply.backoff = StreamBackoff(self.recovery)
+        backoff, error = reply.backoff, reply.error
         now = self._shell.time()
         backoff.ended(now)
         place = reply.resumption
@@ -285,7 +297,7 @@ class GoingOn(HttpInbound):
             retry_after=_retry_after(reply),
         )
         if delay is None:
-            raise self._cut_off(reply, broken)
+            raise error or self._cut_off(reply, broken)
         self._shell.pause(reply, delay)
         self._waiting.pop(reply.id, None)
         reply.id = self._last_id = next(self._ids)
@@ -299,8 +311,6 @@ class GoingOn(HttpInbound):
             self._exchange(reply, Request(start, body))
         except (ConnectError, ConnectionClosed) as error:
             return ConnectionClosed(str(error), target=self.target, sent=True)
-        if reply.status in PASSING_STATUSES:
-            reply.error = None
         return None
 
     def doubted(self, reply: Reply) -> None:

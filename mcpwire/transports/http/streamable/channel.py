@@ -28,7 +28,7 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.protocol.deadline import Deadline
-from mcpwire.protocol.http.answer import CallReply
+from mcpwire.protocol.http.answer import LISTEN, CallReply
 from mcpwire.protocol.http.heads import Heads
 from mcpwire.protocol.http.mirror import Mirror
 from mcpwire.protocol.http.reply import NoticeReply, Reply
@@ -449,6 +449,10 @@ class HttpChannel(GoingOn):
                 # Whoever hears of it answers nothing any more: no clock waits for that.
                 for id in list(self._asked):
                     self._release(id)
+                # A new channel asks for whatever somebody listens to.
+                for reply in list(self._waiting.values()):
+                    if reply.what == LISTEN:
+                        self._abort(reply, self._closed_error(sent=True))
 
     def give_up(self, error: TransportError) -> None:
         """Take the session for lost, though it has not ended by itself."""

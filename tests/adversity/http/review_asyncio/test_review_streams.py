@@ -1,0 +1,314 @@
+"""Listens, the server's own stream, questions and progress, at awkward moments."""
+
+import asyncio
+import gc
+import time
+
+import pytest
+from faulty import BOUND_S, QUICK, answering, connected, once, outcome, until
+from mcp_server import scripted_mcp
+from raw_server import chunk, reply, sse_event, sse_head
+
+import mcpwire
+from mcpwire import types
+
+pytestmark = pytest.mark.anyio
+
+ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
+SAMPLING = {
+    "method": "sampling/createMessage",
+    "params": {
+        "messages": [{"role": "user", "content": {"type": "text", "text": "?"}}],
+        "maxTokens": 1,
+    },
+}
+
+
+# Listening...
+
+
+@pytest.mark.fault("F50")
+async def test_a_listen_of_an_era_that_is_over_ends_with_it(shell):
+    """The server still holds its stream; nobody hears everything twice."""
+    with scripted_mcp("dual") as server:
+        async with connected(shell, server, recovery=QUICK) as client:
+            await client.subscribe("memo://one")
+            await until(lambda: len(server.streams) == 1)
+            old = server.streams[0]
+            server.era = "session"
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            assert client.protocol_version == "2025-11-25"
+            await until(lambda: old not in server.streams)
+
+
+async def test_a_listen_that_is_declined_for_a_moment_is_asked_for_again(shell):
+    with scripted_mcp("stateless") as server:
+        declines = answering(reply(503, retry_after="0"))
+        server.on["subscriptions/listen"] = once(declines)
+        async with connected(shell, server, recovery=QUICK) as client:
+            await client.subscribe("memo://one", timeout=5)
+            await until(lambda: server.streams)
+
+
+async def test_a_listen_whose_server_is_being_restarted_comes_back(shell):
+    """Refused for a while, and then there again."""
+    with scripted_mcp("stateless") as server:
+        async with connected(shell, server, recovery=QUICK) as client:
+            await client.subscribe("memo://one")
+            await until(lambda: server.streams)
+            gone = []
+
+            def declines(request, conn):
+                gone.append(None)
+                if len(gone) > 5:
+                    return False
+                conn.send(reply(503))
+                return True
+
+            server.on["subscriptions/listen"] = declines
+            server.close_streams()
+            await until(lambda: len(gone) > 5 and server.streams)
+
+
+# The server's own stream...
+
+
+@pytest.mark.parametrize("mode", ["auto", "always", "never"])
+@pytest.mark.parametrize("listens", [False, True])
+async def test_the_servers_stream_is_opened_as_its_mode_says(mode, listens):
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, server_stream=mode)
+        options = {"on_notification": lambda _: None} if listens else {}
+        async with connected(mcpwire.Client, target, **options) as client:
+            await client.call_tool("echo")
+            wanted = mode == "always" or (mode == "auto" and listens)
+            if wanted:
+                await until(lambda: server.streams)
+            await client.call_tool("echo")
+    assert server.verbs().count("GET") == wanted
+
+
+async def test_a_stream_whose_head_never_comes_ends_with_the_client(shell):
+    def never(request, conn):
+        conn.wait_closed(BOUND_S)
+        return True
+
+    with scripted_mcp() as server:
+        server.on["GET"] = never
+        target = mcpwire.Http(server.url, server_stream="always")
+        async with connected(shell, target) as client:
+            await until(lambda: "GET" in server.verbs())
+            started = time.monotonic()
+            await client.aclose()
+            assert time.monotonic() - started < 1
+    assert server.verbs().count("DELETE") == 1
+
+
+# Questions...
+
+
+async def test_questions_of_two_sessions_under_one_id_are_both_answered(  # noqa: C901 - two sessions in one script
+    shell,
+):
+    """A server numbers its questions anew in each session."""
+    answers = []
+
+    def asks(request, conn):
+        if request.json["params"]["name"] != "ask":
+            return False
+        session = request.headers["mcp-session-id"]
+        if session not in server.sessions:
+            return False
+        id = request.json["id"]
+        conn.send(sse_head())
+        if session == "session-1":
+            # Asked only once the session is forgotten.
+            conn.wait_while(lambda: session in server.sessions, BOUND_S)
+            conn.wait_while(lambda: not second, BOUND_S)
+        else:
+            second.append(None)
+            for other in tuple(server.raw.open):
+                other.nudge()
+        conn.send(chunk(sse_event({"jsonrpc": "2.0", "id": 0, **SAMPLING})))
+        if session == "session-1":
+            conn.wait(0.2)
+        else:
+            conn.wait_while(lambda: not answers, BOUND_S)
+        result = {"content": [{"type": "text", "text": session}]}
+        answer = {"jsonrpc": "2.0", "id": id, "result": result}
+        conn.send(chunk(sse_event(answer)) + b"0\r\n\r\n")
+        return True
+
+    def answered(request, conn):
+        if "result" in request.json:
+            answers.append(request.headers["mcp-session-id"])
+            for other in tuple(server.raw.open):
+                other.nudge()
+        conn.send(reply(202))
+        return True
+
+    async def sampling(request):
+        await asyncio.sleep(0.1)
+        return ANSWER
+
+    second = []
+    with scripted_mcp() as server:
+        server.on["tools/call"] = asks
+        server.on["answer"] = answered
+        options = {"sampling": shell.callback(sampling), "recovery": QUICK}
+        async with connected(shell, server, **options) as client:
+            late = asyncio.ensure_future(client.call_tool("ask", timeout=5))
+            await until(lambda: "tools/call" in server.verbs())
+            server.sessions.clear()
+            for conn in tuple(server.raw.open):
+                conn.nudge()
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            new = client.session_id
+            result = await client.call_tool("ask", timeout=5)
+            assert result.text == new
+            assert (await late).text == "session-1"
+    assert new in answers
+
+
+async def test_a_call_that_ended_lets_nobody_wait_for_its_question(shell):
+    running = []
+
+    async def sampling(request):
+        running.append(None)
+        await asyncio.sleep(0.3)
+        return ANSWER
+
+    with scripted_mcp() as server:
+        options = {"sampling": shell.callback(sampling)}
+        async with connected(shell, server, **options) as client:
+            call = await client.start_call("ask")
+            await until(lambda: running)
+            call.cancel()
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            channel = getattr(client, "blocking", client)._connection.channel
+            await until(lambda: not channel._asked)
+            await until(lambda: not channel._waiting)
+
+
+# Deadlines...
+
+
+async def test_progress_on_a_resumed_stream_extends_and_is_told(shell):
+    told = []
+
+    def first(request, conn):
+        token = request.json["params"]["_meta"]["progressToken"]
+        ids.append((request.json["id"], token))
+        conn.send(sse_head() + chunk(progress(1, "p-1")) + b"0\r\n\r\n")
+        return True
+
+    def progress(number, id):
+        params = {"progressToken": ids[0][1], "progress": number}
+        message = {
+            "jsonrpc": "2.0",
+            "method": "notifications/progress",
+            "params": params,
+        }
+        return sse_event(message, id=id, retry=100)
+
+    def rest(request, conn):
+        number = int(request.headers["last-event-id"].removeprefix("p-")) + 1
+        data = sse_head() + chunk(progress(number, f"p-{number}"))
+        if number == 6:
+            result = {"content": [{"type": "text", "text": "done"}]}
+            answer = {"jsonrpc": "2.0", "id": ids[0][0], "result": result}
+            data += chunk(sse_event(answer))
+        conn.send(data + b"0\r\n\r\n")
+        return True
+
+    ids = []
+    with scripted_mcp() as server:
+        server.on["tools/call"] = first
+        server.on["GET"] = rest
+        options = {"reset_timeout_on_progress": True, "timeout": 0.4}
+        async with connected(shell, server, **options) as client:
+            started = time.monotonic()
+            result = await client.call_tool(
+                "notify", on_progress=lambda *given: told.append(given[0])
+            )
+            assert result.text == "done"
+            assert time.monotonic() - started > 0.4
+    assert told == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("era", ["session", "stateless"])
+async def test_a_call_without_a_limit_can_be_cancelled_at_any_time(shell, era):
+    with scripted_mcp(era) as server:
+        async with connected(shell, server, timeout=None) as client:
+            call = await client.start_call("slow")
+            await until(lambda: server.executed)
+            call.cancel()
+            await until(lambda: server.cancelled)
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+async def test_headers_of_a_call_go_with_its_cancellation_and_no_other(shell):
+    with scripted_mcp() as server:
+        async with connected(shell, server) as client:
+            calls = [
+                asyncio.ensure_future(
+                    outcome(
+                        client.call_tool(
+                            "slow", timeout=0.2, headers={"X-Tenant": str(n)}
+                        )
+                    )
+                )
+                for n in range(5)
+            ]
+            for error in await asyncio.gather(*calls):
+                assert isinstance(error, mcpwire.RequestTimeout)
+            await until(lambda: len(server.cancelled) == 5)
+            server.release()
+    tenant = {
+        r.json["id"]: r.headers["x-tenant"]
+        for r in server.requests
+        if r.method == "tools/call"
+    }
+    for request in server.requests:
+        if request.method == "notifications/cancelled":
+            id = request.json["params"]["requestId"]
+            assert request.headers["x-tenant"] == tenant[id]
+
+
+# Memory...
+
+
+@pytest.mark.parametrize("replies", ["json", "sse"])
+async def test_a_thousand_calls_of_all_kinds_leave_nothing_in_memory(replies):
+    async def sampling(request):
+        return ANSWER
+
+    def sizes():
+        gc.collect()
+        channel = client._connection.channel
+        shell = channel._shell
+        return [
+            len(channel._waiting),
+            len(channel._asked),
+            len(channel._unsaid),
+            len(channel._streams),
+            len(shell._tasks),
+            len(shell._pauses),
+            len(client._connection._background),
+            len(channel._engine._open) <= 4,
+        ]
+
+    with scripted_mcp(replies=replies) as server:
+        async with connected(mcpwire.Client, server, sampling=sampling) as client:
+            await client.call_tool("ask")
+            await until(lambda: server.streams and sizes()[4] == 1)
+            before = sizes()
+            for _ in range(60):
+                await client.call_tool("ask")
+                await client.call_tool("notify", on_progress=lambda *_: None)
+                await outcome(client.call_tool("slow", timeout=0.001))
+                await client.notify("notifications/x")
+            server.release()
+            channel = client._connection.channel
+            await until(lambda: not channel._waiting and not channel._unsaid)
+            await until(lambda: sizes() == before)
