@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dis
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import mcpwire
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from collections.abc import Callable
+    from types import CodeType, FrameType
 
 PACKAGE = str(Path(mcpwire.__file__).parent)
 
@@ -39,7 +41,7 @@ class Interrupts:
     def _enter_frame(self, frame: FrameType, event: str, arg: Any) -> Any:
         code = frame.f_code
         # What is raised in a finaliser goes to nobody.
-        if not code.co_filename.startswith(PACKAGE) or code.co_name == "__del__":
+        if not self._is_of_interest(code) or code.co_name == "__del__":
             return None
         if code.co_name == "close" and frame.f_back.f_code.co_name == "__del__":
             return None
@@ -53,12 +55,40 @@ class Interrupts:
             if before.startswith(SIGNALS):
                 self.passed += 1
                 if self.passed in self.moments:
-                    raise KeyboardInterrupt
+                    self._act()
         elif event == "exception":
             self._at[frame] = ""
         return self._in_frame
+
+    def _is_of_interest(self, code: CodeType) -> bool:
+        return code.co_filename.startswith(PACKAGE)
+
+    def _act(self) -> None:
+        raise KeyboardInterrupt
 
     @property
     def is_through(self) -> bool:
         """Whether no moment was left."""
         return self.passed < min(self.moments)
+
+
+class SignalHandlers(Interrupts):
+    """Calls a function at such a moment, as a signal handler is called there.
+
+    Also within `threading`, where a thread may hold a lock that the handler needs.
+    """
+
+    def __init__(self, function: Callable[[], object], *moments: int) -> None:
+        super().__init__(*moments)
+        self._function = function
+
+    def _is_of_interest(self, code: CodeType) -> bool:
+        return code.co_filename == threading.__file__ or super()._is_of_interest(code)
+
+    def _act(self) -> None:
+        before = sys.gettrace()
+        sys.settrace(None)
+        try:
+            self._function()
+        finally:
+            sys.settrace(before)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import LocalProtocolError, MCPError
 from mcpwire.sync._shell.callbacks import check_outcome
+from mcpwire.sync._shell.threads import Bell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -65,7 +66,7 @@ class Shell:
         self._starting = threading.RLock()
         self._threads: set[threading.Thread] = set()
         self._pauses: dict[Reply, threading.Lock] = {}
-        self._begun: dict[CallHandle, threading.Event] = {}
+        self._begun: dict[CallHandle, Bell] = {}
         self._deserted: dict[CallHandle, Callable[[], object]] = {}
         self._quiet: threading.Event | None = None
         self.has_waiter = False
@@ -105,8 +106,7 @@ class Shell:
             except Exception:
                 logger.exception("%s failed", name)
             finally:
-                with self._starting:
-                    self._threads.discard(threading.current_thread())
+                self._threads.discard(threading.current_thread())
 
         name = f"mcpwire-http-{work.__name__}"
         thread = threading.Thread(target=run, name=name, daemon=True)
@@ -121,7 +121,7 @@ class Shell:
         """Wait for the end of what was spawned, until then at most."""
         with self._starting:
             # An interrupt may have come between, and left one that never began.
-            threads = [thread for thread in self._threads if thread.is_alive()]
+            threads = [thread for thread in list(self._threads) if thread.is_alive()]
         for thread in threads:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, until - monotonic()))
@@ -205,7 +205,7 @@ class Shell:
 
         Where that is interrupted, the call is withdrawn, now or as soon as it has one.
         """
-        begun = self._begun[handle] = threading.Event()
+        begun = self._begun[handle] = Bell()
 
         def run() -> None:
             try:
@@ -213,7 +213,7 @@ class Shell:
             finally:
                 self._begun.pop(handle, None)
                 self._deserted.pop(handle, None)
-                begun.set()
+                begun.ring()
 
         try:
             self.spawn(run)
@@ -227,7 +227,7 @@ class Shell:
         """Note that a call has its id."""
         begun = self._begun.pop(handle, None)
         if begun is not None:
-            begun.set()
+            begun.ring()
         withdraw = self._deserted.pop(handle, None)
         if withdraw is not None:
             withdraw()

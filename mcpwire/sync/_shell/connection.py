@@ -38,7 +38,7 @@ from mcpwire.protocol.negotiation import Negotiation
 from mcpwire.sync._made.inbound import ClientInbound, ask
 from mcpwire.sync._shell.handshake import Handshake, OutOfTime
 from mcpwire.sync._shell.reviver import Reviver
-from mcpwire.sync._shell.threads import keep_alive, read_on
+from mcpwire.sync._shell.threads import Bell, keep_alive, read_on
 from mcpwire.sync._shell.turns import Closing, Opening, Turns
 from mcpwire.transports.client.state import ConnectionState
 from mcpwire.transports.failures import connect_failure
@@ -95,7 +95,7 @@ class Connection(ConnectionState):
         self._process: int | None = None
         self._turns = Turns()
         self._threads: list[threading.Thread] = []
-        self._over = threading.Event()  # of the connection in use
+        self._over = Bell()  # of the connection in use
         self._draining: list[Any] = []
         self._reviver = Reviver(self)
         self.replay: ReplayFn | None = None
@@ -150,6 +150,10 @@ class Connection(ConnectionState):
             except BaseException:
                 self._turns.leave(opening)
                 raise
+        if opening.handshake.is_stopped:
+            # By a hook, or a signal handler, when nothing looked any more.
+            self.close()
+            raise ConnectionClosed("closed while connecting", sent=False)
 
     def revive(self, method: str, deadline: Deadline | None) -> None:
         """Have a lost connection opened again, for a call that needs it.
@@ -211,7 +215,7 @@ class Connection(ConnectionState):
                 return  # a hook of ours closes what it watches: the opening ends next
             opening.handshake.stop()
             self._turns.wait_for_end(opening)
-        self._over.set()
+        self._over.ring()
         channel, self.channel = self._current, None
         if channel is not None:
             # In the middle of reading or writing nothing can be waited for.
@@ -243,7 +247,7 @@ class Connection(ConnectionState):
         draining, self._draining = self._draining, []
         for each in (*draining, channel):
             if each is not None:
-                self._over.set()
+                self._over.ring()
                 each.abandon()
         return channel is not None or bool(draining)
 
@@ -394,7 +398,7 @@ class Connection(ConnectionState):
 
     def _start_threads(self, channel: OpenChannel, profile: Profile) -> None:
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        self._over = threading.Event()
+        self._over = Bell()
         if self._background:
             self._threads.append(read_on(self, channel))
         if self.settings.keepalive is not None and profile.era is Era.SESSION:
@@ -491,7 +495,7 @@ class Connection(ConnectionState):
         Told under the channel's mutex.
         """
         logger.debug("connection lost: %s", error)
-        self._over.set()
+        self._over.ring()
         if self._trace is not None:
             self._trace("lost", error)
         if self._is_wanted and self._current is not None:
