@@ -18,6 +18,8 @@ PATIENCE_S = 30.0
 FIRST = "demo://resource/dynamic/text/1"
 LONG = "trigger-long-running-operation"
 UPDATES = "toggle-subscriber-updates"
+# With a timer of its own still running the server does not leave by itself.
+QUICK = mcpwire.Limits(close_grace=0.2)
 
 
 @pytest.fixture
@@ -26,6 +28,8 @@ def blocking(warm):
 
     def make(name, **options):
         server = warm(name)
+        if name == "everything":
+            options["limits"] = QUICK
         target = mcpwire.Stdio(server.argv[0], server.argv[1:], env=server.env)
         return mcpwire.sync.Client(target, timeout=PATIENCE_S, **options)
 
