@@ -112,7 +112,7 @@ class Mirror:
             # Only names have the encoded form (2026-07-28, "Value Encoding").
             value = encode_value(text) if header == NAME else text
             line = field_line(header.lower(), value)
-            if len(self._lines) == _LINES_MAX:
+            if len(self._lines) >= _LINES_MAX:  # threads may add at once
                 self._lines.clear()
             if len(text) <= _LINE_LENGTH_MAX:
                 self._lines[header, text] = line
@@ -137,17 +137,24 @@ class Mirror:
         name = tool.get("name") if isinstance(tool, dict) else None
         if not isinstance(name, str):
             return True
-        self._count -= len(self._known.pop(name, ()))
         try:
             headers = find_param_headers(tool.get("inputSchema"))
         except InvalidMessage as error:
+            self._forget_tool(name)
             self._on_dropped(name, str(error))
             return False
+        if headers and self._known.get(name) == headers:
+            return True  # another thread may be calling it
+        self._forget_tool(name)
         if headers:
             self._known[name] = headers
             self._count += len(headers)
             self._make_room()
         return True
+
+    def _forget_tool(self, name: str) -> None:
+        known = self._known.pop(name, ())
+        self._count -= len(known)
 
     def _make_room(self) -> None:
         """Forget the tools that were learnt first, where there are too many."""
