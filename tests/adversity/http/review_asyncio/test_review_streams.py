@@ -107,67 +107,66 @@ async def test_a_stream_whose_head_never_comes_ends_with_the_client(shell):
 # Questions...
 
 
-async def test_questions_of_two_sessions_under_one_id_are_both_answered(  # noqa: C901 - two sessions in one script
-    shell,
-):
-    """A server numbers its questions anew in each session."""
-    answers = []
+class Asking:
+    """Asks under the id 0 in each session; in the first once that is forgotten."""
 
-    def asks(request, conn):
+    def __init__(self, server):
+        self.server = server
+        self.answered_in = []
+        self.has_second = False
+        server.on["tools/call"] = self.ask
+        server.on["answer"] = self.take
+
+    def nudge(self):
+        for conn in tuple(self.server.raw.open):
+            conn.nudge()
+
+    def ask(self, request, conn):
+        session = request.headers["mcp-session-id"]
         if request.json["params"]["name"] != "ask":
             return False
-        session = request.headers["mcp-session-id"]
-        if session not in server.sessions:
-            return False
-        id = request.json["id"]
         conn.send(sse_head())
         if session == "session-1":
-            # Asked only once the session is forgotten.
-            conn.wait_while(lambda: session in server.sessions, BOUND_S)
-            conn.wait_while(lambda: not second, BOUND_S)
-        else:
-            second.append(None)
-            for other in tuple(server.raw.open):
-                other.nudge()
+            conn.wait_while(lambda: not self.has_second, BOUND_S)
+        self.has_second = self.has_second or session != "session-1"
+        self.nudge()
         conn.send(chunk(sse_event({"jsonrpc": "2.0", "id": 0, **SAMPLING})))
         if session == "session-1":
             conn.wait(0.2)
         else:
-            conn.wait_while(lambda: not answers, BOUND_S)
+            conn.wait_while(lambda: not self.answered_in, BOUND_S)
         result = {"content": [{"type": "text", "text": session}]}
-        answer = {"jsonrpc": "2.0", "id": id, "result": result}
+        answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
         conn.send(chunk(sse_event(answer)) + b"0\r\n\r\n")
         return True
 
-    def answered(request, conn):
+    def take(self, request, conn):
         if "result" in request.json:
-            answers.append(request.headers["mcp-session-id"])
-            for other in tuple(server.raw.open):
-                other.nudge()
+            self.answered_in.append(request.headers["mcp-session-id"])
+            self.nudge()
         conn.send(reply(202))
         return True
+
+
+async def test_questions_of_two_sessions_under_one_id_are_both_answered(shell):
+    """A server numbers its questions anew in each session."""
 
     async def sampling(request):
         await asyncio.sleep(0.1)
         return ANSWER
 
-    second = []
     with scripted_mcp() as server:
-        server.on["tools/call"] = asks
-        server.on["answer"] = answered
+        asking = Asking(server)
         options = {"sampling": shell.callback(sampling), "recovery": QUICK}
         async with connected(shell, server, **options) as client:
             late = asyncio.ensure_future(client.call_tool("ask", timeout=5))
             await until(lambda: "tools/call" in server.verbs())
             server.sessions.clear()
-            for conn in tuple(server.raw.open):
-                conn.nudge()
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
             new = client.session_id
-            result = await client.call_tool("ask", timeout=5)
-            assert result.text == new
+            assert (await client.call_tool("ask", timeout=5)).text == new
             assert (await late).text == "session-1"
-    assert new in answers
+    assert new in asking.answered_in
 
 
 async def test_a_call_that_ended_lets_nobody_wait_for_its_question(shell):
