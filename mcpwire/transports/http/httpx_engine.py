@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import ConnectionClosed, LocalProtocolError, MCPError
 from mcpwire.transports._fork import let_go_after_fork
-from mcpwire.transports.http._sockets import RESENDS, TAIL_S
+from mcpwire.transports.http._sockets import RESENDS, TAIL_BYTES, TAIL_S
 from mcpwire.transports.http.over_httpx.errors import Facts, Translator, shown_cause
 from mcpwire.transports.http.over_httpx.guard import StaleError, UnwantedError
 from mcpwire.transports.http.over_httpx.lines import (
@@ -306,7 +306,12 @@ class _Exchange:
         reply.head(head.status, head.fields)
         if reply.is_over:
             self._wake(response)
+        unwanted = 0
         async for chunk in body_of(response, "a", head):
+            if self.over.done():
+                unwanted += len(chunk)
+                if unwanted > TAIL_BYTES:  # another connection costs less
+                    raise UnwantedError
             if not (head.is_muted or self._is_left):
                 reply.data(chunk)
                 if reply.is_over:

@@ -118,6 +118,7 @@ class Translator:
             return self._refused(
                 f"cannot connect to {self._http.parsed.authority!r} {within}",
                 errno.ETIMEDOUT,
+                "timeout",
             )
         if "PoolTimeout" in names:
             return self._refused("the HTTP client has no connection left")
@@ -131,13 +132,18 @@ class Translator:
                 f"cannot connect to {self._http.parsed.authority!r}: "
                 "the connection ended before anything was sent"
             )
-        ours = connect_error(self._http, cause)
-        return self._refused(str(ours), ours.errno)
+        return self._as_ours(cause)
 
-    def _refused(self, what: str, number: int | None = None) -> ConnectError:
+    def _as_ours(self, cause: OSError | UnicodeError) -> ConnectError:
+        ours = connect_error(self._http, cause)
+        return self._refused(str(ours), ours.errno, ours.reason)
+
+    def _refused(
+        self, what: str, number: int | None = None, reason: str | None = None
+    ) -> ConnectError:
         if self._proxy is not None:
             what += f" (through the proxy '{mask_url(self._proxy)}')"
-        return ConnectError(what, target=self._target, errno=number)
+        return ConnectError(what, target=self._target, errno=number, reason=reason)
 
     def _refused_by_hook(self, error: Any) -> HTTPError:
         response = error.response
@@ -172,7 +178,7 @@ class Translator:
         elif cause is None:
             what = "the connection ended"
         elif not facts.has_head and is_certificate_refusal(cause):
-            return self._refused(str(connect_error(self._http, cause)))
+            return self._as_ours(cause)
         else:
             what = f"the connection broke ({_said(cause)})"
         place = "within the body" if facts.has_head else "before the response"

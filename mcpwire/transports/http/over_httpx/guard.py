@@ -26,7 +26,7 @@ class StaleError(Exception):
 
 
 class UnwantedError(Exception):
-    """Nobody waits for the exchange any more; nothing was written."""
+    """Nobody waits for the exchange any more."""
 
 
 class _Sink:
