@@ -240,6 +240,10 @@ class Exchange:
             raise self.error
         if self._parked_at:  # its call has its answer
             return FRESH_S
+        # What an abort was given that was interrupted before it came to this.
+        aborted: MCPError | None = getattr(self.reply, "aborted", None)
+        if aborted is not None:
+            raise aborted
         if self._deadline is None:
             return None
         now = monotonic()

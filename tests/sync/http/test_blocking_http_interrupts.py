@@ -126,3 +126,28 @@ def test_an_interrupted_subscribe_is_in_nobodys_way():
             with client.listen(["file:///b"], timeout=BOUND_S) as changes:
                 assert changes.acknowledged.uris == {"file:///b"}
             until(lambda: not server.streams)
+
+
+@pytest.mark.pain("P12")
+@pytest.mark.parametrize("engine", ["direct", "httpx", "client"])
+def test_an_abort_that_is_interrupted_halfway_is_noticed_within_a_second(engine):
+    """It was taken out of what runs, and its thread was not woken."""
+    httpx = pytest.importorskip("httpx")
+    options = {"engine": engine}
+    with scripted_mcp() as server, httpx.Client() as http_client:
+        if engine == "client":
+            options = {"http_client": http_client}
+        target = mcpwire.Http(server.url, **options)
+        client = mcpwire.sync.Client(target, on_notification=lambda _: None)
+        client.connect()
+        server.wait_until(lambda: server.streams)
+        running = client._connection.channel._engine
+
+        def half(reply, _):
+            running._running.pop(id(reply), None)
+            raise KeyboardInterrupt
+
+        running.abort = half
+        with pytest.raises(KeyboardInterrupt):
+            client.close()
+        until(lambda: not ours())
