@@ -415,7 +415,8 @@ class GoingOn(HttpInbound):
             reply.broke()
         except MCPError as error:
             logger.debug("the server's stream: %s", error)
-            backoff.refused()
+            if not reply.openings:  # it lasted until what it brought went wrong
+                backoff.refused()
         except Exception:  # a function for headers may raise anything
             logger.exception("the server's stream: there are no headers")
         if reply.messages:

@@ -311,3 +311,33 @@ async def test_a_thousand_calls_of_all_kinds_leave_nothing_in_memory(replies):
             channel = client._connection.channel
             await until(lambda: not channel._waiting and not channel._unsaid)
             await until(lambda: sizes() == before)
+
+
+BROKEN = {
+    "no chunk": b"this is no chunk\r\n",
+    "too large": chunk(b"data: " + b"x" * 5000),
+    "cut": None,
+}
+
+
+@pytest.mark.pain("P20")
+@pytest.mark.parametrize("case", BROKEN)
+async def test_the_servers_stream_comes_back_however_it_broke(shell, case):
+    def breaks(request, conn):
+        conn.send(sse_head() + chunk(b": hello\n\n"))
+        if BROKEN[case] is None:
+            conn.reset()
+        else:
+            conn.send(BROKEN[case])
+            conn.wait_closed(BOUND_S)
+        return True
+
+    with scripted_mcp() as server:
+        server.on["GET"] = once(breaks)
+        target = mcpwire.Http(server.url, server_stream="always")
+        limits = mcpwire.Limits(message=4096)
+        async with connected(shell, target, recovery=QUICK, limits=limits) as client:
+            await until(lambda: server.streams)
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            assert client.session_id == "session-1"
+    assert server.verbs().count("GET") == 2
