@@ -196,3 +196,30 @@ def test_50_calls_that_run_end_as_the_client_is_closed():
             assert error.sent
         until(lambda: not ours())
         server.release()
+
+
+def test_a_stream_that_begins_as_the_client_closes_is_not_opened(monkeypatch):
+    """Between the look whether the channel lives and being known to whoever closes."""
+    from mcpwire.sync._made import http_going_on
+
+    may_go_on, is_between = threading.Event(), threading.Event()
+    reply_of = http_going_on.StreamReply
+
+    def stream_reply(*args):
+        is_between.set()
+        may_go_on.wait(BOUND_S)
+        return reply_of(*args)
+
+    monkeypatch.setattr(http_going_on, "StreamReply", stream_reply)
+    with scripted_mcp() as server:
+        client = mcpwire.sync.Client(server.url, on_notification=lambda _: None)
+        client.connect()
+        assert is_between.wait(BOUND_S)
+        channel = client._connection.channel
+        closing = Running(client.close)
+        until(lambda: channel.lost)
+        may_go_on.set()
+        closing.result()
+        assert "GET" not in server.verbs()
+        assert server.verbs()[-1] == "DELETE"
+        until(lambda: not ours())
