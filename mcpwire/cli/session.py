@@ -10,6 +10,7 @@ import asyncio
 import codecs
 import contextlib
 import errno
+import re
 import signal
 import time
 from pathlib import Path
@@ -48,6 +49,9 @@ CLOSE_GRACE_S: Final = 1.0
 
 EXCERPT: Final = 400
 """How much of a message one ``-v`` shows, in characters."""
+
+_LIKE_URL: Final = re.compile(r"[\w.-]+:[0-9]+(?:/|$)|\w[\w-]*(?:\.[\w-]+)+/")
+"""What stands where a command should, and is meant as a URL."""
 
 EVENTS: Final = {
     "open": "started",
@@ -158,6 +162,9 @@ def _advice(error: BaseException) -> str:
 
     if isinstance(error, ConnectError) and error.errno in {errno.EACCES, errno.ENOEXEC}:
         return "it is no program: a script may need its interpreter before its name"
+    if isinstance(error, ConnectError) and error.errno == errno.ENOENT:
+        looks_like_url = _LIKE_URL.match(error.target or "")
+        return "a URL begins with http:// or https://" if looks_like_url else ""
     if isinstance(error, NegotiationError):
         doubtful = isinstance(error.__cause__, RPCError)
     else:
@@ -178,6 +185,8 @@ def _advice_at_url(error: BaseException) -> str:
     # A page, or nothing, where an endpoint should be: most often the path is wrong.
     cause = error.__cause__ if isinstance(error, NegotiationError) else error
     status = cause.status if isinstance(cause, HTTPError) else None
+    if status is not None and "follow_redirects is off" in str(cause):
+        return "give that URL instead"
     if status in {404, 405} or isinstance(cause, RemoteProtocolError):
         return "is it the URL of an MCP endpoint, with its path?"
     return ""

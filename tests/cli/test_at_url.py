@@ -162,13 +162,14 @@ def test_timing_is_measured_over_http(cli):
         (reply(405), 4, "is it the URL of an MCP endpoint, with its path?"),
         (reply(500), 4, None),
         (reply(307, location="https://other.example/mcp"), 4, None),
+        (reply(307, location="/mcp/"), 4, "give that URL instead"),
         (
             reply(200, b"<html>", content_type="text/html"),
             6,
             "is it the URL of an MCP endpoint, with its path?",
         ),
     ],
-    ids=["401", "403-challenge", "403", "404", "405", "500", "307", "page"],
+    ids=["401", "403-challenge", "403", "404", "405", "500", "307", "307-here", "page"],
 )
 def test_an_answer_that_is_none_has_its_code_and_a_hint(
     cli, answering, answer, code, note
@@ -186,6 +187,13 @@ def test_nobody_there_is_no_connection(cli):
     done = cli("ls", "http://127.0.0.1:1/mcp")
     assert done.code == 4
     assert done.err.startswith("mcpwire: cannot connect to '127.0.0.1:1'")
+
+
+@pytest.mark.parametrize("word", ["127.0.0.1:1/mcp", "localhost:1", "a.example/mcp"])
+def test_a_url_without_its_scheme_is_told_what_it_lacks(cli, word):
+    done = cli("ls", word)
+    assert done.code == 4
+    assert done.err.endswith("; a URL begins with http:// or https://\n")
 
 
 def test_an_error_of_http_is_one_object(cli, answering):

@@ -280,7 +280,10 @@ def test_keys_are_logged_where_the_environment_asks_for_it(files, monkeypatch):
         ({"ca_file": "text.pem"}, "ca_file '{}/text.pem' holds no certificate as PEM"),
         ({"client_cert": "no.pem"}, "cannot read client_cert '{}/no.pem': No such"),
         ({"client_cert": ("cert.pem", "no.pem")}, "cannot read client_cert '{}/no.pem"),
-        ({"client_cert": "cert.pem"}, "cannot use client_cert ['{}/cert.pem']"),
+        (
+            {"client_cert": "cert.pem"},
+            "cannot use client_cert ['{}/cert.pem']: it holds no certificate and key",
+        ),
         ({"client_cert": ("cert.pem", "ca.pem")}, "cannot use client_cert"),
         (
             {"client_cert": ("cert.pem", "locked.pem")},

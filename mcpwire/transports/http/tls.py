@@ -143,4 +143,7 @@ def _check_readable(path: str) -> None:
 
 def _reason(error: Exception) -> str:
     """Return what an error says, without its number and path."""
-    return getattr(error, "strerror", None) or str(error)
+    said: str = getattr(error, "strerror", None) or str(error)
+    if "PEM lib" in said:  # OpenSSL's word for all of these
+        return "it holds no certificate and key as PEM, or not with that password"
+    return said.partition(" (_ssl.c")[0]

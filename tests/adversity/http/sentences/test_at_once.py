@@ -7,12 +7,12 @@ from collections import Counter
 
 import pytest
 from faulty import ERAS, PROMPT_S, answering, connected, outcome
-from http_bytes import reply
+from http_bytes import chunk, head, json_reply, reply
 from mcp_server import scripted_mcp
 from test_answers import HOPELESS
 
 import mcpwire
-from mcpwire import ConnectionClosed, HTTPError
+from mcpwire import ConnectionClosed, HTTPError, RemoteProtocolError
 
 pytestmark = pytest.mark.anyio
 
@@ -21,6 +21,26 @@ TRIES = 5
 
 DOUBTFUL = ("no http",)
 """What one engine takes for no HTTP, and another for an end before any."""
+
+
+# The rest of these bodies never comes, and their connections stay open.
+UNFINISHED = {
+    "500": (head(500, content_length=99) + b"half of", HTTPError, "500"),
+    "500 in chunks": (
+        head(500, content_type="text/plain", transfer_encoding="chunked")
+        + chunk(b"half of"),
+        HTTPError,
+        "500",
+    ),
+    "405 without a body": (head(405, content_length=99), HTTPError, "405"),
+    "a page": (
+        head(200, content_type="text/html", content_length=9999) + b"<html>",
+        RemoteProtocolError,
+        "text/html",
+    ),
+    "202": (head(202, content_length=99), RemoteProtocolError, "202"),
+    "307": (head(307, content_length=99, location="/x"), HTTPError, "307"),
+}
 
 
 async def prompt_errors(shell, server, engine, handler, **options):
@@ -57,6 +77,40 @@ async def test_each_of_them_ends_its_call_within_250_ms(shell, era, case, engine
         assert all(name in str(error) for name in named), error
         if type(error) is ConnectionClosed:
             assert error.sent is True
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("case", UNFINISHED)
+@pytest.mark.fault("F24", "F26", "F37")
+@pytest.mark.pain("P02")
+async def test_no_more_of_an_answer_is_waited_for_than_can_matter(shell, case, engine):
+    data, expected, named = UNFINISHED[case]
+    with scripted_mcp() as server:
+        errors = await prompt_errors(shell, server, engine, answering(data))
+    for error in errors:
+        assert type(error) is expected, error
+        assert named in str(error), error
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("status", [400, 404, 500])
+@pytest.mark.pain("P02")
+async def test_an_error_of_the_peers_is_told_without_the_end_of_its_body(
+    shell, status, engine
+):
+    def handler(request, conn):
+        error = {"code": -32602, "message": "no such tool"}
+        answer = {"jsonrpc": "2.0", "id": request.json["id"], "error": error}
+        whole = json_reply(answer, status)
+        conn.send(whole.replace(b"content-length: ", b"content-length: 9"))
+        return True
+
+    with scripted_mcp(session_ids=False) as server:
+        errors = await prompt_errors(shell, server, engine, handler)
+    for error in errors:
+        assert isinstance(error, mcpwire.MCPError), error
+        assert "no such tool" in str(error), error
+        assert str(status) in str(error) or error.status == status
 
 
 @pytest.mark.parametrize("engine", ENGINES)
