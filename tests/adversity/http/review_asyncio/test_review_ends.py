@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import threading
 import time
 import warnings
@@ -411,3 +412,36 @@ async def test_a_resumption_that_was_never_sent_does_not_run_the_call_again(
             assert error.sent
             monkeypatch.undo()
     assert len(server.executed) == 1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forking with threads
+async def test_a_forked_process_may_not_use_a_client_and_does_not_harm_it():
+    def refused():
+        """Run in the child: no byte of it may leave."""
+        for call in (client.call_tool("echo"), client.notify("notifications/x")):
+            try:
+                call.send(None)
+            except mcpwire.LocalProtocolError:
+                continue
+            except BaseException:  # noqa: BLE001 - whatever it is, it is another
+                return 2
+            return 1
+        return 0
+
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, server_stream="always")
+        async with connected(mcpwire.Client, target) as client:
+            await client.call_tool("echo")
+            await until(lambda: server.streams)
+            child = os.fork()
+            if not child:
+                code = 3
+                try:
+                    code = refused()
+                finally:
+                    os._exit(code)
+            _, status = await asyncio.to_thread(os.waitpid, child, 0)
+            assert os.waitstatus_to_exitcode(status) == 0
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            assert len(server.streams) == 1
+    assert server.verbs().count("tools/call") == 2
