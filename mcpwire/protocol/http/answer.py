@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import InvalidMessage, RequestTimeout
 from mcpwire.protocol.http import exchange
 from mcpwire.protocol.http.exchange import BODY_SHOWN
-from mcpwire.protocol.http.reply import ERROR_BODY_BYTES, Owner, Reply
+from mcpwire.protocol.http.reply import ERROR_BODY_BYTES, NO_FIELDS, Owner, Reply
 from mcpwire.protocol.negotiation import ENDPOINT_EVENT
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import JSONDecodeError, loads, salvage
@@ -65,7 +65,18 @@ class CallReply(Reply):
         handle: Any,
         on_notification: Any,
     ) -> None:
-        Reply.__init__(self, owner, what)  # `super` costs a sixth of all this
+        # What `Reply.__init__` does, without its call: this is made for each call.
+        self._owner = owner
+        self._body = b""
+        self._decoder = None
+        self._is_json = self._is_stream = self._is_begun = False
+        self.what = what
+        self.status = 0
+        self.fields = NO_FIELDS
+        self.is_over = self.is_resumed = False
+        self.openings = 0
+        self.timer = self.error = self.aborted = None
+        self.resumption = self.backoff = self.headers = None
         self.id = id
         self.deadline = deadline
         self.handle = handle

@@ -76,6 +76,15 @@ def event(message: Any, *, id: str | None = None, name: str | None = None) -> by
     return b"\n".join(lines) + b"\n\n"
 
 
+class Timer:
+    """Something that would happen later."""
+
+    is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
 class Owner:
     """Writes down what it is told, one tuple for each event."""
 
@@ -95,11 +104,17 @@ class Owner:
         self.is_watched = is_watched
         self.told: list[tuple[Any, ...]] = []
         self.opened_streams = 0
+        self.doubts: list[Reply] = []
+        self.timer = Timer()
         self.redirects = "it leads to another origin"
 
     def why_not_followed(self, reply: Reply) -> str:
         assert 300 <= reply.status < 400
         return self.redirects
+
+    def doubted(self, reply: Reply) -> None:
+        self.doubts.append(reply)
+        reply.timer = self.timer
 
     def opened(self, reply: Reply) -> None:
         self.opened_streams += 1

@@ -297,3 +297,21 @@ def test_whatever_is_called_with_whatever_comes_back_from_its_fields(name, argum
     assert (b"mcp-param-region" in fields) == (region is not None)
     if isinstance(region, str):
         assert decode_value(fields[b"mcp-param-region"].decode()) == region
+
+
+def test_a_tool_that_is_listed_again_unchanged_keeps_its_headers():
+    mirror = Mirror(lambda *_: None)
+    listed = {
+        "tools": [
+            {
+                "name": "x",
+                "inputSchema": {
+                    "type": "object",
+                    "properties": {"a": {"type": "string", "x-mcp-header": "A"}},
+                },
+            }
+        ]
+    }
+    for _ in range(2):
+        assert mirror.learn(listed) is listed
+        assert mirror.params("x", {"a": "b"}) == [("Mcp-Param-A", "b")]

@@ -395,3 +395,34 @@ def test_no_bytes_of_a_body_raise_or_hang(chunks, status):
             reply.end()
             assert reply.is_over
             assert kept(reply) == 0
+
+
+# A body that only says why...
+
+
+@pytest.mark.fault("F26", "F37")
+@pytest.mark.parametrize(
+    ("status", "content_type", "kind"),
+    [(404, HTML, HTTPError), (500, JSON, HTTPError), (200, HTML, RemoteProtocolError)],
+)
+def test_an_answer_that_brings_nothing_may_be_cut_short(status, content_type, kind):
+    owner = Owner()
+    reply = call(owner)
+    reply.head(status, fields(content_type))
+    assert owner.doubts == [reply]
+    reply.data(b"because")
+    assert not reply.is_over
+    reply.cut_short()
+    assert reply.is_over
+    assert owner.timer.is_cancelled
+    an(kind, str(status), "because", "not all of the body").check(reply.error)
+
+
+def test_an_answer_that_says_all_at_once_is_not_cut_short():
+    owner = Owner()
+    reply = call(owner)
+    feed(reply, 404, HTML, b"no")
+    assert owner.timer.is_cancelled
+    reply = call(owner)
+    feed(reply, 200, JSON, text(answer()))
+    assert owner.doubts[1:] == []
