@@ -140,7 +140,7 @@ def test_a_quick_handler_leaves_the_clock_of_its_call_running(over):
     ):
 
         def calls():
-            for _ in range(25):
+            for _ in range(12):
                 client.call_tool("ask", {"over": over}, timeout=20)
 
         for each in [Running(calls) for _ in range(4)]:

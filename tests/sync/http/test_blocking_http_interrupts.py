@@ -103,7 +103,7 @@ def test_an_interrupted_close_leaves_no_thread():
 
         # Where it is the abort of the server's stream that is interrupted, its thread
         # looks for itself within a second.
-        for client in each_moment(make, lambda client: client.close(), count=60):
+        for client in each_moment(make, lambda client: client.close(), count=25):
             client.close()
             assert not client.is_connected
             until(lambda: not ours())

@@ -149,7 +149,7 @@ def test_8_threads_and_a_server_that_forgets_now_and_then_mix_nothing_up(replies
         with mcpwire.sync.Client(server.url) as client:
 
             def calls(thread):
-                for number in range(150):
+                for number in range(100):
                     text = f"{thread}.{number}"
                     assert client.call_tool("echo", {"text": text}).text == text
 
@@ -176,9 +176,9 @@ def test_8_threads_and_a_server_that_forgets_now_and_then_mix_nothing_up(replies
                 )
             for each in running:
                 each.result()
-        assert expiries > 3
+        assert expiries > 1
         assert server.verbs().count("initialize") in {expiries, expiries + 1}
-        assert len(server.executed) == 8 * 150
+        assert len(server.executed) == 8 * 100
 
 
 def test_50_calls_that_run_end_as_the_client_is_closed():

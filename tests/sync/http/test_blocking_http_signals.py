@@ -63,7 +63,7 @@ def test_a_signal_handler_may_close_the_client_in_a_call(use, handlers):
             return client
 
         started = time.monotonic()
-        for client, was_closed in closing(make, use, count=60):
+        for client, was_closed in closing(make, use, count=25):
             assert not (was_closed and client.is_connected)
             client.close()
             until(lambda: not ours())
@@ -79,7 +79,7 @@ def test_a_signal_handler_may_close_the_client_as_it_connects():
             return mcpwire.sync.Client(server.url)
 
         closed_late = 0
-        for client, was_closed in closing(make, lambda c: c.connect(), count=60):
+        for client, was_closed in closing(make, lambda c: c.connect(), count=25):
             if was_closed and closed_late < 30:  # the later half: it had begun
                 closed_late += 1
                 assert not client.is_connected
