@@ -354,3 +354,28 @@ async def test_a_forked_process_closes_its_copies_and_the_parent_goes_on():
             assert (await engine.ask("after")).json == "after"
             assert server.connections == 1
             assert repr(engine.engine) == f"<DirectEngine {server.url} 1 open, 1 idle>"
+
+
+async def test_an_abort_in_the_turn_in_which_a_tail_is_over_ends_the_exchange():
+    error = ConnectionClosed("given up", sent=False)
+    with raw_server(echo) as server:
+        async with engine_to(server) as shown:
+            engine = shown.engine
+            await shown.ask("one")
+            tail = engine._idle.pop()
+            tail.was_waited_for = False
+            engine._lingering.add(tail)
+            reply = Answer()
+            asking = asyncio.ensure_future(engine.exchange(post("two"), reply, None))
+            await eventually(lambda: engine._tail_waiter is not None)
+
+            def both():
+                engine._tail_waiter.set_result(None)
+                assert engine.abort(reply, error)
+
+            asyncio.get_running_loop().call_soon(both)
+            with pytest.raises(ConnectionClosed) as raised:
+                await asyncio.wait_for(asking, 5)
+            assert raised.value is error
+            engine._lingering.clear()
+            tail.abort()

@@ -12,7 +12,7 @@ import weakref
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from mcpwire.errors import MCPError, RequestTimeout, TransportError
+from mcpwire.errors import HTTPError, MCPError, RequestTimeout, TransportError
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.sync._lead import Waiter
 
@@ -104,11 +104,16 @@ def _ping(channel: OpenChannel, seconds: float) -> None:
                 target=channel.target,
             )
         )
+    except HTTPError:
+        return  # whoever answers is there
     except TransportError as error:
         if channel.lost is None:  # it does not even read
             channel.give_up(error)
     except MCPError:
         return  # an error is an answer
+    except Exception:
+        # A function of the user's that makes headers raised: the next one may not.
+        logger.exception("a ping could not be sent to %s", channel.target)
 
 
 def _started(thread: threading.Thread) -> threading.Thread:

@@ -210,15 +210,17 @@ class DirectEngine:
         timer = self._loop.call_later(TAIL_WAIT_S, _wake, waiter)
         try:
             await waiter
+            error = self._aborted.get(key)  # in the turn in which it was over
         except asyncio.CancelledError:
             error = self._why(key)
             if error is None:
                 raise
-            raise error from None
         finally:
             timer.cancel()
             del self._opening[key]
             self._aborted.pop(key, None)
+        if error is not None:
+            raise error
         return self._take()
 
     def _why(self, key: int) -> MCPError | None:
