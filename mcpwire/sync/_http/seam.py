@@ -27,9 +27,7 @@ class Engine(Protocol):
     def bytes_sent(self) -> int:
         """How many bytes were handed to the operating system so far."""
 
-    def exchange(
-        self, request: Request, reply: Fed, deadline: Deadline | None
-    ) -> None:
+    def exchange(self, request: Request, reply: Fed, deadline: Deadline | None) -> None:
         """Send a request and feed its reply until that is over, or the time is."""
 
     def abort(self, reply: Fed, error: MCPError) -> bool:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     Fields = tuple[tuple[str, str], ...]
 
-__all__ = ["Fields", "LinkOwner", "OwnFields"]
+__all__ = ["LinkOwner", "OwnFields"]
 
 OWN_FIELDS_KEPT: Final = 1_024
 """Calls whose own fields are remembered, in case they are cancelled."""

@@ -383,7 +383,6 @@ def test_a_loop_that_ended_under_a_client_leaves_it_usable():
 # Once...
 
 
-@pytest.mark.rule("LHTTP-46")
 async def test_a_resumption_that_was_never_sent_does_not_run_the_call_again(
     monkeypatch,
 ):
