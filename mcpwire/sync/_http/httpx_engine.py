@@ -118,7 +118,9 @@ class BlockingHttpxEngine:
                 self._finish_parked(reply)
             exchange.run(request)
             self._take_out(key, exchange)
-            if not exchange.is_complete:
+            if getattr(reply, "error", None) is not None:
+                exchange.hang_up()  # what failed the call may have no end
+            elif not exchange.is_complete:
                 self._park(exchange)
         except BaseException:
             self._running.pop(key, None)

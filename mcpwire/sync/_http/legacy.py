@@ -7,6 +7,7 @@ does for the asyncio client, and hands on lines. Calls are this side's.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from functools import partial
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.engine import Engine
     from mcpwire.transports.http.legacy.owner import Fields
     from mcpwire.transports.http.target import Http
+    from mcpwire.transports.tracing import Trace
 
     OpenEngine: TypeAlias = Callable[[Http, Limits], Engine]
 
@@ -202,6 +204,10 @@ class BlockingLegacy(RelayedPipes):
             self._relay.own.drop(line)
             raise
 
+    def watch_heads(self, trace: Trace) -> None:
+        """Tell a hook of the heads of requests and answers, too."""
+        self._relay.watch_heads(trace)
+
     # From the thread that moves the bytes...
 
     def is_waiting(self, id: int) -> bool:
@@ -268,6 +274,11 @@ class _Host(Relay):
     def refused(self) -> Exception | None:
         """Why no connection came about, where none did."""
         return self._link.refused
+
+    def watch_heads(self, trace: Trace) -> None:
+        """Tell a hook of heads, in the thread that moves the bytes."""
+        with contextlib.suppress(RuntimeError):  # it has ended already
+            self._loop.call_soon_threadsafe(self._link.watch_heads, trace)
 
     def _begin(self) -> None:
         engine = self._open_engine(self._http, self._limits)

@@ -59,6 +59,9 @@ logger = logging.getLogger("mcpwire")
 SAYING_WHY_S: Final = 0.2
 """How long the body of an error may take: it can complete nothing."""
 
+DECIDING_S: Final = 5.0
+"""The same where it may tell of which era the server is."""
+
 PASSING_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 """What says nothing of the next attempt; any other error is the server's last word."""
 
@@ -315,7 +318,9 @@ class GoingOn(HttpInbound):
 
     def doubted(self, reply: Reply) -> None:
         """Give the rest of an answer that brings nothing a moment to say why."""
-        reply.timer = self._shell.after(SAYING_WHY_S, self._cut_short, reply)
+        # Before the agreement the body decides what is tried next.
+        seconds = SAYING_WHY_S if self._era is not None else DECIDING_S
+        reply.timer = self._shell.after(seconds, self._cut_short, reply)
 
     def _cut_short(self, reply: Reply) -> None:
         if not reply.is_over:

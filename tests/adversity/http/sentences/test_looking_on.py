@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import shells
 from faulty import connected, until
 from legacy_server import legacy_server
 from mcp_server import scripted_mcp
@@ -47,8 +46,7 @@ async def test_each_head_of_a_session_is_told(shell):
     assert "session-1" not in "".join(heads)
 
 
-async def test_each_head_of_http_sse_is_told():
-    shell = shells.AsyncioShell()
+async def test_each_head_of_http_sse_is_told(shell):
     trace, lines, heads = kept()
     with legacy_server() as server:
         target = mcpwire.Http(server.url, headers={"Authorization": f"Bearer {SECRET}"})

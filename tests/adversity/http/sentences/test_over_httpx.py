@@ -6,7 +6,6 @@ import socket
 
 import certificates
 import pytest
-import shells
 from faulty import ONCE, connected, outcome, until
 from http_bytes import reply
 from mcp_server import scripted_mcp
@@ -75,8 +74,7 @@ async def test_plain_http_is_no_tls(shell, engine):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("case", FLOODS)
 @pytest.mark.attack("S15")
-async def test_the_rest_of_an_answer_nobody_wants_is_not_taken(engine, case):
-    shell = shells.AsyncioShell()
+async def test_the_rest_of_an_answer_nobody_wants_is_not_taken(shell, engine, case):
     begin, piece, expected = FLOODS[case]
     handler = endless(begin, piece)
     with scripted_mcp() as server:
