@@ -15,6 +15,7 @@ sys.path.insert(0, str(TESTS))
 
 import leaks  # noqa: E402 - found through the line above
 import spec_files  # noqa: E402 - as above
+import unmeasured  # noqa: E402 - as above
 import wirecheck  # noqa: E402 - as above
 
 
@@ -99,6 +100,13 @@ def wire_check(request):
             "our code sent what the schema refuses:\n" + "\n".join(check.violations),
             pytrace=False,
         )
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item):
+    """Measure no coverage where other tests have measured the same lines before."""
+    with unmeasured.pause_in(item.path.relative_to(TESTS)):
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
