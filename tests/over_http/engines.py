@@ -222,7 +222,7 @@ async def eventually(holds: Callable[[], Any]) -> None:
         while True:
             if holds():
                 return
-            await asyncio.sleep(0.0005)
+            await asyncio.sleep(0.0005)  # between two looks; the wait is bounded
 
 
 async def all_closed(server: Any) -> None:

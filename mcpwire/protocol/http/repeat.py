@@ -14,10 +14,16 @@ from mcpwire.protocol.http.backoff import full_jitter, parse_retry_after
 from mcpwire.protocol.recovery.restarts import may_repeat
 
 if TYPE_CHECKING:
-    from mcpwire.errors import MCPError
+    from mcpwire.errors import MCPError, RPCError
     from mcpwire.limits import Recovery
 
-__all__ = ["after_failure"]
+__all__ = [
+    "DECLINING_STATUSES",
+    "PASSING_STATUSES",
+    "DeclinedError",
+    "after_failure",
+    "declined",
+]
 
 _HOPELESS: Final = frozenset({"tls"})
 """Reasons of a `ConnectError` that another attempt will meet again."""
@@ -26,8 +32,38 @@ _NOT_TAKEN_UP: Final = 429  # RFC 6585, 4: too many requests
 _UNAVAILABLE: Final = 503
 _GATEWAYS: Final = frozenset({502, _UNAVAILABLE, 504})
 
+DECLINING_STATUSES: Final = _GATEWAYS | {_NOT_TAKEN_UP}
+"""With what a gateway, or a server that is busy, turns a request away."""
+
+PASSING_STATUSES: Final = DECLINING_STATUSES | {500}
+"""What says nothing of the next attempt; any other error is the server's last word."""
+
 # What a gateway's error leaves open is what a lost connection leaves open.
 _MAY_HAVE_RUN: Final = ConnectionClosed("a gateway answered in its place", sent=True)
+
+
+class DeclinedError(HTTPError):
+    """The HTTP error that a JSON-RPC error came with, which says how to go on."""
+
+    said: RPCError
+
+
+def declined(error: RPCError) -> DeclinedError | None:
+    """Return how a request was turned away whose answer holds a JSON-RPC error.
+
+    ``None``: the server has answered it, whatever it said.
+    """
+    came_with = error.__cause__
+    if error.status not in DECLINING_STATUSES or not isinstance(came_with, HTTPError):
+        return None
+    turned_away = DeclinedError(
+        str(came_with.args[0]),
+        status=came_with.status,
+        headers=came_with.headers,
+        target=came_with.target,
+    )
+    turned_away.said = error
+    return turned_away
 
 
 def after_failure(

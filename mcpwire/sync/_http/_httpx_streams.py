@@ -14,11 +14,11 @@ import socket
 import ssl
 import sys
 from contextvars import ContextVar
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from mcpwire.transports.http._sockets import FIRST_BYTES, acknowledged
+from mcpwire.transports.http._sockets import FIRST_BYTES
 from mcpwire.transports.http.over_httpx.guard import Guard
+from mcpwire.transports.http.over_httpx.passing import PassedLine, Passing
 
 if TYPE_CHECKING:
     import weakref
@@ -55,7 +55,7 @@ _current: ContextVar[Tap | None] = ContextVar("_current", default=None)
 """Whose thread this is, while it is somebody's."""
 
 
-class Line:
+class Line(PassedLine):
     """One connection: reads and writes for its stream, as whoever does may wait."""
 
     def __init__(self, stream: Any, owner: Owner) -> None:
@@ -93,11 +93,6 @@ class Line:
         else:
             self._write(buffer, tap.patience.left())
 
-    @property
-    def is_secure(self) -> bool:
-        """Whether it is TLS: what can be read there may be no answer."""
-        return self.stream.get_extra_info("ssl_object") is not None
-
     def _write_large(self, left: memoryview, patience: Patience) -> None:
         """Write while no answer comes: a server may refuse a body it has not read."""
         sock: socket.socket = self.stream.get_extra_info("socket")
@@ -130,24 +125,14 @@ class Line:
         except (OSError, ValueError):  # closed meanwhile, or too many for `select`
             return True
 
-    def acknowledged(self) -> int:
-        """Return how many bytes the peer's system says it has."""
-        sock = self.stream.get_extra_info("socket")
-        return 0 if sock is None else acknowledged(sock)
 
-
-class Tap:
+class Tap(Passing):
     """What one exchange does to the connection it gets; a context of its thread."""
 
     def __init__(self, owner: Owner, facts: Facts, patience: Patience) -> None:
         self.patience = patience
-        self._owner = owner
-        self._facts = facts
-        self._line: Line | None = None
-        self._opening: Any = None
+        super().__init__(owner, facts)
         self._is_http2 = False
-        self._begun_at: int | None = None
-        self._has_answer = self._is_spoilt = False
 
     def __enter__(self) -> None:
         """Be the one whose thread this is."""
@@ -196,47 +181,13 @@ class Tap:
     def _is_http1(self) -> bool:
         return self._facts.has_begun and not self._is_http2
 
-    def note_write(self, line: Line, size: int) -> None:
-        """Take note that this exchange uses that connection.
-
-        Raises:
-            StaleError: It must not.
-        """
-        self._line = line
-        if self._is_http1 and self._begun_at is None:
-            line.guard.begin(monotonic())
-            self._begun_at = line.acknowledged()
-            self._has_answer = False
-        self._owner.bytes_sent += size
-
-    def check(self, line: Line) -> None:
-        """Raise what was wrong with what came last."""
-        if self._is_http1:
-            line.guard.check()
-
-    def note_read(self, line: Line, data: bytes) -> None:
-        """Take note of what came, and of what its end proves.
-
-        Raises:
-            MCPError: It is not acceptable.
-        """
-        if not self._is_http1:
-            return
-        if data:
-            self._has_answer = True
-            now = monotonic()
-            line.guard.feed(data, now)
-            self._is_spoilt = not line.guard.may_reuse(now)
-        # The goodbye of TLS is no FIN.
-        elif self._begun_at is not None and not self._has_answer and not line.is_secure:
-            self._facts.is_unseen = 0 < line.acknowledged() <= self._begun_at
-
     @property
     def has_all(self) -> bool | None:
         """Whether all of the response has come; ``None`` if that is not known."""
         if self._line is None or not self._is_http1:
             return None
-        return self._line.guard.has_all
+        has_all: bool | None = self._line.guard.has_all
+        return has_all
 
     def has_bytes(self, timeout: float) -> bool:
         """Wait until something can be read; return whether it can."""

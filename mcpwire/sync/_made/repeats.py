@@ -16,7 +16,6 @@ from mcpwire.errors import (
     ConnectError,
     ConnectionClosed,
     HeaderMismatch,
-    HTTPError,
     MCPError,
     RPCError,
     SessionExpired,
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
     from mcpwire.sync._shell.connection import Connection
 
 __all__ = ["Repeats", "positional"]
-
-PASSING_STATUSES: Final = frozenset({429, 502, 503, 504})
-"""With what a gateway, or a server that is busy, turns a request away."""
 
 LONGEST_PAUSE_S: Final = 3600.0
 """What a server may ask of a call without a deadline to wait for."""
@@ -105,10 +101,7 @@ class Repeats:
             MCPError: As any request; what it failed with, where it may not be.
         """
         try:
-            failure = _failure(error)
-            if failure is None:
-                raise error
-            return self.begin_again(failure, method, params, deadline, options)
+            return self._go_on(error, method, params, deadline, options)
         except HeaderMismatch as refused:
             if method != "tools/call":
                 raise
@@ -124,10 +117,21 @@ class Repeats:
         try:
             return self.begin(method, params, deadline, *positional(options))
         except (TransportError, RPCError) as error:
-            failure = _failure(error)
-            if failure is None:
-                raise
-            return self.begin_again(failure, method, params, deadline, options)
+            return self._go_on(error, method, params, deadline, options)
+
+    def _go_on(
+        self,
+        error: TransportError | RPCError,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Perform a request again that failed, where its transport failed it."""
+        failure = _failure(error)
+        if failure is None:
+            raise error
+        return self.begin_again(failure, method, params, deadline, options)
 
     def begin_again(
         self,
@@ -173,8 +177,9 @@ class Repeats:
 
     def _last_word(self, error: TransportError) -> MCPError:
         """Return what the server said, where it speaks no other era after all."""
-        if isinstance(error, _DeclinedError):
-            return error.said
+        said = getattr(error, "said", None)
+        if isinstance(said, RPCError):
+            return said
         said = error.__cause__
         is_stateless = self._connection.profile.era is Era.STATELESS
         if isinstance(error, SessionExpired) and is_stateless:
@@ -265,27 +270,15 @@ class Repeats:
         return self._perform_safely("tools/call", params, deadline, options)
 
 
-class _DeclinedError(HTTPError):
-    """What a JSON-RPC error came with that may be asked for again."""
-
-    said: RPCError
-
-
 def _failure(error: TransportError | RPCError) -> TransportError | None:
     """Return how the transport failed; ``None``: the server has answered."""
     if isinstance(error, TransportError):
         return error
-    came_with = error.__cause__
-    if error.status not in PASSING_STATUSES or not isinstance(came_with, HTTPError):
+    if error.status is None:  # an answer like any other
         return None
-    declined = _DeclinedError(
-        str(came_with.args[0]),
-        status=came_with.status,
-        headers=came_with.headers,
-        target=came_with.target,
-    )
-    declined.said = error
-    return declined
+    from mcpwire.protocol.http.repeat import declined
+
+    return declined(error)
 
 
 def _may_have_run(error: TransportError) -> bool:

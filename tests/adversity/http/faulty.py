@@ -75,4 +75,4 @@ async def until(holds: Callable[[], Any]) -> None:
     """Wait until something holds that another thread brings about."""
     async with asyncio.timeout(BOUND_S):
         while not holds():  # noqa: ASYNC110 - a thread tells no loop
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0.002)  # between two looks; the wait is bounded

@@ -71,7 +71,7 @@ async def test_a_server_without_a_stream_is_asked_for_it_once(shell, case):
             await until(lambda: "GET" in server.verbs())
             for _ in range(30):
                 await client.call_tool("echo")
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(0.005)  # time for what must not come
     assert server.verbs().count("GET") == 1
     assert server.verbs().count("initialize") == 1
 
@@ -104,7 +104,7 @@ async def test_a_stream_of_nothing_but_heartbeats_is_left_open(shell):
             await until(lambda: "GET" in server.verbs())
             for _ in range(20):
                 await client.call_tool("echo")
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(0.005)  # time for what must not come
     assert server.verbs().count("GET") == 1
 
 
@@ -170,7 +170,7 @@ async def test_a_stream_that_ends_at_once_is_no_storm(shell):
             await until(lambda: server.verbs().count("GET") == 8)
             for _ in range(50):
                 await client.call_tool("echo")
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.01)  # time for what must not come
     assert server.verbs().count("GET") == 8
 
 
@@ -198,5 +198,5 @@ async def test_a_listen_that_is_closed_at_once_is_no_storm(shell):
             await until(lambda: server.verbs().count("subscriptions/listen") >= 2)
             for _ in range(100):
                 await client.call_tool("echo")
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.02)  # time for what must not come
     assert server.verbs().count("subscriptions/listen") <= 9

@@ -348,7 +348,7 @@ async def test_20_questions_of_the_server_are_answered_beside_each_other(shell):
         nonlocal most, running
         running += 1
         most = max(most, running)
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # so that others may run beside it
         running -= 1
         return ANSWER
 

@@ -13,11 +13,12 @@ from mcpwire.errors import (
     MessageTooLarge,
     RemoteProtocolError,
     RequestTimeout,
+    RPCError,
     SessionExpired,
     TransportError,
 )
 from mcpwire.limits import Recovery
-from mcpwire.protocol.http.repeat import after_failure
+from mcpwire.protocol.http.repeat import after_failure, declined
 from mcpwire.protocol.methods import METHODS
 
 RECOVERY = Recovery(backoff_initial=1.0, backoff_max=6.0, attempts=5)
@@ -182,3 +183,30 @@ def test_no_request_is_sent_again_without_bound(
     assert seconds is None or 0.0 <= seconds < RECOVERY.backoff_max
     if attempt >= RECOVERY.attempts:
         assert seconds is None
+
+
+def json_error(status, *, came_with=True):
+    error = RPCError("busy", code=-32000)
+    error.status = status
+    if came_with:
+        error.__cause__ = HTTPError("no", status=status, headers={"retry-after": "1"})
+    return error
+
+
+@pytest.mark.fault("F36")
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_a_json_rpc_error_is_turned_away_as_its_http_error_says(status):
+    error = json_error(status)
+    turned_away = declined(error)
+    assert turned_away.said is error
+    assert turned_away.status == status
+    assert turned_away.headers == {"retry-after": "1"}
+
+
+@pytest.mark.parametrize("status", [None, 400, 404, 500])
+def test_any_other_json_rpc_error_is_the_servers_answer(status):
+    assert declined(json_error(status)) is None
+
+
+def test_a_json_rpc_error_without_its_http_error_is_the_servers_answer():
+    assert declined(json_error(503, came_with=False)) is None

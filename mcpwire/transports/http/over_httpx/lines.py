@@ -11,11 +11,11 @@ import asyncio
 import contextlib
 import sys
 from contextvars import ContextVar
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from mcpwire.transports.http._sockets import FIRST_BYTES, acknowledged
+from mcpwire.transports.http._sockets import FIRST_BYTES
 from mcpwire.transports.http.over_httpx.guard import Guard, UnwantedError
+from mcpwire.transports.http.over_httpx.passing import PassedLine, Passing
 
 if TYPE_CHECKING:
     import weakref
@@ -52,7 +52,7 @@ _current: ContextVar[Tap] = ContextVar("_current")
 """Whose task this is."""
 
 
-class Line:
+class Line(PassedLine):
     """One connection: reads and writes for its stream, and tells whoever does."""
 
     def __init__(self, stream: Any, owner: Owner) -> None:
@@ -91,11 +91,6 @@ class Line:
         async with self._turn:
             await self._write(buffer)
 
-    @property
-    def is_secure(self) -> bool:
-        """Whether it is TLS: what can be read there may be no answer."""
-        return self.stream.get_extra_info("ssl_object") is not None
-
     async def _write_large(self, left: memoryview) -> None:
         """Write while no answer comes: a server may refuse a body it has not read."""
         while left:
@@ -118,23 +113,13 @@ class Line:
             # httpcore goes on to read then.
             raise library_of(self.stream).WriteError("answered early")
 
-    def acknowledged(self) -> int:
-        """Return how many bytes the peer's system says it has."""
-        sock = self.stream.get_extra_info("socket")
-        return 0 if sock is None else acknowledged(sock)
 
-
-class Tap:
+class Tap(Passing):
     """What one exchange does to the connection it gets."""
 
     def __init__(self, owner: Owner, facts: Facts) -> None:
-        self._owner = owner
-        self._facts = facts
-        self._line: Line | None = None
-        self._opening: Any = None
+        super().__init__(owner, facts)
         self._stream_id: int | None = None
-        self._begun_at: int | None = None
-        self._has_answer = self._is_spoilt = False
         _current.set(self)
 
     # What httpcore tells...
@@ -182,41 +167,6 @@ class Tap:
     @property
     def _is_http1(self) -> bool:
         return self._facts.has_begun and self._stream_id is None
-
-    def note_write(self, line: Line, size: int) -> None:
-        """Take note that this exchange uses that connection.
-
-        Raises:
-            StaleError: It must not.
-        """
-        self._line = line
-        if self._is_http1 and self._begun_at is None:
-            line.guard.begin(monotonic())
-            self._begun_at = line.acknowledged()
-            self._has_answer = False
-        self._owner.bytes_sent += size
-
-    def check(self, line: Line) -> None:
-        """Raise what was wrong with what came last."""
-        if self._is_http1:
-            line.guard.check()
-
-    def note_read(self, line: Line, data: bytes) -> None:
-        """Take note of what came, and of what its end proves.
-
-        Raises:
-            MCPError: It is not acceptable.
-        """
-        if not self._is_http1:
-            return
-        if data:
-            self._has_answer = True
-            now = monotonic()
-            line.guard.feed(data, now)
-            self._is_spoilt = not line.guard.may_reuse(now)
-        # The goodbye of TLS is no FIN.
-        elif self._begun_at is not None and not self._has_answer and not line.is_secure:
-            self._facts.is_unseen = 0 < line.acknowledged() <= self._begun_at
 
     # ... and the end.
 

@@ -32,6 +32,7 @@ from mcpwire.protocol.http.redirects import (
     redirect_refusal,
     redirect_target,
 )
+from mcpwire.protocol.http.repeat import DECLINING_STATUSES, PASSING_STATUSES
 from mcpwire.protocol.http.reply import Reply, StreamReply
 from mcpwire.protocol.http.request import Request
 from mcpwire.transports.http.streamable.inbound import HttpInbound
@@ -59,12 +60,6 @@ SAYING_WHY_S: Final = 0.2
 
 DECIDING_S: Final = 5.0
 """The same where it may tell of which era the server is."""
-
-PASSING_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
-"""What says nothing of the next attempt; any other error is the server's last word."""
-
-DECLINING_STATUSES: Final = PASSING_STATUSES - {500}
-"""What a stream that was never open may be asked for again after."""
 
 
 class GoingOn(HttpInbound):

@@ -74,7 +74,7 @@ async def test_closing_ends_what_waits_for_another_attempt(shell, era):
         async with connected(shell, server) as client:
             call = asyncio.ensure_future(outcome(client.call_tool("echo")))
             await until(lambda: "tools/call" in server.verbs())
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # it is in its pause by then, or soon
             started = time.monotonic()
             await client.aclose()
             assert time.monotonic() - started < 1
@@ -94,7 +94,7 @@ async def test_closing_ends_a_pause_before_resuming(shell):
         async with connected(shell, server) as client:
             call = asyncio.ensure_future(outcome(client.call_tool("echo")))
             await until(lambda: "tools/call" in server.verbs())
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # it is in its pause by then, or soon
             started = time.monotonic()
             await client.aclose()
             assert time.monotonic() - started < 1

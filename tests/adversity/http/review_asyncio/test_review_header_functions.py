@@ -221,7 +221,7 @@ async def test_a_deadline_that_passes_as_the_headers_come_is_kept():
     async def headers():
         if slow:
             # Both are due in the same turn: the clock's timer, and this.
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # as long as the call may take
             time.sleep(0.02)  # noqa: ASYNC251 - that they are
         return {}
 

@@ -73,7 +73,7 @@ async def test_a_call_whose_question_was_being_answered_ends_in_time(shell):
 
     async def sampling(request):
         started.append(None)
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # a person thinks; nobody waits for the end
         return ANSWER
 
     with scripted_mcp() as server:
@@ -97,7 +97,7 @@ async def test_a_question_on_a_forgotten_session_is_not_answered_in_the_new_one(
         return False
 
     async def sampling(request):
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # a person thinks
         return ANSWER
 
     with scripted_mcp() as server:

@@ -152,7 +152,7 @@ async def test_questions_of_two_sessions_under_one_id_are_both_answered(shell):
     """A server numbers its questions anew in each session."""
 
     async def sampling(request):
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1)  # a person thinks
         return ANSWER
 
     with scripted_mcp() as server:
@@ -174,7 +174,7 @@ async def test_a_call_that_ended_lets_nobody_wait_for_its_question(shell):
 
     async def sampling(request):
         running.append(None)
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.3)  # a person thinks
         return ANSWER
 
     with scripted_mcp() as server:
