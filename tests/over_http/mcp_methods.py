@@ -76,10 +76,15 @@ class Call:
         self._answer({"jsonrpc": "2.0", "id": self.id, "error": error})
 
     def _answer(self, message: dict[str, Any]) -> None:
-        if self.server.replies == "json" and self.stream is None:
+        if self.stream is not None:
+            self.stream.send(message, is_last=True)
+        elif self.server.replies == "json":
             self.conn.send(json_reply(message))
         else:
-            self._opened().send(message, is_last=True)
+            # Head, event and end leave in one write: a client reads them in one turn.
+            stream = self.stream = self._new_stream()
+            stream.send(message, is_last=True)
+            stream.open(self.conn)
 
     def send(self, method: str, params: dict[str, Any], **members: Any) -> None:
         """Send what comes before the answer."""
@@ -88,11 +93,15 @@ class Call:
 
     def _opened(self) -> Stream:
         if self.stream is None:
-            cycles = self.server.polls if self.session is not None else 0
-            self.stream = self.server.stream(self.session, cycles=cycles)
-            self.stream.request_id = self.id
+            self.stream = self._new_stream()
             self.stream.open(self.conn)
         return self.stream
+
+    def _new_stream(self) -> Stream:
+        cycles = self.server.polls if self.session is not None else 0
+        stream = self.server.stream(self.session, cycles=cycles)
+        stream.request_id = self.id
+        return stream
 
     def wait_while(self, holds: Callable[[], Any], seconds: float | None) -> bool:
         """Wait while that holds; False once nobody wants the answer any more."""
