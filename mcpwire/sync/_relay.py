@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwire.sync._bell import Bell
 from mcpwire.sync._pipes import BlockingPipes
 from mcpwire.transports.stdio.spawning import READ_BYTES
 
@@ -65,7 +66,7 @@ class Relay:
         self._unsent_bytes = 0
         self._is_ending = False
         self._failure: BaseException | None = None
-        self._has_begun = threading.Event()
+        self._has_begun = Bell()
         self._is_over: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -112,7 +113,7 @@ class Relay:
             asyncio.run(self._serve())
         finally:
             self._socket.close()
-            self._has_begun.set()
+            self._has_begun.ring()
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -124,7 +125,7 @@ class Relay:
             return
         try:
             self._loop.add_reader(self._socket, self._readable)
-            self._has_begun.set()
+            self._has_begun.ring()
             await self._is_over.wait()
         finally:
             self._loop.remove_reader(self._socket)

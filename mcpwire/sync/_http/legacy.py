@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import threading
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -17,6 +16,7 @@ from weakref import ref
 
 from mcpwire.errors import ConnectError, ConnectionClosed, TransportError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
+from mcpwire.sync._bell import Bell
 from mcpwire.sync._duplex import Pending
 from mcpwire.sync._relay import Relay, RelayedPipes
 from mcpwire.transports.http import opening
@@ -267,7 +267,7 @@ class _Host(Relay):
         self._open_engine = open_engine
         self.channel: Callable[[], BlockingLegacy | None] = _nobody
         self.own = OwnFields()
-        self.is_settled = threading.Event()
+        self.is_settled = Bell()
         self.lost: TransportError | None = None
 
     @property
@@ -290,7 +290,7 @@ class _Host(Relay):
         self._link.write(lines)
 
     def _closing(self) -> Awaitable[None]:
-        self.is_settled.set()
+        self.is_settled.ring()
         return self._link.aclose()
 
     def forked(self) -> None:
@@ -302,7 +302,7 @@ class _Host(Relay):
 
     def endpoint_known(self) -> None:
         """Let who waits for the connection go on."""
-        self.is_settled.set()
+        self.is_settled.ring()
 
     def lines_came(self, lines: bytes) -> None:
         """Hand messages on."""
@@ -337,7 +337,7 @@ class _Host(Relay):
                 ),
             )
         self.lost = error
-        self.is_settled.set()
+        self.is_settled.ring()
         self._end()
 
 

@@ -13,8 +13,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import LocalProtocolError, MCPError
+from mcpwire.sync._bell import Bell
 from mcpwire.sync._shell.callbacks import check_outcome
-from mcpwire.sync._shell.threads import Bell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -68,7 +68,7 @@ class Shell:
         self._pauses: dict[Reply, threading.Lock] = {}
         self._begun: dict[CallHandle, Bell] = {}
         self._deserted: dict[CallHandle, Callable[[], object]] = {}
-        self._quiet: threading.Event | None = None
+        self._quiet: Bell | None = None
         self.has_waiter = False
         self.telling = threading.RLock()
         self.time = monotonic
@@ -182,16 +182,17 @@ class Shell:
     def quiet(self) -> None:
         """Note that no call is open any more."""
         if self._quiet is not None:
-            self._quiet.set()
+            self._quiet.ring()
 
     def until_quiet(self) -> None:
         """Wait until no call is open any more."""
-        quiet = self._quiet = threading.Event()
         self.has_waiter = True
         # In slices, for the last may have ended before that was seen.
-        while self._waiting:
+        while True:
+            quiet = self._quiet = Bell()
+            if not self._waiting:
+                return
             quiet.wait(SLICE_S)
-            quiet.clear()
 
     # Calls that nobody waits for...
 

@@ -35,10 +35,11 @@ from mcpwire.errors import (
 from mcpwire.protocol import lifecycle
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.negotiation import Negotiation
+from mcpwire.sync._bell import Bell
 from mcpwire.sync._made.inbound import ClientInbound, ask
 from mcpwire.sync._shell.handshake import Handshake, OutOfTime
 from mcpwire.sync._shell.reviver import Reviver
-from mcpwire.sync._shell.threads import Bell, keep_alive, read_on
+from mcpwire.sync._shell.threads import keep_alive, read_on
 from mcpwire.sync._shell.turns import Closing, Opening, Turns
 from mcpwire.transports.client.state import ConnectionState
 from mcpwire.transports.failures import connect_failure

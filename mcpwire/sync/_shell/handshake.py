@@ -21,6 +21,7 @@ from mcpwire.errors import (
 )
 from mcpwire.protocol import lifecycle
 from mcpwire.protocol.deadline import Deadline
+from mcpwire.sync._bell import Bell
 from mcpwire.sync._lead import Waiter
 from mcpwire.transports.base import CallHandle
 
@@ -151,14 +152,14 @@ class Handshake:
         # Neither `start` nor `join` says after an interrupt whether the thread runs:
         # who takes the claim first decides, and only the one that took it opens.
         claim = threading.Lock()
-        is_over = threading.Event()
+        is_over = Bell()
 
         def run() -> None:
             if claim.acquire(blocking=False):
                 try:
                     self._open_now(opens)
                 finally:
-                    is_over.set()
+                    is_over.ring()
 
         try:
             threading.Thread(target=run, name="mcpwire-open", daemon=True).start()

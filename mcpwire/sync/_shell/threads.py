@@ -5,7 +5,6 @@ Neither keeps the interpreter from exiting, nor a forgotten client from being co
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import weakref
@@ -17,44 +16,13 @@ from mcpwire.protocol.deadline import Deadline
 from mcpwire.sync._lead import Waiter
 
 if TYPE_CHECKING:
+    from mcpwire.sync._bell import Bell
     from mcpwire.sync._shell.connection import Connection
     from mcpwire.sync._targets import OpenChannel
 
-__all__ = ["Bell", "keep_alive", "read_on"]
+__all__ = ["keep_alive", "read_on"]
 
 logger = logging.getLogger("mcpwire")
-
-
-class Bell:
-    """Rings once, for everybody who waits for it.
-
-    No `threading.Event`: whoever rings may be a signal handler in the middle of this
-    very thread's wait, where an `Event` would wait for its own lock.
-    """
-
-    def __init__(self) -> None:
-        self._has_rung = False
-        self._seats: list[threading.Lock] = []
-
-    def ring(self) -> None:
-        """Wake all."""
-        self._has_rung = True
-        for seat in list(self._seats):
-            if seat.locked():
-                with contextlib.suppress(RuntimeError):  # another was quicker
-                    seat.release()
-
-    def wait(self, seconds: float) -> bool:
-        """Wait so long at most; return whether it has rung."""
-        seat = threading.Lock()
-        seat.acquire()
-        self._seats.append(seat)
-        try:
-            if not self._has_rung:
-                seat.acquire(timeout=min(max(seconds, 0.0), threading.TIMEOUT_MAX))
-        finally:
-            self._seats.remove(seat)
-        return self._has_rung
 
 
 def read_on(connection: Connection, channel: OpenChannel) -> threading.Thread:
