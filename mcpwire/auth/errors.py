@@ -1,0 +1,162 @@
+"""What can go wrong with authorization, by what has to be done about it.
+
+No message holds a token, a code, a secret or the query of a URL, nor text that an
+authorization server wrote beyond a short excerpt of its error codes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpwire.errors import AuthError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "AuthRequired",
+    "AuthTemporarilyUnavailable",
+    "ConsentDenied",
+    "DiscoveryError",
+    "InsufficientScope",
+    "RegistrationError",
+    "TokenError",
+    "UrlRefused",
+]
+
+
+class AuthRequired(AuthError):
+    """Somebody has to log in, and this client may not ask anybody.
+
+    Attributes:
+        url: Where to log in: the whole authorization URL, where there is one. It is for
+            the user's eyes, and stays out of the message.
+        scopes: What would be asked for.
+    """
+
+    def __init__(
+        self, message: str, *, url: str | None = None, scopes: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message)
+        self.url = url
+        self.scopes = tuple(scopes)
+
+
+class InsufficientScope(AuthRequired):
+    """The server wants scopes that the token does not have, and they are not granted.
+
+    Attributes:
+        required: The scopes that the server named.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        required: Sequence[str] = (),
+        url: str | None = None,
+        scopes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message, url=url, scopes=scopes)
+        self.required = tuple(required)
+
+
+class ConsentDenied(AuthError):
+    """The authorization server sent the user back without a code.
+
+    Attributes:
+        error: The code of RFC 6749 section 4.1.2.1, such as ``access_denied``.
+        description: What the server added, in printable characters.
+    """
+
+    def __init__(
+        self, message: str, *, error: str, description: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.error = error
+        self.description = description
+
+
+class DiscoveryError(AuthError):
+    """Who gives tokens for the server cannot be found out, or must not be believed.
+
+    Attributes:
+        tried: Each URL that was asked and what came of it, in order, without queries.
+    """
+
+    def __init__(self, message: str, *, tried: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.tried = tuple(tried)
+
+
+class RegistrationError(AuthError):
+    """The authorization server does not know this client, and does not register it.
+
+    Attributes:
+        error: The code of RFC 7591 section 3.2.2, where there is one.
+        status: The HTTP status, where there was an answer.
+    """
+
+    def __init__(
+        self, message: str, *, error: str | None = None, status: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.error = error
+        self.status = status
+
+
+class TokenError(AuthError):
+    """The token endpoint refused, or answered with what is no token.
+
+    Attributes:
+        error: The code of RFC 6749 section 5.2, such as ``invalid_grant``.
+        description: What the server added, in printable characters.
+        status: The HTTP status.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        error: str | None = None,
+        description: str | None = None,
+        status: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.error = error
+        self.description = description
+        self.status = status
+
+
+class UrlRefused(AuthError):
+    """A URL that credentials must not go to, or that nobody must be sent to.
+
+    Attributes:
+        url: The URL without its secrets.
+        rule: Which rule it breaks, as one clause.
+    """
+
+    def __init__(self, message: str, *, url: str, rule: str) -> None:
+        super().__init__(message)
+        self.url = url
+        self.rule = rule
+
+
+class AuthTemporarilyUnavailable(AuthError):
+    """The authorization server cannot answer now; nothing that is stored was lost.
+
+    Attributes:
+        retry_after: Seconds the server asked to wait, where it did.
+        status: The HTTP status, where there was an answer.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        status: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.status = status
