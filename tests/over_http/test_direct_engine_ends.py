@@ -1,7 +1,6 @@
 """What the direct asyncio engine alone promises: its proofs, its limits, its end."""
 
 import asyncio
-import errno
 import gc
 import os
 import socket
@@ -14,7 +13,7 @@ from engines import Answer, all_closed, echo, eventually, open_engine, post, unt
 from http_bytes import chunk, head, json_reply, sse_event, sse_head
 from raw_server import raw_server
 
-from mcpwire.errors import ConnectError, ConnectionClosed, TransportError
+from mcpwire.errors import ConnectionClosed, TransportError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.transports.http import _connection, _sockets
 from mcpwire.transports.http.direct import DirectEngine
@@ -152,45 +151,6 @@ async def test_what_a_reply_raises_at_the_end_of_the_stream_comes_out(error):
             await all_closed(server)
 
 
-@pytest.mark.fault("F20")
-async def test_a_name_that_leads_into_a_black_hole_can_be_cancelled(monkeypatch):
-    """Several addresses are tried at once then."""
-    loop = asyncio.get_running_loop()
-    real = loop.getaddrinfo
-
-    async def two(host, port, **options):
-        found = await real("127.0.0.1", port, **options)
-        return [*found, *found]
-
-    listener = socket.create_server(("127.0.0.1", 0), backlog=0)
-    fillers = [socket.socket() for _ in range(8)]
-    for sock in fillers:
-        sock.setblocking(False)
-        sock.connect_ex(listener.getsockname())
-    monkeypatch.setattr(loop, "getaddrinfo", two)
-    url = f"http://two.example:{listener.getsockname()[1]}/mcp"
-    async with open_engine("direct", url) as engine:
-        task = asyncio.create_task(engine.ask())
-        await asyncio.sleep(0.3)  # both are tried
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-    for sock in (listener, *fillers):
-        sock.close()
-
-
-async def test_the_system_s_own_timeout_is_told_as_its_own(monkeypatch):
-    async def create_connection(*args, **options):
-        raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
-
-    loop = asyncio.get_running_loop()
-    monkeypatch.setattr(loop, "create_connection", create_connection)
-    async with open_engine("direct", "http://192.0.2.1/mcp") as engine:
-        with pytest.raises(ConnectError, match="Connection timed out") as caught:
-            await engine.ask()
-        assert caught.value.errno == errno.ETIMEDOUT
-
-
 def test_without_poll_a_descriptor_is_looked_at_all_the_same(monkeypatch):
     monkeypatch.delattr(_connection.select, "poll")
     ours, theirs = socket.socketpair()
@@ -303,18 +263,24 @@ async def use(engine):
     await engine.exchange(post("hi"), Answer(), None)
 
 
-def test_an_engine_may_be_abandoned_after_its_loop():
+@pytest.mark.parametrize("secure", [False, True])
+def test_an_engine_may_be_abandoned_after_its_loop(secure):
     def forget():
-        engine = DirectEngine(Http(server.url), DEFAULT_LIMITS)
+        engine = DirectEngine(Http(server.url, **ours), DEFAULT_LIMITS)
         asyncio.run(use(engine))
         engine.abandon()
         server.wait_until(lambda: not server.open)
         del engine
         gc.collect()
 
-    with raw_server(echo) as server:
-        # The loop ended before it: asyncio says so of its part.
-        with pytest.warns(ResourceWarning, match="unclosed transport"):
+    options = {"ssl_context": server_context()} if secure else {}
+    ours = {"ssl": client_context()} if secure else {}
+    with raw_server(echo, **options) as server:
+        if secure:
+            # The loop ended before it: asyncio says so of its part.
+            with pytest.warns(ResourceWarning, match="unclosed transport"):
+                forget()
+        else:  # a warning would fail it
             forget()
         assert server.connections == 1
 

@@ -27,7 +27,7 @@ PYTHON_CALLS = {
 }
 """Python functions entered per call, asyncio's own included."""
 
-READS = ("_SelectorSocketTransport._read_ready",)
+READS = ("PlainTransport._read",)
 """The frame with which the loop says that there is something to read."""
 
 MODULES_FORBIDDEN_BY_CONNECT_AND_CALL = (

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
-import re
-from typing import TYPE_CHECKING, Any, Final
+import socket
+from collections import deque
+from typing import TYPE_CHECKING, Final
 
 from mcpwire.errors import ConnectError
-from mcpwire.transports.http._sockets import HEAD_START_S, connect_error, server_name
+from mcpwire.transports.http._plain import PlainTransport, can_watch
+from mcpwire.transports.http._sockets import (
+    HEAD_START_S,
+    connect_error,
+    interleave,
+    server_name,
+)
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from mcpwire.transports.http._connection import Connection
+    from mcpwire.transports.http._sockets import Address
     from mcpwire.transports.http.target import Http
 
 __all__ = ["connect"]
 
 GOODBYE_S: Final = 2.0
 """How long a server may take to answer the goodbye of TLS."""
-
-_CODES: Final = re.compile(r"\[Errno (\d+)\]")
 
 
 async def connect(
@@ -45,7 +50,7 @@ async def connect(
         # The system's own comes as one, too.
         raise _too_late(target, error) from error
     except (OSError, UnicodeError) as error:
-        raise connect_error(target, _one_error(error)) from error
+        raise connect_error(target, error) from error
 
 
 async def _create(
@@ -53,19 +58,93 @@ async def _create(
     context: ssl.SSLContext | None,
     factory: Callable[[], Connection],
 ) -> Connection:
-    url = target.parsed
-    options: dict[str, Any] = {}
-    if context is not None:
-        options["ssl"] = context
-        options["server_hostname"] = server_name(target)
-        options["ssl_shutdown_timeout"] = GOODBYE_S
-    if ":" not in url.host and not url.host[-1].isdigit():
-        # A name: it may have several addresses, which run a race.
-        options["happy_eyeballs_delay"] = HEAD_START_S
-        options["interleave"] = 1
     loop = asyncio.get_running_loop()
-    _, connection = await loop.create_connection(factory, url.host, url.port, **options)
+    addresses = await _resolve(loop, target.parsed.host, target.parsed.port)
+    sock = await _race(loop, addresses)
+    if context is None and can_watch(loop):
+        connection = factory()
+        try:
+            PlainTransport(loop, sock, connection)
+        except BaseException:  # an option that some system refuses once it has ended
+            sock.close()
+            raise
+        return connection
+    if context is None:
+        _, connection = await loop.create_connection(factory, sock=sock)
+        return connection
+    _, connection = await loop.create_connection(
+        factory,
+        sock=sock,
+        ssl=context,
+        server_hostname=server_name(target),
+        ssl_shutdown_timeout=GOODBYE_S,
+    )
     return connection
+
+
+async def _resolve(
+    loop: asyncio.AbstractEventLoop, host: str, port: int
+) -> Sequence[Address]:
+    kind = socket.SOCK_STREAM
+    try:
+        return socket.getaddrinfo(
+            host, port, type=kind, flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        )
+    except socket.gaierror:  # a name
+        return await loop.getaddrinfo(host, port, type=kind)
+
+
+async def _race(
+    loop: asyncio.AbstractEventLoop, addresses: Sequence[Address]
+) -> socket.socket:
+    """Connect to the first address that answers; each gets a head start.
+
+    RFC 8305 section 5: the next one begins when that is over, or as soon as one fails.
+    """
+    if len(addresses) == 1:
+        return await _attempt(loop, addresses[0])
+    untried = deque(interleave(addresses))
+    running: set[asyncio.Task[socket.socket]] = set()
+    failure: BaseException = OSError("it has no address")
+    try:
+        while untried or running:
+            if untried:
+                running.add(loop.create_task(_attempt(loop, untried.popleft())))
+            ended, _ = await asyncio.wait(
+                running,
+                timeout=HEAD_START_S if untried else None,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            for attempt in ended:
+                running.discard(attempt)
+                error = attempt.exception()
+                if error is None:
+                    return attempt.result()
+                failure = error
+        raise failure
+    finally:
+        # Nobody waits for their ends here: a cancellation meanwhile would lose the one
+        # that has come through.
+        for attempt in running:
+            attempt.add_done_callback(_close_late)
+            attempt.cancel()
+
+
+async def _attempt(loop: asyncio.AbstractEventLoop, address: Address) -> socket.socket:
+    family, kind, protocol, _, where = address
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setblocking(False)
+        await loop.sock_connect(sock, where)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _close_late(attempt: asyncio.Task[socket.socket]) -> None:
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result().close()
 
 
 def _too_late(target: Http, error: TimeoutError) -> ConnectError:
@@ -78,16 +157,3 @@ def _too_late(target: Http, error: TimeoutError) -> ConnectError:
         errno=errno.ETIMEDOUT,
         reason="timeout",
     )
-
-
-def _one_error(error: BaseException) -> BaseException:
-    """Return an error to connect as the system words it, not asyncio.
-
-    Of several addresses asyncio makes one error whose text holds them all.
-    """
-    text = str(error)
-    if not isinstance(error, OSError) or "Connect call failed" not in text:
-        return error
-    codes = [int(code) for code in _CODES.findall(text)]
-    said = dict.fromkeys(os.strerror(code) for code in codes)
-    return OSError(codes[-1], "; ".join(said)) if codes else error

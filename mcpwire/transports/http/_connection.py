@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import select
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import ConnectionClosed, MCPError
@@ -89,6 +90,7 @@ class Connection(asyncio.BufferedProtocol):
         "_is_secure",
         "_loop",
         "_owner",
+        "_put",
         "_target",
         "_unsent",
         "_view",
@@ -104,6 +106,7 @@ class Connection(asyncio.BufferedProtocol):
     )
 
     poll: Callable[[float], list[Any]]
+    _put: Callable[[bytes], bool]
     transport: asyncio.Transport
 
     def __init__(self, owner: Owner, target: Http, limits: Limits) -> None:
@@ -139,9 +142,7 @@ class Connection(asyncio.BufferedProtocol):
             self._begun_at = acknowledged(self._socket)
         else:
             self._begun_at = self._written + 1  # the SYN counts as one
-        transport = self.transport
-        transport.write(first)
-        if transport.is_closing():  # the system took none of it
+        if not self._put(first):  # the system took none of it
             self._wake(result=False)
             self.abort()
             return
@@ -234,8 +235,9 @@ class Connection(asyncio.BufferedProtocol):
     # What asyncio calls.
 
     def connection_made(self, transport: Any) -> None:
-        """Begin; the transport is asyncio's, over TLS or not."""
+        """Begin; the transport is ours, or asyncio's, over TLS or not."""
         self.transport = transport
+        self._put = getattr(transport, "put", None) or partial(_put, transport)
         self._loop = asyncio.get_running_loop()
         sock = self._socket
         prepare(sock)
@@ -366,6 +368,12 @@ class Connection(asyncio.BufferedProtocol):
         target = str(self._target)
         place = self.reader.place
         return ConnectionClosed(f"{target}: {what} {place}", target=target, sent=True)
+
+
+def _put(transport: asyncio.Transport, data: bytes) -> bool:
+    """Write, and tell whether that can still do anything."""
+    transport.write(data)
+    return not transport.is_closing()
 
 
 def _poller(fd: int) -> Callable[[float], list[Any]]:

@@ -1,0 +1,172 @@
+"""How the direct asyncio engine connects: a race of addresses, and what it leaves."""
+
+import asyncio
+import contextlib
+import errno
+import socket
+
+import pytest
+from engines import echo, eventually, open_engine
+from raw_server import raw_server
+
+from mcpwire.errors import ConnectError
+from mcpwire.transports.http import _connecting, _connection, _plain
+
+pytestmark = [pytest.mark.anyio, pytest.mark.unchecked_wire("the bodies are no MCP")]
+
+
+@pytest.mark.fault("F20")
+async def test_a_name_that_leads_into_a_black_hole_can_be_cancelled(monkeypatch):
+    """Several addresses are tried at once then."""
+    loop = asyncio.get_running_loop()
+    real = loop.getaddrinfo
+
+    async def two(host, port, **options):
+        found = await real("127.0.0.1", port, **options)
+        return [*found, *found]
+
+    listener = socket.create_server(("127.0.0.1", 0), backlog=0)
+    fillers = [socket.socket() for _ in range(8)]
+    for sock in fillers:
+        sock.setblocking(False)
+        sock.connect_ex(listener.getsockname())
+    monkeypatch.setattr(loop, "getaddrinfo", two)
+    url = f"http://two.example:{listener.getsockname()[1]}/mcp"
+    async with open_engine("direct", url) as engine:
+        task = asyncio.create_task(engine.ask())
+        await asyncio.sleep(0.3)  # both are tried
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    for sock in (listener, *fillers):
+        sock.close()
+
+
+def leads_to(monkeypatch, *addresses):
+    """Let every name lead to these, in this order."""
+
+    async def lookup(host, port, **options):
+        return [entry for address in addresses for entry in literal(address, port)]
+
+    def literal(address, port):
+        return socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", lookup)
+    return "http://some.example:{}/mcp"
+
+
+async def test_where_one_address_refuses_the_next_is_tried_at_once(monkeypatch):
+    monkeypatch.setattr(_connecting, "HEAD_START_S", 60)
+    url = leads_to(monkeypatch, "127.0.0.2", "127.0.0.3", "127.0.0.1")
+    with raw_server(echo) as server:
+        async with open_engine("direct", url.format(server.port)) as engine:
+            assert (await engine.ask("hi")).json == "hi"
+
+
+async def test_where_all_addresses_refuse_that_is_said(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    url = leads_to(monkeypatch, "127.0.0.1", "127.0.0.2").format(port)
+    async with open_engine("direct", url) as engine:
+        with pytest.raises(ConnectError, match="Connection refused") as caught:
+            await engine.ask()
+    assert caught.value.errno == errno.ECONNREFUSED
+    assert caught.value.reason == "refused"
+
+
+async def test_a_name_without_an_address_is_no_place_to_connect_to(monkeypatch):
+    url = leads_to(monkeypatch).format(1)
+    async with open_engine("direct", url) as engine:
+        with pytest.raises(ConnectError, match="it has no address"):
+            await engine.ask()
+
+
+async def test_of_two_addresses_that_answer_at_once_one_is_kept(monkeypatch):
+    """The second has begun, and its connection is made in the same turn."""
+
+    async def connect(sock, address):
+        attempts.append(sock)
+        if len(attempts) == 2:
+            loop.call_soon(both.set)
+        await both.wait()
+        sock.setblocking(True)
+        sock.connect(address)
+        sock.setblocking(False)
+
+    attempts, both = [], asyncio.Event()
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(_connecting, "HEAD_START_S", 0.001)
+    monkeypatch.setattr(loop, "sock_connect", connect)
+    url = leads_to(monkeypatch, "127.0.0.1", "127.0.0.1")
+    with raw_server(echo) as server:
+        async with open_engine("direct", url.format(server.port)) as engine:
+            assert (await engine.ask("hi")).json == "hi"
+            await eventually(lambda: sum(s.fileno() >= 0 for s in attempts) == 1)
+            assert len(attempts) == 2
+
+
+async def test_an_address_that_is_slow_wins_where_all_others_refuse(monkeypatch):
+    async def connect(sock, address):
+        if address[0] == "127.0.0.2":
+            refused.set()
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
+        await refused.wait()
+        await asyncio.sleep(0.001)  # it is later than the refusal
+        await real(sock, address)
+
+    refused = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    real = loop.sock_connect
+    monkeypatch.setattr(_connecting, "HEAD_START_S", 0.001)
+    monkeypatch.setattr(loop, "sock_connect", connect)
+    url = leads_to(monkeypatch, "127.0.0.1", "127.0.0.2")
+    with raw_server(echo) as server:
+        async with open_engine("direct", url.format(server.port)) as engine:
+            assert (await engine.ask("hi")).json == "hi"
+
+
+async def test_a_socket_that_takes_no_options_any_more_is_no_connection(monkeypatch):
+    def refuse(sock):
+        refused.append(sock)
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    refused = []
+    monkeypatch.setattr(_connection, "prepare", refuse)
+    with raw_server(echo) as server:
+        async with open_engine("direct", server.url) as engine:
+            with pytest.raises(ConnectError, match="Invalid argument"):
+                await engine.ask()
+            assert [sock.fileno() for sock in refused] == [-1]
+
+
+async def test_a_loop_that_watches_no_sockets_brings_its_own_transport(monkeypatch):
+    monkeypatch.setattr(_connecting, "can_watch", lambda _: False)
+    with raw_server(echo) as server:
+        async with open_engine("direct", server.url) as engine:
+            for size in (10, 1_000_000):
+                body = b'"' + b"x" * size + b'"'
+                assert len((await engine.ask(body=body)).body) == len(body)
+            (connection,) = engine._open
+            assert not isinstance(connection.transport, _plain.PlainTransport)
+
+
+def test_a_loop_without_add_reader_watches_no_sockets():
+    class Loop(asyncio.SelectorEventLoop):
+        add_reader = asyncio.AbstractEventLoop.add_reader
+
+    with contextlib.closing(Loop()) as loop:
+        assert not _plain.can_watch(loop)
+    with contextlib.closing(asyncio.SelectorEventLoop()) as loop:
+        assert _plain.can_watch(loop)
+
+
+async def test_the_system_s_own_timeout_is_told_as_its_own(monkeypatch):
+    async def connect(*args):
+        raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "sock_connect", connect)
+    async with open_engine("direct", "http://192.0.2.1/mcp") as engine:
+        with pytest.raises(ConnectError, match="Connection timed out") as caught:
+            await engine.ask()
+        assert caught.value.errno == errno.ETIMEDOUT
