@@ -14,6 +14,7 @@ import attrs
 __all__ = [
     "ClientAuth",
     "Identity",
+    "Pending",
     "Record",
     "ResourceMetadata",
     "ServerMetadata",
@@ -125,3 +126,27 @@ class Record:
 
     dpop_key: dict[str, Any] | None = attrs.field(default=None, repr=_masked)
     """The private key of the proofs as a JWK, where the token is bound to one."""
+
+
+@attrs.frozen
+class Pending:
+    """A login that was begun and is finished elsewhere, perhaps in another process.
+
+    The issuer is noted with it before anybody is sent there (2026-07-28
+    basic/authorization, "Authorization Response Validation").
+    """
+
+    record: Record
+    """What will be stored, as far as it is known."""
+
+    state: str = attrs.field(repr=_masked)
+
+    verifier: str = attrs.field(repr=_masked)
+    """The secret half of PKCE."""
+
+    redirect_uri: str
+
+    scopes: tuple[str, ...]
+
+    begun_at: float
+    """Seconds since 1970."""

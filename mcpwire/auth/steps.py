@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import attrs
 
 if TYPE_CHECKING:
-    from mcpwire.auth.model import Record
+    from mcpwire.auth.model import Pending, Record
 
 __all__ = [
     "Answer",
@@ -21,9 +21,13 @@ __all__ = [
     "Draw",
     "Fetch",
     "Forget",
+    "Keep",
     "Lease",
+    "Listen",
     "Load",
+    "NewKey",
     "Now",
+    "Recall",
     "Release",
     "Save",
     "Sleep",
@@ -82,6 +86,17 @@ class Fetch:
         return f"<Fetch {self.what}>"
 
 
+@attrs.frozen
+class Listen:
+    """Be ready for the user's way back; the outcome is the redirect URI.
+
+    The shell listens there until the operation ends.
+    """
+
+    preferred: str | None = None
+    """The redirect URI of before; its port is taken where it is free."""
+
+
 @attrs.frozen(repr=False)
 class Ask:
     """Send the user to that URL; the outcome is the parameters they come back with.
@@ -98,6 +113,10 @@ class Ask:
     redirect_uri: str
 
     scopes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """Show nothing that may hold a secret."""
+        return f"<Ask for {' '.join(self.scopes) or 'no scopes'}>"
 
 
 @attrs.frozen
@@ -120,6 +139,11 @@ class Draw:
     """The outcome is so many random bytes of the system's generator."""
 
     count: int
+
+
+@attrs.frozen
+class NewKey:
+    """The outcome is a new private key for proofs of possession, as a JWK."""
 
 
 @attrs.frozen
@@ -149,6 +173,22 @@ class Forget:
     """Store nothing in place of what was loaded last."""
 
 
+@attrs.frozen(repr=False)
+class Keep:
+    """Store a login that somebody else finishes, in place of an earlier one."""
+
+    pending: Pending
+
+    def __repr__(self) -> str:
+        """Show nothing that may hold a secret."""
+        return "<Keep>"
+
+
+@attrs.frozen
+class Recall:
+    """The outcome is the login that was kept: a `Pending`, or ``None``."""
+
+
 @attrs.frozen
 class Lease:
     """Be the only one to ask for tokens, among all who share the store.
@@ -165,7 +205,21 @@ class Release:
 
 
 Step: TypeAlias = (
-    Fetch | Ask | Supply | Now | Draw | Sleep | Load | Save | Forget | Lease | Release
+    Fetch
+    | Listen
+    | Ask
+    | Supply
+    | Now
+    | Draw
+    | NewKey
+    | Sleep
+    | Load
+    | Save
+    | Forget
+    | Keep
+    | Recall
+    | Lease
+    | Release
 )
 
 Steps: TypeAlias = Generator[Step, Any, T]
