@@ -197,9 +197,9 @@ class Interests:
     def add(self, wanted: Filter) -> Filter:
         """Count one more for each want; return those that nobody had before."""
         atoms = set(_atoms(wanted))
-        new = atoms - self._counts.keys()
-        self._counts.update(atoms)
-        return self._changed(new)
+        counts = self._counts.copy()
+        counts.update(atoms)
+        return self._change(counts, atoms - self._counts.keys())
 
     def remove(self, wanted: Filter) -> Filter:
         """Count one less for each want; return those that nobody has any more.
@@ -211,13 +211,17 @@ class Interests:
         atoms = set(_atoms(wanted))
         if unknown := atoms - self._counts.keys():
             raise ValueError(f"nobody wants {_joined(unknown).as_params()!r}")
-        self._counts.subtract(atoms)
-        last = {atom for atom in atoms if not self._counts[atom]}
+        counts = self._counts.copy()
+        counts.subtract(atoms)
+        last = {atom for atom in atoms if not counts[atom]}
         for atom in last:
-            del self._counts[atom]
-        return self._changed(last)
+            del counts[atom]
+        return self._change(counts, last)
 
-    def _changed(self, atoms: set[_Atom]) -> Filter:
+    def _change(self, counts: Counter[_Atom], atoms: set[_Atom]) -> Filter:
+        changed = _joined(atoms)
+        # Last and together, for an interrupt comes with a call, and finds all or none.
+        self._counts = counts
         if atoms:
             self._current = None
-        return _joined(atoms)
+        return changed
