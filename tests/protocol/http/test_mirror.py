@@ -315,3 +315,55 @@ def test_a_tool_that_is_listed_again_unchanged_keeps_its_headers():
     for _ in range(2):
         assert mirror.learn(listed) is listed
         assert mirror.params("x", {"a": "b"}) == [("Mcp-Param-A", "b")]
+
+
+# Whole heads...
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tools/call", {"name": "echo"}),
+        ("tools/call", {"name": "other"}),
+        ("tools/call", {"name": ["echo"]}),
+        ("tools/call", None),
+        ("prompts/get", {"name": "echo"}),
+        ("tools/list", {"name": "echo"}),
+        ("tools/call", {"name": "x" * 1000}),
+    ],
+)
+def test_a_remembered_head_is_the_one_that_is_composed(mirrored, method, params):
+    for head in (b"one\r\n", b"two\r\n", b"one\r\n"):
+        composed = head + mirrored.lines(method, params)
+        assert mirrored.start(head, method, params) == composed
+
+
+def test_a_call_without_mirrored_arguments_has_the_head_of_the_one_before(mirrored):
+    first = mirrored.start(b"head\r\n", "tools/call", {"name": "echo", "arguments": 1})
+    again = mirrored.start(b"head\r\n", "tools/call", {"name": "echo", "arguments": 2})
+    assert first is again
+
+
+@pytest.mark.rule("HDR-05")
+def test_what_a_list_says_of_a_tool_counts_for_its_very_next_call(mirrored):
+    def head_of(region):
+        params = {"name": "query", "arguments": {"region": region}}
+        return mirrored.start(b"", "tools/call", params)
+
+    plain = head_of("eu")
+    mirrored.learn({"tools": [tool()]})
+    assert [head_of("eu"), head_of("us")] == [
+        plain + b"mcp-param-region: eu\r\n",
+        plain + b"mcp-param-region: us\r\n",
+    ]
+    mirrored.learn({"tools": [{"name": "query", "inputSchema": {"type": "object"}}]})
+    assert head_of("eu") == plain
+
+
+def test_the_heads_that_are_kept_stay_bounded(mirrored):
+    for number in range(3 * mirror._STARTS_MAX):
+        mirrored.start(b"head", "tools/call", {"name": f"tool {number}"})
+    assert len(mirrored._starts) <= mirror._STARTS_MAX
+    kept = len(mirrored._starts)
+    mirrored.start(b"head", "tools/call", {"name": "x" * 10_000})
+    assert len(mirrored._starts) == kept
