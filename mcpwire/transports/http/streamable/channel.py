@@ -98,7 +98,6 @@ class HttpChannel(GoingOn):
         self._http = target
         self._engine = engine
         self._told = inbound
-        self._has_static_headers = target.has_static_headers
         self._waiting: dict[int, Any] = {}
         self._shell = Shell(self._waiting, self._expire)
         self._heads = Heads(target.parsed, dict(target.static_headers))
@@ -108,7 +107,9 @@ class HttpChannel(GoingOn):
         self._last_id = 0
         self._era: Era | None = None
         self._common_start: bytes | None = None
-        """The head of all requests of a session without headers of the user's."""
+        """The head of all requests, where no function of the user's is asked for more;
+        ``None`` until the revision is agreed on."""
+        self._mirrors = False
         self._dead: TransportError | None = None
         self._closed_by_us = False
         self._is_over = False
@@ -158,8 +159,9 @@ class HttpChannel(GoingOn):
         self._note_start()
 
     def _note_start(self) -> None:
-        in_session = self._era is Era.SESSION
-        self._common_start = self._heads.post() if in_session else None
+        is_common = self._era is not None and self._http.has_static_headers
+        self._common_start = self._heads.post() if is_common else None
+        self._mirrors = self._era is Era.STATELESS
 
     @property
     def session_id(self) -> str | None:
@@ -202,12 +204,17 @@ class HttpChannel(GoingOn):
         if deadline is not None and deadline.at < shell.clock.at:
             shell.clock.arm(deadline.at)
         try:
-            extra: Fields = ()
-            if headers is not None or not self._has_static_headers:
+            common = self._common_start
+            if common is None or headers is not None:
                 reply.headers = headers
                 extra = await self._own_fields(reply)
-            common = self._common_start if not extra else None
-            request.start = common or self._start(method, params, extra)
+                request.start = self._start(method, params, extra)
+            else:
+                request.start = (
+                    self._mirror.start(common, method, params)
+                    if self._mirrors
+                    else common
+                )
             if self._trace is not None:
                 self._watch_request(request)
             broken = None
