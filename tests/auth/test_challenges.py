@@ -1,0 +1,331 @@
+"""Challenges: the grammar of WWW-Authenticate, what breaks it, what is made of it."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcpwire.auth.challenges import (
+    Challenge,
+    Denial,
+    parse_challenges,
+    read_denial,
+)
+
+URL = "https://h/.well-known/oauth-protected-resource/mcp"
+
+
+def bearer(**params):
+    return Challenge("bearer", None, params)
+
+
+READ = {
+    "nothing": ("", []),
+    "nothing but commas": (" ,\t, ", []),
+    "a scheme alone": ("Bearer", [bearer()]),
+    "a scheme in any case": ("bEARER", [bearer()]),
+    "a scheme and a space": ("Bearer ", [bearer()]),
+    "a parameter": ('Bearer realm="x"', [bearer(realm="x")]),
+    "a name in any case": ("Bearer Scope=a", [bearer(scope="a")]),
+    "a value keeps its case": ('Bearer a="B"', [bearer(a="B")]),
+    "two parameters": ('Bearer a="1", b=2', [bearer(a="1", b="2")]),
+    "no space at the comma": ('Bearer a="1",b=2', [bearer(a="1", b="2")]),
+    "tabs": ("Bearer\ta=1\t,\tb=2\t", [bearer(a="1", b="2")]),
+    "space around the equals sign": ('Bearer a = 1,b\t=\t"2"', [bearer(a="1", b="2")]),
+    "a comma at the end": ("Bearer a=1,", [bearer(a="1")]),
+    "commas too many": (",, Bearer ,, a=1,,,b=2, ,", [bearer(a="1", b="2")]),
+    "a comma in quotes": ('Bearer a="x, DPoP b=1"', [bearer(a="x, DPoP b=1")]),
+    "an escaped quote": (r'Bearer a="x\"y", b=2', [bearer(a='x"y', b="2")]),
+    "escapes of anything": (r'Bearer a="\\\x\,"', [bearer(a=r"\x,")]),
+    "an empty value": ('Bearer a=""', [bearer(a="")]),
+    "a tab in quotes": ('Bearer a="\t"', [bearer(a="\t")]),
+    "a value beyond ASCII": ('Bearer a="ü"', [bearer(a="ü")]),
+    "the first of two with one name": ("Bearer a=1, A=2", [bearer(a="1")]),
+    "a token in place of parameters": (
+        "Negotiate abc+/9==",
+        [Challenge("negotiate", "abc+/9==", {})],
+    ),
+    "a token with space behind it": (
+        "Negotiate a= \t, Bearer",
+        [Challenge("negotiate", "a=", {}), bearer()],
+    ),
+    "several challenges": (
+        'Basic realm="x", charset=UTF-8, Bearer a=1, DPoP algs="ES256"',
+        [
+            Challenge("basic", None, {"realm": "x", "charset": "UTF-8"}),
+            bearer(a="1"),
+            Challenge("dpop", None, {"algs": "ES256"}),
+        ],
+    ),
+    "schemes alone": (
+        "Basic, Negotiate,Bearer",
+        [Challenge("basic", None, {}), Challenge("negotiate", None, {}), bearer()],
+    ),
+    "a scheme twice": ("Bearer a=1, Bearer a=2", [bearer(a="1"), bearer(a="2")]),
+    "a scheme that nobody knows": (
+        "X-My!Scheme a=1, Bearer",
+        [Challenge("x-my!scheme", None, {"a": "1"}), bearer()],
+    ),
+    # Not in the grammar, and in the wild.
+    "no comma between parameters": ('Bearer a="1" b=2', [bearer(a="1", b="2")]),
+    "a URL without quotes": (
+        f"Bearer resource_metadata={URL}, a=1",
+        [bearer(resource_metadata=URL, a="1")],
+    ),
+    "a value that is missing": ("Bearer a=1, b=, c=3", [bearer(a="1", b="", c="3")]),
+}
+
+
+@pytest.mark.rule("AUTH-08")
+@pytest.mark.case("G05")
+@pytest.mark.system("U40")
+@pytest.mark.parametrize(("value", "challenges"), READ.values(), ids=READ)
+def test_a_field_is_read_challenge_by_challenge(value, challenges):
+    assert parse_challenges(value) == challenges
+
+
+BROKEN = {
+    "no scheme": ("a=1, Bearer b=2", []),
+    "no scheme, with space": ("a =1, Bearer b=2", []),
+    "no letter": ('"Bearer"', []),
+    "a scheme with a colon": ("Bearer: a=1", []),
+    "a quote that never closes": ('Bearer a=1, b="x, c=3', [bearer(a="1")]),
+    "a quote that ends in an escape": ('Bearer a=1, b="x\\', [bearer(a="1")]),
+    "space and a quote that never closes": ('Bearer a=1, b ="x', [bearer(a="1")]),
+    "text behind a quote": ('Bearer a="1"b, c=3', [bearer(a="1")]),
+    "a quote within a token": ('Bearer a=1, b=x"y", c=3', [bearer(a="1")]),
+    "an escape outside quotes": (r"Bearer a=1, b=\2", [bearer(a="1")]),
+    "a control character": ("Bearer a=1, b=\x00", [bearer(a="1")]),
+    "a control character in quotes": ('Bearer a=1, b="\x1f"', [bearer(a="1")]),
+    "a line end in quotes": ('Bearer a=1, b="\\\n"', [bearer(a="1")]),
+    "a parameter behind a token": (
+        "Negotiate abc, a=1, Bearer",
+        [Challenge("negotiate", "abc", {})],
+    ),
+    "letters that are none": ("Bearer a=1, ü=2", [bearer(a="1")]),
+    "a scheme without a comma": ("Bearer a=1 Basic b=2", [bearer(a="1")]),
+    "words": ("Bearer one two", [bearer()]),
+    "no name": ("Bearer a=1, =2", [bearer(a="1")]),
+    "no name at first": ("Bearer @", [bearer()]),
+}
+
+
+@pytest.mark.rule("AUTH-08")
+@pytest.mark.case("G05")
+@pytest.mark.parametrize(("value", "challenges"), BROKEN.values(), ids=BROKEN)
+def test_garbage_is_read_up_to_where_it_begins(value, challenges):
+    assert parse_challenges(value) == challenges
+
+
+TOKEN = st.text("!#$%&'*+-.^_`|~0123456789abcXYZ", min_size=1, max_size=6)
+TOKEN68 = st.from_regex(r"[0-9A-Za-z._~+/-]{1,6}={0,2}", fullmatch=True)
+SPACE = st.text(" \t", max_size=2)
+COMMA = st.from_regex(r"[ \t]{0,2},[ \t,]{0,3}", fullmatch=True)
+TEXT = st.text(
+    st.characters(codec="latin-1", categories=["L", "P", "S", "Zs", "N"])
+    | st.just("\t"),
+    max_size=8,
+)
+
+
+@st.composite
+def quoted(draw, text):
+    return (
+        '"'
+        + "".join(
+            "\\" + char if char in '"\\' or draw(st.booleans()) else char
+            for char in text
+        )
+        + '"'
+    )
+
+
+@st.composite
+def param(draw):
+    name = draw(TOKEN)
+    text = draw(TOKEN | TEXT)
+    is_token = re.fullmatch(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+", text)
+    written = text if is_token and draw(st.booleans()) else draw(quoted(text))
+    return (name, text), f"{name}{draw(SPACE)}={draw(SPACE)}{written}"
+
+
+@st.composite
+def challenge(draw):
+    scheme = draw(TOKEN)
+    start = scheme + draw(st.sampled_from([" ", "  ", " \t"]))
+    if draw(st.booleans()):
+        token68 = draw(TOKEN68)
+        return Challenge(scheme.lower(), token68, {}), start + token68
+    params = draw(st.lists(param(), max_size=3))
+    first = {}
+    for (name, text), _ in params:
+        first.setdefault(name.lower(), text)
+    written = "".join(
+        (draw(COMMA) if index else "") + text for index, (_, text) in enumerate(params)
+    )
+    return Challenge(scheme.lower(), None, first), start + written
+
+
+@st.composite
+def field(draw):
+    drawn = draw(st.lists(challenge(), max_size=3))
+    text = "".join(
+        (draw(COMMA) if i else "") + text for i, (_, text) in enumerate(drawn)
+    )
+    edge = st.from_regex(r"[ \t,]{0,3}", fullmatch=True)
+    return [each for each, _ in drawn], draw(edge) + text + draw(edge)
+
+
+@pytest.mark.rule("AUTH-08")
+@pytest.mark.case("G05")
+@given(field())
+def test_what_the_grammar_allows_is_read_as_it_was_meant(drawn):
+    challenges, text = drawn
+    assert parse_challenges(text) == challenges
+
+
+@settings(max_examples=30)
+@given(field(), st.sampled_from(['"', "@ Bearer a=1", ', x="', ", =", ", (comment)"]))
+def test_garbage_takes_nothing_from_what_stands_before_it(drawn, garbage):
+    challenges, text = drawn
+    assert parse_challenges(f"{text}, {garbage}") == challenges
+
+
+@pytest.mark.case("G05")
+@given(st.text() | st.text(' ,="\\abB\t\x00='))
+def test_no_text_is_too_strange(text):
+    for found in parse_challenges(text):
+        assert re.fullmatch(r"[!#$%&'*+\-.^_`|~0-9a-z]+", found.scheme)
+        assert found.token68 is None or not found.params
+
+
+LENGTH = 1 << 17
+
+
+@pytest.mark.case("G05")
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "value",
+    [
+        "a" * LENGTH,
+        "Bearer " + "a" * LENGTH + "@",
+        "Bearer a" + " " * LENGTH + "@",
+        "Bearer a" + "=" * LENGTH + '"',
+        'Bearer a="' + "x" * LENGTH,
+        'Bearer a="' + "\\" * LENGTH,
+        'Bearer a="' + '\\"' * (LENGTH // 2),
+        "Bearer " + 'a="' * (LENGTH // 3),
+        "Bearer " + "a=1," * (LENGTH // 4),
+        "a," * (LENGTH // 2),
+        "a," + "a " * (LENGTH // 2),
+        "," * LENGTH,
+    ],
+    ids=lambda value: value[:12],
+)
+def test_reading_takes_time_with_the_length_and_no_more(value):
+    assert len(parse_challenges(value)) <= LENGTH // 2
+
+
+DENIALS = {
+    "no field": (401, {}, Denial(401)),
+    "no challenge for tokens": (
+        401,
+        {"www-authenticate": 'Basic realm="x", Negotiate'},
+        Denial(401),
+    ),
+    "a bare challenge": (
+        401,
+        {"www-authenticate": "Bearer"},
+        Denial(401, "bearer", has_bearer=True),
+    ),
+    "all of it": (
+        403,
+        {
+            "www-authenticate": 'Bearer error="insufficient_scope", scope="a b a", '
+            f'resource_metadata="{URL}", error_description="no"'
+        },
+        Denial(
+            403,
+            "bearer",
+            "insufficient_scope",
+            ("a", "b"),
+            URL,
+            has_bearer=True,
+        ),
+    ),
+    "behind another scheme": (
+        401,
+        {"www-authenticate": 'Basic realm="Bearer scope=x", bearer scope=a'},
+        Denial(401, "bearer", scopes=("a",), has_bearer=True),
+    ),
+    "the one that says most": (
+        403,
+        {
+            "www-authenticate": "Bearer realm=x, Bearer error=insufficient_scope, "
+            'scope="a", DPoP algs="ES256", error=other'
+        },
+        Denial(
+            403,
+            "bearer",
+            "insufficient_scope",
+            ("a",),
+            has_bearer=True,
+            has_dpop=True,
+        ),
+    ),
+    "the first of those that say as much": (
+        401,
+        {"www-authenticate": "DPoP scope=a, Bearer scope=b"},
+        Denial(401, "dpop", scopes=("a",), has_bearer=True, has_dpop=True),
+    ),
+    "proofs alone": (
+        401,
+        {
+            "www-authenticate": 'DPoP error="use_dpop_nonce"',
+            "dpop-nonce": "eyJ7S_zG.eyJH0-Z.HX4w-7v",
+        },
+        Denial(
+            401,
+            "dpop",
+            "use_dpop_nonce",
+            has_dpop=True,
+            dpop_nonce="eyJ7S_zG.eyJH0-Z.HX4w-7v",
+        ),
+    ),
+    "a nonce without a challenge": (
+        200,
+        {"dpop-nonce": "n"},
+        Denial(200, dpop_nonce="n"),
+    ),
+    "what makes no sense is not said": (
+        401,
+        {
+            "www-authenticate": 'Bearer error="a\\"b", scope=" ", resource_metadata=""',
+            "dpop-nonce": "one, two",
+        },
+        Denial(401, "bearer", has_bearer=True),
+    ),
+    "an error that is a novel": (
+        401,
+        {"www-authenticate": f"Bearer error={'x' * 101}"},
+        Denial(401, "bearer", has_bearer=True),
+    ),
+    "a scope that is none": (
+        401,
+        {"www-authenticate": 'Bearer scope="a \\" \\\\ b\tc ü d"'},
+        Denial(401, "bearer", scopes=("a", "d"), has_bearer=True),
+    ),
+    "DPoP in the metadata of another": (
+        401,
+        {"www-authenticate": 'Bearer scope="DPoP"'},
+        Denial(401, "bearer", scopes=("DPoP",), has_bearer=True),
+    ),
+}
+
+
+@pytest.mark.rule("AUTH-08", "FLOW-12")
+@pytest.mark.case("G05")
+@pytest.mark.parametrize(("status", "fields", "denial"), DENIALS.values(), ids=DENIALS)
+def test_a_denial_says_what_concerns_tokens(status, fields, denial):
+    assert read_denial(status, fields) == denial

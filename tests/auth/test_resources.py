@@ -1,0 +1,311 @@
+"""Protected resources: where they describe themselves, and which servers they cover."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcpwire.auth.errors import DiscoveryError, UrlRefused
+from mcpwire.auth.model import ResourceMetadata
+from mcpwire.auth.resources import (
+    canonical,
+    covers,
+    metadata_urls,
+    read_resource_metadata,
+)
+from mcpwire.wire.urls import parse_url
+
+SERVER = parse_url("https://h/public/mcp")
+
+CANONICAL = {
+    "https://h": "https://h",
+    "https://h/": "https://h",
+    "https://h/mcp": "https://h/mcp",
+    "https://h/mcp/": "https://h/mcp/",
+    "HTTPS://Host.Example:443/Mcp": "https://host.example/Mcp",
+    "http://h:8080/mcp": "http://h:8080/mcp",
+    "https://h/mcp?key=s3cret": "https://h/mcp",
+    "https://h/mcp#part": "https://h/mcp",
+    "https://[2001:DB8::1]/a": "https://[2001:db8::1]/a",
+}
+
+
+@pytest.mark.rule("FLOW-03")
+@pytest.mark.parametrize(("server", "uri"), CANONICAL.items(), ids=CANONICAL)
+def test_a_server_has_one_canonical_uri(server, uri):
+    assert canonical(parse_url(server)) == uri
+
+
+COVERED = {
+    "the same": ("https://h/mcp", "https://h/mcp"),
+    "its root": ("https://h", "https://h/mcp"),
+    "its root with a slash": ("https://h/", "https://h/mcp"),
+    "what it is part of": ("https://h/public", "https://h/public/mcp"),
+    "that with a slash": ("https://h/public/", "https://h/public/mcp"),
+    "without a path": ("https://h", "https://h"),
+    "upper case where it means nothing": ("HTTPS://H/mcp", "https://h/mcp"),
+    "the port that goes without saying": ("https://h:443/mcp", "https://h/mcp"),
+    "another spelling of an address": ("http://127.1/mcp", "http://127.0.0.1/mcp"),
+    "a slash at its end": ("https://h/mcp/", "https://h/mcp"),
+    "a slash at the server's end": ("https://h/mcp", "https://h/mcp/"),
+    "a server with a query": ("https://h/mcp", "https://h/mcp?a=1"),
+    "the same query": ("https://h/mcp?a=1", "https://h/mcp?a=1"),
+    "the same empty query": ("https://h/mcp?", "https://h/mcp?"),
+    "dots that lead there": ("https://h/x/../mcp/.", "https://h/mcp"),
+    "dots of the server": ("https://h/mcp", "https://h/x/%2E%2e/mcp"),
+    "dots above the root": ("https://h/../mcp", "https://h/mcp"),
+}
+
+
+@pytest.mark.rule("AUTH-09")
+@pytest.mark.pain("P34")
+@pytest.mark.system("U43")
+@pytest.mark.parametrize(("resource", "server"), COVERED.values(), ids=COVERED)
+def test_a_resource_covers_what_is_part_of_it(resource, server):
+    assert covers(resource, parse_url(server))
+
+
+NOT_COVERED = {
+    "another path": ("https://h/ab", "https://h/a"),
+    "half a segment": ("https://h/a", "https://h/ab"),
+    "a path below": ("https://h/a/b", "https://h/a"),
+    "another case of the path": ("https://h/MCP", "https://h/mcp"),
+    "another host": ("https://evil/a", "https://h/a"),
+    "a host below": ("https://x.h/a", "https://h/a"),
+    "a host that begins alike": ("https://h.evil/a", "https://h/a"),
+    "another port": ("https://h:8443/a", "https://h/a"),
+    "no encryption": ("http://h/a", "https://h/a"),
+    "encryption": ("https://h/a", "http://h/a"),
+    "no encryption on the same port": ("http://h:443/a", "https://h/a"),
+    "a user": ("https://h@evil/a", "https://h/a"),
+    "a user of the host": ("https://user@h/a", "https://h/a"),
+    "a fragment": ("https://h/a#b", "https://h/a"),
+    "an empty fragment": ("https://h/a#", "https://h/a"),
+    "a query": ("https://h/a?b", "https://h/a"),
+    "another query": ("https://h/a?b=1", "https://h/a?b=2"),
+    "a longer query": ("https://h/a?b", "https://h/a?b&c"),
+    "an empty query for all": ("https://h/a?", "https://h/a?b"),
+    "an empty query for none": ("https://h/a?", "https://h/a"),
+    "dots out of it": ("https://h/a", "https://h/a/../b"),
+    "encoded dots out of it": ("https://h/a", "https://h/a/%2e%2E/b"),
+    "half-encoded dots out of it": ("https://h/a", "https://h/a/.%2e"),
+    "dots at its end": ("https://h/a/b/..", "https://h/x"),
+    "an encoded slash": ("https://h/a", "https://h/a%2Fb"),
+    "an encoded letter": ("https://h/%61", "https://h/a"),
+    "an empty segment": ("https://h/a//", "https://h/a/"),
+    "a backslash": ("https://h\\a", "https://h/a"),
+    "no scheme": ("//h/a", "https://h/a"),
+    "a path alone": ("/a", "https://h/a"),
+    "another scheme": ("urn:h:a", "https://h/a"),
+    "space": (" https://h/a", "https://h/a"),
+    "nothing": ("", "https://h/a"),
+}
+
+
+@pytest.mark.rule("AUTH-09")
+@pytest.mark.attack("S07")
+@pytest.mark.system("U43")
+@pytest.mark.parametrize(("resource", "server"), NOT_COVERED.values(), ids=NOT_COVERED)
+def test_a_resource_covers_nothing_else(resource, server):
+    assert not covers(resource, parse_url(server))
+
+
+SEGMENT = st.sampled_from(["a", "b", "ab", "A", "a.b", "...", "%2F", "a;b", "~"])
+PATH = st.lists(SEGMENT, max_size=4)
+# Each leads back to where it began.
+NO_STEP = st.sampled_from([".", "%2e", "%2E", "x/..", "x/%2e.", "x/y/../.%2E"])
+
+
+def url_of(segments):
+    return "https://h/" + "/".join(segments)
+
+
+@pytest.mark.rule("AUTH-09")
+@pytest.mark.attack("S07")
+@settings(max_examples=100)
+@given(PATH, PATH)
+def test_a_resource_covers_just_what_its_segments_begin(resource, server):
+    expected = server[: len(resource)] == resource
+    assert covers(url_of(resource), parse_url(url_of(server))) is expected
+
+
+@pytest.mark.attack("S07")
+@settings(max_examples=50)
+@given(PATH, PATH, st.data())
+def test_dots_that_lead_nowhere_change_nothing(resource, server, data):
+    def detoured(segments):
+        index = data.draw(st.integers(0, len(segments)))
+        return [*segments[:index], data.draw(NO_STEP), *segments[index:]]
+
+    plain = covers(url_of(resource), parse_url(url_of(server)))
+    detours = url_of(detoured(resource)), parse_url(url_of(detoured(server)))
+    assert covers(*detours) is plain
+
+
+@settings(max_examples=50)
+@given(st.text())
+def test_no_resource_is_too_strange(text):
+    assert not covers(text, SERVER)
+
+
+WELL_KNOWN = "https://h/.well-known/oauth-protected-resource"
+CUSTOM = "https://h/custom?tenant=1"
+ASKED = {
+    "a path": ("https://h/a/mcp", None, [f"{WELL_KNOWN}/a/mcp", WELL_KNOWN]),
+    "no path": ("https://h", None, [WELL_KNOWN]),
+    "a slash at the end": (
+        "https://h/mcp/",
+        None,
+        [f"{WELL_KNOWN}/mcp/", f"{WELL_KNOWN}/mcp", WELL_KNOWN],
+    ),
+    "a query": (
+        "https://h/mcp?a=1",
+        None,
+        [f"{WELL_KNOWN}/mcp?a=1", f"{WELL_KNOWN}/mcp", WELL_KNOWN],
+    ),
+    "a query alone": ("https://h?a=1", None, [f"{WELL_KNOWN}?a=1", WELL_KNOWN]),
+    "dots": (
+        "https://h/a/../../mcp",
+        None,
+        [f"{WELL_KNOWN}/mcp", WELL_KNOWN],
+    ),
+    "a challenge": (
+        "https://h/mcp",
+        CUSTOM,
+        [CUSTOM, f"{WELL_KNOWN}/mcp", WELL_KNOWN],
+    ),
+    "a challenge that names what is asked anyway": (
+        "https://h/mcp",
+        WELL_KNOWN,
+        [WELL_KNOWN, f"{WELL_KNOWN}/mcp"],
+    ),
+    "a challenge in other letters": (
+        "https://h",
+        "HTTPS://H:443/x",
+        ["HTTPS://H:443/x", WELL_KNOWN],
+    ),
+}
+
+
+@pytest.mark.rule("AUTH-04", "AUTH-07")
+@pytest.mark.pain("P34")
+@pytest.mark.system("U41")
+@pytest.mark.parametrize(("server", "challenged", "urls"), ASKED.values(), ids=ASKED)
+def test_a_resource_is_asked_about_itself_in_order(server, challenged, urls):
+    assert metadata_urls(parse_url(server), challenged) == urls
+
+
+ELSEWHERE = {
+    "another host": "https://evil/x",
+    "another port": "https://h:8443/x",
+    "another scheme": "http://h/x",
+    "the cloud's keys": "http://169.254.169.254/latest/meta-data",
+    "a user": "https://h@evil/x",
+    "a relative URL": "/.well-known/oauth-protected-resource",
+    "no URL": "file:///etc/passwd",
+    "a line end": "https://h/\r\nx",
+}
+
+
+@pytest.mark.attack("S05")
+@pytest.mark.case("G06")
+@pytest.mark.system("U41")
+@pytest.mark.parametrize("challenged", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_a_challenge_leads_nowhere_but_to_the_server(challenged):
+    with pytest.raises(UrlRefused) as caught:
+        metadata_urls(SERVER, challenged)
+    assert caught.value.rule in {"it is no URL", "it is not at https://h"}
+    assert str(caught.value).endswith(caught.value.rule)
+
+
+def test_a_refused_challenge_shows_no_secret():
+    with pytest.raises(UrlRefused) as caught:
+        metadata_urls(SERVER, "https://evil/x?token=s3cret")
+    assert caught.value.url == "https://evil/x?***"
+    assert "s3cret" not in str(caught.value)
+
+
+def document(**members):
+    whole = {"resource": "https://h/public", "authorization_servers": ["https://as"]}
+    return json.dumps(whole | members).encode()
+
+
+def metadata(**members):
+    return read_resource_metadata(document(**members), SERVER)
+
+
+@pytest.mark.rule("AUTH-04")
+def test_a_resource_says_who_gives_tokens_and_for_what():
+    assert metadata(
+        resource="HTTPS://h:443/public/",
+        authorization_servers=["https://as/t1", "https://As", "https://as/t1"],
+        scopes_supported=["b", "a", "b"],
+        dpop_bound_access_tokens_required=True,
+        jwks_uri="https://elsewhere",
+    ) == ResourceMetadata(
+        "HTTPS://h:443/public/",
+        ("https://as/t1", "https://As"),
+        ("b", "a"),
+        dpop_bound_access_tokens_required=True,
+    )
+
+
+FORGIVEN = {
+    "nothing optional": {},
+    "null": {"scopes_supported": None, "dpop_bound_access_tokens_required": None},
+    "another type": {"scopes_supported": "a b"},
+    "a word for true": {"dpop_bound_access_tokens_required": "true"},
+}
+
+
+@pytest.mark.case("G06")
+@pytest.mark.parametrize("members", FORGIVEN.values(), ids=FORGIVEN)
+def test_an_optional_member_of_another_type_says_nothing(members):
+    expected = ResourceMetadata("https://h/public", ("https://as",))
+    assert metadata(**members) == expected
+
+
+def test_a_scope_that_is_none_is_left_out():
+    listed = metadata(scopes_supported=["a", "b c", 7, None, ""])
+    assert listed.scopes_supported == ("a",)
+
+
+NO_ISSUER = "names no authorization server"
+USELESS = {
+    "no servers": ({"authorization_servers": []}, NO_ISSUER),
+    "null": ({"authorization_servers": None}, NO_ISSUER),
+    "one server as text": ({"authorization_servers": "https://as"}, NO_ISSUER),
+    "no texts": ({"authorization_servers": [{"issuer": "https://as"}]}, NO_ISSUER),
+    "no resource": ({"resource": None}, "names no resource"),
+    "resources": ({"resource": ["https://h/public"]}, "names no resource"),
+    "another resource": ({"resource": "https://evil.example/mcp"}, "is about"),
+    "no URL": ({"resource": "mcp"}, "is about 'mcp', which is not 'https://h/public"),
+}
+
+
+@pytest.mark.rule("AUTH-09")
+@pytest.mark.attack("S07")
+@pytest.mark.parametrize(("members", "reason"), USELESS.values(), ids=USELESS)
+def test_a_document_that_says_too_little_is_not_used(members, reason):
+    with pytest.raises(DiscoveryError, match=reason):
+        metadata(**members)
+
+
+NO_DOCUMENT = {
+    "nothing": (b"", "is not JSON"),
+    "a page": (b"<!doctype html><title>h</title>", "is not JSON"),
+    "half of it": (b'{"resource": "https://h/pub', "is not JSON"),
+    "no UTF-8": (b'{"resource": "\xff"}', "is not JSON"),
+    "too deep": (b"[" * 100_000, "is not JSON"),
+    "a list": (b"[]", "must be a JSON object"),
+    "a text": (b'"https://as"', "must be a JSON object"),
+    "null": (b"null", "must be a JSON object"),
+}
+
+
+@pytest.mark.case("G06")
+@pytest.mark.parametrize(("body", "reason"), NO_DOCUMENT.values(), ids=NO_DOCUMENT)
+def test_what_is_no_document_is_not_used(body, reason):
+    with pytest.raises(DiscoveryError, match=reason):
+        read_resource_metadata(body, SERVER)

@@ -1,0 +1,213 @@
+"""Scopes: what is asked for at first, and what when that was too little."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcpwire.auth.challenges import Denial
+from mcpwire.auth.model import ResourceMetadata, ServerMetadata
+from mcpwire.auth.scopes import (
+    check_scope,
+    initial,
+    is_scope,
+    parse_scopes,
+    step_up,
+    widens,
+)
+
+
+def ask(
+    *,
+    challenged=None,
+    listed=None,
+    configured=None,
+    supported=None,
+    wants_refresh=False,
+):
+    return initial(
+        Denial(401, "bearer", scopes=challenged),
+        ResourceMetadata("https://h", ("https://as",), listed),
+        configured,
+        ServerMetadata("https://as", scopes_supported=supported),
+        wants_refresh=wants_refresh,
+    )
+
+
+FIRST = {
+    "the challenge's": ({"challenged": ("b", "a"), "listed": ("c",)}, ("b", "a")),
+    "else all the resource's": ({"listed": ("b", "a", "c")}, ("b", "a", "c")),
+    "else none": ({}, ()),
+    "a list of none is none": ({"listed": ()}, ()),
+    "an empty challenge asks for nothing": (
+        {"challenged": (), "listed": ("a",)},
+        ("a",),
+    ),
+    "the challenge's, listed or not": (
+        {"challenged": ("x",), "listed": ("a",), "supported": ("b",)},
+        ("x",),
+    ),
+    "the user's in place of those": (
+        {"challenged": ("a",), "listed": ("b",), "configured": ("c", "d")},
+        ("c", "d"),
+    ),
+    "the user's none": ({"challenged": ("a",), "configured": ()}, ()),
+    "each once": ({"challenged": ("a", "b", "a")}, ("a", "b")),
+    "no scope that is none": ({"listed": ("a", "b c", "", 'd"')}, ("a",)),
+}
+
+
+@pytest.mark.rule("FLOW-12", "FLOW-13", "FLOW-33")
+@pytest.mark.system("U50")
+@pytest.mark.parametrize(("given_", "asked"), FIRST.values(), ids=FIRST)
+def test_the_first_request_asks_for_what_is_needed(given_, asked):
+    assert ask(**given_) == asked
+
+
+@pytest.mark.rule("FLOW-13")
+def test_without_denial_and_metadata_no_scope_is_asked_for():
+    metadata = ServerMetadata("https://as", scopes_supported=("a", "offline_access"))
+    assert initial(None, None, None, metadata, wants_refresh=True) == ()
+
+
+OFFERED = ("a", "offline_access")
+OFFLINE = {
+    "where it is offered and wanted": (
+        {"challenged": ("a",), "supported": OFFERED, "wants_refresh": True},
+        ("a", "offline_access"),
+    ),
+    "beside what the resource lists": (
+        {"listed": ("a",), "supported": OFFERED, "wants_refresh": True},
+        ("a", "offline_access"),
+    ),
+    "beside what the user asks for": (
+        {"configured": ("b",), "supported": OFFERED, "wants_refresh": True},
+        ("b", "offline_access"),
+    ),
+    "once": (
+        {"listed": OFFERED, "supported": OFFERED, "wants_refresh": True},
+        ("a", "offline_access"),
+    ),
+    "not where it is not wanted": (
+        {"challenged": ("a",), "supported": OFFERED},
+        ("a",),
+    ),
+    "not where it is not offered": (
+        {"challenged": ("a",), "supported": ("a",), "wants_refresh": True},
+        ("a",),
+    ),
+    "not where nothing is offered": (
+        {"challenged": ("a",), "wants_refresh": True},
+        ("a",),
+    ),
+    "not because the server says so": (
+        {"challenged": OFFERED, "supported": ("a",), "wants_refresh": True},
+        ("a",),
+    ),
+    "not because the resource says so": (
+        {"listed": OFFERED, "wants_refresh": True},
+        ("a",),
+    ),
+    "not alone": ({"supported": OFFERED, "wants_refresh": True}, ()),
+    "alone where the server asks for it alone": (
+        {
+            "challenged": ("offline_access",),
+            "supported": OFFERED,
+            "wants_refresh": True,
+        },
+        ("offline_access",),
+    ),
+    "where the user asks and nobody says no": (
+        {"configured": ("offline_access", "a")},
+        ("a", "offline_access"),
+    ),
+    "not where the user asks and it is not offered": (
+        {"configured": OFFERED, "supported": ("a",), "wants_refresh": True},
+        ("a",),
+    ),
+}
+
+
+@pytest.mark.rule("FLOW-25")
+@pytest.mark.system("U50")
+@pytest.mark.parametrize(("given_", "asked"), OFFLINE.values(), ids=OFFLINE)
+def test_refresh_tokens_are_asked_for(given_, asked):
+    assert ask(**given_) == asked
+
+
+STEPS = {
+    "both": (("a", "b"), ("c",), ("a", "b", "c")),
+    "each once, in the order heard of": (("b", "a"), ("c", "a"), ("b", "a", "c")),
+    "nothing demanded": (("a",), None, ("a",)),
+    "nothing asked so far": ((), ("a",), ("a",)),
+    "no refresh tokens that were not asked for": (
+        ("a",),
+        ("offline_access", "b"),
+        ("a", "b"),
+    ),
+    "those that were": (
+        ("a", "offline_access"),
+        ("b", "offline_access"),
+        ("a", "offline_access", "b"),
+    ),
+}
+
+
+@pytest.mark.rule("FLOW-18")
+@pytest.mark.pain("P35")
+@pytest.mark.system("U54")
+@pytest.mark.parametrize(("asked", "demanded", "union"), STEPS.values(), ids=STEPS)
+def test_a_step_up_asks_for_the_union(asked, demanded, union):
+    denial = Denial(403, "bearer", "insufficient_scope", demanded)
+    assert step_up(asked, denial) == union
+
+
+SCOPE = st.text("abc:/.*,'", min_size=1, max_size=2)
+
+
+@pytest.mark.rule("FLOW-18")
+@settings(max_examples=50)
+@given(st.lists(SCOPE, unique=True), st.lists(SCOPE))
+def test_a_step_up_loses_nothing_and_keeps_its_order(asked, demanded):
+    denial = Denial(403, scopes=tuple(demanded))
+    union = step_up(asked, denial)
+    assert list(union[: len(asked)]) == asked
+    assert set(union) == {*asked, *demanded}
+    assert step_up(union, denial) == union
+
+
+WIDER = {
+    "more": (("a",), ("a", "b"), True),
+    "the same": (("a", "b"), ("b", "a"), False),
+    "less": (("a", "b"), ("a",), False),
+    "nothing": (("a",), (), False),
+    "nobody said": (None, ("a",), True),
+    "nobody said anything": (None, (), False),
+    "words, not meaning": (("files:*",), ("files:read",), True),
+}
+
+
+@pytest.mark.case("G12")
+@pytest.mark.parametrize(("granted", "required", "is_wider"), WIDER.values(), ids=WIDER)
+def test_more_is_required_than_granted_or_not(granted, required, is_wider):
+    assert widens(granted, required) is is_wider
+
+
+@given(st.text(max_size=3))
+def test_a_scope_is_visible_and_nothing_that_quotes(text):
+    allowed = {chr(code) for code in range(0x21, 0x7F)} - set('"\\')
+    assert is_scope(text) is (text != "" and set(text) <= allowed)
+
+
+@settings(max_examples=50)
+@given(st.lists(SCOPE, unique=True))
+def test_a_list_of_scopes_is_read_back(scopes):
+    assert parse_scopes(" ".join(scopes)) == tuple(scopes)
+    assert parse_scopes("  ".join(["", *scopes, ""])) == tuple(scopes)
+
+
+@pytest.mark.parametrize("scope", ["", "a b", 'a"', "a\\b", "ü", "a\n", None, 7])
+def test_a_user_is_told_what_is_no_scope(scope):
+    assert check_scope("files:read") == "files:read"
+    with pytest.raises(ValueError, match="a scope must be visible ASCII") as caught:
+        check_scope(scope)
+    assert repr(scope) in str(caught.value)
