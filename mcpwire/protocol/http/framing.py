@@ -10,6 +10,10 @@ One reader serves one connection. ::
                      eof()              the end of the stream
 
 Bytes behind a complete response never reach a reply; they only end the re-use.
+
+A whole response whose head came before (`KnownHeads`) is told at once, for that head
+was read and accepted: what its bytes mean does not change. `httptools` sees none of it
+and stays where it is, between two messages.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from httptools import (
 )
 
 from mcpwire.errors import MCPError, MessageTooLarge, RemoteProtocolError
+from mcpwire.wire.known_heads import KnownHeads
 
 if TYPE_CHECKING:
     from mcpwire.limits import Limits
@@ -58,7 +63,10 @@ class Receiver(Protocol):
         """Whether it has what it waits for; then nothing that follows is an error."""
 
     def head(self, status: int, fields: dict[bytes, bytes]) -> None:
-        """Take the final head; names in lower case, repeated fields in one."""
+        """Take the final head; names in lower case, repeated fields in one.
+
+        The fields belong to other responses as well: they are not to be changed.
+        """
 
     def data(self, chunk: bytes) -> None:
         """Take the next bytes of the body."""
@@ -79,9 +87,12 @@ class ResponseReader:
         "_fields",
         "_has_body",
         "_head_max",
+        "_is_alone",
+        "_is_between",
         "_is_head_done",
         "_is_muted",
         "_is_version_known",
+        "_known",
         "_parse",
         "_parser",
         "_raised",
@@ -115,6 +126,11 @@ class ResponseReader:
         # caller, where this is called while an exception is handled.
         self._raised: BaseException | None = None
         self._fields: dict[bytes, bytes] = {}
+        self._known = KnownHeads()
+        # Whether httptools was between two messages when the response was expected;
+        # and whether all that came of it came in one piece.
+        self._is_between = True
+        self._is_alone = False
         self._counted = 0
         self._tail = b""
         self._is_head_done = self._until_close = False
@@ -126,8 +142,7 @@ class ResponseReader:
     def expect(self, reply: Receiver) -> None:
         """Feed what comes next to that reply."""
         self._reply = reply
-        self._counted = 0
-        self._tail = b""
+        self._is_between = self.is_complete and self.may_reuse
         self.is_complete = self.has_begun = self._is_head_done = False
 
     @property
@@ -150,14 +165,8 @@ class ResponseReader:
         if self.is_complete:  # nobody asked: not even an empty line belongs here
             self.may_reuse = False
             return
-        if not self.has_begun:
-            self.has_begun = True
-            if data[0] != 0x48:  # "H"
-                raise self._no_http(data)
-            # "HTTP/1.1": llhttp checks the other characters.
-            self._is_version_known = (
-                len(data) > 8 and data[7] == 0x31 and data[5] == 0x31
-            )
+        if not self.has_begun and self._begin(data):
+            return
         was_body = self._is_head_done
         if not was_body and self._counted + len(data) > self._head_max:
             self._feed_long_head(bytes(data))
@@ -166,11 +175,51 @@ class ResponseReader:
             self._parse(data)
         except HttpParserError as error:
             self._refuse(error)
-        if not self.is_complete:
-            if was_body:
-                self._count_framing(len(data))
-            elif not self._is_head_done:
-                self._count_head(data)
+        if self._reply is None:  # it is complete
+            if self._is_alone and self.may_reuse:
+                self._known.learn(len(data), self._fields, self.keep_alive_s)
+            return
+        self._is_alone = False
+        if was_body:
+            self._count_framing(len(data))
+        elif not self._is_head_done:
+            self._count_head(data)
+
+    def _begin(self, data: bytes | memoryview) -> bool:
+        """Look at the first bytes of a response; return whether all of it was told.
+
+        Raises:
+            RemoteProtocolError: They begin no HTTP/1 response.
+            BaseException: What the reply raised.
+        """
+        self.has_begun = True
+        known = self._known.find(data) if self._is_between else None
+        if known is None:
+            self._begin_unknown(data)
+            return False
+        fields, self.keep_alive_s, body = known
+        reply = self._reply
+        assert reply is not None, "a response without a reply"
+        self._is_head_done = True
+        try:
+            reply.head(200, fields)
+            reply.data(body)
+            self._reply = None
+            self.is_complete = True
+            reply.end()
+        except BaseException as error:  # noqa: BLE001 - raised again where it matters
+            self.may_reuse = False
+            self._give_up(error)
+        return True
+
+    def _begin_unknown(self, data: bytes | memoryview) -> None:
+        if data[0] != 0x48:  # "H"
+            raise self._no_http(data)
+        # "HTTP/1.1": llhttp checks the other characters.
+        self._is_version_known = len(data) > 8 and data[7] == 0x31 and data[5] == 0x31
+        self._is_alone = self._is_between
+        self._counted = 0
+        self._tail = b""
 
     def eof(self) -> bool:
         """Take note of a clean end of the stream; return whether that ends a response.
@@ -220,6 +269,7 @@ class ResponseReader:
 
     def _feed_long_head(self, data: bytes) -> None:
         # There is more than the limit; which part of it is head must be looked for.
+        self._is_alone = False
         while not self._is_head_done:
             end = (self._tail + data).find(_END_OF_HEAD)
             size = end + len(_END_OF_HEAD) - len(self._tail)
