@@ -8,7 +8,7 @@ from mcpwire.client.base import ClientBase
 from mcpwire.errors import LocalProtocolError
 from mcpwire.protocol.notices.interests import Filter
 from mcpwire.transports.client.streams import EventStream, ResourceWatch, Subscription
-from mcpwire.types import decode
+from mcpwire.types import UNSET, decode
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
@@ -106,6 +106,9 @@ class NoticeVerbs(ClientBase):
         async def read() -> ReadResourceResult:
             from mcpwire.types import ReadResourceResult
 
+            # What changes after this reading shall be heard, also in a new session.
+            deadline = self._requests.deadline(options.get("timeout", UNSET))
+            await self._subscriptions.heard(deadline)
             raw = await self._requests.request("resources/read", {"uri": uri}, options)
             return decode(ReadResourceResult, raw)
 

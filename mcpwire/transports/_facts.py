@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from mcpwire.errors import ConnectionClosed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcpwire.errors import TransportError
     from mcpwire.protocol.peer import Peer, PeerStats
     from mcpwire.versions import Revision
@@ -56,6 +58,11 @@ class DuplexFacts:
 
     def hear(self, *, wanted: bool) -> None:
         """Do nothing: what the server says unasked comes on the same stream."""
+
+    def when_heard(self, tell: Callable[[], object]) -> float:
+        """Return no seconds: it can say it already."""
+        del tell
+        return 0.0
 
     def _silence_detail(self) -> str | None:
         """Say what else is known of a peer that does not answer."""

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from mcpwire.limits import Limits, Recovery
     from mcpwire.sync._http.seam import Engine
+    from mcpwire.sync._made.http_inbound import Opening
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.tracing import Trace
@@ -118,7 +119,7 @@ class HttpChannel(GoingOn):
         self._trace: Trace | None = None
         self.is_watched = False
         self._asked: dict[RequestId, tuple[Reply, list[CallReply]]] = {}
-        self._hears = False
+        self._opening: Opening | None = None
         self._streams: set[Reply] = set()
         self._unsaid: deque[tuple[str, bytes, Mapping[str, str] | None]] = deque()
         self._speakers = 0

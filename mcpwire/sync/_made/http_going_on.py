@@ -37,7 +37,7 @@ from mcpwire.protocol.http.redirects import (
 from mcpwire.protocol.http.repeat import DECLINING_STATUSES, PASSING_STATUSES
 from mcpwire.protocol.http.reply import Reply, StreamReply
 from mcpwire.protocol.http.request import Request
-from mcpwire.sync._made.http_inbound import HttpInbound
+from mcpwire.sync._made.http_inbound import OPENING_S, HttpInbound, Opening
 from mcpwire.versions import Era
 from mcpwire.wire.json import encode
 
@@ -71,7 +71,6 @@ class GoingOn(HttpInbound):
     _dead: TransportError | None
     _engine: Engine
     _heads: Heads
-    _hears: bool
     _http: Http
     _ids: Iterator[int]
     _last_id: int
@@ -327,6 +326,8 @@ class GoingOn(HttpInbound):
         """Take note that a stream is open that is to last."""
         if reply.what == LISTEN and reply.openings > 1:
             self._missed()
+        if self._opening is not None and isinstance(reply, StreamReply):
+            self._opening.settle()
         if reply.backoff is None:
             reply.backoff = StreamBackoff(self.recovery)
         reply.backoff.opened(self._shell.time())
@@ -366,16 +367,16 @@ class GoingOn(HttpInbound):
         """
         mode = self._http.server_stream
         if (
-            self._hears
+            self._opening is not None
             or self._era is not Era.SESSION
             or mode == "never"
             or not (wanted or mode == "always")
         ):
             return
-        self._hears = True
-        self._shell.spawn(self._hear_on)
+        self._opening = Opening(self._shell.time() + OPENING_S)
+        self._shell.spawn(self._hear_on, self._opening)
 
-    def _hear_on(self) -> None:
+    def _hear_on(self, opening: Opening) -> None:
         backoff = StreamBackoff(self.recovery)
         place: Resumption | None = None
         has_opened = False
@@ -384,8 +385,10 @@ class GoingOn(HttpInbound):
             reply.resumption, reply.backoff = place, backoff
             self._streams = {reply}  # closing ends its pause, too
             if self._dead is not None:  # whoever closes later finds the stream
+                opening.settle()
                 return
             self._hear_once(reply, backoff)
+            opening.settle()
             has_opened = has_opened or reply.openings > 0
             if has_opened and reply.error is not None:
                 # Where there was a stream, its 404 tells of the session: nobody else

@@ -18,6 +18,8 @@ from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcpwire.errors import RPCError, TransportError
     from mcpwire.limits import Limits, Recovery
     from mcpwire.protocol.http.reply import Reply
@@ -29,9 +31,40 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["HttpInbound"]
+__all__ = ["OPENING_S", "HttpInbound", "Opening"]
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+
+OPENING_S: Final = 1.0
+"""How long it is worth waiting whether the server has a stream of its own."""
+
+
+class Opening:
+    """That the server's own stream was asked for; settled with the first verdict.
+
+    That is the head of an answer, whatever it says, or the failure to get one.
+    """
+
+    __slots__ = ("_tells", "is_settled", "until")
+
+    def __init__(self, until: float) -> None:
+        self._tells: list[Callable[[], object]] = []
+        self.is_settled = False
+        self.until = until
+
+    def settle(self) -> None:
+        """Tell all who wait that it is known."""
+        if not self.is_settled:
+            self.is_settled = True
+            for tell in tuple(self._tells):
+                tell()
+            self._tells.clear()
+
+    def wait(self, tell: Callable[[], object]) -> bool:
+        """Have `tell` called when it is known; return whether that is to come."""
+        if not self.is_settled:
+            self._tells.append(tell)
+        return not self.is_settled  # which another thread may have done meanwhile
 
 
 class HttpInbound:
@@ -40,6 +73,7 @@ class HttpInbound:
     _asked: dict[RequestId, tuple[Reply, list[CallReply]]]
     _dead: TransportError | None
     _era: Era | None
+    _opening: Opening | None
     _shell: Shell
     _told: Inbound
     _trace: Trace | None
@@ -72,6 +106,18 @@ class HttpInbound:
         self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError
     ) -> None:
         raise NotImplementedError
+
+    def when_heard(self, tell: Callable[[], object]) -> float:
+        """Have `tell` called when it is known whether the server can speak unasked.
+
+        Returns how many seconds that is worth waiting for. None at all: it is known,
+        nobody has asked for the server's own stream, or it has been asked for long ago.
+        """
+        opening = self._opening
+        if opening is None or self._dead is not None:
+            return 0.0
+        left = opening.until - self._shell.time()
+        return left if left > 0.0 and opening.wait(tell) else 0.0
 
     # Notifications...
 

@@ -265,6 +265,7 @@ class Subscriptions:
         connection = self._connection
         if not connection.is_open:
             connection.revive(LISTEN, deadline)
+        self.heard(deadline)
         self.interests.add(wanted)
         try:
             connection.hear()
@@ -273,6 +274,26 @@ class Subscriptions:
         except BaseException:
             self.discard(wanted)
             raise
+
+    def heard(self, deadline: Deadline | None) -> None:
+        """Wait until it is known whether a session can tell us anything unasked.
+
+        What a server says before its own stream is open is lost, unless it keeps it.
+        That is no reason to fail: a wait in vain takes a second of a session, and half
+        of what is left to the call.
+        """
+        connection = self._connection
+        channel = connection.channel
+        if channel is None or channel.lost is not None:
+            return
+        channel.hear(wanted=True)
+        known = Signal()
+        seconds = channel.when_heard(known.set)
+        left = None if deadline is None else deadline.remaining(connection.time())
+        if left is not None:
+            seconds = min(seconds, left / 2)
+        if seconds > 0.0:
+            connection.wait(known, seconds)
 
     def remove(self, wanted: Filter, options: Mapping[str, Any]) -> None:
         """Want this no longer; the server is told where nobody else does.
@@ -377,6 +398,8 @@ class Subscriptions:
         level = self._connection.log_level
         if level is not None and "logging/setLevel" not in profile.refused:
             self._tell_again(channel, "logging/setLevel", {"level": level})
+        if wanted.uris:  # beside what is told now, for a call may wait for this
+            channel.hear(wanted=True)
         for uri in sorted(wanted.uris):
             if self._tell_again(channel, "resources/subscribe", {"uri": uri}):
                 self._subscribed.add(uri)

@@ -10,7 +10,7 @@ from mcpwire.errors import LocalProtocolError
 from mcpwire.sync._made.streams import EventStream, ResourceWatch, Subscription
 from mcpwire.sync._shell.shared import Filter
 from mcpwire.sync.client.base import ClientBase
-from mcpwire.types import decode
+from mcpwire.types import UNSET, decode
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
@@ -108,6 +108,9 @@ class NoticeVerbs(ClientBase):
         def read() -> ReadResourceResult:
             from mcpwire.types import ReadResourceResult
 
+            # What changes after this reading shall be heard, also in a new session.
+            deadline = self._requests.deadline(options.get("timeout", UNSET))
+            self._subscriptions.heard(deadline)
             raw = self._requests.request("resources/read", {"uri": uri}, options)
             return decode(ReadResourceResult, raw)
 

@@ -264,6 +264,7 @@ class Subscriptions:
         connection = self._connection
         if not connection.is_open:
             await connection.revive(LISTEN, deadline)
+        await self.heard(deadline)
         self.interests.add(wanted)
         try:
             connection.hear()
@@ -272,6 +273,26 @@ class Subscriptions:
         except BaseException:
             self.discard(wanted)
             raise
+
+    async def heard(self, deadline: Deadline | None) -> None:
+        """Wait until it is known whether a session can tell us anything unasked.
+
+        What a server says before its own stream is open is lost, unless it keeps it.
+        That is no reason to fail: a wait in vain takes a second of a session, and half
+        of what is left to the call.
+        """
+        connection = self._connection
+        channel = connection.channel
+        if channel is None or channel.lost is not None:
+            return
+        channel.hear(wanted=True)
+        known = Signal()
+        seconds = channel.when_heard(known.set)
+        left = None if deadline is None else deadline.remaining(connection.time())
+        if left is not None:
+            seconds = min(seconds, left / 2)
+        if seconds > 0.0:
+            await connection.wait(known, seconds)
 
     async def remove(self, wanted: Filter, options: Mapping[str, Any]) -> None:
         """Want this no longer; the server is told where nobody else does.
@@ -376,6 +397,8 @@ class Subscriptions:
         level = self._connection.log_level
         if level is not None and "logging/setLevel" not in profile.refused:
             await self._tell_again(channel, "logging/setLevel", {"level": level})
+        if wanted.uris:  # beside what is told now, for a call may wait for this
+            channel.hear(wanted=True)
         for uri in sorted(wanted.uris):
             if await self._tell_again(channel, "resources/subscribe", {"uri": uri}):
                 self._subscribed.add(uri)

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits, Recovery
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
     from mcpwire.transports.http.engine import Engine
+    from mcpwire.transports.http.streamable.inbound import Opening
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.tracing import Trace
     from mcpwire.versions import Revision
@@ -116,7 +117,7 @@ class HttpChannel(GoingOn):
         self._trace: Trace | None = None
         self.is_watched = False
         self._asked: dict[RequestId, tuple[Reply, list[CallReply]]] = {}
-        self._hears = False
+        self._opening: Opening | None = None
         self._streams: set[Reply] = set()
         self._unsaid: deque[tuple[str, bytes, Mapping[str, str] | None]] = deque()
         self._speakers = 0
