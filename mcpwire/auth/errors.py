@@ -20,6 +20,7 @@ __all__ = [
     "DiscoveryError",
     "InsufficientScope",
     "RegistrationError",
+    "ResponseRefused",
     "TokenError",
     "UrlRefused",
 ]
@@ -75,6 +76,18 @@ class ConsentDenied(AuthError):
         super().__init__(message)
         self.error = error
         self.description = description
+
+
+class ResponseRefused(AuthError):
+    """What the browser came back with is not what was asked for; it went nowhere.
+
+    Attributes:
+        parameter: What was wrong with it: ``state``, ``iss`` or ``code``.
+    """
+
+    def __init__(self, message: str, *, parameter: str) -> None:
+        super().__init__(message)
+        self.parameter = parameter
 
 
 class DiscoveryError(AuthError):

@@ -1,0 +1,251 @@
+"""The authorization request and its response: what is sent, what is believed."""
+
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.auth.authorization import authorization_url, read_response
+from mcpwire.auth.errors import (
+    ConsentDenied,
+    DiscoveryError,
+    ResponseRefused,
+    UrlRefused,
+)
+from mcpwire.auth.guard import check_authorization_url
+from mcpwire.auth.model import Identity, ServerMetadata
+from mcpwire.wire.urls import parse_url
+
+ISSUER = "https://as.example/tenant"
+STATE = "of-this-request"
+
+
+def server(**members):
+    members = {"authorization_endpoint": "https://as.example/authorize", **members}
+    return ServerMetadata(ISSUER, **members)
+
+
+def url_for(metadata=None, **options):
+    given_ = {
+        "redirect_uri": "http://127.0.0.1:3333/callback",
+        "state": STATE,
+        "challenge": "the-challenge",
+        "scopes": (),
+        "resource": "https://h.example/mcp",
+    }
+    return authorization_url(
+        metadata or server(), Identity("me & you"), **{**given_, **options}
+    )
+
+
+# --- the request -----------------------------------------------------------------
+
+
+@pytest.mark.rule("FLOW-01", "FLOW-02", "FLOW-09")
+def test_a_request_has_everything_that_the_response_is_held_against():
+    url = url_for(scopes=("files:read", "a/b"))
+    assert urlsplit(url)[:3] == ("https", "as.example", "/authorize")
+    assert parse_qsl(urlsplit(url).query, strict_parsing=True) == [
+        ("response_type", "code"),
+        ("client_id", "me & you"),
+        ("redirect_uri", "http://127.0.0.1:3333/callback"),
+        ("code_challenge", "the-challenge"),
+        ("code_challenge_method", "S256"),
+        ("state", STATE),
+        ("scope", "files:read a/b"),
+        ("resource", "https://h.example/mcp"),
+    ]
+    assert "scope=files%3Aread%20a%2Fb&" in url
+
+
+def test_what_is_not_known_is_not_sent():
+    names = dict(parse_qsl(urlsplit(url_for(resource=None)).query))
+    assert set(names).isdisjoint({"scope", "resource", "prompt"})
+
+
+def test_offline_access_asks_for_consent_without_which_it_is_ignored():
+    query = dict(parse_qsl(urlsplit(url_for(scopes=("a", "offline_access"))).query))
+    assert (query["scope"], query["prompt"]) == ("a offline_access", "consent")
+
+
+@pytest.mark.rule("FLOW-02")
+@given(st.text(st.characters(codec="utf-8"), min_size=1))
+def test_the_resource_arrives_byte_for_byte(resource):
+    query = parse_qsl(urlsplit(url_for(resource=resource)).query, True)
+    assert dict(query)["resource"] == resource
+
+
+KEPT = {
+    "https://as.example/authorize": "https://as.example/authorize?response_type=",
+    "https://as.example/a?": "https://as.example/a?response_type=",
+    "https://as.example/a?p=b2c%5Fx": "https://as.example/a?p=b2c%5Fx&response_type=",
+    "https://as.example/a?x&&y=1": "https://as.example/a?x&y=1&response_type=",
+    "http://127.0.0.1:9/a": "http://127.0.0.1:9/a?response_type=",
+    # Nothing stands twice, and ours is what counts.
+    "https://as.example/a?state=theirs&q=1": "https://as.example/a?q=1&response_type=",
+    "https://as.example/a?%73tate=theirs": "https://as.example/a?response_type=",
+    "https://as.example/a?code_challenge_method=plain": (
+        "https://as.example/a?response_type="
+    ),
+}
+
+
+@pytest.mark.parametrize(("endpoint", "start"), KEPT.items(), ids=KEPT)
+def test_an_endpoint_s_own_query_is_kept_but_never_speaks_for_us(endpoint, start):
+    url = url_for(server(authorization_endpoint=endpoint))
+    assert url.startswith(start)
+    names = [name for name, _ in parse_qsl(urlsplit(url).query, True)]
+    assert len(names) == len(set(names))
+
+
+def test_what_we_make_may_be_opened():
+    url = url_for(scopes=("$(a)", "'b;"), resource="https://h/a?b=c&d#e")
+    assert check_authorization_url(url, server=parse_url("https://h/")) == url
+
+
+def test_a_server_without_an_authorization_endpoint_is_of_no_use_to_a_user():
+    with pytest.raises(DiscoveryError, match=r"tenant' names no authorization"):
+        url_for(ServerMetadata(ISSUER))
+
+
+REFUSED = {
+    "javascript:alert(1)": "it must",
+    "https://user:secret@as.example/": "user name",
+    "https://as.example/a#b": "must not hold a fragment",
+    "/authorize": "it must be absolute",
+    "https://as.example/a b": "must be percent-encoded",
+}
+
+
+@pytest.mark.parametrize(("endpoint", "rule"), REFUSED.items(), ids=REFUSED)
+def test_an_endpoint_that_is_no_plain_url_is_refused_without_its_secrets(
+    endpoint, rule
+):
+    with pytest.raises(UrlRefused) as refused:
+        url_for(server(authorization_endpoint=endpoint))
+    assert rule in refused.value.rule
+    assert refused.value.rule in str(refused.value)
+    assert "secret" not in str(refused.value) + refused.value.url
+
+
+# --- the response ----------------------------------------------------------------
+
+
+def test_a_response_of_the_request_gives_its_code():
+    assert read_response({"state": STATE, "code": "c"}, state=STATE, metadata=server())
+
+
+STATES = {
+    "absent": {},
+    "empty": {"state": ""},
+    "another": {"state": "another"},
+    "longer": {"state": f"{STATE}x"},
+    "shorter": {"state": STATE[:-1]},
+    "other case": {"state": STATE.upper()},
+    "no text": {"state": "\ud800é"},
+}
+
+
+@pytest.mark.case("G02")
+@pytest.mark.rule("FLOW-09")
+@pytest.mark.parametrize("state", STATES.values(), ids=STATES)
+@pytest.mark.parametrize("outcome", [{"code": "c"}, {"error": "access_denied"}])
+def test_a_response_with_another_state_is_nobody_s(state, outcome):
+    with pytest.raises(ResponseRefused, match="state") as refused:
+        read_response({**outcome, **state}, state=STATE, metadata=server())
+    assert refused.value.parameter == "state"
+    assert "access_denied" not in str(refused.value)
+
+
+ADVERTISED = {"authorization_response_iss_parameter_supported": True}
+OTHER_ISSUERS = [
+    "https://evil.example",
+    "https://as.example/tenant/",
+    "https://AS.example/tenant",
+    "https://as.example:443/tenant",
+    "https://as.example/%74enant",
+    "https://as.example",
+    "",
+]
+
+
+@pytest.mark.attack("S06")
+@pytest.mark.case("G11")
+@pytest.mark.rule("FLOW-05", "FLOW-06", "FLOW-07")
+@pytest.mark.parametrize("issuer", OTHER_ISSUERS)
+@pytest.mark.parametrize("announced", [{}, ADVERTISED], ids=["silent", "announced"])
+@pytest.mark.parametrize(
+    "outcome",
+    [{"code": "c"}, {"error": "access_denied", "error_description": "pay evil"}],
+    ids=["code", "error"],
+)
+def test_a_response_of_another_issuer_says_nothing(issuer, announced, outcome):
+    params = {"state": STATE, "iss": issuer, **outcome}
+    with pytest.raises(ResponseRefused, match="another issuer") as refused:
+        read_response(params, state=STATE, metadata=server(**announced))
+    assert refused.value.parameter == "iss"
+    assert "evil" not in str(refused.value)
+    assert "access_denied" not in str(refused.value)
+
+
+@pytest.mark.attack("S06")
+@pytest.mark.case("G11")
+@pytest.mark.rule("FLOW-05", "FLOW-07")
+@pytest.mark.parametrize("outcome", [{"code": "c"}, {"error": "access_denied"}])
+def test_who_promised_to_name_itself_must(outcome):
+    with pytest.raises(ResponseRefused, match="names nobody") as refused:
+        read_response(
+            {"state": STATE, **outcome}, state=STATE, metadata=server(**ADVERTISED)
+        )
+    assert refused.value.parameter == "iss"
+    assert "access_denied" not in str(refused.value)
+
+
+@pytest.mark.attack("S06")
+@pytest.mark.rule("FLOW-05")
+@pytest.mark.parametrize(
+    ("announced", "issuer"),
+    [({}, {}), ({}, {"iss": ISSUER}), (ADVERTISED, {"iss": ISSUER})],
+    ids=["silent and absent", "silent and right", "announced and right"],
+)
+def test_a_response_of_the_right_issuer_gives_its_code(announced, issuer):
+    params = {"state": STATE, "code": "the-code", **issuer}
+    code = read_response(params, state=STATE, metadata=server(**announced))
+    assert code == "the-code"
+
+
+DENIALS = {
+    "plain": ({"error": "access_denied"}, "access_denied", None),
+    "described": (
+        {"error": "invalid_scope", "error_description": " too\nmuch\x1b[2J é "},
+        "invalid_scope",
+        "too?much?[2J ?",
+    ),
+    "with a code": ({"error": "server_error", "code": "c"}, "server_error", None),
+    "no code of an error": ({"error": "log in\nat evil"}, "unknown", None),
+    "empty": ({"error": "", "code": "c"}, "unknown", None),
+    "long": (
+        {"error": "e" * 65, "error_description": "d" * 5_000},
+        "unknown",
+        "d" * 200 + "...",
+    ),
+}
+
+
+@pytest.mark.case("G02")
+@pytest.mark.parametrize(
+    ("params", "error", "description"), DENIALS.values(), ids=DENIALS
+)
+def test_a_refusal_says_why_in_printable_words(params, error, description):
+    with pytest.raises(ConsentDenied) as denied:
+        read_response({"state": STATE, **params}, state=STATE, metadata=server())
+    assert (denied.value.error, denied.value.description) == (error, description)
+    assert str(denied.value) == f"the authorization server gave no code: {error}"
+
+
+@pytest.mark.parametrize("params", [{}, {"code": ""}])
+def test_a_response_that_says_nothing_is_refused(params):
+    with pytest.raises(ResponseRefused, match="without a code") as refused:
+        read_response({"state": STATE, **params}, state=STATE, metadata=server())
+    assert refused.value.parameter == "code"
