@@ -15,7 +15,7 @@ from waiting import BOUND_S, until
 
 import mcpwire
 import mcpwire.sync
-from mcpwire.sync._made import http_inbound
+from mcpwire.sync._made import http_going_on
 from mcpwire.sync._shell.shared import Filter, Interests
 
 # What is told at once is heard...
@@ -74,14 +74,14 @@ def interrupts_main():
 @pytest.mark.fault("F42")
 @pytest.mark.pain("P12")
 def test_ctrl_c_ends_the_wait_and_nothing_was_wanted(interrupts_main, monkeypatch):
-    monkeypatch.setattr(http_inbound, "OPENING_S", 10 * BOUND_S)
+    monkeypatch.setattr(http_going_on, "OPENING_S", 10 * BOUND_S)
     with scripted_mcp() as server:
         server.on["GET"] = never_heads
         with mcpwire.sync.Client(server.url) as client:
             waiting = interrupts_main(lambda: "GET" in server.verbs())
             started = time.monotonic()
             with pytest.raises(KeyboardInterrupt):
-                client.subscribe(URI)
+                client.subscribe(URI, timeout=None)
             assert time.monotonic() - started < 5
             waiting.result()
             assert not client._connection.is_needed()

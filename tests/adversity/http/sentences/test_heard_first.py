@@ -12,8 +12,8 @@ from http_bytes import reply
 from mcp_server import scripted_mcp
 
 import mcpwire
-from mcpwire.sync._made import http_inbound as blocking
-from mcpwire.transports.http.streamable import inbound
+from mcpwire.sync._made import http_going_on as blocking
+from mcpwire.transports.http.streamable import going_on
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ ENGINES = ("direct", "httpx")
 @pytest.fixture
 def patient(monkeypatch):
     """Let what is waited for be waited for longer than any test takes."""
-    for module in (inbound, blocking):
+    for module in (going_on, blocking):
         monkeypatch.setattr(module, "OPENING_S", 10 * BOUND_S)
 
 
@@ -121,8 +121,8 @@ async def test_a_server_without_a_stream_is_subscribed_to_at_once(shell, case, e
         server.on["GET"] = VERDICTS[case]
         target = mcpwire.Http(server.url, engine=engine)
         async with connected(shell, target) as client:
-            await client.subscribe(URI)
-            await client.subscribe("memo://two")
+            await client.subscribe(URI, timeout=None)
+            await client.subscribe("memo://two", timeout=None)
     assert server.verbs()[:2].count("GET") == 0
     assert server.subscribed == [URI, "memo://two"]
 
@@ -132,7 +132,7 @@ async def test_a_stream_that_is_not_wanted_is_not_waited_for(shell):
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, server_stream="never")
         async with connected(shell, target) as client:
-            await client.subscribe(URI)
+            await client.subscribe(URI, timeout=None)
     assert "GET" not in server.verbs()
 
 
@@ -142,12 +142,12 @@ async def test_a_stream_that_is_open_is_not_waited_for(shell):
     with scripted_mcp() as server:
         async with connected(shell, server, **options) as client:
             await until(lambda: server.streams)
-            await client.subscribe(URI)
+            await client.subscribe(URI, timeout=None)
             # Nor one that is being opened again: who listens knows of that by now.
             server.on["GET"] = never_heads
             server.close_streams()
             await until(lambda: server.verbs().count("GET") == 2)
-            await client.subscribe("memo://two")
+            await client.subscribe("memo://two", timeout=None)
 
 
 @pytest.mark.pain("P20")
@@ -158,11 +158,11 @@ async def test_a_stream_whose_head_never_comes_is_waited_for_once(shell):
             started = time.monotonic()
             await client.subscribe(URI)
             took = time.monotonic() - started
-            assert inbound.OPENING_S * 0.9 < took < inbound.OPENING_S + 2
+            assert going_on.OPENING_S * 0.9 < took < going_on.OPENING_S + 2
             started = time.monotonic()
             for number in range(3):
                 await client.subscribe(f"memo://{number}")
-            assert time.monotonic() - started < inbound.OPENING_S * 0.9
+            assert time.monotonic() - started < going_on.OPENING_S * 0.9
 
 
 @pytest.mark.usefixtures("patient")
@@ -181,7 +181,7 @@ async def test_closing_ends_the_wait(shell):
     with scripted_mcp() as server:
         server.on["GET"] = never_heads
         async with connected(shell, server) as client:
-            subscribing = asyncio.ensure_future(client.subscribe(URI))
+            subscribing = asyncio.ensure_future(client.subscribe(URI, timeout=None))
             await until(lambda: "GET" in server.verbs())
             await client.aclose()
             with pytest.raises(mcpwire.MCPError):
@@ -196,7 +196,7 @@ async def test_a_subscription_that_is_cancelled_as_it_waits_was_never_wanted():
     with scripted_mcp() as server:
         server.on["GET"] = never_heads
         async with connected(mcpwire.Client, server) as client:
-            subscribing = asyncio.ensure_future(client.subscribe(URI))
+            subscribing = asyncio.ensure_future(client.subscribe(URI, timeout=None))
             await until(lambda: "GET" in server.verbs())
             subscribing.cancel()
             with pytest.raises(asyncio.CancelledError):
