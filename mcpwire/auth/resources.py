@@ -19,16 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
+    "WHAT",
+    "NotJson",
     "canonical",
     "covers",
     "metadata_urls",
-    "read_object",
+    "read_document",
     "read_resource_metadata",
     "read_texts",
 ]
 
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
-_WHAT: Final = "the metadata of the resource"
+WHAT: Final = "the metadata of the resource"
 
 # RFC 3986, 5.2.4; a dot that is encoded is a dot (2.3) to most who resolve paths.
 _DOT: Final = frozenset({".", "%2e"})
@@ -117,7 +119,7 @@ def _check_challenged(text: str, server: Url) -> str:
         rule = f"it is not at {server.origin}"
     shown = mask_url(text)
     raise UrlRefused(
-        f"{_WHAT}, as the challenge names it, '{shown}' is refused: {rule}",
+        f"{WHAT}, as the challenge names it, '{shown}' is refused: {rule}",
         url=shown,
         rule=rule,
     )
@@ -127,21 +129,22 @@ def read_resource_metadata(body: bytes, server: Url) -> ResourceMetadata:
     """Return what a resource says of itself.
 
     Raises:
+        NotJson: It is no JSON at all.
         DiscoveryError: It is no such document, names no authorization server, or is
             about another resource than the server.
     """
-    document = read_object(body, _WHAT)
+    document = read_document(body, WHAT)
     resource = document.get("resource")
     if not isinstance(resource, str):
-        raise DiscoveryError(f"{_WHAT} names no resource")
+        raise DiscoveryError(f"{WHAT} names no resource")
     # RFC 9728, 3.3: otherwise it must not be used.
     if not covers(resource, server):
         raise DiscoveryError(
-            f"{_WHAT} is about '{mask_url(resource)}', which is not '{server}'"
+            f"{WHAT} is about '{mask_url(resource)}', which is not '{server}'"
         )
     issuers = read_texts(document, "authorization_servers")
     if not issuers:
-        raise DiscoveryError(f"{_WHAT} names no authorization server")
+        raise DiscoveryError(f"{WHAT} names no authorization server")
     scopes = read_texts(document, "scopes_supported")
     return ResourceMetadata(
         resource,
@@ -151,16 +154,21 @@ def read_resource_metadata(body: bytes, server: Url) -> ResourceMetadata:
     )
 
 
-def read_object(body: bytes, what: str) -> Mapping[str, Any]:
+class NotJson(DiscoveryError):
+    """Where a document should be, something else is, such as a web page."""
+
+
+def read_document(body: bytes, what: str) -> Mapping[str, Any]:
     """Return the JSON object that a document is.
 
     Raises:
-        DiscoveryError: It is none.
+        NotJson: It is no JSON at all.
+        DiscoveryError: It is no object.
     """
     try:
         document = loads(body)
     except JSONDecodeError:
-        raise DiscoveryError(f"{what} is not JSON") from None
+        raise NotJson(f"{what} is not JSON") from None
     if not isinstance(document, dict):
         raise DiscoveryError(f"{what} must be a JSON object")
     return document

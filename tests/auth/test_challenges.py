@@ -324,7 +324,7 @@ DENIALS = {
 }
 
 
-@pytest.mark.rule("AUTH-08", "FLOW-12")
+@pytest.mark.rule("AUTH-08")
 @pytest.mark.case("G05")
 @pytest.mark.parametrize(("status", "fields", "denial"), DENIALS.values(), ids=DENIALS)
 def test_a_denial_says_what_concerns_tokens(status, fields, denial):

@@ -1,0 +1,282 @@
+"""Authorization servers: where they describe themselves, and who is believed."""
+
+import json
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcpwire.auth.errors import DiscoveryError
+from mcpwire.auth.model import ServerMetadata
+from mcpwire.auth.servers import (
+    assumed,
+    candidates,
+    check_pkce,
+    read_server_metadata,
+)
+from mcpwire.wire.urls import parse_url
+
+OAUTH = "/.well-known/oauth-authorization-server"
+OPENID = "/.well-known/openid-configuration"
+
+PLACES = {
+    "no path": ("https://as", [f"https://as{OAUTH}", f"https://as{OPENID}"]),
+    "a slash": ("https://as/", [f"https://as{OAUTH}", f"https://as{OPENID}"]),
+    "a path": (
+        "https://as/t1",
+        [f"https://as{OAUTH}/t1", f"https://as{OPENID}/t1", f"https://as/t1{OPENID}"],
+    ),
+    "a path with a slash": (
+        "https://as/a/b/",
+        [
+            f"https://as{OAUTH}/a/b",
+            f"https://as{OPENID}/a/b",
+            f"https://as/a/b{OPENID}",
+        ],
+    ),
+    "a port": (
+        "https://as:8443",
+        [f"https://as:8443{OAUTH}", f"https://as:8443{OPENID}"],
+    ),
+}
+
+
+@pytest.mark.rule("ASM-02", "ASM-03", "ASM-04", "ASM-06")
+@pytest.mark.system("U44")
+@pytest.mark.parametrize(("issuer", "urls"), PLACES.values(), ids=PLACES)
+def test_an_issuer_is_asked_about_itself_in_order(issuer, urls):
+    assert candidates(issuer) == urls
+
+
+NO_ISSUER = {
+    "a query": ("https://as?a=s3cret", "has a query or a fragment"),
+    "a fragment": ("https://as#", "has a query or a fragment"),
+    "a path alone": ("/t1", "it must be absolute"),
+    "a user": ("https://me:s3cret@as", "user name or password"),
+    "nothing": ("", "it must be absolute"),
+}
+
+
+@pytest.mark.case("G06")
+@pytest.mark.parametrize(("issuer", "reason"), NO_ISSUER.values(), ids=NO_ISSUER)
+def test_what_can_be_no_issuer_is_not_asked(issuer, reason):
+    with pytest.raises(DiscoveryError, match=reason) as caught:
+        candidates(issuer)
+    assert "s3cret" not in str(caught.value)
+
+
+def document(**members):
+    whole = {"issuer": "https://as/t1", "token_endpoint": "https://as/t1/token"}
+    return json.dumps(whole | members).encode()
+
+
+LEAST = ServerMetadata("https://as/t1", token_endpoint="https://as/t1/token")
+
+
+def metadata(**members):
+    return read_server_metadata(document(**members), "https://as/t1")
+
+
+def test_a_server_says_what_it_can_do():
+    members = {
+        "authorization_endpoint": "https://as/authorize?tenant=1",
+        "token_endpoint": "https://as/token",
+        "registration_endpoint": "https://as/register",
+        "revocation_endpoint": "https://as/revoke",
+        "scopes_supported": ["a", "offline_access"],
+        "grant_types_supported": ["authorization_code", "refresh_token"],
+        "token_endpoint_auth_methods_supported": ["none", "private_key_jwt"],
+        "token_endpoint_auth_signing_alg_values_supported": ["ES256"],
+        "code_challenge_methods_supported": ["S256", "plain"],
+        "dpop_signing_alg_values_supported": ["ES256"],
+        "client_id_metadata_document_supported": True,
+        "authorization_response_iss_parameter_supported": True,
+    }
+    read = metadata(**members, jwks_uri=7, unheard_of={"a": 1})
+    assert read.issuer == "https://as/t1"
+    assert not read.is_assumed
+    for name, value in members.items():
+        expected = tuple(value) if isinstance(value, list) else value
+        assert getattr(read, name) == expected, name
+    names = {field.name for field in attrs.fields(ServerMetadata)}
+    assert names == {*members, "issuer", "is_assumed"}
+
+
+FORGIVEN = {
+    "null everywhere": dict.fromkeys(
+        (
+            "authorization_endpoint",
+            "registration_endpoint",
+            "revocation_endpoint",
+            "scopes_supported",
+            "code_challenge_methods_supported",
+            "client_id_metadata_document_supported",
+        )
+    ),
+    "a text in place of a list": {"scopes_supported": "a b"},
+    "an object in place of a list": {"grant_types_supported": {}},
+    "words for true": {
+        "client_id_metadata_document_supported": "true",
+        "authorization_response_iss_parameter_supported": 1,
+    },
+}
+
+
+@pytest.mark.case("G06")
+@pytest.mark.parametrize("members", FORGIVEN.values(), ids=FORGIVEN)
+def test_an_optional_member_of_another_type_says_nothing(members):
+    assert metadata(**members) == LEAST
+
+
+def test_what_is_no_text_in_a_list_is_left_out():
+    read = metadata(code_challenge_methods_supported=["S256", None, 7, ["plain"]])
+    assert read.code_challenge_methods_supported == ("S256",)
+
+
+USELESS = {
+    "no issuer": ({"issuer": None}, "names no issuer"),
+    "issuers": ({"issuer": ["https://as/t1"]}, "names no issuer"),
+    "no token endpoint": ({"token_endpoint": None}, "names no token endpoint"),
+    "a token endpoint that is none": (
+        {"token_endpoint": {"url": "https://as"}},
+        "has token_endpoint that is no text",
+    ),
+    "a registration endpoint that is none": (
+        {"registration_endpoint": True},
+        "has registration_endpoint that is no text",
+    ),
+}
+
+
+@pytest.mark.case("G06")
+@pytest.mark.parametrize(("members", "reason"), USELESS.values(), ids=USELESS)
+def test_a_document_that_says_too_little_is_not_used(members, reason):
+    with pytest.raises(DiscoveryError, match=reason):
+        metadata(**members)
+
+
+NO_DOCUMENT = {
+    "a page": (b"<!doctype html>", "is not JSON"),
+    "a list": (b"[{}]", "must be a JSON object"),
+}
+
+
+@pytest.mark.case("G06")
+@pytest.mark.parametrize(("body", "reason"), NO_DOCUMENT.values(), ids=NO_DOCUMENT)
+def test_what_is_no_document_is_not_used(body, reason):
+    with pytest.raises(DiscoveryError, match=reason):
+        read_server_metadata(body, "https://as/t1")
+
+
+OTHER_ISSUERS = {
+    "another": "https://evil/t1",
+    "another tenant": "https://as/t2",
+    "the origin": "https://as",
+    "a slash more": "https://as/t1/",
+    "another case": "https://AS/t1",
+    "another case of the scheme": "HTTPS://as/t1",
+    "the port that goes without saying": "https://as:443/t1",
+    "an encoded letter": "https://as/%741",
+    "space": "https://as/t1 ",
+    "a fragment": "https://as/t1#",
+    "nothing": "",
+}
+
+
+@pytest.mark.rule("ASM-05")
+@pytest.mark.attack("S01")
+@pytest.mark.system("U45")
+@pytest.mark.parametrize("found", OTHER_ISSUERS.values(), ids=OTHER_ISSUERS)
+def test_an_issuer_is_the_one_asked_for_byte_for_byte(found):
+    with pytest.raises(DiscoveryError, match="says that it is of"):
+        metadata(issuer=found)
+
+
+@pytest.mark.rule("ASM-05")
+@settings(max_examples=50)
+@given(st.text("https:/a.1T", max_size=14))
+def test_no_other_text_is_the_issuer(text):
+    if text == "https://as/t1":
+        return
+    with pytest.raises(DiscoveryError, match="says that it is of"):
+        metadata(issuer=text)
+
+
+SAME_ORIGIN = {
+    "the same": "https://h",
+    "a slash": "https://h/",
+    "below": "https://h/oauth",
+    "in other letters": "HTTPS://H:443/oauth",
+}
+
+
+@pytest.mark.rule("AUTH-12")
+@pytest.mark.system("U42")
+@pytest.mark.parametrize("found", SAME_ORIGIN.values(), ids=SAME_ORIGIN)
+def test_a_server_of_old_is_any_issuer_at_its_origin(found):
+    body = document(issuer=found)
+    assert read_server_metadata(body, "https://h", relaxed=True).issuer == found
+
+
+NOT_THERE = {
+    "another host": "https://evil/oauth",
+    "another port": "https://h:8443",
+    "no encryption": "http://h",
+    "a query": "https://h/?a",
+    "a fragment": "https://h/#a",
+    "no URL": "h",
+}
+
+
+@pytest.mark.rule("ASM-05")
+@pytest.mark.attack("S01")
+@pytest.mark.parametrize("found", NOT_THERE.values(), ids=NOT_THERE)
+def test_a_server_of_old_is_no_issuer_elsewhere(found):
+    with pytest.raises(DiscoveryError, match="says that it is of"):
+        read_server_metadata(document(issuer=found), "https://h", relaxed=True)
+
+
+@pytest.mark.rule("AUTH-12")
+@pytest.mark.system("U42")
+def test_a_server_of_old_that_says_nothing_has_three_endpoints():
+    assert assumed(parse_url("https://h:8443/a/mcp?b")) == ServerMetadata(
+        "https://h:8443",
+        authorization_endpoint="https://h:8443/authorize",
+        token_endpoint="https://h:8443/token",
+        registration_endpoint="https://h:8443/register",
+        is_assumed=True,
+    )
+
+
+PROTECTED = {
+    "by S256": attrs.evolve(LEAST, code_challenge_methods_supported=("S256",)),
+    "by S256 among others": attrs.evolve(
+        LEAST, code_challenge_methods_supported=("plain", "S256")
+    ),
+    "by what a server of old does": assumed(parse_url("https://h")),
+}
+
+
+@pytest.mark.system("U42", "U47")
+@pytest.mark.parametrize("metadata", PROTECTED.values(), ids=PROTECTED)
+def test_a_server_that_protects_codes_will_do(metadata):
+    check_pkce(metadata)
+
+
+UNPROTECTED = {
+    "not said": None,
+    "none": (),
+    "plain alone": ("plain",),
+    "another case": ("s256",),
+}
+
+
+@pytest.mark.rule("ASM-07")
+@pytest.mark.case("G02")
+@pytest.mark.system("U47")
+@pytest.mark.parametrize("methods", UNPROTECTED.values(), ids=UNPROTECTED)
+def test_a_server_that_does_not_say_that_it_protects_codes_is_refused(methods):
+    metadata = attrs.evolve(LEAST, code_challenge_methods_supported=methods)
+    with pytest.raises(DiscoveryError, match="does not support PKCE by S256"):
+        check_pkce(metadata)
