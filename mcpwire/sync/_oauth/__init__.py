@@ -1,0 +1,1 @@
+"""The blocking shell of authorization."""
