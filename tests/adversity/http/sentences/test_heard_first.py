@@ -31,7 +31,6 @@ def patient(monkeypatch):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.pain("P20")
 async def test_an_update_as_soon_as_it_is_subscribed_to_is_heard(shell, engine):
     heard = []
     with scripted_mcp() as server:
@@ -166,7 +165,6 @@ async def test_a_stream_whose_head_never_comes_is_waited_for_once(shell):
 
 
 @pytest.mark.usefixtures("patient")
-@pytest.mark.pain("P01")
 async def test_the_wait_leaves_a_call_half_of_its_time(shell):
     with scripted_mcp() as server:
         server.on["GET"] = never_heads
@@ -176,7 +174,6 @@ async def test_the_wait_leaves_a_call_half_of_its_time(shell):
 
 
 @pytest.mark.usefixtures("patient")
-@pytest.mark.pain("P20")
 async def test_closing_ends_the_wait(shell):
     with scripted_mcp() as server:
         server.on["GET"] = never_heads
