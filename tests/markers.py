@@ -58,16 +58,15 @@ def _marker_name(node: ast.AST) -> str | None:
 
 def _tests_with_nodes(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
     """Yield each marker expression's owner: `test_x`, `TestY.test_x`, `TestY` or ""."""
-
-    def walk(node: ast.AST, owner: str) -> Iterator[tuple[str, ast.AST]]:
+    rest: list[tuple[str, ast.AST]] = [("", tree)]
+    while rest:
+        owner, node = rest.pop()
         for child in ast.iter_child_nodes(node):
             inner = owner
             if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 inner = f"{owner}.{child.name}".lstrip(".")
             yield inner, child
-            yield from walk(child, inner)
-
-    yield from walk(tree, "")
+            rest.append((inner, child))
 
 
 def read(source: str, path: str) -> tuple[list[Marked], list[Misuse]]:

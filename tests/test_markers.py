@@ -1,11 +1,13 @@
 """Markers name what exists, and what an issue had to show stays shown."""
 
+import functools
+
 import markers
 import pytest
 from markers import Marked
 
-# Read once for both: the same files, the same moment.
-MARKED, MISUSED = markers.read_all()
+# Once for all of them, by whichever runs first: to collect them needs none of it.
+read_all = functools.cache(markers.read_all)
 
 SHOWN: dict[int, dict[str, list[str]]] = {
     2: {
@@ -27,13 +29,13 @@ SHOWN: dict[int, dict[str, list[str]]] = {
 
 
 def test_each_marker_carries_literal_ids():
-    assert [f"{where}: {what}" for where, what in MISUSED] == []
+    assert [f"{where}: {what}" for where, what in read_all()[1]] == []
 
 
 def test_each_id_is_one_of_its_list():
     assert [
         f"{test}: {marker}({name!r})"
-        for marker, name, test in MARKED
+        for marker, name, test in read_all()[0]
         if marker != "rule" and not markers.is_well_formed(marker, name)
     ] == []
 
@@ -43,7 +45,8 @@ def test_each_id_is_one_of_its_list():
     [(issue, marker) for issue, shown in SHOWN.items() for marker in shown],
 )
 def test_what_an_issue_had_to_show_has_a_test(issue, marker):
-    assert markers.missing(SHOWN[issue][marker], marker, MARKED) == []
+    marked, _ = read_all()
+    assert markers.missing(SHOWN[issue][marker], marker, marked) == []
 
 
 def test_an_id_is_found_wherever_a_marker_may_stand():
