@@ -17,7 +17,31 @@ from mcpwire._version import __version__
 
 if TYPE_CHECKING:
     from mcpwire import sync, types
+    from mcpwire.auth.config import (
+        ClientCredentials,
+        EnterpriseManaged,
+        OAuth,
+        WorkloadIdentity,
+    )
+    from mcpwire.auth.errors import (
+        AuthRequired,
+        AuthTemporarilyUnavailable,
+        ConsentDenied,
+        DiscoveryError,
+        InsufficientScope,
+        RegistrationError,
+        TokenError,
+        UrlRefused,
+    )
+    from mcpwire.auth.model import Login, LoginStatus
     from mcpwire.client import CallOptions, Client
+    from mcpwire.client.login import (
+        begin_login,
+        finish_login,
+        login,
+        login_status,
+        logout,
+    )
     from mcpwire.errors import (
         AuthError,
         CallCancelled,
@@ -63,11 +87,41 @@ if TYPE_CHECKING:
         Subscription,
     )
     from mcpwire.transports.http.target import Http
+    from mcpwire.transports.oauth.storage import (
+        FileStorage,
+        MemoryStorage,
+        Storage,
+        StorageError,
+    )
     from mcpwire.transports.stdio.target import Stdio
     from mcpwire.versions import REVISIONS, Era, Revision
 
 _EXPORTS: Final = {
+    "mcpwire.auth.config": (
+        "ClientCredentials",
+        "EnterpriseManaged",
+        "OAuth",
+        "WorkloadIdentity",
+    ),
+    "mcpwire.auth.errors": (
+        "AuthRequired",
+        "AuthTemporarilyUnavailable",
+        "ConsentDenied",
+        "DiscoveryError",
+        "InsufficientScope",
+        "RegistrationError",
+        "TokenError",
+        "UrlRefused",
+    ),
+    "mcpwire.auth.model": ("Login", "LoginStatus"),
     "mcpwire.client": ("CallOptions", "Client"),
+    "mcpwire.client.login": (
+        "begin_login",
+        "finish_login",
+        "login",
+        "login_status",
+        "logout",
+    ),
     "mcpwire.errors": (
         "AuthError",
         "CallCancelled",
@@ -113,6 +167,12 @@ _EXPORTS: Final = {
         "Subscription",
     ),
     "mcpwire.transports.http.target": ("Http",),
+    "mcpwire.transports.oauth.storage": (
+        "FileStorage",
+        "MemoryStorage",
+        "Storage",
+        "StorageError",
+    ),
     "mcpwire.transports.stdio.target": ("Stdio",),
     "mcpwire.versions": ("REVISIONS", "Era", "Revision"),
 }
@@ -124,38 +184,51 @@ _MODULE_OF: Final = {
 __all__ = [
     "REVISIONS",
     "AuthError",
+    "AuthRequired",
+    "AuthTemporarilyUnavailable",
     "CallCancelled",
     "CallOptions",
     "Client",
+    "ClientCredentials",
     "ClientStats",
     "ConnectError",
     "ConnectionClosed",
+    "ConsentDenied",
+    "DiscoveryError",
     "Elicitation",
+    "EnterpriseManaged",
     "Era",
     "EventStream",
+    "FileStorage",
     "Filter",
     "GroupError",
     "HTTPError",
     "HeaderMismatch",
     "Http",
+    "InsufficientScope",
     "InternalError",
     "InvalidMessage",
     "InvalidParams",
     "InvalidRequest",
     "Limits",
     "LocalProtocolError",
+    "Login",
+    "LoginStatus",
     "MCPError",
+    "MemoryStorage",
     "MessageTooLarge",
     "MethodNotFound",
     "MissingCapability",
     "Negotiation",
     "NegotiationError",
     "Notification",
+    "OAuth",
     "ParseError",
     "PendingCall",
     "ProtocolError",
     "RPCError",
     "Recovery",
+    "RegistrationError",
     "RemoteProtocolError",
     "RequestTimeout",
     "ResourceNotFound",
@@ -165,12 +238,22 @@ __all__ = [
     "Sampling",
     "SessionExpired",
     "Stdio",
+    "Storage",
+    "StorageError",
     "Subscription",
+    "TokenError",
     "ToolError",
     "TransportError",
     "UnsupportedVersion",
     "UrlElicitationRequired",
+    "UrlRefused",
+    "WorkloadIdentity",
     "__version__",
+    "begin_login",
+    "finish_login",
+    "login",
+    "login_status",
+    "logout",
     "sync",
     "types",
 ]

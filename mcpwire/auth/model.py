@@ -14,6 +14,8 @@ import attrs
 __all__ = [
     "ClientAuth",
     "Identity",
+    "Login",
+    "LoginStatus",
     "Pending",
     "Record",
     "ResourceMetadata",
@@ -150,3 +152,36 @@ class Pending:
 
     begun_at: float
     """Seconds since 1970."""
+
+
+@attrs.frozen
+class Login:
+    """A login that was begun and waits for a user."""
+
+    url: str = attrs.field(repr=False)
+    """Where the user logs in. Whoever sees it can see what is asked for, and nothing
+    that lets them take the tokens."""
+
+    scopes: tuple[str, ...]
+    """What is asked for."""
+
+
+@attrs.frozen
+class LoginStatus:
+    """What is stored of the login to one server; nothing of it is secret."""
+
+    server: str
+    """Its URL, without its query."""
+
+    profile: str
+    issuer: str
+    client_id: str
+
+    scopes: tuple[str, ...] | None
+    """What was granted, as far as it is known."""
+
+    expires_at: float | None
+    """When the access token ends, in seconds since 1970."""
+
+    can_refresh: bool
+    """Whether it is renewed without asking anybody."""

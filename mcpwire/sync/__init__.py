@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from mcpwire.sync._made.streams import EventStream, ResourceWatch, Subscription
     from mcpwire.sync._shell.calls import PendingCall
     from mcpwire.sync.client import CallOptions, Client
+    from mcpwire.sync.client.login import (
+        begin_login,
+        finish_login,
+        login,
+        login_status,
+        logout,
+    )
 
 _MODULE_OF: Final = {
     "CallOptions": "mcpwire.sync.client",
@@ -26,6 +33,11 @@ _MODULE_OF: Final = {
     "PendingCall": "mcpwire.sync._shell.calls",
     "ResourceWatch": "mcpwire.sync._made.streams",
     "Subscription": "mcpwire.sync._made.streams",
+    "begin_login": "mcpwire.sync.client.login",
+    "finish_login": "mcpwire.sync.client.login",
+    "login": "mcpwire.sync.client.login",
+    "login_status": "mcpwire.sync.client.login",
+    "logout": "mcpwire.sync.client.login",
 }
 
 __all__ = [
@@ -35,6 +47,11 @@ __all__ = [
     "PendingCall",
     "ResourceWatch",
     "Subscription",
+    "begin_login",
+    "finish_login",
+    "login",
+    "login_status",
+    "logout",
 ]
 
 

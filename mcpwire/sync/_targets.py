@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -18,10 +19,13 @@ if TYPE_CHECKING:
     from mcpwire.sync._http.engine import BlockingEngine
     from mcpwire.sync._http.httpx_engine import BlockingHttpxEngine
     from mcpwire.sync._http.legacy import BlockingLegacy
+    from mcpwire.sync._http.seam import Engine
     from mcpwire.sync._memory import BlockingMemory
+    from mcpwire.sync._oauth.authorizer import BlockingAuthorizer
     from mcpwire.sync._stdio import BlockingStdio
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.http.target import Http, Memory
+    from mcpwire.transports.oauth.patience import Patience
 
     OpenChannel = BlockingStdio | BlockingMemory | BlockingHttp | BlockingLegacy
 
@@ -42,6 +46,9 @@ class BlockingOpener:
 
     open_legacy: Callable[[Inbound], BlockingLegacy] | None = None
     """Opens the transport of 2024-11-05 to the same URL."""
+
+    patience: Patience | None = None
+    """Whose clocks stand still while a user logs in; ``None``: nobody ever does."""
 
 
 def blocking_opener(
@@ -75,18 +82,41 @@ def blocking_opener(
 
 
 def _http_opener(target: Http, limits: Limits, recovery: Recovery) -> BlockingOpener:
+    authorizer = _authorizer(target, limits)
+
     def open_http(inbound: Inbound) -> OpenChannel:
         from mcpwire.sync._http.channel import BlockingHttp
 
-        engine = _engine(target, limits)
+        engine: Engine = _engine(target, limits)
+        if authorizer is not None:
+            from mcpwire.sync._oauth.engine import BlockingAuthEngine
+
+            engine = BlockingAuthEngine(engine, authorizer)
         return BlockingHttp(target, engine, inbound, limits=limits, recovery=recovery)
 
     def open_legacy(inbound: Inbound) -> BlockingLegacy:
         from mcpwire.sync._http.legacy import BlockingLegacy
 
-        return BlockingLegacy.open(target, inbound, limits=limits)
+        open_engine = None
+        if authorizer is not None:
+            from mcpwire.sync._oauth.engine import open_with_tokens
 
-    return BlockingOpener(str(target), open_http, target.memory, open_legacy)
+            open_engine = partial(open_with_tokens, patience=authorizer.patience)
+        return BlockingLegacy.open(
+            target, inbound, limits=limits, open_engine=open_engine
+        )
+
+    patience = authorizer.patience if authorizer is not None else None
+    return BlockingOpener(str(target), open_http, target.memory, open_legacy, patience)
+
+
+def _authorizer(target: Http, limits: Limits) -> BlockingAuthorizer | None:
+    """Return what gets the tokens for a target, for all connections to it."""
+    if target.grant is None:
+        return None
+    from mcpwire.sync._oauth.authorizer import BlockingAuthorizer
+
+    return BlockingAuthorizer(target.grant, target, limits)
 
 
 def _engine(target: Http, limits: Limits) -> BlockingEngine | BlockingHttpxEngine:

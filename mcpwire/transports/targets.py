@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.streamable.channel import HttpChannel
     from mcpwire.transports.http.target import Http, Memory
     from mcpwire.transports.memory import MemoryChannel
+    from mcpwire.transports.oauth.authorizer import Authorizer
+    from mcpwire.transports.oauth.patience import Patience
     from mcpwire.transports.stdio.channel import StdioChannel
     from mcpwire.transports.stdio.fallback import FallbackChannel
 
@@ -52,6 +54,9 @@ class Opener:
 
     open_legacy: Callable[[Inbound], LegacyChannel] | None = None
     """Opens the transport of 2024-11-05 to the same URL."""
+
+    patience: Patience | None = None
+    """Whose clocks stand still while a user logs in; ``None``: nobody ever does."""
 
 
 def resolve(target: Any) -> Stdio | Http | InMemory:
@@ -125,20 +130,32 @@ def _stdio_opener(target: Stdio, limits: Limits) -> Opener:
 
 
 def _http_opener(target: Http, limits: Limits, recovery: Recovery) -> Opener:
+    authorizer = _authorizer(target, limits)
+
     def open_http(inbound: Inbound) -> OpenChannel:
         from mcpwire.transports.http.opening import open_engine
         from mcpwire.transports.http.streamable.channel import HttpChannel
 
-        engine = open_engine(target, limits)
+        engine = open_engine(target, limits, authorizer)
         return HttpChannel(target, engine, inbound, limits=limits, recovery=recovery)
 
     def open_legacy(inbound: Inbound) -> LegacyChannel:
         from mcpwire.transports.http.legacy import LegacyChannel
         from mcpwire.transports.http.opening import open_engine
 
-        engine = open_engine(target, limits)
+        engine = open_engine(target, limits, authorizer)
         return LegacyChannel.open(
             target, engine, inbound, limits=limits, owns_engine=True
         )
 
-    return Opener(str(target), open_http, target.memory, open_legacy)
+    patience = authorizer.patience if authorizer is not None else None
+    return Opener(str(target), open_http, target.memory, open_legacy, patience)
+
+
+def _authorizer(target: Http, limits: Limits) -> Authorizer | None:
+    """Return what gets the tokens for a target, for all connections to it."""
+    if target.grant is None:
+        return None
+    from mcpwire.transports.oauth.authorizer import Authorizer
+
+    return Authorizer(target.grant, target, limits)

@@ -18,6 +18,7 @@ FILES: Final[Mapping[str, str]] = {
     "mcpwire/client/__init__.py": "mcpwire/sync/client/__init__.py",
     "mcpwire/client/base.py": "mcpwire/sync/client/base.py",
     "mcpwire/client/lists.py": "mcpwire/sync/client/lists.py",
+    "mcpwire/client/login.py": "mcpwire/sync/client/login.py",
     "mcpwire/client/notices.py": "mcpwire/sync/client/notices.py",
     "mcpwire/transports/client/inbound.py": "mcpwire/sync/_made/inbound.py",
     "mcpwire/transports/client/asking/repeats.py": "mcpwire/sync/_made/repeats.py",
@@ -53,6 +54,8 @@ MODULES: Final[Mapping[str, str]] = {
     "mcpwire.transports.http.streamable.shell": "mcpwire.sync._http.shell",
     "mcpwire.transports.http.target": "mcpwire.transports.http.target",
     "mcpwire.transports.http.told": "mcpwire.transports.http.told",
+    "mcpwire.transports.oauth.authorizer": "mcpwire.sync._oauth.authorizer",
+    "mcpwire.transports.oauth.performing": "mcpwire.transports.oauth.performing",
     "mcpwire.transports.tracing": "mcpwire.transports.tracing",
     "mcpwire.transports.inbound_tasks": "mcpwire.sync._shell.handlers",
     "mcpwire.transports.targets": "mcpwire.sync._targets",
@@ -60,6 +63,7 @@ MODULES: Final[Mapping[str, str]] = {
 """Module -> what takes its place; one in which nothing waits stands for itself."""
 
 NAMES: Final[Mapping[str, str]] = {
+    "Authorizer": "BlockingAuthorizer",
     "InboundTasks": "InboundThreads",
     "opener": "blocking_opener",
 }
@@ -115,6 +119,7 @@ goes on. Any number of threads may share a client.""",
             "Ctrl-C tells the server and raises `KeyboardInterrupt` at once.",
         ),
     ],
+    "mcpwire/client/login.py": [],
     "mcpwire/client/notices.py": [],
     "mcpwire/transports/client/inbound.py": [
         (

@@ -21,7 +21,10 @@ class Engine(Protocol):
     """Performs HTTP requests to one origin, each in the thread that asks for it."""
 
     target: str
-    connections: int
+
+    @property
+    def connections(self) -> int:
+        """How many connections were opened so far."""
 
     @property
     def bytes_sent(self) -> int:

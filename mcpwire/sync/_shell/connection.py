@@ -274,13 +274,14 @@ class Connection(ConnectionState):
         ends = [at for at in (own, until) if at is not None]
         handshake.until = min(ends) if ends else None
         try:
-            agreement = self._agree(handshake)
-            channel = handshake.channel
-            assert channel is not None
-            profile = self._prepare(channel, agreement)
-            if self.replay is not None:
-                with handshake.bounded() if self.serial else nullcontext():
-                    self.replay(channel, profile)
+            with handshake.patient():
+                agreement = self._agree(handshake)
+                channel = handshake.channel
+                assert channel is not None
+                profile = self._prepare(channel, agreement)
+                if self.replay is not None:
+                    with handshake.bounded() if self.serial else nullcontext():
+                        self.replay(channel, profile)
             handshake.check()
             self._settle(channel, profile)
         except BaseException as error:

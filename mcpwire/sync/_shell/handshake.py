@@ -11,7 +11,7 @@ from collections import deque
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
     ConnectionClosed,
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Handshake", "OutOfTime"]
 
+LOOK_S: Final = 0.05
+"""How often is looked whether a user who logs in has come back."""
+
 
 class OutOfTime(TimeoutError):
     """The time for connecting is over."""
@@ -47,7 +50,7 @@ class Handshake:
     Attributes:
         channel: What was opened last.
         last_method: The request sent last.
-        until: When there is no more time; a time of `monotonic`.
+        until: When there is no more time; a time of `monotonic`, as far as it counts.
         is_stopped: Whether somebody closes what is being opened.
         is_legacy: Whether what was opened last is HTTP+SSE.
     """
@@ -67,6 +70,37 @@ class Handshake:
         self.until: float | None = None
         self.is_stopped = False
         self.is_legacy = False
+        self._paused_at: float | None = None
+        self._paused = 0.0
+        self._over = Bell()  # what `bounded` watches
+
+    def _now(self) -> float:
+        """Return the time that counts: it stands still while a user logs in."""
+        at = self._paused_at
+        return (monotonic() if at is None else at) - self._paused
+
+    def pause(self) -> None:
+        """Let the time that follows not count; from any thread."""
+        self._paused_at = monotonic()
+
+    def resume(self) -> None:
+        """Let it count again; from any thread."""
+        at, self._paused_at = self._paused_at, None
+        if at is not None:
+            self._paused += monotonic() - at
+
+    @contextmanager
+    def patient(self) -> Iterator[None]:
+        """Let no time pass in there while a user logs in."""
+        patience = self._opener.patience
+        if patience is None:
+            yield
+            return
+        patience.add(self)
+        try:
+            yield
+        finally:
+            patience.remove(self)
 
     @property
     def elapsed(self) -> float:
@@ -220,12 +254,12 @@ class Handshake:
     def _receive(
         self, channel: OpenChannel, patience: float | None
     ) -> lifecycle.Answer | lifecycle.Silence:
-        silence = None if patience is None else monotonic() + patience
+        silence = None if patience is None else self._now() + patience
         while not self._answers:
             self.check()
             if self._failure is not None:
                 raise self._failure
-            now = monotonic()
+            now = self._now()
             if self.until is not None and now >= self.until:
                 raise OutOfTime
             if silence is not None and now >= silence:
@@ -246,7 +280,8 @@ class Handshake:
         if self.until is None:
             yield
             return
-        left = max(0.0, self.until - monotonic())
+        left = max(0.0, self.until - self._now())
+        self._over = Bell()
         timer = threading.Timer(left, self._too_late)
         timer.daemon = True
         try:
@@ -257,9 +292,14 @@ class Handshake:
                 raise OutOfTime from error
             raise
         finally:
+            self._over.ring()
             timer.cancel()
 
     def _too_late(self) -> None:
+        while self.until is not None and self._now() < self.until:
+            # A user was asked meanwhile: the rest of the time is still to come.
+            if self._over.wait(max(LOOK_S, self.until - self._now())):
+                return
         self._is_late = True
         channel = self.channel
         if channel is not None:
@@ -314,8 +354,9 @@ class Handshake:
         self.channel = old
 
     def _deadline(self) -> Deadline | None:
-        now = monotonic()
-        return None if self.until is None else Deadline(now, max(self.until - now, 0.0))
+        if self.until is None:
+            return None
+        return Deadline(monotonic(), max(self.until - self._now(), 0.0))
 
     def reset(self) -> None:
         """Close what was opened, so that it can be opened anew."""

@@ -292,13 +292,14 @@ class Connection(ConnectionState):
         self.inbound.revision = None  # until this connection has agreed on its own
         handshake = Handshake(self._opener, self.inbound, started)
         try:
-            async with asyncio.timeout(self.settings.connect_timeout):
-                agreement = await self._agree(handshake)
-                channel = handshake.channel
-                assert channel is not None
-                profile = self._prepare(channel, agreement)
-                if self.replay is not None:
-                    await self.replay(channel, profile)
+            async with asyncio.timeout(self.settings.connect_timeout) as scope:
+                with handshake.patient(scope):
+                    agreement = await self._agree(handshake)
+                    channel = handshake.channel
+                    assert channel is not None
+                    profile = self._prepare(channel, agreement)
+                    if self.replay is not None:
+                        await self.replay(channel, profile)
         except BaseException as error:
             failure = connect_failure(
                 error,

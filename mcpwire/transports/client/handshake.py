@@ -14,6 +14,8 @@ from mcpwire.errors import LocalProtocolError, MCPError
 from mcpwire.protocol import lifecycle
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mcpwire.protocol.negotiation import Agreement
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.targets import OpenChannel, Opener
@@ -131,12 +133,27 @@ class Handshake:
         at = self._loop.time() - self._started
         answers.put_nowait(lifecycle.Answer(method, outcome, at))
 
+    @contextlib.contextmanager
+    def patient(self, scope: asyncio.Timeout) -> Iterator[None]:
+        """Let no time pass in there while a user logs in."""
+        patience = self._opener.patience
+        if patience is None:
+            yield
+            return
+        clock = _ScopeClock(scope, self._loop)
+        patience.add(clock)
+        try:
+            yield
+        finally:
+            patience.remove(clock)
+
     async def _receive(
         self, patience: float | None
     ) -> lifecycle.Answer | lifecycle.Silence:
         try:
-            async with asyncio.timeout(patience):
-                answer = await self._answers.get()
+            async with asyncio.timeout(patience) as scope:
+                with self.patient(scope):
+                    answer = await self._answers.get()
         except TimeoutError:
             return lifecycle.Silence(self._loop.time() - self._started)
         if isinstance(answer, Exception):
@@ -170,3 +187,24 @@ class Handshake:
         while not closing.done():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([closing])
+
+
+class _ScopeClock:
+    """A time limit that stands still while a user is asked."""
+
+    def __init__(self, scope: asyncio.Timeout, loop: asyncio.AbstractEventLoop) -> None:
+        self._scope = scope
+        self._loop = loop
+        self._left: float | None = None
+
+    def pause(self) -> None:
+        """Let the time that follows not count."""
+        when = self._scope.when()
+        self._left = None if when is None else when - self._loop.time()
+        if self._left is not None and not self._scope.expired():
+            self._scope.reschedule(None)
+
+    def resume(self) -> None:
+        """Let it count again."""
+        if self._left is not None and not self._scope.expired():
+            self._scope.reschedule(self._loop.time() + self._left)

@@ -50,7 +50,10 @@ class Engine(Protocol):
     """
 
     target: str
-    connections: int
+
+    @property
+    def connections(self) -> int:
+        """How many connections were opened so far."""
 
     @property
     def bytes_sent(self) -> int:

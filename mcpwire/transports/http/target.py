@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from ssl import SSLContext
 
+    from mcpwire.auth.config import Grant
     from mcpwire.versions import Era
 
     Headers: TypeAlias = (
@@ -110,6 +111,11 @@ class Http:
     """What goes with every request: a mapping, or a function, plain or async, that is
     asked for one before each. It may raise, and nothing is sent."""
 
+    auth: str | Grant | None = attrs.field(default=None, kw_only=True)
+    """How to log in: ``"oauth"`` with the user's browser; another text is a bearer
+    token, sent as it is. `OAuth`, `ClientCredentials`, `WorkloadIdentity` and
+    `EnterpriseManaged` say more."""
+
     server_stream: Literal["auto", "always", "never"] = attrs.field(
         default="auto", kw_only=True, validator=_one_of("auto", "always", "never")
     )
@@ -162,6 +168,9 @@ class Http:
     static_headers: tuple[tuple[str, str], ...] = attrs.field(init=False, eq=False)
     """The headers as pairs; none where a function is asked for them."""
 
+    grant: Grant | None = attrs.field(init=False, eq=False, default=None)
+    """What gets the tokens, where they are not simply given."""
+
     memory: Memory = attrs.field(init=False, eq=False, factory=Memory)
     """What was learned of the server."""
 
@@ -174,7 +183,8 @@ class Http:
         object.__setattr__(self, "parsed", parsed)
         _check_tls(self)
         _check_engine(self)
-        object.__setattr__(self, "static_headers", _static(self))
+        object.__setattr__(self, "static_headers", _static(self) + _bearer(self))
+        object.__setattr__(self, "grant", _grant(self))
 
     @property
     def has_static_headers(self) -> bool:
@@ -227,7 +237,14 @@ def _show_kind(value: object) -> str:
     return f"<{type(value).__name__}>"
 
 
+def _show_auth(auth: Any) -> str:
+    if isinstance(auth, str):
+        return repr(auth if auth == "oauth" else "***")
+    return repr(auth)
+
+
 _SHOWN: Final[dict[str, Callable[[Any], str]]] = {
+    "auth": _show_auth,
     "headers": _show_headers,
     "client_cert": _show_cert,
     "proxy": lambda url: repr(mask_url(url)),
@@ -249,6 +266,53 @@ def _static(target: Http) -> tuple[tuple[str, str], ...]:
     except LocalProtocolError as error:
         raise ValueError(str(error)) from error
 
+
+def _bearer(target: Http) -> tuple[tuple[str, str], ...]:
+    """Return the header of a token that is simply given."""
+    auth = target.auth
+    if not isinstance(auth, str) or auth == "oauth":
+        return ()
+    if any(name == "authorization" for name, _ in _static(target)):
+        raise ValueError("auth= and an authorization header exclude each other")
+    # RFC 6750, 2.1; whatever is wrong with it, it is not shown.
+    if _TOKEN.fullmatch(auth) is None:
+        raise ValueError(
+            "auth must be 'oauth', a token or a grant such as mcpwire.OAuth(), got a "
+            f"text of {len(auth)} characters that is none"
+        )
+    try:
+        return target.check({"authorization": f"Bearer {auth}"})
+    except LocalProtocolError as error:
+        raise ValueError(str(error)) from error
+
+
+def _grant(target: Http) -> Grant | None:
+    """Return what gets the tokens, if anything does."""
+    auth: Any = target.auth
+    if auth is None or (isinstance(auth, str) and auth != "oauth"):
+        return None
+    # OAuth is imported where somebody uses it, not with each URL.
+    from mcpwire.auth.config import OAuth, is_grant
+    from mcpwire.auth.errors import UrlRefused
+    from mcpwire.auth.guard import check_server_url
+
+    grant: Any = OAuth() if auth == "oauth" else auth
+    if not is_grant(grant):
+        raise ValueError(
+            "auth must be 'oauth', a token or a grant such as mcpwire.OAuth(), got "
+            f"{type(grant).__name__}"
+        )
+    if any(name == "authorization" for name, _ in _static(target)):
+        raise ValueError("auth= and an authorization header exclude each other")
+    try:
+        check_server_url(target.parsed, allow_insecure=target.allow_insecure)
+    except UrlRefused as error:
+        raise ValueError(str(error)) from error
+    checked: Grant = grant
+    return checked
+
+
+_TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 
 _TLS: Final = ("ssl", "ca_file", "client_cert")
 

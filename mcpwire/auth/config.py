@@ -1,0 +1,342 @@
+"""How a client gets its tokens: what the user says once, checked where it is said.
+
+A secret belongs to one authorization server. Who gives one therefore names its issuer,
+and it goes to no other, whatever a server of MCP says of itself (2026-07-28
+basic/authorization/client-registration, "Authorization Server Binding").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import attrs
+
+from mcpwire.auth.jwt import check_signing_key
+from mcpwire.auth.registration import check_document_url
+from mcpwire.auth.scopes import check_scope
+from mcpwire.limits import check_timeout
+from mcpwire.wire.urls import is_loopback, parse_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "DISCOVERED",
+    "ClientCredentials",
+    "EnterpriseManaged",
+    "Grant",
+    "OAuth",
+    "WorkloadIdentity",
+    "is_grant",
+]
+
+DISCOVERED: Final = "discovered"
+"""In place of an issuer: whichever the server names is trusted with the secret."""
+
+
+def _masked(value: object) -> str:
+    return "None" if value is None else "'***'"
+
+
+def _shown_function(value: object) -> str:
+    if callable(value):
+        return f"<{getattr(value, '__qualname__', type(value).__qualname__)}>"
+    return repr(value)
+
+
+def _shown_supply(value: object) -> str:
+    return _shown_function(value) if callable(value) else _masked(value)
+
+
+def _shown_kind(value: object) -> str:
+    return "None" if value is None else f"<{type(value).__name__}>"
+
+
+def _text(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{attribute.name} must be a text that is not blank")
+
+
+def _text_or_function(
+    instance: Any, attribute: attrs.Attribute[Any], value: object
+) -> None:
+    if not callable(value):
+        _text(instance, attribute, value)
+
+
+def _switch(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, bool):
+        raise ValueError(f"{attribute.name} must be True or False, got {value!r}")
+
+
+def _function(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
+    if value is not None and not callable(value):
+        raise ValueError(f"{attribute.name} must be a function, got {value!r}")
+
+
+def _scopes(value: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        value = value.split()
+    if not isinstance(value, Iterable):
+        raise ValueError(f"scopes must be texts, got {value!r}")
+    return tuple(dict.fromkeys(check_scope(scope) for scope in value))
+
+
+def _count(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{attribute.name} must be 0 or more, got {value!r}")
+
+
+def _check_issuer(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if value is None or value == DISCOVERED:
+        return
+    _text(instance, attribute, value)
+    url = parse_url(value)
+    # RFC 8414 section 2: https, without query and fragment.
+    if not url.is_secure or (url.query, url.fragment) != (None, None):
+        raise ValueError(
+            f"cannot use issuer '{url}': it must be https, without query and fragment"
+        )
+
+
+def _needed_issuer(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if not value:
+        raise ValueError(
+            "issuer is missing: a secret goes to one authorization server; name it, or "
+            f"say issuer={DISCOVERED!r} to trust whichever the MCP server names"
+        )
+    _check_issuer(instance, attribute, value)
+
+
+def _seconds(value: Any) -> float | None:
+    return check_timeout(value, "timeout")
+
+
+@attrs.frozen
+class OAuth:
+    """A user logs in with a browser, once; afterwards the stored tokens do.
+
+    ``auth="oauth"`` is ``auth=OAuth()``.
+
+    Raises:
+        ValueError: An option cannot be what it is, or does not go with another.
+    """
+
+    client_id: str | None = attrs.field(default=None, kw_only=True)
+    """The client as it is registered with `issuer`. Without it, the server is asked to
+    register one, or is given `client_metadata_url`."""
+
+    client_secret: str | None = attrs.field(default=None, kw_only=True, repr=_masked)
+    """Its secret, where it has one; needs `client_id` and `issuer`."""
+
+    issuer: str | None = attrs.field(
+        default=None, kw_only=True, validator=_check_issuer
+    )
+    """The one authorization server to be used, as its metadata spells it. With a secret
+    ``"discovered"`` trusts whichever the MCP server names."""
+
+    client_metadata_url: str | None = attrs.field(default=None, kw_only=True)
+    """Where a client-id metadata document of ours can be read: it is the client id of
+    servers that support it."""
+
+    scopes: tuple[str, ...] | None = attrs.field(
+        default=None, kw_only=True, converter=_scopes
+    )
+    """What to ask for instead of what the server names, as texts or one with spaces."""
+
+    redirect_uri: str | None = attrs.field(default=None, kw_only=True)
+    """Where the browser comes back to, if not to a port of this machine."""
+
+    callback_port: int | None = attrs.field(default=None, kw_only=True)
+    """The port of this machine to come back to; otherwise any that is free."""
+
+    storage: Any = attrs.field(default=None, kw_only=True, repr=_shown_kind)
+    """Where tokens are kept; ``None``: a `FileStorage` of this user."""
+
+    profile: str = attrs.field(default="default", kw_only=True, validator=_text)
+    """Tells several accounts with one server apart."""
+
+    interactive: bool = attrs.field(default=True, kw_only=True, validator=_switch)
+    """Whether a user may be asked. If not, `AuthRequired` says where to log in."""
+
+    open_browser: Any = attrs.field(default=True, kw_only=True, repr=_shown_function)
+    """Whether to open the browser, or a function that is given the URL to open."""
+
+    on_url: Callable[[str], object] | None = attrs.field(
+        default=None, kw_only=True, repr=_shown_function, validator=_function
+    )
+    """Is told the URL to log in at, beside the browser: to print it."""
+
+    ask: Callable[[str], Any] | None = attrs.field(
+        default=None, kw_only=True, repr=_shown_function, validator=_function
+    )
+    """Takes the place of browser and listening: given the URL to log in at, it returns,
+    at once or awaited, the whole URL the user came back to."""
+
+    timeout: float | None = attrs.field(default=300.0, kw_only=True, converter=_seconds)
+    """How long a user may take to log in, in seconds."""
+
+    max_step_ups: int = attrs.field(default=2, kw_only=True, validator=_count)
+    """How often in a row more scopes are asked for, for one request."""
+
+    client_name: str = attrs.field(default="mcpwire", kw_only=True, validator=_text)
+    """How the client is shown to the user where it registers itself."""
+
+    application_type: Literal["native", "web"] | None = attrs.field(
+        default=None,
+        kw_only=True,
+        validator=attrs.validators.in_(("native", "web", None)),
+    )
+    """What it registers as; ``None``: by its redirect URI."""
+
+    dpop: bool = attrs.field(default=False, kw_only=True, validator=_switch)
+    """Whether to bind tokens to a key of ours (RFC 9449) wherever the server supports
+    it; needs the extra ``crypto``. Where the server demands it, it is done anyway."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.client_id is not None and not str(self.client_id).strip():
+            raise ValueError("client_id must be a text that is not blank")
+        if self.client_secret is not None:
+            if self.client_id is None:
+                raise ValueError("client_secret goes with a client_id")
+            _needed_issuer(self, attrs.fields(OAuth).issuer, self.issuer)
+        elif self.issuer == DISCOVERED:
+            object.__setattr__(self, "issuer", None)
+        if self.client_metadata_url is not None:
+            check_document_url(self.client_metadata_url)
+        if self.redirect_uri is not None:
+            _check_redirect_uri(self.redirect_uri)
+        _check_port(self.callback_port)
+
+    @property
+    def listens(self) -> bool:
+        """Whether the user comes back to a port of this machine that is ours."""
+        return self.redirect_uri is None and self.ask is None
+
+
+def _check_redirect_uri(text: str) -> None:
+    # OAuth 2.1 section 2.3.1; 2026-07-28 basic/authorization/security-considerations,
+    # "Communication Security": localhost or HTTPS.
+    url = parse_url(text)
+    if url.fragment is not None:
+        raise ValueError(f"cannot use redirect_uri '{url}': it holds a fragment")
+    if not (url.scheme == "https" or is_loopback(url.host)):
+        raise ValueError(f"cannot use redirect_uri '{url}': use https, or localhost")
+
+
+def _check_port(port: object) -> None:
+    if port is not None and (type(port) is not int or not 0 < port < 2**16):
+        raise ValueError(f"callback_port must be 1 to 65535, got {port!r}")
+
+
+@attrs.frozen
+class _Unattended:
+    """What all have in common that log in without a user."""
+
+    issuer: str = attrs.field(default="", kw_only=True, validator=_needed_issuer)
+    """The authorization server that knows the client, as its metadata spells it;
+    ``"discovered"`` trusts whichever the MCP server names."""
+
+    scopes: tuple[str, ...] | None = attrs.field(
+        default=None, kw_only=True, converter=_scopes
+    )
+    """What to ask for instead of what the server names."""
+
+    storage: Any = attrs.field(default=None, kw_only=True, repr=_shown_kind)
+    """Where tokens are kept; ``None``: in memory."""
+
+    profile: str = attrs.field(default="default", kw_only=True, validator=_text)
+    """Tells several accounts with one server apart."""
+
+
+@attrs.frozen
+class ClientCredentials(_Unattended):
+    """A program logs in as itself, with its secret or by a signature.
+
+    Raises:
+        ValueError: An option cannot be what it is, or does not go with another.
+    """
+
+    client_id: str = attrs.field(kw_only=True, validator=_text)
+
+    client_secret: str | None = attrs.field(default=None, kw_only=True, repr=_masked)
+
+    private_key_pem: str | None = attrs.field(default=None, kw_only=True, repr=_masked)
+    """The key to sign with in place of a secret; needs the extra ``crypto``."""
+
+    signing_algorithm: str = attrs.field(default="ES256", kw_only=True, validator=_text)
+
+    def __attrs_post_init__(self) -> None:
+        if (self.client_secret is None) == (self.private_key_pem is None):
+            raise ValueError("give either client_secret or private_key_pem")
+        if self.private_key_pem is not None:
+            check_signing_key(self.private_key_pem, self.signing_algorithm)
+
+
+@attrs.frozen
+class WorkloadIdentity(_Unattended):
+    """A workload logs in with the JWT that its platform gives it (RFC 7523).
+
+    Raises:
+        ValueError: An option cannot be what it is.
+    """
+
+    client_id: str = attrs.field(kw_only=True, validator=_text)
+
+    assertion: str | Callable[[], Any] = attrs.field(
+        kw_only=True, repr=_shown_supply, validator=_text_or_function
+    )
+    """The JWT, or a function, plain or async, that is asked for it each time."""
+
+
+@attrs.frozen
+class EnterpriseManaged(_Unattended):
+    """An employee's identity, exchanged at the company's provider for this server.
+
+    No user is sent anywhere: the provider gives an identity assertion (ID-JAG) for an
+    ID token (RFC 8693), and the server's authorization server takes that (RFC 7523).
+
+    Raises:
+        ValueError: An option cannot be what it is.
+    """
+
+    client_id: str = attrs.field(kw_only=True, validator=_text)
+    """The client as `issuer` knows it, which is the MCP server's."""
+
+    client_secret: str | None = attrs.field(default=None, kw_only=True, repr=_masked)
+
+    idp_client_id: str = attrs.field(kw_only=True, validator=_text)
+    """The client as the identity provider knows it."""
+
+    idp_client_secret: str | None = attrs.field(
+        default=None, kw_only=True, repr=_masked
+    )
+
+    idp_token_endpoint: str = attrs.field(kw_only=True, validator=_text)
+    """Where the identity provider exchanges tokens; https, or on this machine."""
+
+    idp_issuer: str | None = attrs.field(
+        default=None, kw_only=True, validator=_check_issuer
+    )
+
+    id_token: str | Callable[[], Any] = attrs.field(
+        kw_only=True, repr=_shown_supply, validator=_text_or_function
+    )
+    """The ID token, or a function, plain or async, that is asked for it each time."""
+
+    def __attrs_post_init__(self) -> None:
+        endpoint = parse_url(self.idp_token_endpoint)
+        if not endpoint.is_secure:
+            raise ValueError(f"cannot use idp_token_endpoint '{endpoint}': use https")
+
+
+Grant: TypeAlias = OAuth | ClientCredentials | WorkloadIdentity | EnterpriseManaged
+"""What `Http` takes as ``auth``, beside ``"oauth"`` and a token."""
+
+
+def is_grant(value: object) -> bool:
+    """Tell whether that says how tokens are got."""
+    return isinstance(value, Grant)

@@ -1,0 +1,166 @@
+"""A blocking engine whose requests carry a token.
+
+`mcpwire.transports.oauth.engine` is the one for asyncio.
+
+The two differ in how they wait, and in nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.errors import ConnectionClosed
+from mcpwire.transports.http.opening import open_engine
+from mcpwire.transports.oauth.session import Attempt, Filtered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcpwire.errors import MCPError
+    from mcpwire.limits import Limits
+    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.protocol.http.request import Request
+    from mcpwire.sync._http.seam import Engine
+    from mcpwire.sync._oauth.authorizer import BlockingAuthorizer
+    from mcpwire.transports.http.engine import Engine as AsyncEngine
+    from mcpwire.transports.http.engine import Fed
+    from mcpwire.transports.http.target import Http
+    from mcpwire.transports.oauth.patience import Patience
+
+__all__ = ["BlockingAuthEngine", "open_with_tokens"]
+
+
+class BlockingAuthEngine:
+    """See `Engine`; an exchange may take several requests, and a login."""
+
+    def __init__(self, engine: Engine, authorizer: BlockingAuthorizer) -> None:
+        self.target = engine.target
+        self._engine = engine
+        self._authorizer = authorizer
+        self._session = authorizer.session
+        self._fed: dict[Any, Filtered] = {}
+        self._waiting: set[Any] = set()
+        self._aborted: dict[Any, MCPError] = {}
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"<{type(self).__name__} over {self._engine!r}>"
+
+    @property
+    def connections(self) -> int:
+        """How many connections were opened so far."""
+        return self._engine.connections
+
+    @property
+    def bytes_sent(self) -> int:
+        """How many bytes were handed to the operating system so far."""
+        return self._engine.bytes_sent
+
+    def exchange(self, request: Request, reply: Fed, deadline: Deadline | None) -> None:
+        """Send a request and feed its reply; see `Engine.exchange`.
+
+        Raises:
+            AuthError: The server wants a token that is not to be had.
+        """
+        session = self._session
+        authorizer = self._authorizer
+        attempt = Attempt()
+        credential = session.usable()
+        if credential is None:
+            credential = self._within(reply, deadline, authorizer.first)
+        while True:
+            equipped = session.equip(request, credential, os.urandom(16))
+            filtered = Filtered(reply, session, credential, attempt)
+            self._fed[reply] = filtered
+            try:
+                self._engine.exchange(equipped, filtered, deadline)
+            finally:
+                self._fed.pop(reply, None)
+            if filtered.error is not None:
+                raise filtered.error
+            wanted = filtered.wanted
+            if wanted is None:
+                return
+            credential = self._within(
+                reply, deadline, partial(authorizer.obtain, wanted)
+            )
+            attempt.note(credential.how)
+
+    def _within(
+        self,
+        reply: Fed,
+        deadline: Deadline | None,
+        work: Callable[[Callable[[], None]], Any],
+    ) -> Any:
+        """Wait for a token; an abort reaches it, and no time passes for a user."""
+        patience = self._authorizer.patience
+        clock = _Clock(deadline)
+
+        def check() -> None:
+            error = self._aborted.get(reply)
+            if error is not None:
+                raise error
+            now = monotonic()
+            if deadline is not None and deadline.expired(now):
+                raise reply.out_of_time(now)
+
+        self._waiting.add(reply)
+        patience.add(clock)
+        try:
+            return work(check)
+        finally:
+            patience.remove(clock)
+            self._waiting.discard(reply)
+            self._aborted.pop(reply, None)
+
+    def abort(self, reply: Fed, error: MCPError) -> bool:
+        """End the exchange of that reply with an error; return whether one ran."""
+        if reply in self._waiting:
+            self._aborted[reply] = error
+            return True
+        filtered = self._fed.get(reply)
+        return filtered is not None and self._engine.abort(filtered, error)
+
+    def close(self) -> None:
+        """Close every connection; bounded in time."""
+        error = ConnectionClosed(
+            f"{self.target}: closed by this side", target=self.target, sent=False
+        )
+        for reply in list(self._waiting):
+            self.abort(reply, error)
+        self._engine.close()
+
+    def abandon(self) -> None:
+        """Let go of the sockets at once and wait for nothing, from anywhere."""
+        self._engine.abandon()
+
+
+class _Clock:
+    """Lets a call's deadline stand still."""
+
+    __slots__ = ("_deadline",)
+
+    def __init__(self, deadline: Deadline | None) -> None:
+        self._deadline = deadline
+
+    def pause(self) -> None:
+        if self._deadline is not None:
+            self._deadline.pause(monotonic())
+
+    def resume(self) -> None:
+        if self._deadline is not None:
+            self._deadline.resume(monotonic())
+
+
+def open_with_tokens(
+    target: Http, limits: Limits, *, patience: Patience
+) -> AsyncEngine:
+    """Return an engine for the loop that HTTP+SSE has of its own."""
+    from mcpwire.transports.oauth.authorizer import Authorizer
+
+    assert target.grant is not None
+    authorizer = Authorizer(target.grant, target, limits, patience)
+    return open_engine(target, limits, authorizer)

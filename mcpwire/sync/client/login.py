@@ -1,0 +1,170 @@
+# Made by `python tests/sync/generate.py --write`: change the source instead,
+# mcpwire/client/login.py
+"""Logging in and out apart from any call: for command lines and for web hosts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from mcpwire.auth.config import OAuth
+from mcpwire.auth.errors import AuthRequired
+from mcpwire.auth.model import Login, LoginStatus
+from mcpwire.auth.record import credential_key, load
+from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.sync._oauth.authorizer import BlockingAuthorizer
+from mcpwire.sync.client import Client
+from mcpwire.transports.http.target import Http
+from mcpwire.transports.oauth.performing import returned_parameters, storage_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpwire.auth.config import Grant
+    from mcpwire.auth.model import Record
+    from mcpwire.limits import Limits
+
+__all__ = [
+    "begin_login",
+    "finish_login",
+    "login",
+    "login_status",
+    "logout",
+]
+
+
+def login(target: str | Http, *, limits: Limits = DEFAULT_LIMITS) -> LoginStatus | None:
+    """Log in now, where the server wants that, instead of with the first call.
+
+    Cancelling it ends the login; what was stored before stays.
+
+    Args:
+        target: The server's URL, or an `Http` whose ``auth`` says how to log in.
+        limits: What a peer may cost.
+
+    Returns:
+        What is stored by now; ``None`` where the server wants no login.
+
+    Raises:
+        AuthError: The login failed; the class says what to do about it.
+        MCPError: The server cannot be reached.
+        ValueError: The target is no URL, or its ``auth`` needs no login.
+    """
+    http = _http(target)
+    with Client(http, limits=limits):
+        pass  # a server that wants tokens turns this away, and says what it wants
+    return login_status(http)
+
+
+def begin_login(target: str | Http, *, limits: Limits = DEFAULT_LIMITS) -> Login | None:
+    """Begin a login that `finish_login` finishes, perhaps in another process.
+
+    Both must be given the same ``auth``, with a storage that both can use.
+
+    Returns:
+        Where to send the user; ``None`` where nobody has to log in.
+
+    Raises:
+        AuthError: No login can be begun.
+        MCPError: The server cannot be reached.
+        ValueError: The target is no URL, or its ``auth`` asks no user.
+    """
+    http = _http(target)
+    grant = _asking(http)
+    storage_of(grant)  # the copy has the same
+    alone = attrs.evolve(http, auth=attrs.evolve(grant, interactive=False))
+    try:
+        with Client(alone, limits=limits):
+            return None
+    except AuthRequired as required:
+        if required.url is None:
+            raise
+        return Login(required.url, required.scopes)
+
+
+def finish_login(
+    target: str | Http,
+    returned: str | Mapping[str, str],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+) -> LoginStatus:
+    """Finish a login that `begin_login` began.
+
+    Args:
+        target: The same as then.
+        returned: The whole URL that the user came back to, or its parameters.
+        limits: What a peer may cost.
+
+    Raises:
+        AuthRequired: None was begun, or too long ago, or it was tried already.
+        ConsentDenied: The user, or the server, did not agree; or this is the answer to
+            another login.
+        AuthError: The server gave no tokens.
+    """
+    http = _http(target)
+    authorizer = BlockingAuthorizer(_asking(http), http, limits)
+    record = authorizer.finish(returned_parameters(returned))
+    return _status(http, record)
+
+
+def logout(target: str | Http, *, limits: Limits = DEFAULT_LIMITS) -> bool:
+    """Forget the tokens for a server, and ask it to forget them (RFC 7009).
+
+    Returns whether there were any. They are forgotten here whatever the server says.
+
+    Raises:
+        StorageError: They cannot be removed.
+        ValueError: The target is no URL, or its ``auth`` needs no login.
+    """
+    http = _http(target)
+    return BlockingAuthorizer(_grant(http), http, limits).revoke()
+
+
+def login_status(target: str | Http) -> LoginStatus | None:
+    """Return what is stored of the login to a server; ``None``: nothing.
+
+    Raises:
+        ValueError: The target is no URL, or its ``auth`` needs no login.
+    """
+    http = _http(target)
+    grant = _grant(http)
+    key = credential_key(http.parsed.unmasked, grant.profile, type(grant).__name__)
+    data, _ = storage_of(grant).load(key)
+    record = load(data) if data is not None else None
+    return None if record is None or record.tokens is None else _status(http, record)
+
+
+def _http(target: Any) -> Http:
+    if isinstance(target, str):
+        return Http(target, auth="oauth")
+    if not isinstance(target, Http):
+        raise ValueError(f"only a URL can be logged in to, got {target!r}")
+    return target if target.auth is not None else attrs.evolve(target, auth="oauth")
+
+
+def _grant(http: Http) -> Grant:
+    if http.grant is None:
+        raise ValueError("auth is a token: there is nothing to log in for")
+    return http.grant
+
+
+def _asking(http: Http) -> OAuth:
+    grant = _grant(http)
+    if not isinstance(grant, OAuth):
+        raise ValueError(f"auth is {type(grant).__name__}: it asks no user")
+    return grant
+
+
+def _status(http: Http, record: Record) -> LoginStatus:
+    tokens = record.tokens
+    assert tokens is not None
+    return LoginStatus(
+        server=str(http),
+        profile=_grant(http).profile,
+        issuer=record.issuer,
+        client_id=record.identity.client_id,
+        scopes=tokens.scopes,
+        expires_at=tokens.expires_at,
+        can_refresh=tokens.refresh_token is not None,
+    )

@@ -1,0 +1,250 @@
+"""Gets tokens on asyncio: one operation at a time for one server, for all who wait.
+
+Nothing is locked while a request runs. Whoever needs a token joins the operation that
+is under way, or begins one; it is cancelled when the last of them has gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.auth import steps
+from mcpwire.auth.config import OAuth
+from mcpwire.auth.errors import AuthTemporarilyUnavailable
+from mcpwire.auth.flow import finish, obtain, revoke
+from mcpwire.transports.oauth.fetching import Fetcher
+from mcpwire.transports.oauth.patience import Patience
+from mcpwire.transports.oauth.performing import (
+    QUICK,
+    Desk,
+    Vault,
+    quick,
+    returned_parameters,
+    supplied,
+    too_late,
+)
+from mcpwire.transports.oauth.session import AuthSession
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpwire.auth.config import Grant
+    from mcpwire.auth.flow import Wanted
+    from mcpwire.auth.model import Record
+    from mcpwire.auth.steps import Steps
+    from mcpwire.limits import Limits
+    from mcpwire.transports.http.target import Http
+    from mcpwire.transports.oauth.session import Credential
+
+__all__ = ["Authorizer"]
+
+
+class Authorizer:
+    """The tokens for one server, for all connections of one client.
+
+    Attributes:
+        session: What is known and decided.
+        patience: Whose clocks stand still while a user is asked.
+    """
+
+    def __init__(
+        self,
+        grant: Grant,
+        target: Http,
+        limits: Limits,
+        patience: Patience | None = None,
+    ) -> None:
+        self.session = AuthSession(grant, target)
+        self.patience = patience or Patience()
+        self._grant = grant
+        self._target = target
+        self._limits = limits
+        self._running: asyncio.Task[Credential] | None = None
+        self._wanted: Wanted | None = None
+        self._waiters = 0
+        self._is_begun = False
+
+    async def first(self) -> Credential | None:
+        """Return a token to begin with: none where none is stored.
+
+        Raises:
+            AuthError: One is stored, and it cannot be refreshed now.
+        """
+        session = self.session
+        if session.current is None and not self._is_begun:
+            vault = Vault(self._grant, self._target)
+            record = await self._stored(vault, steps.Load())
+            self._is_begun = True
+            if not session.begin(record):
+                return None
+        credential = session.usable()
+        if credential is not None:
+            return credential
+        current = session.current
+        if current is None or not current.can_renew:
+            return session.spare()
+        try:
+            return await self.obtain(session.wanted(used=current.token))
+        except AuthTemporarilyUnavailable:
+            spare = session.spare()
+            if spare is None:
+                raise
+            return spare
+
+    async def obtain(self, wanted: Wanted) -> Credential:
+        """Return another token than the one that was not good enough.
+
+        Raises:
+            AuthError: There is none to be had.
+        """
+        while True:
+            good = self.session.meets(wanted)
+            if good is not None:
+                return good
+            running = self._running
+            if running is None or running.done():
+                running = self._begin(wanted)
+            # What was begun for something else says nothing of this.
+            is_answer = self._wanted is not None and self._wanted.asks_like(wanted)
+            try:
+                credential = await self._join(running)
+            except asyncio.CancelledError:
+                if not running.cancelled() or _is_cancelled():
+                    raise
+                # By those who waited before, and have all gone.
+            except Exception as error:
+                if is_answer:
+                    raise copy.copy(error) from error
+            else:
+                if is_answer:
+                    return credential
+
+    async def _join(self, running: asyncio.Task[Credential]) -> Credential:
+        """Wait for an operation, which ends with the last who waits for it."""
+        self._waiters += 1
+        try:
+            return await asyncio.shield(running)
+        finally:
+            self._waiters -= 1
+            if not self._waiters and not running.done():
+                running.cancel()
+
+    def _begin(self, wanted: Wanted) -> asyncio.Task[Credential]:
+        self._wanted = wanted
+        self._running = asyncio.get_running_loop().create_task(
+            self._obtain(wanted), name="mcpwire-oauth"
+        )
+        self._running.add_done_callback(_looked_at)
+        return self._running
+
+    async def _obtain(self, wanted: Wanted) -> Credential:
+        obtained = await self._drive(obtain(self._grant, wanted))
+        return self.session.take(obtained)
+
+    async def finish(self, params: Mapping[str, str]) -> Record:
+        """Finish a login that was begun; see `mcpwire.auth.flow.finish`."""
+        assert isinstance(self._grant, OAuth)
+        wanted = self.session.wanted()
+        record: Record = await self._drive(finish(self._grant, wanted, params))
+        return record
+
+    async def revoke(self) -> bool:
+        """Forget what is stored; see `mcpwire.auth.flow.revoke`."""
+        was_there: bool = await self._drive(revoke(self.session.wanted()))
+        self.session.current = None
+        return was_there
+
+    # Steps...
+
+    async def _drive(self, operation: Steps[Any]) -> Any:
+        target = self._target
+        vault = Vault(self._grant, target)
+        grant = self._grant
+        desk = Desk(grant) if isinstance(grant, OAuth) else None
+        fetcher = Fetcher(target, self._limits)
+        try:
+            outcome: Any = None
+            error: Exception | None = None
+            while True:
+                try:
+                    if error is not None:
+                        step = operation.throw(error)
+                    else:
+                        step = operation.send(outcome)
+                except StopIteration as done:
+                    return done.value
+                outcome = error = None
+                try:
+                    outcome = await self._perform(step, vault, desk, fetcher)
+                except Exception as raised:  # noqa: BLE001 - the operation decides
+                    error = raised
+        finally:
+            operation.close()
+            if desk is not None:
+                desk.close()
+            await _finally(fetcher, vault)
+
+    async def _perform(
+        self, step: steps.Step, vault: Vault, desk: Desk | None, fetcher: Fetcher
+    ) -> Any:
+        if type(step) is steps.Fetch:
+            return await fetcher.fetch(step)
+        if type(step) is steps.Sleep:
+            return await asyncio.sleep(step.seconds)
+        if type(step) is steps.Supply:
+            return supplied(await _settled(step.function()), step.what)
+        if type(step) is steps.Ask:
+            assert desk is not None
+            return await self._ask(step, desk)
+        if type(step) in QUICK:
+            return quick(step, desk)
+        return await self._stored(vault, step)
+
+    async def _stored(self, vault: Vault, step: steps.Step) -> Any:
+        if vault.is_quick:
+            return vault.perform(step)
+        return await asyncio.to_thread(vault.perform, step)
+
+    async def _ask(self, step: steps.Ask, desk: Desk) -> dict[str, str]:
+        grant = self._grant
+        assert isinstance(grant, OAuth)
+        self.patience.begin()
+        try:
+            async with asyncio.timeout(grant.timeout):
+                if grant.ask is not None:
+                    return returned_parameters(await _settled(grant.ask(step.url)))
+                await asyncio.to_thread(desk.show, step.url, self._target.parsed)
+                assert desk.receiver is not None
+                return await desk.receiver.wait_async(step.state)
+        except TimeoutError as error:
+            raise too_late(grant.timeout) from error
+        finally:
+            self.patience.end()
+
+
+async def _settled(value: Any) -> Any:
+    return await value if hasattr(value, "__await__") else value
+
+
+def _is_cancelled() -> bool:
+    ours = asyncio.current_task()
+    return ours is not None and ours.cancelling() > 0
+
+
+def _looked_at(task: asyncio.Task[Any]) -> None:
+    # Everybody who waited may have gone: then nobody misses the error.
+    if not task.cancelled():
+        task.exception()
+
+
+async def _finally(fetcher: Fetcher, vault: Vault) -> None:
+    """Let go of what an operation held, also when it is cancelled."""
+    try:
+        await fetcher.aclose()
+    finally:
+        if vault.is_quick:
+            vault.release()
+        else:
+            await asyncio.shield(asyncio.to_thread(vault.release))

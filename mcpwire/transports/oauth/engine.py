@@ -1,0 +1,178 @@
+"""An engine whose requests carry a token, whichever engine moves their bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.transports.oauth.session import Attempt, Filtered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from mcpwire.errors import MCPError
+    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.protocol.http.request import Request
+    from mcpwire.transports.http.engine import Engine, Fed
+    from mcpwire.transports.oauth.authorizer import Authorizer
+    from mcpwire.transports.oauth.session import Credential
+
+__all__ = ["AuthEngine"]
+
+
+class AuthEngine:
+    """See `Engine`; an exchange may take several requests, and a login.
+
+    Attributes:
+        rearm: Told when a deadline that stood still runs again.
+    """
+
+    def __init__(self, engine: Engine, authorizer: Authorizer) -> None:
+        self.target = engine.target
+        self.rearm: Callable[[float], object] = _ignore
+        self._engine = engine
+        self._authorizer = authorizer
+        self._session = authorizer.session
+        self._fed: dict[Any, Filtered] = {}
+        self._waiting: dict[Any, asyncio.Task[Any]] = {}
+        self._aborted: dict[Any, MCPError] = {}
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"<{type(self).__name__} over {self._engine!r}>"
+
+    @property
+    def connections(self) -> int:
+        """How many connections were opened so far."""
+        return self._engine.connections
+
+    @property
+    def bytes_sent(self) -> int:
+        """How many bytes were handed to the operating system so far."""
+        return self._engine.bytes_sent
+
+    def allow(self, target: str) -> None:
+        """Let the token go to another path of the server: its HTTP+SSE endpoint."""
+        self._session.allow(target)
+
+    async def exchange(
+        self, request: Request, reply: Fed, deadline: Deadline | None
+    ) -> None:
+        """Send a request and feed its reply; see `Engine.exchange`.
+
+        Raises:
+            AuthError: The server wants a token that is not to be had.
+        """
+        session = self._session
+        attempt = Attempt()
+        credential = session.usable()
+        if credential is None:
+            credential = await self._within(reply, deadline, self._authorizer.first())
+        while True:
+            equipped = session.equip(request, credential, os.urandom(16))
+            filtered = Filtered(reply, session, credential, attempt)
+            self._fed[reply] = filtered
+            try:
+                await self._engine.exchange(equipped, filtered, deadline)
+            finally:
+                del self._fed[reply]
+            if filtered.error is not None:
+                raise filtered.error
+            wanted = filtered.wanted
+            if wanted is None:
+                return
+            credential = await self._within(
+                reply, deadline, self._authorizer.obtain(wanted)
+            )
+            attempt.note(credential.how)
+
+    async def _within(
+        self,
+        reply: Fed,
+        deadline: Deadline | None,
+        work: Coroutine[Any, Any, Credential | None],
+    ) -> Any:
+        """Wait for a token; an abort reaches it, and no time passes for a user."""
+        loop = asyncio.get_running_loop()
+        patience = self._authorizer.patience
+        clock = _Clock(deadline, loop.time, self.rearm)
+        task = self._waiting[reply] = loop.create_task(work, name="mcpwire-oauth-wait")
+        patience.add(clock)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            error = self._aborted.get(reply)
+            if error is None:
+                raise
+            raise error from None
+        finally:
+            task.cancel()
+            patience.remove(clock)
+            del self._waiting[reply]
+            self._aborted.pop(reply, None)
+
+    def abort(self, reply: Fed, error: MCPError) -> bool:
+        """End the exchange of that reply with an error; return whether one ran."""
+        task = self._waiting.get(reply)
+        if task is not None:
+            self._aborted[reply] = error
+            return task.cancel()
+        filtered = self._fed.get(reply)
+        return filtered is not None and self._engine.abort(filtered, error)
+
+    async def aclose(self) -> None:
+        """Close every connection; bounded in time."""
+        self._stop()
+        await self._engine.aclose()
+
+    def _stop(self) -> None:
+        from mcpwire.errors import ConnectionClosed
+
+        for reply in list(self._waiting):
+            self.abort(
+                reply,
+                ConnectionClosed(
+                    f"{self.target}: closed by this side",
+                    target=self.target,
+                    sent=False,
+                ),
+            )
+
+    def abandon(self) -> None:
+        """Let go of the sockets at once and wait for nothing, from anywhere."""
+        self._engine.abandon()
+
+    def forked(self) -> None:
+        """Let go of what belongs to the parent process."""
+        forked = getattr(self._engine, "forked", self._engine.abandon)
+        forked()
+
+
+class _Clock:
+    """Lets a call's deadline stand still."""
+
+    __slots__ = ("_deadline", "_now", "_rearm")
+
+    def __init__(
+        self,
+        deadline: Deadline | None,
+        now: Callable[[], float],
+        rearm: Callable[[float], object],
+    ) -> None:
+        self._deadline = deadline
+        self._now = now
+        self._rearm = rearm
+
+    def pause(self) -> None:
+        if self._deadline is not None:
+            self._deadline.pause(self._now())
+
+    def resume(self) -> None:
+        if self._deadline is not None:
+            self._deadline.resume(self._now())
+            self._rearm(self._deadline.at)
+
+
+def _ignore(at: float) -> None:
+    del at

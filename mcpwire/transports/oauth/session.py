@@ -1,0 +1,360 @@
+"""What is decided about tokens for one server; the same for both shells.
+
+::
+
+    request ─► token in use ─► 200 … ──────────────────────────────────► the reply
+                  │
+                  ├► 401 ─► nonce wanted? once more, with it
+                  │    └──► another token, once by refresh, once by logging in
+                  └► 403 insufficient_scope ─► more scopes, a few times
+
+Whatever cannot be mended goes on to the reply, which says what it means.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from time import monotonic
+from time import time as wall_time
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.auth.challenges import read_denial
+from mcpwire.auth.config import DISCOVERED, OAuth
+from mcpwire.auth.errors import InsufficientScope, UrlRefused
+from mcpwire.auth.flow import Wanted
+from mcpwire.protocol.http.request import Request
+
+if TYPE_CHECKING:
+    from mcpwire.auth.challenges import Denial
+    from mcpwire.auth.config import Grant
+    from mcpwire.auth.flow import Obtained
+    from mcpwire.auth.model import Record
+    from mcpwire.errors import MCPError
+    from mcpwire.transports.http.engine import Fed
+    from mcpwire.transports.http.target import Http
+
+__all__ = ["Attempt", "AuthSession", "Credential", "Filtered"]
+
+SKEW_S: Final = 60.0
+"""So long before a token expires another is asked for."""
+
+TRIES: Final = 5
+"""How many tokens one request is tried with, whatever happens."""
+
+FUTILE_MAX: Final = 10
+"""How many step-ups in a row may not have helped before nobody is asked any more."""
+
+DENIED: Final = frozenset({401, 403})
+
+
+class Credential:
+    """A token in use.
+
+    Attributes:
+        record: Where it stands.
+        token: The access token.
+        line: The header line, as long as that is the same for every request.
+        renew_at: When another is asked for, on the monotonic clock.
+        expires_at: When it is of no use any more, on that clock.
+        how: How it was got; see `Obtained`.
+    """
+
+    __slots__ = ("expires_at", "how", "line", "prover", "record", "renew_at", "token")
+
+    def __init__(self, record: Record, how: str) -> None:
+        tokens = record.tokens
+        assert tokens is not None, "no tokens"
+        self.record = record
+        self.how = how
+        self.token = tokens.access_token
+        self.renew_at = self.expires_at = inf
+        if tokens.expires_at is not None:
+            # Wall clocks jump; what is in use is measured on the other one.
+            left = tokens.expires_at - wall_time()
+            self.expires_at = monotonic() + left
+            # One that lives shorter than that would be renewed for each request.
+            self.renew_at = self.expires_at - (
+                min(SKEW_S, left / 2) if how != "stored" else SKEW_S
+            )
+        self.prover: Any = None
+        self.line: bytes | None = None
+        if tokens.token_type == "DPoP":  # noqa: S105 - a type of token
+            from mcpwire.auth.dpop import Prover
+
+            assert record.dpop_key is not None, "bound to no key"
+            self.prover = Prover(record.dpop_key)
+        else:
+            self.line = f"authorization: Bearer {self.token}\r\n".encode("ascii")
+
+    @property
+    def can_renew(self) -> bool:
+        """Whether it could be renewed without asking anybody."""
+        tokens = self.record.tokens
+        return tokens is not None and tokens.refresh_token is not None
+
+
+class Attempt:
+    """What was tried for one request so far."""
+
+    __slots__ = ("has_logged_in", "has_refreshed", "nonce", "step_ups", "tries")
+
+    def __init__(self) -> None:
+        self.tries = 0
+        self.step_ups = 0
+        self.has_refreshed = self.has_logged_in = False
+        self.nonce: str | None = None
+        """The nonce that the server refused the last proof for."""
+
+    def note(self, how: str) -> None:
+        """Take note of how the next token came about."""
+        self.has_refreshed = self.has_refreshed or how == "refreshed"
+        self.has_logged_in = self.has_logged_in or how == "logged-in"
+
+
+class AuthSession:
+    """The tokens for one server, and what may be done with them.
+
+    Attributes:
+        grant: How tokens are got.
+        current: The token in use.
+    """
+
+    def __init__(self, grant: Grant, target: Http) -> None:
+        self.grant = grant
+        self.target = target
+        self.current: Credential | None = None
+        self._nonce: str | None = None
+        """The newest nonce of the server (RFC 9449 section 9)."""
+        self._allowed = {target.parsed.target}
+        self._futile = 0
+
+    def wanted(self, **reasons: Any) -> Wanted:
+        """Return what a token is wanted for."""
+        return Wanted(
+            self.target.parsed, allow_insecure=self.target.allow_insecure, **reasons
+        )
+
+    def usable(self) -> Credential | None:
+        """Return the token in use, unless it is about to expire."""
+        current = self.current
+        if current is not None and monotonic() < current.renew_at:
+            return current
+        return None
+
+    def spare(self) -> Credential | None:
+        """Return the token in use where another cannot be had: it is good so far."""
+        current = self.current
+        if current is not None and monotonic() < current.expires_at:
+            return current
+        return None
+
+    def begin(self, record: Record | None) -> bool:
+        """Begin with what is stored; return whether there is a token."""
+        issuer = self.grant.issuer
+        if record is None or record.tokens is None:
+            return False
+        if issuer not in {None, DISCOVERED, record.issuer}:
+            return False
+        self.current = Credential(record, "stored")
+        return True
+
+    def meets(self, wanted: Wanted) -> Credential | None:
+        """Return the token in use, if it is what is wanted by now."""
+        current = self.spare()
+        if current is None or current.token == wanted.used:
+            return None
+        if wanted.is_step_up:
+            tokens = current.record.tokens
+            granted = tokens.scopes if tokens is not None else None
+            required = wanted.denial.scopes if wanted.denial is not None else None
+            if not required or granted is None or not {*required} <= {*granted}:
+                return None
+        return current
+
+    def take(self, obtained: Obtained) -> Credential:
+        """Use that from now on."""
+        current = self.current
+        record = obtained.record
+        if current is None or current.record != record:
+            current = self.current = Credential(record, obtained.how)
+        return current
+
+    # Requests...
+
+    def allow(self, target: str) -> None:
+        """Let the token go to another path of the server: its HTTP+SSE endpoint."""
+        self._allowed.add(target)
+
+    def equip(
+        self, request: Request, credential: Credential | None, jti: bytes
+    ) -> Request:
+        """Return a request with the token, if it may have it.
+
+        Raises:
+            UrlRefused: It goes elsewhere than what the token is for.
+        """
+        if request.target not in self._allowed:
+            path = request.target.partition("?")[0]
+            raise UrlRefused(
+                f"{self.target}: no token is sent to {path!r} of the same origin",
+                url=f"{self.target.parsed.origin}{path}",
+                rule="a token goes to the very URL that it is for",
+            )
+        if credential is None:
+            return request
+        line = credential.line
+        if line is None:
+            url = self.target.parsed.origin + request.target.partition("?")[0]
+            proof = credential.prover.proof(
+                request.verb,
+                url,
+                now=wall_time(),
+                jti=jti.hex(),
+                access_token=credential.token,
+                nonce=self._nonce,
+            )
+            line = (
+                f"authorization: DPoP {credential.token}\r\ndpop: {proof}\r\n"
+            ).encode("ascii")
+        return Request(request.start + line, request.body)
+
+    # Answers...
+
+    def note_nonce(self, fields: dict[bytes, bytes]) -> None:
+        """Keep the newest nonce for proofs (RFC 9449 section 8.2)."""
+        nonce = fields.get(b"dpop-nonce")
+        if nonce is not None and len(nonce) <= 1_024 and nonce.isascii():
+            self._nonce = nonce.decode("ascii")
+
+    def judge(
+        self,
+        status: int,
+        fields: dict[bytes, bytes],
+        credential: Credential | None,
+        attempt: Attempt,
+    ) -> Wanted | None:
+        """Say what token the request is to be tried with next; ``None``: no other."""
+        attempt.tries += 1
+        if attempt.tries >= TRIES:
+            return None
+        denial = read_denial(
+            status,
+            {
+                name.decode("latin-1"): value.decode("latin-1")
+                for name, value in fields.items()
+            },
+        )
+        if status == 401:
+            if denial.error == "use_dpop_nonce" and self._nonce != attempt.nonce:
+                attempt.nonce = self._nonce
+                return self.wanted(denial=denial)  # the same token, another proof
+            if attempt.has_logged_in:
+                return None
+            used = credential.token if credential is not None else None
+            return self.wanted(
+                used=used, denial=denial, must_log_in=attempt.has_refreshed
+            )
+        wanted = self.wanted(
+            used=credential.token if credential is not None else None, denial=denial
+        )
+        if credential is None or not wanted.is_step_up:
+            return None
+        self._check_step_up(denial, credential, attempt)
+        return wanted
+
+    def _check_step_up(
+        self, denial: Denial, credential: Credential, attempt: Attempt
+    ) -> None:
+        """Check that anybody may be asked for more scopes.
+
+        2026-07-28 basic/authorization, "Step-Up Authorization Flow": a few times, then
+        it is a permanent failure.
+        """
+        grant = self.grant
+        required = denial.scopes or ()
+        attempt.step_ups += 1
+        limit = grant.max_step_ups if isinstance(grant, OAuth) else 0
+        if attempt.step_ups > limit or self._futile >= FUTILE_MAX:
+            raise InsufficientScope(
+                f"{self.target} wants scopes that the token does not have: "
+                f"{' '.join(required)[:200] or 'it does not say which'}",
+                required=required,
+                scopes=credential.record.asked_scopes,
+            )
+        self._futile += 1
+
+    def accepted(self, attempt: Attempt) -> None:
+        """Take note that the server let a request pass."""
+        if attempt.step_ups:
+            self._futile = 0
+
+
+class Filtered:
+    """Stands before a reply, and keeps back what another token may mend.
+
+    Attributes:
+        wanted: What token to try next; ``None``: the reply was fed.
+        error: Why there is none, where something said so.
+    """
+
+    __slots__ = (
+        "_attempt",
+        "_credential",
+        "_reply",
+        "_session",
+        "error",
+        "wanted",
+    )
+
+    def __init__(
+        self,
+        reply: Fed,
+        session: AuthSession,
+        credential: Credential | None,
+        attempt: Attempt,
+    ) -> None:
+        self._reply = reply
+        self._session = session
+        self._credential = credential
+        self._attempt = attempt
+        self.wanted: Wanted | None = None
+        self.error: MCPError | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether whoever waits can be woken."""
+        return self.wanted is not None or self.error is not None or self._reply.is_over
+
+    def head(self, status: int, fields: dict[bytes, bytes]) -> None:
+        """Take the final head, and keep it where another token may help."""
+        session = self._session
+        if b"dpop-nonce" in fields:
+            session.note_nonce(fields)
+        if status in DENIED:
+            try:
+                self.wanted = session.judge(
+                    status, fields, self._credential, self._attempt
+                )
+            except InsufficientScope as error:
+                # Raised where the request was made: whoever feeds this would close
+                # the connection.
+                self.error = error
+            if self.wanted is not None or self.error is not None:
+                return
+        elif self._attempt.step_ups:
+            session.accepted(self._attempt)
+        self._reply.head(status, fields)
+
+    def data(self, chunk: bytes) -> None:
+        """Take the next bytes of the body."""
+        if self.wanted is None and self.error is None:
+            self._reply.data(chunk)
+
+    def end(self) -> None:
+        """Take note that the body is complete."""
+        if self.wanted is None and self.error is None:
+            self._reply.end()
+
+    def out_of_time(self, now: float) -> MCPError:
+        """Build the error for a deadline that has passed."""
+        return self._reply.out_of_time(now)
