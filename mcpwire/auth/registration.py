@@ -8,7 +8,6 @@ only a metadata document is good anywhere.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.auth.answers import (
@@ -288,7 +287,7 @@ def _expiry(value: object, secret: str | None) -> float | None:
     # expired secret is refused, and then the client registers anew.
     if secret is None or isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if value > 0 and math.isfinite(value) else None
+    return float(value) if value > 0 else None
 
 
 def _settled_method(

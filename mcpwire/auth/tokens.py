@@ -7,7 +7,6 @@ or another than was asked for, or one that cannot stand in a header.
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -156,9 +155,7 @@ def _expiry(value: object, now: float) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     # Zero and less cannot be meant: such a token would never be of use.
-    if not value > 0 or math.isnan(value):
-        return None
-    return now + min(float(value), _LONGEST_S)
+    return now + min(float(value), _LONGEST_S) if value > 0 else None
 
 
 def _granted(

@@ -1,0 +1,137 @@
+"""Answers of an authorization server: what messages show, and when to come back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.auth.answers import (
+    check_available,
+    describe,
+    read_code,
+    read_description,
+    read_object,
+    retry_after,
+)
+from mcpwire.auth.errors import AuthTemporarilyUnavailable
+from mcpwire.auth.steps import Answer
+
+NOW = 1_445_412_480.0  # Wed, 21 Oct 2015 07:28:00 GMT
+
+WAITS = {
+    "7": 7.0,
+    " 0 ": 0.0,
+    "999999999": 999_999_999.0,
+    "9999999999": None,
+    "-1": None,
+    "1.5": None,
+    "": None,
+    "soon": None,
+    "Wed, 21 Oct 2015 07:28:30 GMT": 30.0,
+    "Wed, 21 Oct 2015 07:28:30 -0000": 30.0,
+    "Wed, 21 Oct 2015 07:27:00 GMT": 0.0,
+    "Wed, 99 Oct 2015 07:28:00 GMT": None,
+    "Now, whatever that may be": None,
+    "W" * 100_000: None,
+}
+
+
+@pytest.mark.parametrize(("value", "seconds"), WAITS.items(), ids=lambda v: str(v)[:40])
+def test_a_wait_is_seconds_or_a_date(value, seconds):
+    assert retry_after(Answer(503, {"retry-after": value}, b""), NOW) == seconds
+
+
+def test_no_wait_need_be_said():
+    assert retry_after(Answer(503, {}, b""), NOW) is None
+
+
+@pytest.mark.fault("F38")
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 503, 599])
+def test_who_cannot_answer_now_may_be_asked_later(status):
+    with pytest.raises(AuthTemporarilyUnavailable) as unavailable:
+        check_available(
+            Answer(status, {"retry-after": "9"}, b"{}"), "the token endpoint", NOW
+        )
+    assert (unavailable.value.status, unavailable.value.retry_after) == (status, 9.0)
+    assert str(unavailable.value) == (
+        f"the token endpoint cannot answer now (HTTP {status})"
+    )
+
+
+@pytest.mark.parametrize("status", [200, 201, 302, 400, 401, 403, 404])
+def test_any_other_status_is_an_answer(status):
+    check_available(Answer(status, {}, b""), "the token endpoint", NOW)
+
+
+OBJECTS = {
+    b'{"a": 1}': {"a": 1},
+    b"{}": {},
+    b"[]": None,
+    b"null": None,
+    b'"text"': None,
+    b"": None,
+    b"<html>": None,
+    b'{"a": "\xff"}': None,
+    b"[" * 100_000: None,
+}
+
+
+@pytest.mark.parametrize(("body", "value"), OBJECTS.items(), ids=lambda v: str(v)[:30])
+def test_a_body_is_an_object_or_nothing(body, value):
+    assert read_object(Answer(200, {}, body)) == value
+
+
+DESCRIBED = {
+    "text/html; charset=utf-8": "HTTP 404, 3 bytes, text/html",
+    " Text/HTML ": "HTTP 404, 3 bytes, text/html",
+    "": "HTTP 404, 3 bytes, no content type",
+    "a b\x1b[2J": "HTTP 404, 3 bytes, no content type",
+}
+
+
+@pytest.mark.parametrize(("kind", "text"), DESCRIBED.items(), ids=repr)
+def test_what_is_no_answer_is_described_without_its_words(kind, text):
+    assert describe(Answer(404, {"content-type": kind}, b"abc")) == text
+
+
+CODES = {
+    "invalid_grant": True,
+    "urn:example:error/7": True,
+    "e" * 64: True,
+    "e" * 65: False,
+    "two words": False,
+    "": False,
+    "new\nline": False,
+    "é": False,
+    7: False,
+    None: False,
+}
+
+
+@pytest.mark.parametrize(("value", "is_code"), CODES.items(), ids=repr)
+def test_a_code_is_shown_only_if_it_is_one(value, is_code):
+    assert read_code(value) == (value if is_code else None)
+
+
+@pytest.mark.case("G13")
+def test_a_description_never_gives_back_what_was_sent():
+    text = read_description(
+        "token tok-123456 of id-123456 is bad; in", ["tok-123456", "id-123456", "in"]
+    )
+    assert text == "token *** of *** is bad; in"
+
+
+@pytest.mark.parametrize("value", [None, 7, "", " \n", []])
+def test_a_description_may_be_missing(value):
+    assert read_description(value) is None
+
+
+@pytest.mark.case("G13")
+@given(st.text(), st.text(min_size=6))
+def test_a_description_is_short_printable_and_without_secrets(text, secret):
+    described = read_description(f"x{text}{secret}{text}", [secret])
+    assert described.isascii()
+    assert described.isprintable()
+    assert len(described) <= 203
+    # Neither a mask nor what stands for an unprintable character can make one up.
+    if set(secret).isdisjoint("*?"):
+        assert secret not in described

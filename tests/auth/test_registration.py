@@ -1,0 +1,515 @@
+"""Who a client is: the order of the ways, what is registered, whose it stays."""
+
+import json
+
+import attrs
+import pytest
+
+from mcpwire.auth.config import DISCOVERED, OAuth
+from mcpwire.auth.errors import (
+    AuthTemporarilyUnavailable,
+    RegistrationError,
+    UrlRefused,
+)
+from mcpwire.auth.model import Identity, ServerMetadata
+from mcpwire.auth.registration import (
+    check_document_url,
+    choose,
+    identify,
+    read_registration,
+    registration_document,
+)
+from mcpwire.auth.steps import Answer, Fetch, Now
+from mcpwire.wire.urls import parse_url
+
+ISSUER = "https://as.example"
+REGISTER = "https://as.example/register"
+REDIRECT = "http://127.0.0.1:3333/callback"
+DOCUMENT = "https://app.example/client.json"
+SERVER = parse_url("https://h.example/mcp")
+NOW = 1_000.0
+
+STORED = Identity("stored", "its-secret", ISSUER, kind="registered")
+
+
+def metadata(**members):
+    return ServerMetadata(ISSUER, **{"registration_endpoint": REGISTER, **members})
+
+
+def answer(status, document, **fields):
+    body = document if isinstance(document, bytes) else json.dumps(document).encode()
+    return Answer(status, fields, body)
+
+
+def outcome(config, known, stored=None, *, answered=None, server=SERVER):
+    """Run `identify`; return who it is, and what was sent."""
+    steps = identify(config, known, stored, redirect_uri=REDIRECT, server=server)
+    sent = []
+    reply = None
+    while True:
+        try:
+            step = steps.send(reply)
+        except StopIteration as stop:
+            return stop.value, sent
+        if isinstance(step, Now):
+            reply = NOW
+        else:
+            assert isinstance(step, Fetch)
+            sent.append(step)
+            reply = answered or answer(201, {"client_id": "new"})
+
+
+# --- the order of the ways -------------------------------------------------------
+
+GIVEN = {"client_id": "given"}
+HOSTED = {"client_metadata_url": DOCUMENT}
+SUPPORTED = {"client_id_metadata_document_supported": True}
+CLOSED = {"registration_endpoint": None}
+
+ORDER = {
+    "given before all": (GIVEN | HOSTED, SUPPORTED, STORED, "given", "given"),
+    "given where none registers": (GIVEN, CLOSED, None, "given", "given"),
+    "stored before a document": (HOSTED, SUPPORTED, STORED, "stored", "registered"),
+    "stored where none registers": ({}, CLOSED, STORED, "stored", "registered"),
+    "a document before asking": (HOSTED, SUPPORTED, None, DOCUMENT, "document"),
+    "a document where none registers": (
+        HOSTED,
+        SUPPORTED | CLOSED,
+        None,
+        DOCUMENT,
+        "document",
+    ),
+    "asking where documents are not supported": (HOSTED, {}, None, "new", "registered"),
+    "asking where there is no document": ({}, SUPPORTED, None, "new", "registered"),
+}
+
+
+@pytest.mark.case("G08")
+@pytest.mark.rule("REG-01", "REG-02", "REG-06", "REG-07", "REG-15")
+@pytest.mark.parametrize(
+    ("options", "members", "stored", "client_id", "kind"), ORDER.values(), ids=ORDER
+)
+def test_the_ways_to_be_somebody_are_taken_in_order(
+    options, members, stored, client_id, kind
+):
+    identity, sent = outcome(OAuth(**options), metadata(**members), stored)
+    assert (identity.client_id, identity.kind) == (client_id, kind)
+    assert [step.url for step in sent] == ([REGISTER] if client_id == "new" else [])
+
+
+NOWHERE = {
+    "nothing given": (
+        {},
+        {},
+        "pass client_id= of a client that is registered there",
+    ),
+    "documents supported": (
+        {},
+        SUPPORTED,
+        "there, or client_metadata_url= of a document that describes this client",
+    ),
+    "documents not supported": (
+        HOSTED,
+        {},
+        "registered there; it does not support client_metadata_url=",
+    ),
+}
+
+
+@pytest.mark.rule("REG-01", "REG-15")
+@pytest.mark.parametrize(
+    ("options", "members", "ending"), NOWHERE.values(), ids=NOWHERE
+)
+def test_where_no_way_is_left_the_error_says_what_to_pass(options, members, ending):
+    with pytest.raises(RegistrationError) as refused:
+        outcome(OAuth(**options), metadata(**members, **CLOSED))
+    assert str(refused.value).endswith(ending)
+    assert "'https://as.example'" in str(refused.value)
+
+
+@pytest.mark.rule("REG-12")
+def test_a_document_is_nobody_s_and_has_no_secret():
+    identity, _ = outcome(OAuth(**HOSTED), metadata(**SUPPORTED))
+    assert identity == Identity(DOCUMENT, kind="document", auth_method="none")
+
+
+# --- whose it stays --------------------------------------------------------------
+
+ELSEWHERE = [
+    "https://evil.example",
+    "https://as.example/",
+    "https://AS.example",
+    "https://as.example:443",
+    "http://as.example",
+    None,
+]
+
+
+@pytest.mark.attack("S01")
+@pytest.mark.case("G08")
+@pytest.mark.rule("REG-10", "AUTH-11")
+@pytest.mark.parametrize("issuer", ELSEWHERE)
+def test_what_is_stored_for_another_issuer_is_not_used(issuer):
+    stored = attrs.evolve(STORED, issuer=issuer)
+    identity, sent = outcome(OAuth(), metadata(), stored)
+    assert (identity.client_id, identity.issuer) == ("new", ISSUER)
+    assert "stored" not in repr([step.document for step in sent])
+
+
+UNUSABLE = {
+    "its secret has expired": {"secret_expires_at": NOW},
+    "it is registered with another way back": {"redirect_uri": f"{REDIRECT}2"},
+    "a document is not stored": {"kind": "document"},
+}
+
+
+@pytest.mark.case("G08")
+@pytest.mark.parametrize("changes", UNUSABLE.values(), ids=UNUSABLE)
+def test_what_is_stored_and_of_no_use_is_registered_anew(changes):
+    identity, _ = outcome(OAuth(), metadata(), attrs.evolve(STORED, **changes))
+    assert identity.client_id == "new"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"secret_expires_at": NOW + 1}, {"redirect_uri": REDIRECT}, {"kind": "given"}],
+    ids=str,
+)
+def test_what_is_stored_and_good_is_used_again(changes):
+    stored = attrs.evolve(STORED, **changes)
+    assert outcome(OAuth(), metadata(), stored) == (stored, [])
+
+
+def test_a_client_that_was_given_is_of_the_issuer_it_was_given_for():
+    config = OAuth(client_id="given", client_secret="a-secret", issuer=ISSUER)
+    identity, _ = outcome(config, metadata())
+    assert identity == Identity("given", "a-secret", ISSUER)
+
+
+@pytest.mark.attack("S01")
+@pytest.mark.rule("REG-10", "REG-11")
+@pytest.mark.parametrize("issuer", [issuer for issuer in ELSEWHERE if issuer])
+def test_a_client_of_a_named_issuer_goes_to_no_other(issuer):
+    config = OAuth(client_id="given", client_secret="a-secret", issuer=ISSUER)
+    with pytest.raises(RegistrationError, match="nothing is sent there") as refused:
+        outcome(config, attrs.evolve(metadata(), issuer=issuer))
+    assert "a-secret" not in str(refused.value)
+
+
+@pytest.mark.attack("S01")
+@pytest.mark.rule("REG-10", "REG-11")
+@pytest.mark.parametrize("secret", [None, "a-secret"])
+def test_a_client_that_was_used_with_one_issuer_is_not_used_with_the_next(secret):
+    stored = Identity("given", secret, "https://first.example")
+    config = OAuth(
+        client_id="given", client_secret=secret, issuer=secret and DISCOVERED
+    )
+    with pytest.raises(RegistrationError, match=r"first\.example") as refused:
+        outcome(config, metadata(), stored)
+    assert str(refused.value).endswith("nothing is sent there unless issuer= names it")
+
+
+SAME = {
+    "nothing stored": None,
+    "the same issuer": Identity("given", None, ISSUER),
+    "another client": Identity("other", None, "https://first.example"),
+    "registered by itself": Identity(
+        "given", None, "https://first.example", kind="registered"
+    ),
+    "of nobody known": Identity("given", None, None),
+}
+
+
+@pytest.mark.parametrize("stored", SAME.values(), ids=SAME)
+def test_the_first_issuer_of_a_client_becomes_its_own(stored):
+    config = OAuth(client_id="given", client_secret="s", issuer=DISCOVERED)
+    identity, _ = outcome(config, metadata(), stored)
+    assert identity == Identity("given", "s", ISSUER)
+
+
+def test_an_issuer_that_is_named_may_follow_another():
+    stored = Identity("given", None, "https://first.example")
+    config = OAuth(client_id="given", issuer=ISSUER)
+    assert outcome(config, metadata(), stored)[0].issuer == ISSUER
+
+
+@pytest.mark.attack("S01")
+def test_a_secret_goes_to_no_server_that_only_may_be_one():
+    assumed = metadata(is_assumed=True)
+    config = OAuth(client_id="given", client_secret="a-secret", issuer=DISCOVERED)
+    with pytest.raises(RegistrationError, match="nothing says that") as refused:
+        outcome(config, assumed)
+    assert "a-secret" not in str(refused.value)
+    named = attrs.evolve(config, issuer=ISSUER)
+    assert outcome(named, assumed)[0].client_secret == "a-secret"
+    public = OAuth(client_id="given")
+    assert outcome(public, assumed)[0] == Identity("given", None, ISSUER)
+
+
+# --- what is registered ----------------------------------------------------------
+
+
+def document_of(config=None, redirect_uri=REDIRECT, **members):
+    return registration_document(
+        config or OAuth(), metadata(**members), redirect_uri=redirect_uri
+    )
+
+
+@pytest.mark.rule("REG-07", "REG-08", "REG-13")
+def test_a_client_says_what_it_is():
+    config = OAuth(client_name="Mine", scopes="b a")
+    assert document_of(config, token_endpoint_auth_methods_supported=("none",)) == {
+        "client_name": "Mine",
+        "application_type": "native",
+        "redirect_uris": [REDIRECT],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": "none",
+        "scope": "b a",
+    }
+    assert "scope" not in document_of()
+
+
+TYPES = {
+    "http://127.0.0.1:1/cb": "native",
+    "http://[::1]:1/cb": "native",
+    "http://localhost/cb": "native",
+    "https://localhost/cb": "native",
+    "https://app.example/cb": "web",
+}
+
+
+@pytest.mark.rule("REG-08")
+@pytest.mark.parametrize(("redirect_uri", "kind"), TYPES.items(), ids=TYPES)
+def test_the_application_type_follows_the_way_back(redirect_uri, kind):
+    assert document_of(None, redirect_uri)["application_type"] == kind
+    for given in ("native", "web"):
+        config = OAuth(application_type=given)
+        assert document_of(config, redirect_uri)["application_type"] == given
+
+
+GRANTS = {
+    "nothing said": (None, True),
+    "listed": (("authorization_code", "refresh_token"), True),
+    "not listed": (("authorization_code",), False),
+}
+
+
+@pytest.mark.rule("REG-13")
+@pytest.mark.parametrize(("supported", "asks"), GRANTS.values(), ids=GRANTS)
+def test_who_can_have_refresh_tokens_asks_for_them(supported, asks):
+    document = document_of(grant_types_supported=supported)
+    assert ("refresh_token" in document["grant_types"]) is asks
+
+
+BASIC, POST, JWT = "client_secret_basic", "client_secret_post", "private_key_jwt"
+METHODS = [
+    (None, BASIC, BASIC),
+    ((POST, BASIC, "none"), "none", BASIC),
+    ((POST, BASIC), BASIC, BASIC),
+    ((POST,), POST, POST),
+    (("none",), "none", "none"),
+    ((JWT,), "none", BASIC),
+    ((), "none", BASIC),
+]
+
+
+@pytest.mark.rule("REG-14")
+@pytest.mark.parametrize(("supported", "native", "web"), METHODS, ids=str)
+def test_a_client_asks_for_a_way_to_authenticate_that_the_server_has(
+    supported, native, web
+):
+    members = {"token_endpoint_auth_methods_supported": supported}
+    for redirect_uri, method in ((REDIRECT, native), ("https://app.example/cb", web)):
+        document = document_of(None, redirect_uri, **members)
+        assert document["token_endpoint_auth_method"] == method
+
+
+def test_the_document_goes_to_the_registration_endpoint_as_json():
+    config = OAuth(client_name="Mine")
+    _, (sent,) = outcome(config, metadata())
+    assert (sent.url, sent.form, sent.headers) == (REGISTER, None, ())
+    assert sent.document == document_of(config)
+    assert not sent.may_redirect
+
+
+@pytest.mark.rule("ASM-09")
+@pytest.mark.parametrize(
+    "endpoint",
+    ["http://as.example/register", "https://10.0.0.1/r", "https://u:p@as.example/r"],
+)
+def test_a_client_registers_nowhere_where_all_can_read_along(endpoint):
+    with pytest.raises(UrlRefused, match="the registration endpoint"):
+        outcome(OAuth(), metadata(registration_endpoint=endpoint))
+
+
+# --- what comes back -------------------------------------------------------------
+
+
+def read(document, status=201, **asked):
+    asked = {"redirect_uris": [REDIRECT], "token_endpoint_auth_method": BASIC, **asked}
+    return read_registration(answer(status, document), ISSUER, NOW, asked=asked)
+
+
+@pytest.mark.rule("REG-10")
+@pytest.mark.parametrize("status", [200, 201])
+def test_a_registered_client_is_of_its_issuer(status):
+    document = {
+        "client_id": "new",
+        "client_secret": "a-secret",
+        "client_secret_expires_at": 5_000,
+        "token_endpoint_auth_method": POST,
+        "anything": ["else"],
+    }
+    assert read(document, status) == Identity(
+        "new",
+        "a-secret",
+        ISSUER,
+        kind="registered",
+        auth_method=POST,
+        secret_expires_at=5_000.0,
+        redirect_uri=REDIRECT,
+    )
+
+
+@pytest.mark.case("G08")
+@pytest.mark.parametrize(
+    ("value", "expires_at"),
+    [
+        (0, None),
+        (1.5, 1.5),
+        (-1, None),
+        (None, None),
+        (True, None),
+        ("soon", None),
+        (10**30, 1e30),
+    ],
+    ids=str,
+)
+def test_a_secret_expires_when_the_server_says_so_in_a_number(value, expires_at):
+    document = {
+        "client_id": "new",
+        "client_secret": "s",
+        "client_secret_expires_at": value,
+    }
+    assert read(document).secret_expires_at == expires_at
+    del document["client_secret"]
+    assert read(document).secret_expires_at is None
+
+
+SETTLED = [
+    # answered, with a secret or not, asked -> settled
+    ("none", True, BASIC, "none"),
+    (POST, True, BASIC, POST),
+    (None, True, "none", "none"),
+    (None, True, POST, POST),
+    (None, False, BASIC, None),
+    (None, False, "none", "none"),
+    (POST, False, "none", "none"),
+    (JWT, True, BASIC, BASIC),
+    (["none"], True, BASIC, BASIC),
+]
+
+
+@pytest.mark.rule("REG-14")
+@pytest.mark.parametrize(("answered", "has_secret", "asked", "settled"), SETTLED)
+def test_the_way_to_authenticate_is_what_both_agree_on(
+    answered, has_secret, asked, settled
+):
+    document = {"client_id": "new", "client_secret": "s" if has_secret else " "}
+    if answered is not None:
+        document["token_endpoint_auth_method"] = answered
+    identity = read(document, token_endpoint_auth_method=asked)
+    assert identity.auth_method == settled
+    assert identity.client_secret == ("s" if has_secret else None)
+
+
+FAILURES = {
+    "refused by code": (
+        answer(400, {"error": "invalid_redirect_uri", "error_description": "x"}),
+        "invalid_redirect_uri",
+        "refused to register this client: invalid_redirect_uri; where",
+    ),
+    "refused without one": (
+        answer(403, b"<html>", **{"content-type": "text/html; charset=utf-8"}),
+        None,
+        "HTTP 403, 6 bytes, text/html",
+    ),
+    "an error that is a sentence": (
+        answer(400, {"error": "so sorry\x1b[2J"}),
+        None,
+        "HTTP 400, ",
+    ),
+    "a redirect": (answer(302, b"", location="https://evil.example"), None, "HTTP 302"),
+    "a list": (answer(201, []), None, "with no JSON object: HTTP 201, 2 bytes"),
+    "no JSON": (answer(201, b"{"), None, "with no JSON object: HTTP 201, 1 bytes, no"),
+    "no client": (answer(201, {}), None, "without a client_id"),
+    "a blank client": (answer(201, {"client_id": " "}), None, "without a client_id"),
+    "no text": (answer(201, {"client_id": 7}), None, "without a client_id"),
+    "an error with 200": (
+        answer(200, {"error": "invalid_client_metadata"}),
+        "invalid_client_metadata",
+        "without a client_id",
+    ),
+}
+
+
+@pytest.mark.case("G08")
+@pytest.mark.rule("REG-09")
+@pytest.mark.parametrize(("answered", "code", "text"), FAILURES.values(), ids=FAILURES)
+def test_a_registration_that_fails_says_how(answered, code, text):
+    with pytest.raises(RegistrationError) as refused:
+        outcome(OAuth(), metadata(), answered=answered)
+    assert (refused.value.error, refused.value.status) == (code, answered.status)
+    assert text in str(refused.value)
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.case("G08")
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503])
+def test_a_server_that_cannot_register_now_may_be_asked_later(status):
+    answered = answer(status, b"", **{"retry-after": "7"})
+    with pytest.raises(AuthTemporarilyUnavailable) as unavailable:
+        outcome(OAuth(), metadata(), answered=answered)
+    assert (unavailable.value.status, unavailable.value.retry_after) == (status, 7.0)
+
+
+# --- the URL of a document -------------------------------------------------------
+
+
+@pytest.mark.rule("REG-03")
+@pytest.mark.parametrize(
+    "url",
+    [DOCUMENT, "https://app.example/a/..b/c.", "https://APP.example:443/a//b%2Fc"],
+)
+def test_the_url_of_a_document_is_the_client_id_as_it_is(url):
+    assert check_document_url(url) == url
+
+
+WRONG = {
+    "http://app.example/client.json": "it must be https",
+    "http://localhost/client.json": "it must be https",
+    "https://app.example": "it must have a path",
+    "https://app.example/": "it must have a path",
+    "https://app.example/a?secret": "it must not hold a query",
+    "https://app.example/a?": "it must not hold a query",
+    "https://app.example/a#secret": "it must not hold a fragment",
+    "https://app.example/a/../b": "its path must not hold dot segments",
+    "https://app.example/a/.": "its path must not hold dot segments",
+    "https://app.example/%2e%2E/b": "its path must not hold dot segments",
+    "https://user:secret@app.example/a": "it must not hold a user name or password",
+    "client.json": "it must be absolute, such as 'https://host/path'",
+}
+
+
+@pytest.mark.rule("REG-03")
+@pytest.mark.parametrize(("url", "rule"), WRONG.items(), ids=WRONG)
+def test_a_url_that_can_be_no_client_id_is_refused(url, rule):
+    with pytest.raises(ValueError, match="cannot use") as refused:
+        check_document_url(url)
+    assert str(refused.value).endswith(rule)
+    assert "secret" not in str(refused.value)
+
+
+def test_choosing_asks_nobody():
+    assert choose(OAuth(), metadata(), None, redirect_uri=REDIRECT, now=NOW) is None

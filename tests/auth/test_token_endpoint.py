@@ -1,0 +1,491 @@
+"""The token endpoint: forms, client authentication, what is asked how often."""
+
+import base64
+import json
+from urllib.parse import unquote_plus
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from joserfc import jwt
+from joserfc.jwk import ECKey
+
+from mcpwire.auth.dpop import new_key
+from mcpwire.auth.errors import (
+    AuthTemporarilyUnavailable,
+    DiscoveryError,
+    RegistrationError,
+    TokenError,
+    UrlRefused,
+)
+from mcpwire.auth.jwt import SigningKey
+from mcpwire.auth.model import Identity, ServerMetadata, Tokens
+from mcpwire.auth.steps import Answer, Draw, Fetch, Now
+from mcpwire.auth.token_endpoint import (
+    ID_JAG,
+    ID_TOKEN,
+    authenticate,
+    client_credentials_form,
+    code_form,
+    decide_method,
+    exchange_token,
+    jwt_bearer_form,
+    refresh_form,
+    request_tokens,
+    token_exchange_form,
+)
+from mcpwire.wire.urls import parse_url
+
+ISSUER = "https://as.example"
+ENDPOINT = "https://as.example/token?tenant=1"
+RESOURCE = "https://h.example/mcp"
+SERVER = parse_url(RESOURCE)
+NOW = 1_000.0
+
+PUBLIC = Identity("me", None, ISSUER)
+SECRET = Identity("me", "a-secret", ISSUER)
+FORM = [("grant_type", "of-the-test")]
+KEY = ECKey.generate_key("P-256")
+SIGNING = SigningKey(KEY.as_pem(private=True).decode())
+
+
+def metadata(*methods, **members):
+    members.setdefault("token_endpoint", ENDPOINT)
+    return ServerMetadata(
+        ISSUER, token_endpoint_auth_methods_supported=methods or None, **members
+    )
+
+
+def answer(status, document, **fields):
+    body = document if isinstance(document, bytes) else json.dumps(document).encode()
+    return Answer(status, {k.replace("_", "-"): v for k, v in fields.items()}, body)
+
+
+GRANTED = answer(200, {"access_token": "tok", "token_type": "Bearer"})
+BOUND = answer(200, {"access_token": "tok", "token_type": "DPoP"})
+
+
+def drive(steps, *answers):
+    """Run an operation over these answers; return its outcome, and what was sent."""
+    left = list(answers)
+    sent = []
+    drawn = 0
+    reply = None
+    while True:
+        try:
+            step = steps.send(reply)
+        except StopIteration as stop:
+            assert not left, "not all answers were asked for"
+            return stop.value, sent
+        if isinstance(step, Now):
+            reply = NOW + len(sent)
+        elif isinstance(step, Draw):
+            drawn += 1
+            reply = bytes([drawn]) * step.count
+        else:
+            assert isinstance(step, Fetch)
+            sent.append(step)
+            reply = left.pop(0)
+
+
+def request(identity=PUBLIC, known=None, form=FORM, answers=(GRANTED,), **options):
+    known = known or metadata()
+    options.setdefault("server", SERVER)
+    return drive(request_tokens(known, identity, list(form), **options), *answers)
+
+
+# --- forms -----------------------------------------------------------------------
+
+FORMS = {
+    "a code": (
+        code_form("c", verifier="v", redirect_uri="http://127.0.0.1/", resource="r"),
+        [
+            ("grant_type", "authorization_code"),
+            ("code", "c"),
+            ("code_verifier", "v"),
+            ("redirect_uri", "http://127.0.0.1/"),
+            ("resource", "r"),
+        ],
+    ),
+    "a code, without resource": (
+        code_form("c", verifier="v", redirect_uri="u", resource=None),
+        [
+            ("grant_type", "authorization_code"),
+            ("code", "c"),
+            ("code_verifier", "v"),
+            ("redirect_uri", "u"),
+        ],
+    ),
+    "a refresh": (
+        refresh_form("t", resource="r"),
+        [("grant_type", "refresh_token"), ("refresh_token", "t"), ("resource", "r")],
+    ),
+    "a refresh with scopes": (
+        refresh_form("t", resource=None, scopes=["a", "b"]),
+        [("grant_type", "refresh_token"), ("refresh_token", "t"), ("scope", "a b")],
+    ),
+}
+
+
+@pytest.mark.rule("FLOW-01", "FLOW-02")
+@pytest.mark.parametrize(("form", "pairs"), FORMS.values(), ids=FORMS)
+def test_a_user_s_grant_says_what_for(form, pairs):
+    assert form == pairs
+
+
+@pytest.mark.rule("CC-01", "CC-02", "CC-03")
+def test_a_program_s_grant_says_what_for():
+    assert client_credentials_form(resource="r", scopes=("a", "b")) == [
+        ("grant_type", "client_credentials"),
+        ("resource", "r"),
+        ("scope", "a b"),
+    ]
+    assert client_credentials_form(resource=None, scopes=()) == [
+        ("grant_type", "client_credentials")
+    ]
+
+
+@pytest.mark.rule("EMA-01")
+@pytest.mark.parametrize("kind", [ID_TOKEN, "urn:ietf:params:oauth:token-type:saml2"])
+def test_an_exchange_asks_for_an_assertion_for_one_issuer_and_resource(kind):
+    form = token_exchange_form(
+        "id-token",
+        audience=ISSUER,
+        resource=RESOURCE,
+        scopes=("a",),
+        subject_token_type=kind,
+    )
+    assert form == [
+        ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
+        ("requested_token_type", "urn:ietf:params:oauth:token-type:id-jag"),
+        ("audience", ISSUER),
+        ("subject_token", "id-token"),
+        ("subject_token_type", kind),
+        ("resource", RESOURCE),
+        ("scope", "a"),
+    ]
+
+
+@pytest.mark.rule("EMA-02")
+def test_an_assertion_is_a_grant():
+    assert jwt_bearer_form("the-jwt", resource=RESOURCE, scopes=()) == [
+        ("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer"),
+        ("assertion", "the-jwt"),
+        ("resource", RESOURCE),
+    ]
+
+
+# --- client authentication -------------------------------------------------------
+
+BASIC, POST, JWT = "client_secret_basic", "client_secret_post", "private_key_jwt"
+
+METHODS = [
+    # the client, the server's methods -> how
+    (PUBLIC, (), "none"),
+    (PUBLIC, ("none",), "none"),
+    (PUBLIC, (BASIC,), "none"),
+    (SECRET, (), BASIC),
+    (SECRET, (POST, BASIC), BASIC),
+    (SECRET, ("none", POST), POST),
+    (SECRET, ("none",), "none"),
+    (attrs.evolve(SECRET, auth_method=POST), (BASIC,), POST),
+    (attrs.evolve(SECRET, auth_method="none"), (BASIC,), "none"),
+]
+
+
+@pytest.mark.rule("REG-14", "CC-04")
+@pytest.mark.parametrize(("identity", "methods", "method"), METHODS, ids=str)
+def test_a_client_authenticates_as_both_can(identity, methods, method):
+    assert decide_method(identity, metadata(*methods)) == method
+
+
+@pytest.mark.rule("REG-04", "CC-01", "CC-04")
+@pytest.mark.parametrize("methods", [(), (JWT,), (BASIC,)])
+@pytest.mark.parametrize("identity", [PUBLIC, SECRET])
+def test_who_has_a_key_signs(identity, methods):
+    assert decide_method(identity, metadata(*methods), can_sign=True) == JWT
+
+
+def test_a_secret_that_no_method_takes_is_not_sent():
+    with pytest.raises(TokenError, match="takes no client_secret"):
+        decide_method(SECRET, metadata(JWT, "tls_client_auth"))
+
+
+@pytest.mark.rule("REG-14", "CC-02", "CC-03")
+def test_a_form_says_who_asks():
+    assert authenticate(PUBLIC, metadata(), FORM) == ([*FORM, ("client_id", "me")], [])
+    assert authenticate(SECRET, metadata(POST), FORM) == (
+        [*FORM, ("client_id", "me"), ("client_secret", "a-secret")],
+        [],
+    )
+    assert authenticate(SECRET, metadata(BASIC), FORM) == (
+        FORM,
+        [("authorization", "Basic bWU6YS1zZWNyZXQ=")],
+    )
+    assert authenticate(PUBLIC, metadata(), FORM, assertion="the-jwt") == (
+        [
+            *FORM,
+            (
+                "client_assertion_type",
+                "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+            ),
+            ("client_assertion", "the-jwt"),
+        ],
+        [],
+    )
+
+
+@given(
+    st.text(st.characters(codec="utf-8"), min_size=1),
+    st.text(st.characters(codec="utf-8"), min_size=1),
+)
+def test_what_basic_says_can_be_read_whatever_it_is(client_id, secret):
+    identity = Identity(client_id, secret, ISSUER)
+    _, ((name, value),) = authenticate(identity, metadata(), FORM)
+    assert name == "authorization"
+    decoded = base64.b64decode(value.removeprefix("Basic "), validate=True).decode()
+    left, colon, right = decoded.partition(":")
+    assert (unquote_plus(left), colon, unquote_plus(right)) == (client_id, ":", secret)
+
+
+MISSING = [
+    (attrs.evolve(PUBLIC, auth_method=JWT), "needs a key"),
+    (attrs.evolve(PUBLIC, auth_method=BASIC), "needs a secret"),
+    (attrs.evolve(PUBLIC, auth_method=POST), "needs a secret"),
+]
+
+
+@pytest.mark.parametrize(("identity", "text"), MISSING)
+def test_a_client_without_what_it_registered_with_asks_nobody(identity, text):
+    with pytest.raises(TokenError, match=text):
+        authenticate(identity, metadata(), FORM)
+
+
+# --- asking ----------------------------------------------------------------------
+
+
+def test_tokens_are_asked_for_once_by_a_form():
+    tokens, (sent,) = request(asked=("a",))
+    assert tokens == Tokens("tok", scopes=("a",))
+    assert sent == Fetch(
+        "the token endpoint", ENDPOINT, form=(*FORM, ("client_id", "me"))
+    )
+    assert not sent.may_redirect
+
+
+@pytest.mark.rule("CC-01")
+@pytest.mark.case("G03")
+def test_what_a_refresh_leaves_out_stays_as_it_was():
+    previous = Tokens("old", refresh_token="again", scopes=("a",))
+    tokens, _ = request(previous=previous)
+    assert tokens == Tokens("tok", refresh_token="again", scopes=("a",))
+
+
+@pytest.mark.fault("F38")
+@pytest.mark.parametrize(
+    "error", ["invalid_grant", "invalid_client", "invalid_request", "use_dpop_nonce"]
+)
+@pytest.mark.parametrize("form", [FORM, jwt_bearer_form("j", resource="r", scopes=())])
+def test_a_refusal_is_final(error, form):
+    # A workload's assertion that is refused is neither sent again nor tried otherwise.
+    refusal = answer(400, {"error": error}, dpop_nonce="fresh")
+    with pytest.raises(TokenError) as refused:
+        request(form=form, answers=[refusal])
+    assert refused.value.error == error
+
+
+@pytest.mark.fault("F38")
+def test_no_answer_now_is_none_later():
+    with pytest.raises(AuthTemporarilyUnavailable):
+        request(answers=[answer(503, b"")])
+
+
+@pytest.mark.case("G13")
+def test_a_description_that_repeats_what_was_sent_is_masked():
+    form = [*refresh_form("refresh-1234", resource=None)]
+    refusal = answer(
+        400,
+        {
+            "error": "invalid_grant",
+            "error_description": "refresh-1234 of me with a-secret is used up",
+        },
+    )
+    with pytest.raises(TokenError) as refused:
+        request(SECRET, form=form, answers=[refusal])
+    assert refused.value.description == "*** of me with *** is used up"
+    assert "refresh-1234" not in str(refused.value)
+
+
+def test_a_server_without_a_token_endpoint_gives_none():
+    with pytest.raises(DiscoveryError, match="names no token endpoint"):
+        request(known=metadata(token_endpoint=None), answers=[])
+
+
+@pytest.mark.rule("ASM-09")
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "http://as.example/token",
+        "http://127.0.0.1/token",
+        "https://169.254.169.254/token",
+        "https://u:p@as.example/token",
+    ],
+)
+@pytest.mark.parametrize("ask", [request_tokens, exchange_token])
+def test_secrets_go_nowhere_where_all_can_read_along(endpoint, ask):
+    known = metadata(token_endpoint=endpoint)
+    with pytest.raises(UrlRefused, match="the token endpoint"):
+        drive(ask(known, SECRET, FORM, server=SERVER))
+
+
+def test_a_server_on_this_machine_may_have_its_tokens_from_here():
+    known = metadata(token_endpoint="http://127.0.0.1:9/token")
+    _, (sent,) = request(known=known, server=parse_url("http://localhost:8/mcp"))
+    assert sent.url == "http://127.0.0.1:9/token"
+
+
+@pytest.mark.attack("S01")
+@pytest.mark.rule("REG-10", "AUTH-11")
+@pytest.mark.parametrize(
+    "issuer",
+    ["https://evil.example", f"{ISSUER}/", "https://AS.example", "", None],
+)
+@pytest.mark.parametrize("kind", ["given", "registered"])
+@pytest.mark.parametrize("key", [None, SIGNING], ids=["secret", "key"])
+def test_nothing_of_one_issuer_s_client_is_sent_to_another(issuer, kind, key):
+    identity = Identity("me", "a-secret", issuer, kind=kind)
+    with pytest.raises(RegistrationError, match="nothing of it is sent") as refused:
+        request(identity, answers=[], signing_key=key)
+    assert "a-secret" not in str(refused.value)
+    with pytest.raises(RegistrationError, match="nothing of it is sent"):
+        drive(exchange_token(metadata(), identity, FORM, server=SERVER))
+
+
+@pytest.mark.rule("REG-12")
+def test_a_document_is_good_with_any_issuer():
+    identity = Identity("https://app.example/c.json", kind="document")
+    _, (sent,) = request(identity)
+    assert sent.form == (*FORM, ("client_id", "https://app.example/c.json"))
+
+
+@pytest.mark.rule("CC-01", "CC-02")
+def test_a_client_signs_for_this_server_and_this_request():
+    _, (first,) = request(PUBLIC, metadata(JWT), signing_key=SIGNING)
+    assert [name for name, _ in first.form] == [
+        "grant_type",
+        "client_assertion_type",
+        "client_assertion",
+    ]
+    token = jwt.decode(dict(first.form)["client_assertion"], KEY)
+    assert token.header == {"typ": "JWT", "alg": "ES256"}
+    assert token.claims == {
+        "iss": "me",
+        "sub": "me",
+        "aud": ISSUER,
+        "jti": "AQEBAQEBAQEBAQEBAQEBAQ",
+        "iat": 1_000,
+        "exp": 1_300,
+    }
+
+
+# --- proofs of possession --------------------------------------------------------
+
+DPOP_KEY = new_key()
+WANTS_NONCE = {"error": "use_dpop_nonce"}
+
+
+def proof_of(sent):
+    public = ECKey.import_key({k: DPOP_KEY[k] for k in ("kty", "crv", "x", "y")})
+    registry_headers = dict(sent.headers)
+    return jwt.decode(registry_headers["dpop"], public).claims
+
+
+def test_a_token_is_bound_to_the_key_that_proves_itself():
+    tokens, (sent,) = request(dpop_key=DPOP_KEY, answers=[BOUND])
+    assert tokens.token_type == "DPoP"
+    assert proof_of(sent) == {
+        "htm": "POST",
+        "htu": "https://as.example/token",
+        "iat": 1_000,
+        "jti": "AQEBAQEBAQEBAQEBAQEBAQ",
+    }
+
+
+def test_a_proof_stands_beside_the_client_s_secret():
+    _, (sent,) = request(SECRET, dpop_key=DPOP_KEY, answers=[BOUND])
+    assert [name for name, _ in sent.headers] == ["authorization", "dpop"]
+
+
+@pytest.mark.parametrize("status", [400, 401])
+def test_who_wants_a_nonce_gets_it_once(status):
+    refusal = answer(status, WANTS_NONCE, dpop_nonce="n-1")
+    tokens, (first, second) = request(
+        dpop_key=DPOP_KEY, answers=[refusal, BOUND], signing_key=SIGNING
+    )
+    assert tokens.access_token == "tok"
+    assert "nonce" not in proof_of(first)
+    assert proof_of(second)["nonce"] == "n-1"
+    assert proof_of(second)["iat"] == 1_001
+    ids = {proof_of(sent)["jti"] for sent in (first, second)}
+    ids |= {
+        jwt.decode(dict(sent.form)["client_assertion"], KEY).claims["jti"]
+        for sent in (first, second)
+    }
+    assert len(ids) == 4
+
+
+AGAIN = {
+    "another nonce each time": [
+        answer(400, WANTS_NONCE, dpop_nonce="n-1"),
+        answer(400, WANTS_NONCE, dpop_nonce="n-2"),
+    ],
+    "no nonce": [answer(400, WANTS_NONCE)],
+    "no possible nonce": [answer(400, WANTS_NONCE, dpop_nonce="a b")],
+    "the wrong status": [answer(404, WANTS_NONCE, dpop_nonce="n-1")],
+    "the wrong error": [answer(400, {"error": "invalid_grant"}, dpop_nonce="n-1")],
+    "no object": [answer(400, b"[]", dpop_nonce="n-1")],
+}
+
+
+@pytest.mark.parametrize("answers", AGAIN.values(), ids=AGAIN)
+def test_nothing_else_is_sent_twice(answers):
+    with pytest.raises(TokenError):
+        request(dpop_key=DPOP_KEY, answers=answers)
+
+
+def test_a_key_that_is_none_is_refused_before_anything_is_sent():
+    with pytest.raises(TokenError, match="what tokens are bound to"):
+        request(dpop_key={"kty": "EC", "d": "secret"}, answers=[])
+
+
+# --- enterprise-managed authorization --------------------------------------------
+
+EXCHANGED = {
+    "access_token": "the-id-jag",
+    "issued_token_type": ID_JAG,
+    "token_type": "N_A",
+    "expires_in": 300,
+}
+
+
+@pytest.mark.rule("EMA-01", "EMA-02", "EMA-04")
+def test_an_employee_s_identity_becomes_a_token_without_anybody_being_sent_anywhere():
+    provider = ServerMetadata("https://idp.example", token_endpoint="https://idp/token")
+    employee = Identity("idp-client", None, "https://idp.example")
+    form = token_exchange_form(
+        "the-id-token", audience=ISSUER, resource=RESOURCE, scopes=()
+    )
+    assertion, (first,) = drive(
+        exchange_token(provider, employee, form, server=SERVER),
+        answer(200, EXCHANGED),
+    )
+    assert (first.url, assertion) == ("https://idp/token", "the-id-jag")
+    assert first.form == (*form, ("client_id", "idp-client"))
+    _, (second,) = request(
+        SECRET, form=jwt_bearer_form(assertion, resource=RESOURCE, scopes=())
+    )
+    assert second.url == ENDPOINT
+    assert dict(second.form)["assertion"] == "the-id-jag"
+    assert dict(second.headers)["authorization"].startswith("Basic ")
+    assert "the-id-token" not in repr(second.form)

@@ -1,0 +1,336 @@
+"""What a token endpoint answers: tokens, what is forgiven, errors."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcpwire.auth.errors import AuthTemporarilyUnavailable, TokenError
+from mcpwire.auth.model import Tokens
+from mcpwire.auth.steps import Answer
+from mcpwire.auth.tokens import ID_JAG, read_exchange, read_tokens
+
+NOW = 1_000.0
+WHOLE = {
+    "access_token": "tok-1",
+    "token_type": "Bearer",
+    "expires_in": 3_600,
+    "refresh_token": "ref-1",
+    "scope": "a b",
+    "anything": {"else": True},
+}
+PREVIOUS = Tokens("tok-0", refresh_token="ref-0", scopes=("a", "z"))
+
+
+def answer(document, status=200, **fields):
+    body = document if isinstance(document, bytes) else json.dumps(document).encode()
+    return Answer(status, fields, body)
+
+
+def read(changes=(), **options):
+    document = {**WHOLE, **dict(changes)}
+    document = {name: value for name, value in document.items() if value is not ...}
+    return read_tokens(answer(document), now=NOW, **options)
+
+
+def test_a_whole_answer_is_read_member_by_member():
+    assert read() == Tokens("tok-1", "Bearer", 4_600.0, "ref-1", ("a", "b"))
+
+
+@pytest.mark.parametrize("status", [200, 201, 203])
+def test_any_success_will_do(status):
+    assert read_tokens(answer(WHOLE, status), now=NOW).access_token == "tok-1"
+
+
+# --- what is forgiven ------------------------------------------------------------
+
+EXPIRIES = [
+    (3_600, 4_600.0),
+    (1.5, 1_001.5),
+    ("3600", 4_600.0),
+    ("60.5", 1_060.5),
+    (1e300, NOW + 315_360_000.0),
+    ("999999999999999", NOW + 315_360_000.0),
+    (0, None),
+    (-1, None),
+    ("0", None),
+    ("-1", None),
+    ("1e3", None),
+    ("\uff11", None),
+    (" 60", None),
+    ("soon", None),
+    (True, None),
+    (None, None),
+    ([60], None),
+    (..., None),
+]
+
+
+@pytest.mark.fault("F38")
+@pytest.mark.parametrize(("value", "expires_at"), EXPIRIES, ids=repr)
+def test_a_token_expires_when_that_is_said_in_a_number(value, expires_at):
+    assert read({"expires_in": value}).expires_at == expires_at
+
+
+SCOPES = [
+    ("a b", ("a", "b")),
+    ("b a b", ("b", "a")),
+    ("  a ", ("a",)),
+    (["a", "b c", 7], ("a", "b", "c")),
+    ("", None),
+    (" ", None),
+    ([], None),
+    (None, None),
+    (7, None),
+    (..., None),
+]
+
+
+@pytest.mark.case("G03")
+@pytest.mark.pain("P32")
+@pytest.mark.parametrize(("value", "granted"), SCOPES, ids=repr)
+def test_scopes_that_are_not_said_are_what_was_asked_for_or_there_before(
+    value, granted
+):
+    change = {"scope": value}
+    assert read(change).scopes == granted
+    assert read(change, asked=["x"]).scopes == (granted or ("x",))
+    assert read(change, previous=PREVIOUS).scopes == (granted or ("a", "z"))
+    both = read(change, asked=["x"], previous=PREVIOUS)
+    assert both.scopes == (granted or ("x",))
+
+
+@pytest.mark.fault("F38")
+@pytest.mark.pain("P32")
+@pytest.mark.rule("FLOW-25")
+@pytest.mark.parametrize("value", [..., None, "", " ", 7, ["ref-1"]], ids=repr)
+def test_a_refresh_token_that_is_left_out_stays(value):
+    change = {"refresh_token": value}
+    assert read(change, previous=PREVIOUS).refresh_token == "ref-0"
+    assert read(change).refresh_token is None
+
+
+@pytest.mark.case("G03")
+def test_a_new_refresh_token_takes_the_place_of_the_last():
+    assert read(previous=PREVIOUS).refresh_token == "ref-1"
+
+
+# --- types -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["Bearer", "bearer", "BEARER"])
+def test_the_type_of_a_token_has_no_case(kind):
+    assert read({"token_type": kind}).token_type == "Bearer"
+    bound = kind.lower().replace("bearer", "dPoP")
+    assert read({"token_type": bound}, is_bound=True).token_type == "DPoP"
+
+
+TYPES = {
+    "missing": (..., "of no type"),
+    "null": (None, "of no type"),
+    "unknown": ("mac", "of an unknown type, 'mac'"),
+    "not a word": ("Bearer\r\nx", "of an unknown type, None"),
+    "no text": (7, "of an unknown type, None"),
+    "for an exchange": ("N_A", "of an unknown type, 'N_A'"),
+}
+
+
+@pytest.mark.case("G09")
+@pytest.mark.fault("F38")
+@pytest.mark.parametrize(("kind", "text"), TYPES.values(), ids=TYPES)
+def test_a_token_of_a_type_that_is_not_understood_is_not_used(kind, text):
+    with pytest.raises(TokenError) as refused:
+        read({"token_type": kind})
+    assert str(refused.value) == f"the token endpoint gave a token {text}"
+    assert refused.value.status == 200
+
+
+@pytest.mark.parametrize(("kind", "is_bound"), [("Bearer", True), ("DPoP", False)])
+def test_a_token_is_bound_exactly_where_that_was_asked_for(kind, is_bound):
+    with pytest.raises(TokenError, match="a proof of possession"):
+        read({"token_type": kind}, is_bound=is_bound)
+
+
+# --- what is no token ------------------------------------------------------------
+
+NO_TOKENS = {
+    "missing": (..., "without an access_token"),
+    "null": (None, "without an access_token"),
+    "blank": ("", "with no access_token"),
+    "a list": (["tok-1"], "with no access_token"),
+    "with a space": ("tok 1", "with no access_token"),
+    "with a line break": ("tok-1\r\nx: y", "with no access_token"),
+    "with a line break behind": ("tok-1\n", "with no access_token"),
+    "outside ASCII": ("tök", "with no access_token"),
+}
+
+
+@pytest.mark.attack("S19")
+@pytest.mark.case("G09")
+@pytest.mark.fault("F38")
+@pytest.mark.parametrize(("token", "text"), NO_TOKENS.values(), ids=NO_TOKENS)
+def test_what_cannot_stand_in_a_header_is_no_token(token, text):
+    with pytest.raises(TokenError) as refused:
+        read({"access_token": token})
+    assert text in str(refused.value)
+    assert "tok" not in str(refused.value).replace("the token endpoint", "").replace(
+        "access_token", ""
+    )
+
+
+HTML = b"<html>tok-1 ref-1</html>"
+
+NO_OBJECT = "answered with no JSON object: HTTP 200, {} bytes"
+
+ERRORS = {
+    "invalid_grant": (
+        answer({"error": "invalid_grant", "error_description": "used\nup"}, 400),
+        ("invalid_grant", "used?up", 400),
+        "refused: invalid_grant",
+    ),
+    "invalid_client": (
+        answer({"error": "invalid_client"}, 401),
+        ("invalid_client", None, 401),
+        "refused: invalid_client",
+    ),
+    "an error with 200": (
+        answer({"error": "invalid_grant"}),
+        ("invalid_grant", None, 200),
+        "refused: invalid_grant",
+    ),
+    "an error beside a token": (
+        answer({**WHOLE, "error": "invalid_scope"}),
+        ("invalid_scope", None, 200),
+        "refused: invalid_scope",
+    ),
+    "an error that is a sentence": (
+        answer({"error": "tok-1 is bad\x1b[2J"}, 400),
+        (None, None, 400),
+        "refused: HTTP 400, {} bytes, no content type",
+    ),
+    "an error that is an object": (
+        answer({"error": {"code": 1}}, 400),
+        (None, None, 400),
+        "refused: HTTP 400, {} bytes, no content type",
+    ),
+    "a token with 400": (
+        answer(WHOLE, 400),
+        (None, None, 400),
+        "refused: HTTP 400, {} bytes, no content type",
+    ),
+    "no JSON with 400": (
+        answer(HTML, 400, **{"content-type": "text/html"}),
+        (None, None, 400),
+        "refused: HTTP 400, {} bytes, text/html",
+    ),
+    "a redirect": (
+        answer(b"", 307, location="https://evil.example/token"),
+        (None, None, 307),
+        "refused: HTTP 307, {} bytes, no content type",
+    ),
+    "HTML with 200": (
+        answer(HTML, **{"content-type": "text/html; charset=utf-8"}),
+        (None, None, 200),
+        f"{NO_OBJECT}, text/html",
+    ),
+    "invalid JSON": (
+        answer(b'{"access_token": "tok-1"'),
+        (None, None, 200),
+        f"{NO_OBJECT}, no content type",
+    ),
+    "a form": (
+        answer(b"access_token=tok-1&token_type=bearer"),
+        (None, None, 200),
+        f"{NO_OBJECT}, no content type",
+    ),
+    "a list": (
+        answer([WHOLE]),
+        (None, None, 200),
+        f"{NO_OBJECT}, no content type",
+    ),
+}
+
+
+@pytest.mark.case("G09")
+@pytest.mark.fault("F38")
+@pytest.mark.rule("FLOW-31")
+@pytest.mark.parametrize(("given", "attributes", "text"), ERRORS.values(), ids=ERRORS)
+def test_a_refusal_is_typed_and_shows_no_token(given, attributes, text):
+    with pytest.raises(TokenError) as refused:
+        read_tokens(given, now=NOW, previous=PREVIOUS)
+    error = refused.value
+    assert (error.error, error.description, error.status) == attributes
+    assert str(error) == f"the token endpoint {text.format(len(given.body))}"
+
+
+LATER = {
+    "a broken server": answer(b"<html>", 500),
+    "a broken server that says why": answer({"error": "invalid_grant"}, 500),
+    "a gateway": answer(b"", 502),
+    "too many": answer({"error": "slow_down"}, 429),
+    "the server says so": answer({"error": "temporarily_unavailable"}, 400),
+}
+
+
+@pytest.mark.case("G09")
+@pytest.mark.fault("F38")
+@pytest.mark.pain("P32")
+@pytest.mark.parametrize("given", LATER.values(), ids=LATER)
+def test_a_server_that_cannot_answer_now_has_refused_nothing(given):
+    with pytest.raises(AuthTemporarilyUnavailable) as unavailable:
+        read_tokens(given, now=NOW)
+    assert unavailable.value.status == given.status
+
+
+_LEAVES = st.none() | st.booleans() | st.integers(-5, 2**63) | st.floats() | st.text()
+_JSON = _LEAVES | st.lists(_LEAVES) | st.dictionaries(st.text(), _LEAVES)
+
+
+@settings(max_examples=60)
+@given(
+    st.fixed_dictionaries({}, optional=dict.fromkeys([*WHOLE, "error"], _JSON)) | _JSON
+)
+def test_any_answer_is_tokens_or_a_typed_error(document):
+    body = json.dumps(document).encode()
+    try:
+        tokens = read_tokens(Answer(200, {}, body), now=NOW)
+    except (TokenError, AuthTemporarilyUnavailable):
+        return
+    assert tokens.access_token.isprintable()
+    assert tokens.expires_at is None or NOW < tokens.expires_at < NOW + 4e8
+
+
+# --- an exchange -----------------------------------------------------------------
+
+EXCHANGED = {
+    "access_token": "the-id-jag",
+    "issued_token_type": ID_JAG,
+    "token_type": "N_A",
+}
+
+
+@pytest.mark.rule("EMA-01")
+@pytest.mark.parametrize("kind", ["N_A", "Bearer", None])
+def test_an_exchange_gives_an_assertion(kind):
+    given_ = answer({**EXCHANGED, "token_type": kind})
+    assert read_exchange(given_, now=NOW) == "the-id-jag"
+
+
+@pytest.mark.rule("EMA-01")
+@pytest.mark.parametrize(
+    "issued",
+    [None, "urn:ietf:params:oauth:token-type:access_token", 7, "the-id-jag is it"],
+)
+def test_an_exchange_that_gives_something_else_is_refused(issued):
+    with pytest.raises(TokenError, match="instead of") as refused:
+        read_exchange(answer({**EXCHANGED, "issued_token_type": issued}), now=NOW)
+    assert "the-id-jag" not in str(refused.value)
+
+
+@pytest.mark.fault("F38")
+def test_an_exchange_that_is_refused_says_why():
+    given_ = answer({"error": "invalid_target", "error_description": "id-tok"}, 400)
+    with pytest.raises(TokenError) as refused:
+        read_exchange(given_, now=NOW, secrets=["id-tok"])
+    assert (refused.value.error, refused.value.description) == ("invalid_target", "***")
