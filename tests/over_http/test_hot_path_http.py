@@ -13,17 +13,17 @@ from mcp_server import scripted_mcp
 
 import mcpwire
 from mcpwire.protocol.http import answer
-from mcpwire.transports.http.streamable import going_on
+from mcpwire.transports.http.streamable import channel
 
 pytestmark = pytest.mark.anyio
 
 BOUND_S = 20.0
 
 PYTHON_CALLS = {
-    ("session", "json"): 62,
-    ("session", "sse"): 72,
-    ("stateless", "json"): 68,
-    ("stateless", "sse"): 78,
+    ("session", "json"): 50,
+    ("session", "sse"): 52,
+    ("stateless", "json"): 51,
+    ("stateless", "sse"): 53,
 }
 """Python functions entered per call, asyncio's own included."""
 
@@ -114,7 +114,7 @@ async def test_a_call_creates_no_task_arms_no_timer_and_encodes_once(
             for name, key in (("create_task", "tasks"), ("call_at", "timers")):
                 monkeypatch.setattr(loop, name, counting(key, getattr(loop, name)))
             for module, name, key in (
-                (going_on, "encode", "encoded"),
+                (channel, "encode", "encoded"),
                 (answer, "loads", "decoded"),
             ):
                 original = getattr(module, name)

@@ -126,10 +126,16 @@ class CallReply(Reply):
         else:
             self._room = min(ERROR_BODY_BYTES, self._room)
 
-    def _complete(self, body: bytes) -> None:
-        if not self._is_json:
-            self._settle_fault(body)
+    def end(self) -> None:
+        """Take note that the body is complete."""
+        if self.is_over:
             return
+        if not self._is_json:
+            super().end()
+            return
+        body, self._body = self._body, b""
+        if type(body) is not bytes:
+            body = bytes(body)
         self._take_message(body)
         if not self.is_over:
             self._settle(self._doubt or self._unlike("body", body))

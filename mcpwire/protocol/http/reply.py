@@ -221,6 +221,17 @@ class Reply:
     def data(self, chunk: bytes) -> None:
         """Take the next bytes of the body."""
         if self._is_stream:
+            # Most pieces are one event, and most streams are not more than that.
+            if (
+                self._decoder is None
+                and self.resumption is None
+                and len(chunk) <= self._room
+            ):
+                data = exchange.lone_message(chunk)
+                if data is not None:
+                    self._is_begun = True
+                    self._take_message(data)
+                    return
             self._take_piece(chunk)
             return
         if self.is_over:
@@ -239,13 +250,6 @@ class Reply:
     def _take_piece(self, chunk: bytes) -> None:
         decoder = self._decoder
         if decoder is None:
-            # Most pieces are one event, and most streams are not more than that.
-            if self.resumption is None and len(chunk) <= self._room:
-                data = exchange.lone_message(chunk)
-                if data is not None:
-                    self._is_begun = True
-                    self._take_message(data)
-                    return
             decoder = self._decoder = SSEDecoder(self._room)
             if self._is_begun:
                 decoder.feed(b"\n")

@@ -197,7 +197,13 @@ class HttpChannel(GoingOn):
             raise self._refusal()
         id = self._last_id = next(self._ids)
         reply = CallReply(self, method, id, deadline, handle, on_notification)
-        request = Request(b"", encode_call(reply, params))
+        # What `encode_call` does, without its call where nothing is to be added.
+        body = (
+            encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+            if params is not None and on_notification is None
+            else encode_call(reply, params)
+        )
+        request = Request(b"", body)
         self._waiting[id] = reply
         if handle is not None:
             handle.request_id = id
