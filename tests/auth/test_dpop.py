@@ -1,0 +1,158 @@
+"""Proofs of possession (RFC 9449): one request each, and the servers' nonces."""
+
+import base64
+import hashlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from joserfc import jws, jwt
+from joserfc.errors import BadSignatureError
+from joserfc.jwk import ECKey
+
+from mcpwire.auth.dpop import Prover, new_key
+
+KEY = new_key()
+PUBLIC = {name: KEY[name] for name in ("kty", "crv", "x", "y")}
+URL = "https://h.example/mcp"
+
+
+def decoded(proof):
+    return jwt.decode(proof, ECKey.import_key(PUBLIC), algorithms=["ES256"])
+
+
+def claims(prover, url=URL, method="POST", **options):
+    return decoded(prover.proof(method, url, now=1_000.9, jti="id-1", **options)).claims
+
+
+def test_a_proof_says_which_key_and_shows_its_public_half_only():
+    header = decoded(Prover(KEY).proof("GET", URL, now=1.0, jti="id-1")).header
+    assert header == {"typ": "dpop+jwt", "alg": "ES256", "jwk": PUBLIC}
+    named = {**KEY, "kid": "mine", "use": "sig", "alg": "ES256"}
+    header = decoded(Prover(named).proof("GET", URL, now=1.0, jti="id-1")).header
+    assert header["jwk"] == PUBLIC
+
+
+def test_a_proof_is_signed_by_the_key_it_names():
+    proof = Prover(KEY).proof("GET", URL, now=1.0, jti="id-1")
+    shown = jws.extract_compact(proof.encode()).headers()["jwk"]
+    jwt.decode(proof, ECKey.import_key(shown))
+    with pytest.raises(BadSignatureError):
+        jwt.decode(proof, ECKey.generate_key("P-256"))
+
+
+def test_a_proof_is_for_one_request():
+    assert claims(Prover(KEY), method="DELETE") == {
+        "jti": "id-1",
+        "htm": "DELETE",
+        "htu": URL,
+        "iat": 1_000,
+    }
+
+
+TARGETS = {
+    "https://h.example/mcp?a=b": "https://h.example/mcp",
+    "https://h.example/mcp?": "https://h.example/mcp",
+    "https://h.example/mcp#c": "https://h.example/mcp",
+    "https://H.example:443/A%2Fb/": "https://h.example/A%2Fb/",
+    "http://localhost:8080": "http://localhost:8080/",
+    "http://[::1]:8080/a": "http://[::1]:8080/a",
+}
+
+
+@pytest.mark.parametrize(("url", "target"), TARGETS.items(), ids=TARGETS)
+def test_a_proof_names_its_url_without_query_and_fragment(url, target):
+    assert claims(Prover(KEY), url)["htu"] == target
+
+
+def test_a_proof_beside_a_token_is_for_that_token():
+    found = claims(Prover(KEY), access_token="the-token")["ath"]
+    digest = hashlib.sha256(b"the-token").digest()
+    assert base64.urlsafe_b64decode(f"{found}=") == digest
+
+
+# --- nonces ----------------------------------------------------------------------
+
+AS = "https://as.example/token"
+
+
+def test_the_newest_nonce_of_each_server_is_used():
+    prover = Prover(KEY)
+    assert "nonce" not in claims(prover)
+    assert prover.remember(URL, {"dpop-nonce": "rs-1"})
+    assert prover.remember(AS, {"dpop-nonce": "as-1"})
+    assert claims(prover)["nonce"] == "rs-1"
+    assert claims(prover, "https://h.example/else?where")["nonce"] == "rs-1"
+    assert claims(prover, AS)["nonce"] == "as-1"
+    assert prover.remember(URL, {"dpop-nonce": "rs-2"})
+    assert claims(prover)["nonce"] == "rs-2"
+    assert claims(prover, AS)["nonce"] == "as-1"
+    assert "nonce" not in claims(prover, "https://h.example:8443/mcp")
+
+
+def test_a_nonce_that_is_given_comes_first():
+    prover = Prover(KEY)
+    prover.remember(URL, {"dpop-nonce": "old"})
+    assert claims(prover, nonce="new")["nonce"] == "new"
+
+
+def test_a_nonce_that_is_known_is_no_reason_to_ask_again():
+    prover = Prover(KEY)
+    assert prover.remember(URL, {"dpop-nonce": "n"})
+    assert not prover.remember(URL, {"dpop-nonce": "n"})
+    assert not prover.remember(URL, {})
+    assert claims(prover)["nonce"] == "n"
+
+
+@pytest.mark.parametrize(
+    "nonce", ["", "a b", 'a"b', "a\\b", "a\x7f", "é", "n" * 1_025, "n\n"]
+)
+def test_what_can_be_no_nonce_is_not_remembered(nonce):
+    prover = Prover(KEY)
+    assert not prover.remember(URL, {"dpop-nonce": nonce})
+    assert "nonce" not in claims(prover)
+
+
+def test_nonces_of_many_servers_do_not_pile_up():
+    prover = Prover(KEY)
+    for number in range(1, 100):
+        prover.remember(f"https://h.example:{number}/", {"dpop-nonce": f"n{number}"})
+    known = [
+        number
+        for number in range(1, 100)
+        if "nonce" in claims(prover, f"https://h.example:{number}/")
+    ]
+    assert known[-1] == 99
+    assert len(known) <= 16
+
+
+# --- keys ------------------------------------------------------------------------
+
+
+@pytest.mark.case("G13")
+def test_a_prover_shows_nothing_of_its_key():
+    prover = Prover(KEY)
+    assert repr(prover) == "<Prover>"
+    assert KEY["d"] not in prover.proof("GET", URL, now=1.0, jti="id-1")
+
+
+def test_a_key_is_new_each_time_and_survives_being_stored():
+    assert new_key() != new_key()
+    assert set(KEY) >= {"kty", "crv", "x", "y", "d"}
+    assert all(isinstance(value, str) for value in KEY.values())
+
+
+@pytest.mark.parametrize("key", [{}, PUBLIC, {**KEY, "d": "!"}], ids=str)
+def test_what_is_no_private_key_is_refused(key):
+    with pytest.raises(ValueError, match="the key is no"):
+        Prover(key)
+
+
+@settings(max_examples=25)
+@given(st.text(st.characters(codec="utf-8")), st.floats(0, 4e9))
+def test_any_token_at_any_time_makes_a_proof_that_verifies(token, now):
+    proof = Prover(KEY).proof("GET", URL, now=now, jti="id", access_token=token)
+    found = decoded(proof).claims
+    assert found["iat"] == int(now)
+    assert "ath" in found
+    assert not {"=", "+", "/"} & set(found["ath"])

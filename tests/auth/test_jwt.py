@@ -1,0 +1,145 @@
+"""Client assertions: what is signed, with which keys, and what no message shows."""
+
+import sys
+
+import pytest
+from joserfc import jwt
+from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
+
+from mcpwire.auth.jwt import (
+    ALGORITHMS,
+    SigningKey,
+    check_signing_key,
+    client_assertion,
+    generate_jwk,
+    import_jwk,
+)
+from mcpwire.errors import LocalProtocolError
+
+ISSUER = "https://as.example/tenant"
+
+
+def pem(key, *, private=True, password=None):
+    return key.as_pem(private=private, password=password).decode()
+
+
+EC = {curve: ECKey.generate_key(curve) for curve in ("P-256", "P-384", "P-521")}
+RSA = RSAKey.generate_key(2048)
+
+
+def key_for(algorithm):
+    return EC.get(ALGORITHMS[algorithm], RSA)
+
+
+@pytest.mark.rule("CC-01", "CC-02", "REG-04")
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_client_says_who_it_is_to_one_issuer_for_a_short_time(algorithm):
+    key = key_for(algorithm)
+    check_signing_key(pem(key), algorithm)
+    text = client_assertion(
+        pem(key), algorithm, client_id="me", audience=ISSUER, now=1_000.9, jti="id-1"
+    )
+    public = type(key).import_key(pem(key, private=False))
+    token = jwt.decode(text, public, algorithms=[algorithm])
+    assert token.header == {"typ": "JWT", "alg": algorithm}
+    assert token.claims == {
+        "iss": "me",
+        "sub": "me",
+        "aud": ISSUER,
+        "jti": "id-1",
+        "iat": 1_000,
+        "exp": 1_300,
+    }
+
+
+@pytest.mark.parametrize("algorithm", ["none", "None", "HS256", "HS512", "es256", ""])
+def test_what_anybody_could_sign_with_is_refused(algorithm):
+    with pytest.raises(ValueError, match="cannot sign with") as refused:
+        check_signing_key(pem(EC["P-256"]), algorithm)
+    assert "use one of ES256, ES384" in str(refused.value)
+
+
+WRONG_KIND = "the private key is none that"
+SHAPES = {
+    "no PEM": ("not-a-key", "ES256", WRONG_KIND),
+    "empty": ("", "ES256", WRONG_KIND),
+    "a broken PEM": (pem(EC["P-256"])[:-60], "ES256", WRONG_KIND),
+    "encrypted": (pem(EC["P-256"], password="secret"), "ES256", WRONG_KIND),
+    "RSA for EC": (pem(RSA), "ES256", WRONG_KIND),
+    "EC for RSA": (pem(EC["P-256"]), "RS256", WRONG_KIND),
+    "of another type": (pem(OKPKey.generate_key("Ed25519")), "ES256", WRONG_KIND),
+    "no text": (7, "ES256", WRONG_KIND),
+    "public": (pem(EC["P-256"], private=False), "ES256", "is a public one"),
+    "public RSA": (pem(RSA, private=False), "PS256", "is a public one"),
+    "another curve": (pem(EC["P-384"]), "ES256", "signs with the curve P-256"),
+}
+
+
+@pytest.mark.case("G13")
+@pytest.mark.parametrize(("key", "algorithm", "text"), SHAPES.values(), ids=SHAPES)
+def test_a_key_that_cannot_sign_is_refused_and_not_shown(key, algorithm, text):
+    with pytest.raises(ValueError, match=text) as refused:
+        check_signing_key(key, algorithm)
+    assert refused.value.__cause__ is None
+    assert refused.value.__suppress_context__ or refused.value.__context__ is None
+    lines = str(key).splitlines()[1:-1]
+    assert not any(line in str(refused.value) for line in lines)
+
+
+@pytest.mark.filterwarnings("ignore:Key size")  # joserfc warns, we refuse
+def test_an_rsa_key_that_is_too_short_is_refused():
+    short = pem(RSAKey.generate_key(1024))
+    with pytest.raises(ValueError, match="must have 2048 bits, it has 1024"):
+        check_signing_key(short, "RS256")
+
+
+def test_a_signing_key_shows_nothing_of_itself():
+    key = SigningKey(pem(EC["P-256"]))
+    assert repr(key) == "SigningKey(pem='***', algorithm='ES256')"
+
+
+def test_a_key_of_ours_can_sign_and_no_two_are_the_same():
+    first, second = generate_jwk(), generate_jwk()
+    assert first["d"] != second["d"]
+    assert import_jwk(first).is_private
+
+
+JWKS = {
+    "empty": {},
+    "public": {
+        name: value for name, value in EC["P-256"].as_dict().items() if name != "d"
+    },
+    "another curve": EC["P-384"].as_dict(private=True),
+    "RSA": RSA.as_dict(private=True),
+    "a secret": OctKey.generate_key(256).as_dict(private=True),
+    "broken": {**EC["P-256"].as_dict(private=True), "d": "!"},
+    "of nothing": {**EC["P-256"].as_dict(private=True), "d": ""},
+    "not on its curve": {**EC["P-256"].as_dict(private=True), "x": "AAAA"},
+    "of an unknown curve": {**EC["P-256"].as_dict(private=True), "crv": "P-1"},
+    "numbers": {**EC["P-256"].as_dict(private=True), "x": 7},
+}
+
+
+@pytest.mark.parametrize("key", JWKS.values(), ids=JWKS)
+def test_a_jwk_that_is_no_private_key_of_our_curve_is_refused(key):
+    with pytest.raises(ValueError, match="the key is no") as refused:
+        import_jwk(key)
+    assert str(key.get("d")) not in str(refused.value) or not key.get("d")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: check_signing_key(pem(EC["P-256"]), "ES256"),
+        generate_jwk,
+        lambda: import_jwk({}),
+    ],
+    ids=["a client's key", "a new key", "a stored key"],
+)
+def test_without_joserfc_the_error_names_the_extra(use, monkeypatch):
+    monkeypatch.setitem(sys.modules, "joserfc", None)
+    with pytest.raises(LocalProtocolError) as missing:
+        use()
+    assert str(missing.value) == (
+        "signing with a key needs joserfc: pip install 'mcpwire[crypto]'"
+    )
