@@ -118,8 +118,11 @@ def too_late(step: Fetch, limits: Limits) -> AuthTemporarilyUnavailable:
 
 def failure(step: Fetch, error: MCPError) -> AuthError:
     """Return what an engine's error means for a fetch."""
-    if isinstance(error, MessageTooLarge | RemoteProtocolError):
+    if isinstance(error, MessageTooLarge):
         return _unusable(step, f"cannot be used: {error}", None)
+    if isinstance(error, RemoteProtocolError):
+        # What it says may quote what came, and that may quote what was sent.
+        return _unusable(step, "cannot be used: it is not acceptable HTTP", None)
     return AuthTemporarilyUnavailable(
         f"{step.what} at '{mask_url(step.url)}' gives no answer: {error}"
     )

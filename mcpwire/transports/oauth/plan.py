@@ -20,7 +20,13 @@ import attrs
 
 from mcpwire.auth.errors import UrlRefused
 from mcpwire.auth.guard import check_address, check_url, class_of_server
-from mcpwire.errors import AuthError, ConnectError, LocalProtocolError, MCPError
+from mcpwire.errors import (
+    AuthError,
+    ConnectError,
+    LocalProtocolError,
+    MCPError,
+    RemoteProtocolError,
+)
 from mcpwire.transports.http._httpx_common import proxy_applies
 from mcpwire.transports.http._sockets import connect_error, interleave
 from mcpwire.transports.http.over_httpx.requests import Requests
@@ -131,6 +137,8 @@ class Planner:
             return (yield from self._ask(step, url))
         except (AuthError, LocalProtocolError):
             raise
+        except RemoteProtocolError as error:
+            raise failure(step, error) from None
         except MCPError as error:
             raise failure(step, error) from error
 

@@ -1,0 +1,108 @@
+"""A small internet: names, addresses, and who listens there; whoever connects is noted.
+
+    internet.names["login.example"] = [["198.51.100.7"]]
+    internet.hosts["198.51.100.7"] = server.port
+
+What a name resolves to is a list of answers: each question takes the next one, and the
+last one stays. A connection to an address without a host is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from typing import Any, Final
+
+import pytest
+
+from mcpwire.limits import Limits
+from mcpwire.sync._oauth.fetching import BlockingFetcher
+from mcpwire.transports.oauth.fetching import Fetcher
+
+KINDS: Final = ("asyncio", "blocking")
+BOUND_S: Final = 10.0
+SERVER_ADDRESS: Final = "93.184.216.34"
+LOGIN_ADDRESS: Final = "151.101.1.69"
+
+_connect = socket.socket.connect
+_getaddrinfo = socket.getaddrinfo
+
+
+class Internet:
+    """Names and hosts of a test; see the module."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, list[list[str]]] = {}
+        self.hosts: dict[str, int] = {}
+        self.asked: list[str] = []
+        """The names that somebody asked for."""
+        self.connects: list[str] = []
+        """The addresses that somebody connected to."""
+        self.is_slow = threading.Event()
+        """Set: names are not answered any more."""
+        self.goes_on = threading.Event()
+
+    def getaddrinfo(self, host: Any, port: Any, *args: Any, **options: Any) -> Any:
+        name = host.decode() if isinstance(host, bytes) else host
+        if name not in self.names:
+            kind, flags = socket.SOCK_STREAM, socket.AI_NUMERICHOST
+            return _getaddrinfo(host, port, type=kind, flags=flags)
+        self.asked.append(name)
+        if self.is_slow.is_set():
+            self.goes_on.wait(BOUND_S)
+        answers = self.names[name]
+        addresses = answers.pop(0) if len(answers) > 1 else answers[0]
+        return [
+            found
+            for address in addresses
+            for found in _getaddrinfo(address, port, type=socket.SOCK_STREAM)
+        ]
+
+    def connect(self, sock: socket.socket, address: Any) -> None:
+        if sock.family == socket.AF_UNIX:
+            return _connect(sock, address)
+        self.connects.append(address[0])
+        port = self.hosts.get(address[0])
+        if port is None:
+            raise ConnectionRefusedError(111, "Connection refused")
+        return _connect(sock, ("127.0.0.1", port))
+
+
+@pytest.fixture
+def internet(monkeypatch):
+    made = Internet()
+    monkeypatch.setattr(socket, "getaddrinfo", made.getaddrinfo)
+
+    def connect(sock: socket.socket, address: Any) -> None:
+        made.connect(sock, address)
+
+    monkeypatch.setattr(socket.socket, "connect", connect, raising=False)
+    yield made
+    made.goes_on.set()
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+class Shell:
+    """A fetcher of one kind or the other behind one face."""
+
+    def __init__(self, kind: str, target: Any, limits: Limits | None = None) -> None:
+        make: Any = Fetcher if kind == "asyncio" else BlockingFetcher
+        self.fetcher: Any = make(target, limits or Limits())
+        self.is_async = kind == "asyncio"
+
+    def fetch(self, step: Any) -> Any:
+        if not self.is_async:
+            return self.fetcher.fetch(step)
+        return asyncio.run(asyncio.wait_for(self.fetcher.fetch(step), BOUND_S))
