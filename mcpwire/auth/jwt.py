@@ -157,12 +157,9 @@ def _import_pem(pem: str, algorithm: str) -> ECKey | RSAKey:
         )
     # What went wrong is not chained: nobody promises that it shows nothing of the key.
     except (JoseError, TypeError, ValueError):
-        raise ValueError(
-            f"the private key is none that {algorithm} signs with: it must be a PEM "
-            f"of type {kind}, not encrypted"
-        ) from None
+        raise _no_key(algorithm, kind) from None
     if not key.is_private:
-        raise ValueError("the private key is a public one")
+        raise _no_key(algorithm, kind)
     if kind == "RSA":
         bits = key.raw_value.key_size
         if bits < SHORTEST_RSA:
@@ -172,6 +169,13 @@ def _import_pem(pem: str, algorithm: str) -> ECKey | RSAKey:
     elif key.curve_name != kind:  # type: ignore[union-attr] # no RSA key gets here
         raise ValueError(f"{algorithm} signs with the curve {kind}, not with the key's")
     return key
+
+
+def _no_key(algorithm: str, kind: str) -> ValueError:
+    return ValueError(
+        f"{algorithm} cannot sign with this key: it must be a private key of type "
+        f"{kind} as PEM, not encrypted"
+    )
 
 
 def _load() -> ModuleType:

@@ -59,7 +59,7 @@ def test_what_anybody_could_sign_with_is_refused(algorithm):
     assert "use one of ES256, ES384" in str(refused.value)
 
 
-WRONG_KIND = "the private key is none that"
+WRONG_KIND = "cannot sign with this key: it must be a private key of type"
 SHAPES = {
     "no PEM": ("not-a-key", "ES256", WRONG_KIND),
     "empty": ("", "ES256", WRONG_KIND),
@@ -69,8 +69,8 @@ SHAPES = {
     "EC for RSA": (pem(EC["P-256"]), "RS256", WRONG_KIND),
     "of another type": (pem(OKPKey.generate_key("Ed25519")), "ES256", WRONG_KIND),
     "no text": (7, "ES256", WRONG_KIND),
-    "public": (pem(EC["P-256"], private=False), "ES256", "is a public one"),
-    "public RSA": (pem(RSA, private=False), "PS256", "is a public one"),
+    "public": (pem(EC["P-256"], private=False), "ES256", WRONG_KIND),
+    "public RSA": (pem(RSA, private=False), "PS256", WRONG_KIND),
     "another curve": (pem(EC["P-384"]), "ES256", "signs with the curve P-256"),
 }
 
