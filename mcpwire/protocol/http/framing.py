@@ -165,8 +165,31 @@ class ResponseReader:
         if self.is_complete:  # nobody asked: not even an empty line belongs here
             self.may_reuse = False
             return
-        if not self.has_begun and self._begin(data):
+        if self.has_begun:
+            self._read(data)
             return
+        self.has_begun = True
+        known = self._known.find(data) if self._is_between else None
+        if known is None:
+            self._begin(data)
+            self._read(data)
+            return
+        fields, self.keep_alive_s, body = known
+        reply = self._reply
+        assert reply is not None, "a response without a reply"
+        self._is_head_done = True
+        try:
+            reply.head(200, fields)
+            reply.data(body)
+            self._reply = None
+            self.is_complete = True
+            reply.end()
+        except BaseException as error:  # noqa: BLE001 - raised again where it matters
+            self.may_reuse = False
+            self._give_up(error)
+
+    def _read(self, data: bytes | memoryview) -> None:
+        """Have the next bytes read by llhttp, which calls what is at the end here."""
         was_body = self._is_head_done
         if not was_body and self._counted + len(data) > self._head_max:
             self._feed_long_head(bytes(data))
@@ -185,34 +208,7 @@ class ResponseReader:
         elif not self._is_head_done:
             self._count_head(data)
 
-    def _begin(self, data: bytes | memoryview) -> bool:
-        """Look at the first bytes of a response; return whether all of it was told.
-
-        Raises:
-            RemoteProtocolError: They begin no HTTP/1 response.
-            BaseException: What the reply raised.
-        """
-        self.has_begun = True
-        known = self._known.find(data) if self._is_between else None
-        if known is None:
-            self._begin_unknown(data)
-            return False
-        fields, self.keep_alive_s, body = known
-        reply = self._reply
-        assert reply is not None, "a response without a reply"
-        self._is_head_done = True
-        try:
-            reply.head(200, fields)
-            reply.data(body)
-            self._reply = None
-            self.is_complete = True
-            reply.end()
-        except BaseException as error:  # noqa: BLE001 - raised again where it matters
-            self.may_reuse = False
-            self._give_up(error)
-        return True
-
-    def _begin_unknown(self, data: bytes | memoryview) -> None:
+    def _begin(self, data: bytes | memoryview) -> None:
         if data[0] != 0x48:  # "H"
             raise self._no_http(data)
         # "HTTP/1.1": llhttp checks the other characters.
