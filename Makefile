@@ -9,6 +9,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 PY := $(VENV)/bin/python
 PEERS := .peers
 PINS := tests/servers/peers
+SUITE := conformance
 BUILD := .build
 FLOOR := mcpwire/errors.py,mcpwire/versions.py,mcpwire/limits.py
 PURE := $(FLOOR),mcpwire/wire/*,mcpwire/types/*,mcpwire/protocol/*
@@ -24,10 +25,11 @@ PIP := $(PY) -m pip --quiet
 PEER_PIP = $(PY) -m pip --quiet --python $(@D)/bin/python install --no-deps
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup peers lint types format test pytest coverage fresh soak bench bench-short clean
+.PHONY: help demo setup peers lint types format test pytest coverage fresh conformance \
+	soak bench bench-short clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 # --- environments -------------------------------------------------------------------
 
@@ -56,14 +58,21 @@ $(PEERS)/node/.made: $(PINS)/package.json $(PINS)/package-lock.json | $(VENV)/.d
 		npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund
 	@touch $@
 
+$(PEERS)/conformance/.made: $(SUITE)/package.json $(SUITE)/package-lock.json | $(VENV)/.dev
+	@mkdir -p $(@D)
+	@cp $(SUITE)/package.json $(SUITE)/package-lock.json $(@D)/
+	@PATH="$(BIN):$$PATH" $(QUIET) $(BUILD)/peers-conformance.log \
+		npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund
+	@touch $@
+
 $(PEERS)/%/.made: $(PINS)/requirements-%.txt | $(VENV)/.dev
 	@$(QUIET) $(BUILD)/peers-$*.log $(PY) -m venv --without-pip $(@D)
 	@$(QUIET) $(BUILD)/peers-$*.log $(PEER_PIP) -r $<
 	@touch $@
 
-peers: ## install the real servers of the tests into .peers
+peers: ## install the real servers of the tests and the official suite into .peers
 	@$(MAKE_QUIETLY) -s -j 3 $(PEERS)/fastmcp/.made $(PEERS)/node/.made \
-		$(PEERS)/python-sdk/.made $(PEERS)/servers/.made
+		$(PEERS)/python-sdk/.made $(PEERS)/servers/.made $(PEERS)/conformance/.made
 
 # --- proof --------------------------------------------------------------------------
 
@@ -92,7 +101,7 @@ coverage: $(VENV)/.dev
 	@$(PY) -m coverage report --include='$(PURE)' --precision=2 --fail-under=100
 	@$(PY) -m coverage report --precision=2 --fail-under=95
 
-test: ## set up, then lint, types, tests, coverage, a fresh install, soak and short bench
+test: ## set up, then lint, types, tests, coverage, fresh install, official legs, soak, bench
 	@mkdir -p $(BUILD) && rm -f $(BUILD)/times $(BUILD)/junit.xml
 	@$(PART) "set-up" $(MAKE_QUIETLY) setup
 	@$(PART) "real servers" $(MAKE_QUIETLY) peers
@@ -100,6 +109,7 @@ test: ## set up, then lint, types, tests, coverage, a fresh install, soak and sh
 	@$(PART) "tests" $(MAKE_QUIETLY) pytest
 	@$(PART) "coverage" $(MAKE_QUIETLY) coverage
 	@$(PART) "fresh install" $(MAKE_QUIETLY) fresh
+	@$(PART) "official client legs" $(MAKE_QUIETLY) conformance
 	@$(PART) "soak" $(QUIET) $(BUILD)/soak.log $(MAKE_QUIETLY) soak
 	@$(PART) "short bench" $(QUIET) $(BUILD)/bench.log $(MAKE_QUIETLY) bench-short
 	@cat $(BUILD)/times
@@ -107,6 +117,9 @@ test: ## set up, then lint, types, tests, coverage, a fresh install, soak and sh
 
 fresh: $(VENV)/.dev $(PEERS)/node/.made ## install the wheel as a stranger does, and use it
 	@$(PY) tests/fresh.py
+
+conformance: $(VENV)/.dev $(PEERS)/conformance/.made ## put the client to the official suite; LEGS="--leg C4 ..."
+	@$(PY) conformance/run.py $(LEGS)
 
 soak: $(VENV)/.dev ## use the client for long; SOAK="--calls N --connects N" says how long
 	@$(PY) tests/soak/soak.py $(SOAK)

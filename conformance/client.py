@@ -1,0 +1,317 @@
+"""The client that the official conformance suite tests: one function per scenario.
+
+The suite starts `client.py URL` and names the scenario in the environment. It also says
+which revision its server speaks, which this client does not read: it finds out. Exit
+code 0 says that the scenario went as it should. Where one provokes an error, that error
+has to come: a client that shrugs is no better than one that falls for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import mcpwire
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from mcpwire.types import Tool
+
+URL = sys.argv[-1]
+SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
+CONTEXT: dict[str, Any] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+
+SKILLS = "io.modelcontextprotocol/skills"
+REDIRECT_URI = "http://localhost:3000/callback"
+CLIENT_METADATA_URL = "https://conformance-test.local/client-metadata.json"
+
+PLAYS: dict[str, Callable[[], Awaitable[None]]] = {}
+
+
+def plays(*scenarios: str) -> Callable[..., Any]:
+    """Register a function as what this client does in these scenarios."""
+
+    def register(play: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        PLAYS.update(dict.fromkeys(scenarios, play))
+        return play
+
+    return register
+
+
+class NothingRaisedError(Exception):
+    """A scenario provoked an error that did not come."""
+
+
+@asynccontextmanager
+async def expecting(error: type[Exception]) -> AsyncIterator[None]:
+    """Hold that the block raises this error, and show it to whoever reads stderr."""
+    try:
+        yield
+    except error as raised:
+        print(f"as expected: {raised!r}", file=sys.stderr)
+    else:
+        raise NothingRaisedError(error.__name__)
+
+
+# --- calls ---------------------------------------------------------------------------
+
+
+@plays("initialize")
+async def connect() -> None:
+    async with mcpwire.Client(URL):
+        pass
+
+
+@plays("tools_call")
+async def add_numbers() -> None:
+    async with mcpwire.Client(URL) as client:
+        await client.list_tools()
+        await client.call_tool("add_numbers", {"a": 5, "b": 3}, check=True)
+
+
+@plays("sse-retry")
+async def reconnect() -> None:
+    async with mcpwire.Client(URL) as client:
+        await client.call_tool("test_reconnection", check=True)
+
+
+@plays("elicitation-sep1034-client-defaults")
+async def accept_defaults() -> None:
+    """Fill in nothing: what is missing comes from the form's defaults."""
+    async with mcpwire.Client(URL, elicitation=lambda _form: {}) as client:
+        await client.call_tool("test_client_elicitation_defaults", check=True)
+
+
+# --- 2026-07-28 ----------------------------------------------------------------------
+
+
+@plays("request-metadata")
+async def declare_everything() -> None:
+    async with mcpwire.Client(
+        URL, sampling=_nobody, elicitation=_nobody, roots=[]
+    ) as client:
+        await client.request("tools/list")  # it declares no tools, and serves the list
+        await client.ping()
+
+
+def _nobody(_asked: object) -> Any:
+    raise AssertionError("nothing is asked in this scenario")
+
+
+@plays("sep-2322-client-request-state")
+async def answer_what_is_needed() -> None:
+    async with mcpwire.Client(
+        URL, elicitation=lambda _form: {"confirmed": True}
+    ) as client:
+        for tool in await client.list_tools():
+            await client.call_tool(tool.name)
+
+
+@plays("http-standard-headers")
+async def use_every_named_thing() -> None:
+    async with mcpwire.Client(URL) as client:
+        for tool in await client.list_tools():
+            await client.call_tool(tool.name)
+        for resource in await client.list_resources():
+            await client.read_resource(resource.uri)
+        for prompt in await client.list_prompts():
+            await client.get_prompt(prompt.name)
+
+
+@plays("http-custom-headers")
+async def mirror_arguments() -> None:
+    async with mcpwire.Client(URL) as client:
+        await client.list_tools()
+        for call in CONTEXT["toolCalls"]:
+            await client.call_tool(call["name"], call["arguments"])
+
+
+@plays("http-invalid-tool-headers")
+async def call_all_there_is() -> None:
+    async with mcpwire.Client(URL) as client:
+        for tool in await client.list_tools():
+            await client.call_tool(tool.name, _made_up_arguments(tool))
+
+
+def _made_up_arguments(tool: Tool) -> dict[str, Any]:
+    stubs = {"string": "x", "number": 1.5, "integer": 1, "object": {}, "array": []}
+    properties = tool.input_schema.get("properties", {})
+    return {name: stubs.get(form.get("type")) for name, form in properties.items()}
+
+
+@plays("json-schema-ref-no-deref")
+async def list_only() -> None:
+    async with mcpwire.Client(URL) as client:
+        await client.list_tools()
+
+
+@plays("json-schema-2020-12-preservation")
+async def echo_schema() -> None:
+    async with mcpwire.Client(URL) as client:
+        tools = {tool.name: tool for tool in await client.list_tools()}
+        schema = tools["json_schema_2020_12_tool"].input_schema
+        await client.call_tool("json_schema_echo", {"schema": schema}, check=True)
+
+
+# --- skills --------------------------------------------------------------------------
+
+
+@plays("sep-2640-client-no-prefetch")
+async def list_skills() -> None:
+    async with mcpwire.Client(URL, extensions=[SKILLS]) as client:
+        await client.list_skills()
+
+
+@plays(
+    "sep-2640-client-verify-digest",
+    "sep-2640-client-verify-size",
+    "sep-2640-client-verify-frontmatter",
+)
+async def load_spoilt_skill() -> None:
+    async with mcpwire.Client(URL, extensions=[SKILLS]) as client:
+        (skill,) = await client.list_skills()
+        async with expecting(mcpwire.MCPError):
+            await client.load_skill(skill.uri)
+
+
+# --- authorization -------------------------------------------------------------------
+
+
+async def browse(url: str) -> str:
+    """Be the browser and the user who says yes; return where that leads to."""
+    import httpx
+
+    async with httpx.AsyncClient() as browser:
+        return (await browser.get(url)).headers["Location"]
+
+
+def oauth(**options: Any) -> mcpwire.OAuth:
+    """Return the authorization of a program whose user is `browse`."""
+    return mcpwire.OAuth(
+        redirect_uri=REDIRECT_URI,
+        ask=browse,
+        storage=mcpwire.MemoryStorage(),
+        **options,
+    )
+
+
+async def use(auth: object, *, calls: int = 1) -> None:
+    """Do what needs a token: list the tools, and call the first of them."""
+    target = mcpwire.Http(URL, auth=auth)
+    async with mcpwire.Client(target) as client:
+        tools = await client.list_tools()
+        for _ in range(calls):
+            await client.call_tool(tools[0].name)
+
+
+@plays(
+    "auth/metadata-default",
+    "auth/metadata-var1",
+    "auth/metadata-var2",
+    "auth/metadata-var3",
+    "auth/scope-from-www-authenticate",
+    "auth/scope-from-scopes-supported",
+    "auth/scope-omitted-when-undefined",
+    "auth/scope-step-up",
+    "auth/token-endpoint-auth-basic",
+    "auth/token-endpoint-auth-post",
+    "auth/token-endpoint-auth-none",
+    "auth/2025-03-26-oauth-metadata-backcompat",
+    "auth/2025-03-26-oauth-endpoint-fallback",
+    "auth/offline-access-scope",
+    "auth/offline-access-not-supported",
+    "auth/iss-supported",
+    "auth/iss-not-advertised",
+)
+async def log_in() -> None:
+    await use(oauth())
+
+
+@plays("auth/authorization-server-migration")
+async def log_in_again_elsewhere() -> None:
+    await use(oauth(), calls=2)
+
+
+@plays(
+    "auth/resource-mismatch",
+    "auth/iss-supported-missing",
+    "auth/iss-wrong-issuer",
+    "auth/iss-unexpected",
+    "auth/iss-normalized",
+    "auth/metadata-issuer-mismatch",
+)
+async def refuse_to_log_in() -> None:
+    async with expecting(mcpwire.AuthError):
+        await use(oauth())
+
+
+@plays("auth/scope-retry-limit")
+async def give_up() -> None:
+    async with expecting(mcpwire.InsufficientScope):
+        await use(oauth())
+
+
+@plays("auth/basic-cimd")
+async def log_in_by_document() -> None:
+    await use(oauth(client_metadata_url=CLIENT_METADATA_URL))
+
+
+@plays("auth/pre-registration")
+async def log_in_as_known_client() -> None:
+    await use(oauth(**_credentials("client_id", "client_secret")))
+
+
+@plays("auth/dpop", "auth/dpop-nonce")
+async def prove_possession() -> None:
+    await use(oauth(dpop=True))
+
+
+@plays("auth/client-credentials-basic")
+async def use_secret() -> None:
+    given = _credentials("client_id", "client_secret")
+    await use(mcpwire.ClientCredentials(**given))
+
+
+@plays("auth/client-credentials-jwt")
+async def use_key() -> None:
+    given = _credentials("client_id", "private_key_pem", "signing_algorithm")
+    await use(mcpwire.ClientCredentials(**given))
+
+
+@plays("auth/wif-jwt-bearer")
+async def use_workload_token() -> None:
+    given = _credentials("client_id")
+    await use(mcpwire.WorkloadIdentity(assertion=CONTEXT["valid_jwt"], **given))
+
+
+@plays(
+    "auth/enterprise-managed-authorization",
+    "auth/cross-app-access-complete-flow",
+)
+async def use_enterprise_login() -> None:
+    given = _credentials(
+        "client_id",
+        "client_secret",
+        "idp_client_id",
+        "idp_token_endpoint",
+        "idp_issuer",
+    )
+    token = CONTEXT["idp_id_token"]
+    await use(mcpwire.EnterpriseManaged(id_token=token, **given))
+
+
+def _credentials(*names: str) -> dict[str, Any]:
+    """Return what the suite hands out; it does not say for which issuer."""
+    return {"issuer": "discovered"} | {name: CONTEXT[name] for name in names}
+
+
+if __name__ == "__main__":
+    if SCENARIO not in PLAYS:
+        sys.exit(f"no such scenario: {SCENARIO!r}")
+    asyncio.run(PLAYS[SCENARIO]())
+    print(f"played {SCENARIO}")

