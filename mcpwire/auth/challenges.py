@@ -78,8 +78,6 @@ def parse_challenges(value: str) -> list[Challenge]:
             params = challenge_params if token68 is None else None
         else:
             break
-        if not _END_OF_ITEM.match(value, position):
-            break
         start, position = position, _end(_BETWEEN, value, position)
         may_begin = "," in value[start:position]
     return challenges

@@ -95,12 +95,7 @@ def metadata_urls(server: Url, challenged: str | None) -> list[str]:
     # RFC 9728, 3.1: between the host and the rest; MCP adds the root. Some servers
     # leave out the query, or the slash at the end.
     inserted = f"{server.origin}{_WELL_KNOWN}" + (f"/{path}" if path else "")
-    urls = [
-        inserted + query,
-        inserted,
-        inserted.removesuffix("/"),
-        server.origin + _WELL_KNOWN,
-    ]
+    urls = [inserted + query, inserted.removesuffix("/"), server.origin + _WELL_KNOWN]
     if challenged is not None:
         urls.insert(0, _check_challenged(challenged, server))
     return list(dict.fromkeys(urls))

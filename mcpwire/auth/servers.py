@@ -112,7 +112,7 @@ def check_pkce(metadata: ServerMetadata) -> None:
     methods = metadata.code_challenge_methods_supported or ()
     if not metadata.is_assumed and "S256" not in methods:
         raise DiscoveryError(
-            f"the authorization server {mask_url(metadata.issuer)!r} does not support "
+            f"the authorization server '{mask_url(metadata.issuer)}' does not support "
             "PKCE by S256: without it anybody who sees a code can use it"
         )
 
@@ -140,7 +140,7 @@ def read_server_metadata(
     # RFC 8414, 3.3; the MCP rule is the same: identical, or it must not be used.
     if found != issuer and not (relaxed and _is_at_origin(found, issuer)):
         raise DiscoveryError(
-            f"{_WHAT} at {mask_url(issuer)!r} says that it is of {mask_url(found)!r}"
+            f"{_WHAT} at '{mask_url(issuer)}' says that it is of '{mask_url(found)}'"
         )
     members: dict[str, Any] = {
         **{name: _read_endpoint(document, name) for name in _ENDPOINTS},

@@ -68,6 +68,7 @@ READ = {
         [Challenge("x-my!scheme", None, {"a": "1"}), bearer()],
     ),
     # Not in the grammar, and in the wild.
+    "nothing between parameters": ('Bearer a="1"b=2', [bearer(a="1", b="2")]),
     "no comma between parameters": ('Bearer a="1" b=2', [bearer(a="1", b="2")]),
     "a URL without quotes": (
         f"Bearer resource_metadata={URL}, a=1",
