@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         DiscoveryError,
         InsufficientScope,
         RegistrationError,
+        ResponseRefused,
         TokenError,
         UrlRefused,
     )
@@ -110,6 +111,7 @@ _EXPORTS: Final = {
         "DiscoveryError",
         "InsufficientScope",
         "RegistrationError",
+        "ResponseRefused",
         "TokenError",
         "UrlRefused",
     ),
@@ -234,6 +236,7 @@ __all__ = [
     "ResourceNotFound",
     "ResourceWatch",
     "ResponseCache",
+    "ResponseRefused",
     "Revision",
     "Sampling",
     "SessionExpired",

@@ -297,6 +297,7 @@ def _log_in(grant: OAuth, wanted: Wanted) -> Steps[Record]:
     record: Record | None = yield Load()
     resource, metadata = yield from _found(grant, wanted, record)
     check_pkce(metadata)
+    stored = record.identity if record is not None else None  # its issuer is compared
     if record is not None and record.issuer != metadata.issuer:
         record = None  # REG-10: nothing of one server is good at another
     chosen = _chosen(grant, wanted, record, resource, metadata)
@@ -304,7 +305,7 @@ def _log_in(grant: OAuth, wanted: Wanted) -> Steps[Record]:
     identity = yield from registration.identify(
         grant,
         metadata,
-        record.identity if record is not None else None,
+        stored,
         redirect_uri=redirect_uri,
         server=wanted.server,
         allow_insecure=wanted.allow_insecure,

@@ -20,6 +20,8 @@ from mcpwire.auth.token_endpoint import (
     token_exchange_form,
 )
 
+from mcpwire.wire.urls import parse_url
+
 if TYPE_CHECKING:
     from mcpwire.auth.config import EnterpriseManaged
     from mcpwire.auth.model import Tokens
@@ -112,7 +114,8 @@ def _enterprise_form(grant: EnterpriseManaged, errand: Errand) -> Steps[Form]:
         provider,
         identity,
         exchange,
-        server=errand.server,
+        # The user named it: it may be in a network where the server is not.
+        server=parse_url(grant.idp_token_endpoint),
         allow_insecure=errand.allow_insecure,
     )
     return jwt_bearer_form(assertion, resource=errand.resource, scopes=errand.scopes)
