@@ -41,6 +41,9 @@ LONGEST_REQUEST: Final = 32 * 1024
 CONNECTION_S: Final = 10.0
 """How long a connection may take to say what it wants; browsers open spare ones."""
 
+LEAVE_S: Final = 1.0
+"""How long a browser may take to read the page and leave."""
+
 CONNECTIONS: Final = 16
 """As many at once; one more takes the place of the oldest."""
 
@@ -124,12 +127,8 @@ class LoopbackReceiver:
             TimeoutError: Nobody came back in that time.
             ConsentDenied: The receiver was closed meanwhile.
         """
-        import concurrent.futures
-
         try:
             return self._listen(state).result(timeout)
-        except concurrent.futures.TimeoutError as error:
-            raise TimeoutError("nobody came back from logging in") from error
         finally:
             self.close()
 
@@ -201,9 +200,8 @@ class _Service:
 
     def _run(self) -> None:
         try:
-            while not self.answer.done():
-                if not self._turn():
-                    break
+            while not self.answer.done() and self._turn():
+                pass
         finally:
             self._end()
 
@@ -255,7 +253,7 @@ class _Service:
     def _serve(self, sock: socket.socket, guest: _Guest) -> None:
         said, params = self._judge(bytes(guest.heard))
         guest.is_served = True
-        guest.until = monotonic() + 1.0  # to read the page, and to leave
+        guest.until = monotonic() + LEAVE_S
         try:
             sock.send(said.encode())  # a page fits into what the system takes at once
             sock.shutdown(socket.SHUT_WR)
@@ -280,8 +278,6 @@ class _Service:
 
 class _Guest:
     """A connection, and what it has said so far."""
-
-    __slots__ = ("heard", "is_served", "until")
 
     def __init__(self, until: float) -> None:
         self.until = until
@@ -384,7 +380,7 @@ def _listener(port: int) -> socket.socket:
 
 def _listener_at(family: int, host: str, port: int) -> socket.socket:
     # On POSIX this reuses ports whose last connections linger, and shares none.
-    return socket.create_server((host, port), family=family, backlog=CONNECTIONS)
+    return socket.create_server((host, port), family=family, backlog=4 * CONNECTIONS)
 
 
 def _port_of(redirect_uri: str | None) -> int | None:

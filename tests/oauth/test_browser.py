@@ -1,0 +1,215 @@
+"""The user's browser: what it is never sent to, and what becomes of opening it."""
+
+from __future__ import annotations
+
+import threading
+import webbrowser
+
+import pytest
+
+from mcpwire.auth.errors import UrlRefused
+from mcpwire.transports.oauth import browser as module
+from mcpwire.transports.oauth.browser import open_browser
+from mcpwire.wire.urls import parse_url
+
+SERVER = parse_url("https://mcp.example/mcp")
+LOCAL = parse_url("http://127.0.0.1:8000/mcp")
+URL = "https://login.example/authorize?response_type=code&state=x%20y"
+
+# Attacks that were reported of clients, and their kin.
+HOSTILE = (
+    # Schemes that are handlers of something on the machine.
+    "javascript:alert(1)",
+    "JavaScript://login.example/%0aalert(1)",
+    "data:text/html,<script>alert(1)</script>",
+    "vbscript:msgbox(1)",
+    "file:///etc/passwd",
+    "file://server/share/run.exe",
+    "smb://server/share",
+    "search-ms:query=calc&crumb=location:\\\\evil",
+    "ms-msdt:/id PCWDiagnostic",
+    "ms-officecmd:{}",
+    "shell:startup",
+    "ssh://-oProxyCommand=calc/x",
+    "telnet://evil.example",
+    "ftp://login.example/authorize",
+    "ws://login.example/authorize",
+    "about:blank",
+    "chrome://settings",
+    "view-source:https://login.example/",
+    "x-apple.systempreferences:",
+    "mailto:a@b.example",
+    "blob:https://login.example/x",
+    "jar:https://login.example/a!/b",
+    # Shells, on whatever system.
+    "https://login.example/$(calc.exe)",
+    "https://login.example/?a=$(calc.exe)",
+    "http://www.example.com/$(calc.exe)/",
+    "https://login.example/`calc`",
+    "https://login.example/;calc;",
+    "https://login.example/|calc",
+    "https://login.example/&calc&",
+    'https://login.example/"&calc&"',
+    "https://login.example/'&calc&'",
+    "https://login.example/?a='$(id)'",
+    "https://login.example/%COMSPEC%",
+    "https://login.example/?a=%COMSPEC:~0,1%",
+    "https://login.example/^calc",
+    "https://login.example/>out",
+    "https://login.example/<in",
+    "https://login.example/${IFS}calc",
+    "-oProxyCommand=calc",
+    "--version",
+    # Characters that end lines, arguments or hosts, for somebody.
+    "https://login.example/\r\nx: y",
+    "https://login.example/\nx",
+    "https://login.example/\tx",
+    "https://login.example/ x",
+    " https://login.example/",
+    "https://login.example/\x00",
+    "https://login.example/\x1b]8",
+    "https://login.example/\x7f",
+    "https://login.example/\u202egpj.exe",
+    "https://login.example\\@evil.example/",
+    "https:\\\\evil.example\\share",
+    "\\\\evil.example\\share\\run.exe",
+    "https://l\u00f6gin.example/",
+    "https://login.example\uff0fevil.example/",
+    "https://\u0430pple.example/",
+    # Hosts that are another than they seem, or none.
+    "https://login.example@evil.example/",
+    "https://user:hush-hush@login.example/",
+    "https:///authorize",
+    "https://",
+    "https:login.example",
+    "//login.example/authorize",
+    "/authorize",
+    "",
+    "https://login.example:0/",
+    "https://login.example:99999/",
+    "https://[::1%25eth0]/",
+    "https://999.1.1.1/",
+    "https://login.example/#fragment",
+    # Unencrypted, or inside.
+    "http://login.example/authorize",
+    "http://127.0.0.1:1/authorize",
+    "https://127.0.0.1/authorize",
+    "https://localhost/authorize",
+    "https://2130706433/authorize",
+    "https://169.254.169.254/latest/meta-data",
+    "https://10.0.0.1/admin?delete=all",
+    "https://[::ffff:10.0.0.1]/",
+    "https://login.example/" + "a" * 9_000,
+)
+
+
+class Browser(webbrowser.BaseBrowser):
+    """Notes what it is to open."""
+
+    def __init__(self, outcome=True):  # noqa: FBT002 - as `open` returns it
+        super().__init__("fake")
+        self.opened = []
+        self.outcome = outcome
+
+    def open(self, url, new=0, autoraise=True):  # noqa: FBT002 - the module's own
+        self.opened.append(url)
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        if callable(self.outcome):
+            return self.outcome()
+        return self.outcome
+
+
+@pytest.fixture
+def has(monkeypatch):
+    def choose(browser):
+        monkeypatch.setattr(webbrowser, "get", lambda *_: browser)
+        return browser
+
+    return choose
+
+
+@pytest.mark.attack("S04")
+@pytest.mark.rule("SEC-08")
+@pytest.mark.parametrize("number", range(len(HOSTILE)))
+def test_a_hostile_url_is_never_opened(has, number):
+    browser = has(Browser())
+    with pytest.raises(UrlRefused) as caught:
+        open_browser(HOSTILE[number], server=SERVER)
+    assert browser.opened == []
+    assert str(caught.value).isprintable()
+    assert "hush-hush" not in str(caught.value)
+
+
+def test_the_list_of_hostile_urls_is_no_short_one():
+    assert len(set(HOSTILE)) == len(HOSTILE) > 60
+
+
+@pytest.mark.attack("S04")
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        (URL, SERVER),
+        (URL, LOCAL),
+        (URL, None),
+        ("http://127.0.0.1:9000/authorize?a=b", LOCAL),
+        ("http://localhost:9000/authorize?a=b", None),
+    ],
+)
+def test_what_may_be_opened_is_opened_as_it_is(has, url, server):
+    browser = has(Browser())
+    assert open_browser(url, server=server) is True
+    assert browser.opened == [url]
+
+
+@pytest.mark.parametrize("outcome", [False, OSError("no such program")])
+def test_a_browser_that_does_not_start_is_said_so(has, outcome):
+    has(Browser(outcome))
+    assert open_browser(URL, server=SERVER) is False
+
+
+@pytest.mark.fault("F39")
+def test_a_browser_that_never_returns_is_not_waited_for(has, monkeypatch):
+    monkeypatch.setattr(module, "STARTED_S", 0.05)
+    goes_on = threading.Event()
+    has(Browser(lambda: goes_on.wait(10)))
+    assert open_browser(URL, server=SERVER) is True
+    goes_on.set()
+
+
+def test_without_a_browser_there_is_nothing_to_open(monkeypatch):
+    def none(*_):
+        raise webbrowser.Error("could not locate runnable browser")
+
+    monkeypatch.setattr(webbrowser, "get", none)
+    assert open_browser(URL, server=SERVER) is False
+
+
+@pytest.mark.parametrize("is_wanted", [False, True])
+def test_a_browser_of_text_takes_the_terminal_only_where_it_is_wanted(
+    has, monkeypatch, is_wanted
+):
+    opened = []
+    browser = webbrowser.GenericBrowser("lynx")
+    browser.open = lambda url: opened.append(url) or True
+    has(browser)
+    monkeypatch.delenv("BROWSER", raising=False)
+    if is_wanted:
+        monkeypatch.setenv("BROWSER", "lynx")
+    assert open_browser(URL, server=SERVER) is is_wanted
+    assert opened == [URL] * is_wanted
+
+
+@pytest.mark.attack("S04")
+@pytest.mark.rule("SEC-08")
+def test_a_program_gets_the_url_as_one_argument(monkeypatch, tmp_path):
+    seen = tmp_path / "seen"
+    program = tmp_path / "browser"
+    program.write_text(f'#!/bin/sh\nprintf "%s|" "$#" "$@" >"{seen}"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("BROWSER", str(program))
+    monkeypatch.setattr(webbrowser, "get", lambda *_: made)
+    made = webbrowser.GenericBrowser(str(program))
+    url = "https://login.example/authorize?a=b&c=d&touch=x*~!"
+    assert open_browser(url, server=SERVER) is True
+    assert seen.read_text() == f"1|{url}|"

@@ -1,0 +1,451 @@
+"""The way back from a login: one answer is heard, and nobody else changes anything."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+import struct
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from mcpwire.auth.errors import ConsentDenied
+from mcpwire.errors import AuthError
+from mcpwire.transports.oauth import receiver as module
+from mcpwire.transports.oauth.receiver import LoopbackReceiver
+
+STATE = "a-state_of~this.login"
+GOOD = f"code=a%20code&state={STATE}&iss=https%3A%2F%2Flogin.example"
+CAME = {"code": "a code", "state": STATE, "iss": "https://login.example"}
+BOUND_S = 10.0
+
+
+class Waiting:
+    """A receiver that somebody waits at, in one shell or the other."""
+
+    def __init__(self, kind, *, timeout=BOUND_S, **options):
+        self.receiver = LoopbackReceiver(**options)
+        self.port = self.receiver.port
+        self._pool = ThreadPoolExecutor(1)
+        self.outcome = self._pool.submit(self._wait, kind, timeout)
+
+    def _wait(self, kind, timeout):
+        if kind == "blocking":
+            return self.receiver.wait(STATE, timeout)
+        coroutine = asyncio.wait_for(self.receiver.wait_async(STATE), timeout)
+        return asyncio.run(coroutine)
+
+    def result(self):
+        return self.outcome.result(BOUND_S)
+
+    def end(self):
+        self.receiver.close()
+        self._pool.shutdown()
+        assert "mcpwire-receiver" not in {each.name for each in threading.enumerate()}
+        with pytest.raises(ConnectionRefusedError):
+            open_to(self.port)
+
+
+@contextlib.contextmanager
+def waiting(kind="blocking", **options):
+    made = Waiting(kind, **options)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def open_to(port):
+    return socket.create_connection(("127.0.0.1", port), BOUND_S)
+
+
+def request(target, *, verb="GET", version="HTTP/1.1", host=None, port=0, more=""):
+    host = host if host is not None else f"127.0.0.1:{port}"
+    fields = f"host: {host}\r\n" if host else ""
+    return f"{verb} {target} {version}\r\n{fields}{more}\r\n".encode("latin-1")
+
+
+def read(sock):
+    found = b""
+    with contextlib.suppress(ConnectionResetError):
+        while data := sock.recv(65536):
+            found += data
+    return found
+
+
+def knock(at, data):
+    with open_to(at.port) as sock:
+        sock.sendall(data)
+        return read(sock)
+
+
+def come_back(at, query=GOOD, **options):
+    return knock(at, request(f"/callback?{query}", port=at.port, **options))
+
+
+def status(answer):
+    return int(answer.split(b" ", 2)[1])
+
+
+# --- the one answer ---------------------------------------------------------------
+
+
+@pytest.mark.case("G10")
+@pytest.mark.rule("FLOW-10")
+def test_the_way_back_leads_to_a_port_of_this_machine_alone():
+    with waiting() as it:
+        assert it.receiver.redirect_uri == f"http://127.0.0.1:{it.port}/callback"
+        assert it.receiver._listener.getsockname() == ("127.0.0.1", it.port)
+        come_back(it)
+
+
+def test_ports_are_drawn_anew():
+    first, second = LoopbackReceiver(), LoopbackReceiver()
+    assert first.port != second.port
+    first.close()
+    second.close()
+
+
+@pytest.mark.case("G10")
+def test_who_comes_back_is_heard_and_thanked(kind):
+    with waiting(kind) as it:
+        answer = come_back(it)
+        assert it.result() == CAME
+    head, _, page = answer.partition(b"\r\n\r\n")
+    assert head.decode().split("\r\n") == [
+        "HTTP/1.1 200 OK",
+        "content-type: text/html; charset=utf-8",
+        "cache-control: no-store",
+        "content-security-policy: default-src 'none'; frame-ancestors 'none'",
+        "referrer-policy: no-referrer",
+        "x-content-type-options: nosniff",
+        "connection: close",
+        f"content-length: {len(page)}",
+    ]
+    assert b"You are logged in and can close this window." in page
+
+
+@pytest.mark.attack("S22")
+def test_a_refusal_is_heard_too_and_nothing_of_it_is_shown(kind):
+    with waiting(kind) as it:
+        query = f"error=access_denied&error_description=%3Cscript%3E&state={STATE}"
+        answer = come_back(it, query)
+        assert it.result() == {
+            "error": "access_denied",
+            "error_description": "<script>",
+            "state": STATE,
+        }
+    assert b"The login was not completed." in answer
+    assert b"script" not in answer
+    assert b"denied" not in answer
+
+
+def test_an_answer_may_come_before_anybody_waits():
+    receiver = LoopbackReceiver()
+    with open_to(receiver.port) as sock:
+        sock.sendall(request(f"/callback?{GOOD}", port=receiver.port))
+        assert receiver.wait(STATE, BOUND_S) == CAME
+        assert status(read(sock)) == 200
+
+
+def test_a_request_may_come_byte_by_byte():
+    with waiting() as it, open_to(it.port) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in request(f"/callback?{GOOD}", port=it.port):
+            sock.send(bytes([byte]))
+        assert status(read(sock)) == 200
+        assert it.result() == CAME
+
+
+def test_a_long_code_fits():
+    code = "c" * 20_000
+    with waiting() as it:
+        come_back(it, f"code={code}&state={STATE}")
+        assert it.result()["code"] == code
+
+
+# --- everybody else ---------------------------------------------------------------
+
+
+@pytest.mark.attack("S22")
+@pytest.mark.fault("F39")
+@pytest.mark.case("G10")
+def test_after_three_bad_callbacks_the_good_one_is_heard_and_once(kind):
+    with waiting(kind) as it:
+        for query in ("code=x&state=wrong", "code=x", "error=access_denied&state="):
+            assert status(come_back(it, query)) == 400
+            assert not it.outcome.done()
+        assert status(come_back(it)) == 200
+        assert it.result() == CAME
+        with pytest.raises(ConnectionRefusedError):
+            come_back(it)
+
+
+BAD = {
+    "wrong state": (f"/callback?code=x&state={STATE}x", {}, 400),
+    "beginning of the state": (f"/callback?code=x&state={STATE[:-1]}", {}, 400),
+    "no state": ("/callback?code=x", {}, 400),
+    "two states": (f"/callback?code=x&state={STATE}&state={STATE}", {}, 400),
+    "neither code nor error": (f"/callback?state={STATE}", {}, 400),
+    "two codes": (f"/callback?code=x&code=y&state={STATE}", {}, 400),
+    "no query": ("/callback", {}, 400),
+    "not UTF-8": (f"/callback?code=%FF&state={STATE}", {}, 400),
+    "not ASCII": (f"/callback?code=\xff&state={STATE}", {}, 400),
+    "many parameters": (f"/callback?{'a=b&' * 64}code=x&state={STATE}", {}, 400),
+    "other path": (f"/?code=x&state={STATE}", {}, 404),
+    "path below": (f"/callback/?code=x&state={STATE}", {}, 404),
+    "icon": ("/favicon.ico", {}, 404),
+    "whole URL": (f"http://127.0.0.1/callback?{GOOD}", {}, 404),
+    "POST": (f"/callback?{GOOD}", {"verb": "POST"}, 405),
+    "HEAD": (f"/callback?{GOOD}", {"verb": "HEAD"}, 405),
+    "OPTIONS": (f"/callback?{GOOD}", {"verb": "OPTIONS"}, 405),
+    "another name": (f"/callback?{GOOD}", {"host": "evil.example"}, 400),
+    "another port": (f"/callback?{GOOD}", {"host": "127.0.0.1:1"}, 400),
+    "no host": (f"/callback?{GOOD}", {"host": ""}, 400),
+    "two hosts": (f"/callback?{GOOD}", {"more": "Host: evil.example\r\n"}, 400),
+    "no version": (f"/callback?{GOOD}", {"version": ""}, 400),
+    "other protocol": ("*", {"verb": "PRI", "version": "HTTP/2.0"}, 400),
+}
+
+
+@pytest.mark.attack("S22")
+@pytest.mark.case("G10")
+def test_what_is_not_the_way_back_is_turned_away_and_changes_nothing():
+    with waiting() as it:
+        for name, (target, options, expected) in BAD.items():
+            sent = request(target, **{"port": it.port, **options})
+            answer = knock(it, sent)
+            assert (name, status(answer)) == (name, expected)
+            # Nothing that was asked is shown, and no browser keeps it.
+            assert STATE.encode() not in answer
+            assert b"cache-control: no-store\r\n" in answer
+            assert not it.outcome.done()
+        come_back(it)
+        assert it.result() == CAME
+
+
+@pytest.mark.attack("S22")
+def test_the_state_is_compared_in_constant_time(monkeypatch):
+    compared = []
+
+    def compare(a, b):
+        compared.append((a, b))
+        return a == b
+
+    monkeypatch.setattr(module, "compare_digest", compare)
+    with waiting() as it:
+        come_back(it, "code=x&state=wrong")
+        come_back(it)
+        it.result()
+    assert compared == [(b"wrong", STATE.encode()), (STATE.encode(), STATE.encode())]
+
+
+@pytest.mark.attack("S22")
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_a_request_without_end_is_too_much(is_ended):
+    with waiting() as it:
+        filler = "x: " + "y" * module.LONGEST_REQUEST + "\r\n" * is_ended
+        answer = come_back(it, more=filler)
+        assert answer == b"" or status(answer) == 431
+        come_back(it)
+        assert it.result() == CAME
+
+
+def test_who_says_nothing_keeps_nobody_waiting():
+    with waiting() as it, contextlib.ExitStack() as stack:
+        spare = [
+            stack.enter_context(open_to(it.port)) for _ in range(module.CONNECTIONS + 3)
+        ]
+        spare[-1].sendall(b"GET /callb")
+        with open_to(it.port) as gone:
+            gone.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
+        assert status(come_back(it)) == 200
+        assert it.result() == CAME
+        assert all(read(sock) == b"" for sock in spare)
+
+
+def test_who_breaks_off_disturbs_nobody():
+    with waiting() as it:
+        with open_to(it.port) as sock:
+            sock.sendall(b"GET /callb")
+            come_back(it, "code=x&state=wrong")  # from here on it is known
+            sock.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
+        assert status(come_back(it)) == 200
+        assert it.result() == CAME
+
+
+@pytest.mark.attack("S22")
+def test_a_connection_has_only_so_long(monkeypatch):
+    monkeypatch.setattr(module, "CONNECTION_S", 0.05)
+    with waiting() as it:
+        with open_to(it.port) as sock:
+            sock.sendall(b"GET /callback?")
+            assert read(sock) == b""
+        assert not it.outcome.done()
+
+
+def test_who_does_not_leave_is_seen_off(monkeypatch):
+    monkeypatch.setattr(module, "LEAVE_S", 0.05)
+    with waiting() as it:
+        with open_to(it.port) as sock:
+            sock.sendall(request("/", port=it.port) + b"more")
+            assert status(read(sock)) == 404
+            sock.sendall(b"and more")
+            with contextlib.suppress(ConnectionError):
+                # It is closed, and says so by RST.
+                while True:
+                    sock.sendall(b"x")
+        assert not it.outcome.done()
+
+
+# --- the end ----------------------------------------------------------------------
+
+
+@pytest.mark.fault("F39")
+@pytest.mark.case("G10")
+def test_whoever_does_not_come_back_is_not_waited_for_longer(kind):
+    with waiting(kind, timeout=0.05) as it, pytest.raises(TimeoutError):
+        it.result()
+
+
+@pytest.mark.fault("F39")
+@pytest.mark.case("G10")
+def test_closing_tells_whoever_waits(kind):
+    with waiting(kind) as it:
+        knock(it, b"\r\n\r\n")  # from here on it waits
+        it.receiver.close()
+        with pytest.raises(ConsentDenied) as caught:
+            it.result()
+    assert caught.value.error == "closed"
+
+
+def test_nobody_waits_at_what_is_closed(kind):
+    with waiting(kind) as it:
+        pass
+    receiver = LoopbackReceiver()
+    receiver.close()
+    receiver.close()
+    with pytest.raises(ConsentDenied):
+        receiver.wait(STATE, BOUND_S)
+    with pytest.raises((ConsentDenied, TimeoutError)):
+        it.result()
+
+
+@pytest.mark.fault("F39")
+def test_cancelling_closes_the_port():
+    async def main():
+        receiver = LoopbackReceiver()
+        task = asyncio.create_task(receiver.wait_async(STATE))
+        await asyncio.sleep(0)  # it has begun
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return receiver.port
+
+    port = asyncio.run(main())
+    with pytest.raises(ConnectionRefusedError):
+        open_to(port)
+    assert "mcpwire-receiver" not in {each.name for each in threading.enumerate()}
+
+
+def test_a_forked_process_lets_go_of_the_port():
+    receiver = LoopbackReceiver()
+    receiver.forked()
+    with pytest.raises(ConnectionRefusedError):
+        open_to(receiver.port)
+    receiver.close()
+
+
+# --- ports ------------------------------------------------------------------------
+
+
+@pytest.mark.fault("F39")
+@pytest.mark.case("G10")
+def test_a_port_that_is_taken_is_said_so():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(AuthError) as caught:
+            LoopbackReceiver(port=port)
+    assert str(caught.value) == (
+        f"cannot listen on port {port} of this machine for the way back from logging "
+        "in: Address already in use"
+    )
+
+
+def test_a_port_that_is_named_is_taken_again_at_once():
+    with waiting() as it:
+        come_back(it)
+        it.result()
+    with waiting(port=it.port) as again:
+        assert again.port == it.port
+        come_back(again)
+        assert again.result() == CAME
+
+
+def test_the_port_of_before_is_taken_where_it_is_free():
+    first = LoopbackReceiver()
+    uri = first.redirect_uri
+    other = LoopbackReceiver(preferred=uri)
+    assert other.port != first.port
+    first.close()
+    again = LoopbackReceiver(preferred=uri)
+    assert again.redirect_uri == uri
+    again.close()
+    named = LoopbackReceiver(port=first.port, preferred=other.redirect_uri)
+    assert named.port == first.port
+    for each in (other, named):
+        each.close()
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://app.example:{port}/callback",
+        "http://127.0.0.1:{port}/other",
+        "http://app.example:{port}/callback",
+        "nothing",
+    ],
+)
+def test_what_was_not_ours_before_is_not_preferred(uri):
+    first = LoopbackReceiver()
+    first.close()
+    again = LoopbackReceiver(preferred=uri.format(port=first.port))
+    assert again.port != first.port
+    again.close()
+
+
+def test_without_ipv4_the_loopback_of_ipv6_will_do(monkeypatch):
+    if not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    listen = module._listener_at
+
+    def without_ipv4(family, host, port):
+        if family == socket.AF_INET:
+            raise OSError(errno.EADDRNOTAVAIL, "no")
+        return listen(family, host, port)
+
+    monkeypatch.setattr(module, "_listener_at", without_ipv4)
+    try:
+        receiver = LoopbackReceiver()
+    except AuthError:
+        pytest.skip("this machine has no loopback of IPv6")
+    assert receiver.redirect_uri == f"http://[::1]:{receiver.port}/callback"
+    with socket.create_connection(("::1", receiver.port), BOUND_S) as sock:
+        host = f"[::1]:{receiver.port}"
+        sock.sendall(request(f"/callback?{GOOD}", host=host))
+        assert receiver.wait(STATE, BOUND_S) == CAME
+
+
+def test_the_usual_port_is_not_named_by_browsers():
+    judge = module._Judge("127.0.0.1:80", STATE)
+    for host in ("127.0.0.1", "127.0.0.1:80"):
+        assert judge(request(f"/callback?{GOOD}", host=host))[1] == CAME
+    judge = module._Judge("127.0.0.1:8080", STATE)
+    assert judge(request(f"/callback?{GOOD}", host="127.0.0.1"))[1] is None
