@@ -12,7 +12,7 @@ PINS := tests/servers/peers
 SUITE := conformance
 BUILD := .build
 FLOOR := mcpwire/errors.py,mcpwire/versions.py,mcpwire/limits.py
-PURE := $(FLOOR),mcpwire/wire/*,mcpwire/types/*,mcpwire/protocol/*
+PURE := $(FLOOR),mcpwire/wire/*,mcpwire/types/*,mcpwire/protocol/*,mcpwire/auth/*
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import attrs
 
-from mcpwire.auth import authorization, pkce, registration, scopes
 from mcpwire.auth.config import DISCOVERED, OAuth
+from mcpwire.auth.discovery import scopes
+from mcpwire.auth.discovery.resources import canonical
+from mcpwire.auth.discovery.servers import check_pkce, discover
 from mcpwire.auth.errors import (
     AuthRequired,
     AuthTemporarilyUnavailable,
@@ -28,12 +30,12 @@ from mcpwire.auth.errors import (
     InsufficientScope,
     TokenError,
 )
+from mcpwire.auth.exchange import authorization, pkce, registration
+from mcpwire.auth.exchange.revocation import revoke_tokens
+from mcpwire.auth.exchange.token_endpoint import code_form, refresh_form, request_tokens
 from mcpwire.auth.guard import check_authorization_url
 from mcpwire.auth.machine import Errand, log_in_unattended
 from mcpwire.auth.model import Pending, Record
-from mcpwire.auth.resources import canonical
-from mcpwire.auth.revocation import revoke_tokens
-from mcpwire.auth.servers import check_pkce, discover
 from mcpwire.auth.steps import (
     Ask,
     Draw,
@@ -49,14 +51,13 @@ from mcpwire.auth.steps import (
     Save,
     Sleep,
 )
-from mcpwire.auth.token_endpoint import code_form, refresh_form, request_tokens
 from mcpwire.errors import AuthError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpwire.auth.challenges import Denial
     from mcpwire.auth.config import Grant
+    from mcpwire.auth.discovery.challenges import Denial
     from mcpwire.auth.model import (
         ResourceMetadata,
         ServerMetadata,

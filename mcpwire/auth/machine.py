@@ -9,24 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcpwire.auth.config import ClientCredentials, WorkloadIdentity
-from mcpwire.auth.jwt import SigningKey
-from mcpwire.auth.model import Identity, ServerMetadata
-from mcpwire.auth.steps import Supply
-from mcpwire.auth.token_endpoint import (
+from mcpwire.auth.exchange.jwt import SigningKey
+from mcpwire.auth.exchange.token_endpoint import (
     client_credentials_form,
     exchange_token,
     jwt_bearer_form,
     request_tokens,
     token_exchange_form,
 )
-
+from mcpwire.auth.model import Identity, ServerMetadata
+from mcpwire.auth.steps import Supply
 from mcpwire.wire.urls import parse_url
 
 if TYPE_CHECKING:
     from mcpwire.auth.config import EnterpriseManaged
+    from mcpwire.auth.exchange.token_endpoint import Form
     from mcpwire.auth.model import Tokens
     from mcpwire.auth.steps import Steps
-    from mcpwire.auth.token_endpoint import Form
     from mcpwire.wire.urls import Url
 
 __all__ = ["Errand", "log_in_unattended"]

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.auth.answers import (
+from mcpwire.auth.errors import AuthTemporarilyUnavailable
+from mcpwire.auth.exchange.answers import (
     check_available,
     describe,
     read_code,
@@ -12,7 +13,6 @@ from mcpwire.auth.answers import (
     read_object,
     retry_after,
 )
-from mcpwire.auth.errors import AuthTemporarilyUnavailable
 from mcpwire.auth.steps import Answer
 
 NOW = 1_445_412_480.0  # Wed, 21 Oct 2015 07:28:00 GMT

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.auth.authorization import authorization_url, read_response
 from mcpwire.auth.errors import (
     ConsentDenied,
     DiscoveryError,
     ResponseRefused,
     UrlRefused,
 )
+from mcpwire.auth.exchange.authorization import authorization_url, read_response
 from mcpwire.auth.guard import check_authorization_url
 from mcpwire.auth.model import Identity, ServerMetadata
 from mcpwire.wire.urls import parse_url

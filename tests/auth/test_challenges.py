@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpwire.auth.challenges import (
+from mcpwire.auth.discovery.challenges import (
     Challenge,
     Denial,
     parse_challenges,

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from mcpwire.auth.challenges import Denial
+from mcpwire.auth.discovery.challenges import Denial
+from mcpwire.auth.discovery.servers import assumed, discover
 from mcpwire.auth.errors import (
     AuthTemporarilyUnavailable,
     DiscoveryError,
     UrlRefused,
 )
 from mcpwire.auth.model import ResourceMetadata, ServerMetadata
-from mcpwire.auth.servers import assumed, discover
 from mcpwire.auth.steps import Answer, Fetch, Now
 from mcpwire.wire.urls import parse_url
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.auth import pkce
+from mcpwire.auth.exchange import pkce
 
 
 @pytest.mark.rule("FLOW-01")

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpwire.auth.errors import DiscoveryError, UrlRefused
-from mcpwire.auth.model import ResourceMetadata
-from mcpwire.auth.resources import (
+from mcpwire.auth.discovery.resources import (
     canonical,
     covers,
     metadata_urls,
     read_resource_metadata,
 )
+from mcpwire.auth.errors import DiscoveryError, UrlRefused
+from mcpwire.auth.model import ResourceMetadata
 from mcpwire.wire.urls import parse_url
 
 SERVER = parse_url("https://h/public/mcp")

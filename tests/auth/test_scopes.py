@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpwire.auth.challenges import Denial
-from mcpwire.auth.model import ResourceMetadata, ServerMetadata
-from mcpwire.auth.scopes import (
+from mcpwire.auth.discovery.challenges import Denial
+from mcpwire.auth.discovery.scopes import (
     check_scope,
     initial,
     is_scope,
@@ -14,6 +13,7 @@ from mcpwire.auth.scopes import (
     step_up,
     widens,
 )
+from mcpwire.auth.model import ResourceMetadata, ServerMetadata
 
 
 def ask(

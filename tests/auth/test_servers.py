@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpwire.auth.errors import DiscoveryError
-from mcpwire.auth.model import ServerMetadata
-from mcpwire.auth.servers import (
+from mcpwire.auth.discovery.servers import (
     assumed,
     candidates,
     check_pkce,
     read_server_metadata,
 )
+from mcpwire.auth.errors import DiscoveryError
+from mcpwire.auth.model import ServerMetadata
 from mcpwire.wire.urls import parse_url
 
 OAUTH = "/.well-known/oauth-authorization-server"

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
-from mcpwire.auth.dpop import new_key
 from mcpwire.auth.errors import (
     AuthTemporarilyUnavailable,
     DiscoveryError,
@@ -19,10 +18,9 @@ from mcpwire.auth.errors import (
     TokenError,
     UrlRefused,
 )
-from mcpwire.auth.jwt import SigningKey
-from mcpwire.auth.model import Identity, ServerMetadata, Tokens
-from mcpwire.auth.steps import Answer, Draw, Fetch, Now
-from mcpwire.auth.token_endpoint import (
+from mcpwire.auth.exchange.dpop import new_key
+from mcpwire.auth.exchange.jwt import SigningKey
+from mcpwire.auth.exchange.token_endpoint import (
     ID_JAG,
     ID_TOKEN,
     authenticate,
@@ -35,6 +33,8 @@ from mcpwire.auth.token_endpoint import (
     request_tokens,
     token_exchange_form,
 )
+from mcpwire.auth.model import Identity, ServerMetadata, Tokens
+from mcpwire.auth.steps import Answer, Draw, Fetch, Now
 from mcpwire.wire.urls import parse_url
 
 ISSUER = "https://as.example"

@@ -226,7 +226,7 @@ def quick(step: steps.Step, desk: Desk | None) -> Any:
         return wall_time()
     if type(step) is steps.Draw:
         return os.urandom(step.count)
-    from mcpwire.auth.dpop import new_key
+    from mcpwire.auth.exchange.dpop import new_key
 
     assert type(step) is steps.NewKey
     return new_key()

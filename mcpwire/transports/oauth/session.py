@@ -18,15 +18,15 @@ from time import monotonic
 from time import time as wall_time
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.auth.challenges import read_denial
 from mcpwire.auth.config import DISCOVERED, OAuth
+from mcpwire.auth.discovery.challenges import read_denial
 from mcpwire.auth.errors import InsufficientScope, UrlRefused
 from mcpwire.auth.flow import Wanted
 from mcpwire.protocol.http.request import Request
 
 if TYPE_CHECKING:
-    from mcpwire.auth.challenges import Denial
     from mcpwire.auth.config import Grant
+    from mcpwire.auth.discovery.challenges import Denial
     from mcpwire.auth.flow import Obtained
     from mcpwire.auth.model import Record
     from mcpwire.errors import MCPError
@@ -79,7 +79,7 @@ class Credential:
         self.prover: Any = None
         self.line: bytes | None = None
         if tokens.token_type == "DPoP":  # noqa: S105 - a type of token
-            from mcpwire.auth.dpop import Prover
+            from mcpwire.auth.exchange.dpop import Prover
 
             assert record.dpop_key is not None, "bound to no key"
             self.prover = Prover(record.dpop_key)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from mcpwire.auth.answers import (
+from mcpwire.auth.errors import AuthTemporarilyUnavailable, TokenError
+from mcpwire.auth.exchange.answers import (
     check_available,
     describe,
     read_code,
     read_description,
     read_object,
 )
-from mcpwire.auth.errors import AuthTemporarilyUnavailable, TokenError
 from mcpwire.auth.model import Tokens
 
 if TYPE_CHECKING:

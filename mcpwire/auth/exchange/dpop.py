@@ -12,7 +12,7 @@ from base64 import urlsafe_b64encode
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.auth.jwt import generate_jwk, import_jwk, sign
+from mcpwire.auth.exchange.jwt import generate_jwk, import_jwk, sign
 from mcpwire.wire.urls import parse_url
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mcpwire.auth.exchange.token_endpoint import authenticate
 from mcpwire.auth.guard import check_url
 from mcpwire.auth.steps import Fetch
-from mcpwire.auth.token_endpoint import authenticate
 
 if TYPE_CHECKING:
     from mcpwire.auth.model import Record

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.auth.answers import (
+from mcpwire.auth.errors import RegistrationError
+from mcpwire.auth.exchange.answers import (
     check_available,
     describe,
     read_code,
     read_object,
 )
-from mcpwire.auth.errors import RegistrationError
 from mcpwire.auth.guard import check_url
 from mcpwire.auth.model import Identity
 from mcpwire.auth.steps import Fetch, Now

@@ -12,14 +12,14 @@ from hmac import compare_digest
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote_plus
 
-from mcpwire.auth.answers import read_code, read_description
 from mcpwire.auth.errors import (
     ConsentDenied,
     DiscoveryError,
     ResponseRefused,
     UrlRefused,
 )
-from mcpwire.auth.pkce import METHOD
+from mcpwire.auth.exchange.answers import read_code, read_description
+from mcpwire.auth.exchange.pkce import METHOD
 from mcpwire.wire.urls import mask_url, parse_url
 
 if TYPE_CHECKING:

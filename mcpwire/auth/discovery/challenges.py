@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.auth.scopes import parse_scopes
+from mcpwire.auth.discovery.scopes import parse_scopes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwire.auth.discovery.scopes import is_scope
 from mcpwire.auth.errors import DiscoveryError, UrlRefused
 from mcpwire.auth.model import ResourceMetadata
-from mcpwire.auth.scopes import is_scope
 from mcpwire.wire.json import JSONDecodeError, loads
 from mcpwire.wire.urls import Url, mask_url, parse_url, same_origin
 

@@ -12,19 +12,19 @@ from base64 import b64encode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote_plus
 
-from mcpwire.auth.answers import read_object
 from mcpwire.auth.errors import DiscoveryError, RegistrationError, TokenError
+from mcpwire.auth.exchange.answers import read_object
+from mcpwire.auth.exchange.jwt import client_assertion
+from mcpwire.auth.exchange.tokens import ID_JAG, WHAT, read_exchange, read_tokens
 from mcpwire.auth.guard import check_url
-from mcpwire.auth.jwt import client_assertion
 from mcpwire.auth.steps import Draw, Fetch, Now
-from mcpwire.auth.tokens import ID_JAG, WHAT, read_exchange, read_tokens
 from mcpwire.wire.urls import mask_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mcpwire.auth.dpop import Prover
-    from mcpwire.auth.jwt import SigningKey
+    from mcpwire.auth.exchange.dpop import Prover
+    from mcpwire.auth.exchange.jwt import SigningKey
     from mcpwire.auth.model import ClientAuth, Identity, ServerMetadata, Tokens
     from mcpwire.auth.steps import Answer, Steps
     from mcpwire.wire.urls import Url
@@ -289,7 +289,7 @@ def _endpoint(metadata: ServerMetadata, server: Url, *, allow_insecure: bool) ->
 def _prover(key: Mapping[str, Any] | None) -> Prover | None:
     if key is None:
         return None
-    from mcpwire.auth.dpop import Prover
+    from mcpwire.auth.exchange.dpop import Prover
 
     try:
         return Prover(key)

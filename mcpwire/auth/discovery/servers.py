@@ -17,25 +17,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.auth.answers import check_available
-from mcpwire.auth.errors import DiscoveryError, UrlRefused
-from mcpwire.auth.guard import check_url
-from mcpwire.auth.model import ResourceMetadata, ServerMetadata
-from mcpwire.auth.resources import WHAT as RESOURCE
-from mcpwire.auth.resources import (
+from mcpwire.auth.discovery.resources import WHAT as RESOURCE
+from mcpwire.auth.discovery.resources import (
     NotJson,
     metadata_urls,
     read_document,
     read_resource_metadata,
     read_texts,
 )
+from mcpwire.auth.errors import DiscoveryError, UrlRefused
+from mcpwire.auth.exchange.answers import check_available
+from mcpwire.auth.guard import check_url
+from mcpwire.auth.model import ResourceMetadata, ServerMetadata
 from mcpwire.auth.steps import Answer, Fetch, Now
 from mcpwire.wire.urls import Url, mask_url, parse_url, same_origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mcpwire.auth.challenges import Denial
+    from mcpwire.auth.discovery.challenges import Denial
     from mcpwire.auth.steps import Steps
 
 __all__ = [

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from mcpwire.auth.challenges import Denial
+    from mcpwire.auth.discovery.challenges import Denial
     from mcpwire.auth.model import ResourceMetadata, ServerMetadata
 
 __all__ = [

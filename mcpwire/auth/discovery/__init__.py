@@ -1,0 +1,1 @@
+"""Finding out who gives tokens for a server, and which to ask for."""

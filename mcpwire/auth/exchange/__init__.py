@@ -1,0 +1,1 @@
+"""What is said to an authorization server, and what it answers."""
