@@ -117,6 +117,8 @@ def _either(kind: Either, value: Json, path: str) -> None:
         _array(kind.many.item, value, path)
     elif isinstance(kind.one, Leaf) and type(value) not in kind.one.types:
         _wrong(path, expected(kind), describe(value))
+    elif isinstance(kind.one, Closed) and value not in kind.one.values:
+        _wrong(path, expected(kind), _shown(value))
     else:
         _check(kind.one, value, path)
 

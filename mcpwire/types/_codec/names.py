@@ -33,6 +33,11 @@ _MODULES: Final = {
         TitledMultiSelectEnumSchema TitledSingleSelectEnumSchema UnknownSchema
         UntitledMultiSelectEnumSchema UntitledSingleSelectEnumSchema
     """,
+    "extensions.skills": """
+        GetSkillRequestParams GetSkillResult ListSkillsResult
+        ReadResourceDirectoryRequestParams ReadResourceDirectoryResult Skill
+        SkillResource
+    """,
     "input": """
         CreateMessageRequest ElicitRequest InputRequest InputRequests
         InputRequiredResult InputResponse InputResponses ListRootsRequest

@@ -1,0 +1,1 @@
+"""Types of official extensions, which stand in no revision's schema."""

@@ -1,0 +1,148 @@
+"""Skills: folders of instructions and files that a server offers (SEP-2640)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from mcpwire.types._codec.base import WireType
+
+if TYPE_CHECKING:
+    from mcpwire.types._codec.base import JsonObject
+    from mcpwire.types._codec.fields import (
+        CacheScope,
+        Extra,
+        Meta,
+        MetaOfTypes,
+        Raw,
+        RequestMeta,
+        ResultType,
+        TtlMs,
+    )
+    from mcpwire.types.resources import Resource
+
+__all__ = [
+    "GetSkillRequestParams",
+    "GetSkillResult",
+    "ListSkillsResult",
+    "ReadResourceDirectoryRequestParams",
+    "ReadResourceDirectoryResult",
+    "Skill",
+    "SkillResource",
+]
+
+
+@attrs.define(repr=False, eq=False)
+class SkillResource(WireType):
+    """One file of a skill, and what its bytes must be."""
+
+    uri: str
+    digest: str
+    """``sha256:`` and 64 lower-case hexadecimal digits."""
+
+    size: int
+    """In bytes, before any encoding."""
+
+    meta: MetaOfTypes = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class Skill(WireType):
+    """What a server says of a skill; nothing of it is checked before it is loaded."""
+
+    uri: str
+    """The URI of its `SKILL.md`; its other files lie beside and below that."""
+
+    frontmatter: JsonObject
+    """The YAML at the head of its `SKILL.md`, as JSON."""
+
+    resources: Literal["dynamic"] | list[SkillResource]
+    """All its files, or ``dynamic`` where they are not known beforehand."""
+
+    meta: MetaOfTypes = None
+    extra: Extra = None
+
+    @property
+    def name(self) -> str:
+        """Its name; empty where the server gave none."""
+        return self._text("name")
+
+    @property
+    def description(self) -> str:
+        """What it is for; empty where the server did not say."""
+        return self._text("description")
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether its files are not known beforehand, so that none can be verified."""
+        return self.resources == "dynamic"
+
+    def _text(self, key: str) -> str:
+        value = self.frontmatter.get(key)
+        return value if isinstance(value, str) else ""
+
+
+@attrs.define(repr=False, eq=False)
+class ListSkillsResult(WireType):
+    """One page of a server's skills."""
+
+    skills: list[Skill]
+    next_cursor: str | None = None
+    """Where the next page starts; any string, even an empty one, means there is one."""
+
+    ttl_ms: TtlMs = None
+    cache_scope: CacheScope = None
+    result_type: ResultType = "complete"
+    meta: Meta = None
+    extra: Extra = None
+    raw: Raw = attrs.field(default=None, eq=False)
+
+
+@attrs.define(repr=False, eq=False)
+class GetSkillRequestParams(WireType):
+    """What a client sends to hear of one skill."""
+
+    uri: str
+    meta: RequestMeta = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class GetSkillResult(WireType):
+    """One skill."""
+
+    skill: Skill
+    ttl_ms: TtlMs = None
+    cache_scope: CacheScope = None
+    result_type: ResultType = "complete"
+    meta: Meta = None
+    extra: Extra = None
+    raw: Raw = attrs.field(default=None, eq=False)
+
+
+@attrs.define(repr=False, eq=False)
+class ReadResourceDirectoryRequestParams(WireType):
+    """What a client sends to see what a directory holds."""
+
+    uri: str
+    cursor: str | None = None
+    meta: RequestMeta = None
+    extra: Extra = None
+
+
+@attrs.define(repr=False, eq=False)
+class ReadResourceDirectoryResult(WireType):
+    """One page of what a directory holds, not of what its directories hold."""
+
+    resources: list[Resource]
+    """Those that are directories have the MIME type ``inode/directory``."""
+
+    next_cursor: str | None = None
+    """Where the next page starts; any string, even an empty one, means there is one."""
+
+    result_type: ResultType = "complete"
+    meta: Meta = None
+    extra: Extra = None
+    raw: Raw = attrs.field(default=None, eq=False)

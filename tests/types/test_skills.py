@@ -1,0 +1,88 @@
+"""The types of the skills extension, which no revision's schema has (SEP-2640)."""
+
+import pytest
+
+from mcpwire.errors import InvalidMessage
+from mcpwire.types import (
+    GetSkillResult,
+    ListSkillsResult,
+    ReadResourceDirectoryResult,
+    Skill,
+    SkillResource,
+    decode,
+    encode,
+)
+
+URI = "skill://pdf/SKILL.md"
+FILE = {"uri": URI, "digest": "sha256:" + "0" * 64, "size": 3}
+ENTRY = {
+    "uri": URI,
+    "frontmatter": {"name": "pdf", "description": "Fills forms", "metadata": {"a": 1}},
+    "resources": [FILE],
+}
+
+
+def test_an_entry_has_what_the_server_said_of_the_skill():
+    skill = decode(Skill, {**ENTRY, "x-more": 1})
+    assert skill == Skill(
+        URI,
+        ENTRY["frontmatter"],
+        [SkillResource(URI, FILE["digest"], 3)],
+        extra={"x-more": 1},
+    )
+    assert (skill.name, skill.description) == ("pdf", "Fills forms")
+    assert not skill.is_dynamic
+    assert encode(skill) == {**ENTRY, "x-more": 1}
+
+
+def test_the_files_of_a_dynamic_skill_are_not_known():
+    skill = decode(Skill, {**ENTRY, "resources": "dynamic"})
+    assert skill.resources == "dynamic"
+    assert skill.is_dynamic
+    assert encode(skill) == {**ENTRY, "resources": "dynamic"}
+
+
+@pytest.mark.parametrize("frontmatter", [{}, {"name": None, "description": 7}])
+def test_what_an_entry_does_not_say_is_empty(frontmatter):
+    skill = decode(Skill, {**ENTRY, "frontmatter": frontmatter})
+    assert (skill.name, skill.description) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("resources", "path", "expected", "got"),
+    [
+        ("static", "Skill.resources", "'dynamic' or array", "'static'"),
+        (None, "Skill.resources", "'dynamic' or array", "null"),
+        ({}, "Skill.resources", "'dynamic' or array", "object"),
+        (["dynamic"], "Skill.resources[0]", "object", "str"),
+        ([{**FILE, "size": "3"}], "Skill.resources[0].size", "int", "str"),
+    ],
+)
+def test_other_files_are_refused_with_their_place(resources, path, expected, got):
+    with pytest.raises(InvalidMessage) as caught:
+        decode(Skill, {**ENTRY, "resources": resources})
+    error = caught.value
+    assert (error.path, error.expected, error.got) == (path, expected, got)
+
+
+def test_an_entry_without_files_is_refused():
+    without = {key: ENTRY[key] for key in ("uri", "frontmatter")}
+    with pytest.raises(InvalidMessage, match=r"skills\[0\]\.resources"):
+        decode(ListSkillsResult, {"skills": [without]})
+
+
+def test_a_page_says_where_the_next_one_is_and_how_long_it_holds():
+    kept = {"resultType": "complete", "ttlMs": 5, "cacheScope": "public"}
+    page = decode(ListSkillsResult, {"skills": [ENTRY], "nextCursor": "2", **kept})
+    assert page.skills == [decode(Skill, ENTRY)]
+    assert (page.next_cursor, page.ttl_ms, page.cache_scope) == ("2", 5, "public")
+    one = decode(GetSkillResult, {"skill": ENTRY, **kept})
+    assert (one.skill, one.ttl_ms) == (page.skills[0], 5)
+
+
+def test_a_directory_holds_resources():
+    child = {"uri": "skill://pdf/a", "name": "a", "mimeType": "inode/directory"}
+    page = decode(ReadResourceDirectoryResult, {"resources": [child]})
+    (found,) = page.resources
+    assert (found.uri, found.mime_type) == ("skill://pdf/a", "inode/directory")
+    assert page.next_cursor is None
