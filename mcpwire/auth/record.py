@@ -33,6 +33,9 @@ _PARTS: Final[dict[str, type[Any]]] = {
 _TEXTS: Final = frozenset({"client_id", "issuer", "access_token", "state", "verifier"})
 """Members that are no good when they are empty."""
 
+_TEXT_TYPES: Final = ("str", "Literal", "ClientAuth")
+"""Words of annotations whose values are text."""
+
 
 def credential_key(server: str, profile: str, grant: str) -> str:
     """Return the name under which the tokens for a server are stored.
@@ -117,7 +120,8 @@ def _fits(annotation: str, value: Any) -> bool:
     if isinstance(value, bool):
         return annotation == "bool"
     if isinstance(value, str):
-        return "str" in annotation.replace("tuple[str", "") or "Literal" in annotation
+        texts = annotation.replace("tuple[str", "")
+        return any(word in texts for word in _TEXT_TYPES)
     if isinstance(value, int | float):
         return "float" in annotation
     return isinstance(value, dict) and annotation.startswith("dict")
