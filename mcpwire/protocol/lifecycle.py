@@ -30,6 +30,7 @@ from collections.abc import Generator
 from typing import Any, Final, TypeAlias
 
 from mcpwire.errors import (
+    AuthError,
     HTTPError,
     InvalidMessage,
     LocalProtocolError,
@@ -197,8 +198,8 @@ class _Negotiator:
 
     def take(self, answer: Answer) -> Generator[Step, Any, Agreement | None]:
         outcome = answer.outcome
-        if isinstance(outcome, LocalProtocolError):
-            raise outcome  # our own request could not be written: no fault of theirs
+        if isinstance(outcome, (AuthError, LocalProtocolError)):
+            raise outcome  # no token, or nothing was written: that tells of no era
         if isinstance(outcome, MCPError) and not is_refusal(outcome):
             yield from self.take_end(answer.method, outcome)
             return None

@@ -14,6 +14,7 @@ from handshakes import (
 )
 
 from mcpwire.errors import (
+    AuthError,
     ConnectError,
     ConnectionClosed,
     HTTPError,
@@ -318,3 +319,13 @@ def test_where_no_revision_is_left_nothing_is_asked():
     with pytest.raises(NegotiationError) as caught:
         next(steps)
     assert caught.value.negotiation is record
+
+
+@pytest.mark.parametrize("mode", ["auto", "session", "stateless"])
+def test_authorization_that_fails_tells_of_no_era_and_is_raised_as_it_is(mode):
+    error = AuthError("the resource is about another server")
+    gets = initialize_gets if mode == "session" else probe_gets
+    played = over_http(gets(error), mode=mode)
+    assert played.error is error
+    assert INITIALIZE not in played.steps or mode == "session"
+    assert len(played.steps) == 2
