@@ -74,6 +74,9 @@ class Shell:
         self.time = monotonic
         self.clock = _NoClock()
 
+    def follow(self, engine: object) -> None:
+        """Do nothing: who waits looks at the deadline, and at nothing else."""
+
     def is_here(self) -> bool:
         """Tell whether calls may be made from here."""
         return not self._is_forked

@@ -101,6 +101,7 @@ class HttpChannel(GoingOn):
         self._told = inbound
         self._waiting: dict[int, Any] = {}
         self._shell = Shell(self._waiting, self._expire)
+        self._shell.follow(engine)
         self._heads = Heads(target.parsed, dict(target.static_headers))
         self._mirror = Mirror(self._dropped_tool)
         self._ids = count(1)

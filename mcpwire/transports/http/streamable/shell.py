@@ -49,6 +49,15 @@ class Shell:
         self.time = self._loop.time
         self.clock = CallClock(self._loop, waiting, expire)
 
+    def follow(self, engine: Any) -> None:
+        """Hear of it when an engine lets a deadline run again that stood still."""
+        if hasattr(engine, "rearm"):
+            engine.rearm = self._rearm
+
+    def _rearm(self, at: float) -> None:
+        if at < self.clock.at:
+            self.clock.arm(at)
+
     def is_here(self) -> bool:
         """Tell whether calls may be made from here."""
         return _get_running_loop() is self._loop and self._thread != 0
