@@ -1,15 +1,29 @@
-"""The servers of `tests/over_http`, and a small internet in front of them."""
+"""The servers of `tests/over_http`, both shells, and a small internet before them."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "over_http"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "adversity"))
 
+import checked
 import net
+import shells
 
 internet = net.internet
 kind = net.kind
 no_proxies = net.no_proxies
+posted_messages_are_checked = checked.posted_messages_are_checked
+
+
+@pytest.fixture(params=shells.SHELLS)
+def shell(request):
+    """Give what makes clients: `shell(target, **options)` has async methods."""
+    made = shells.SHELLS[request.param]()
+    yield made
+    made.close()

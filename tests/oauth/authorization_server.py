@@ -1,0 +1,488 @@
+"""An authorization server on a port of this machine, and what else a login takes.
+
+    with authorization_server() as auth, protected_server(auth) as server:
+        mcpwire.Http(server.url, auth=oauth())
+        ...  # auth.requests, auth.live, server.requests, server.challenges
+
+`auth.on` replaces an answer: keyed as in `KEYS`, a function of the request gives
+status, fields and body, or None for the usual answer; it may wait
+(`request.conn.wait_for`) and hang up (raise ConnectionError). `auth.edit` changes the
+usual document of an answer that is JSON. Every secret given out holds `SENTINEL`.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import http.client
+import itertools
+import json
+import threading
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote_plus, urlencode, urlsplit
+
+import proofs
+from http_bytes import reply
+from oauth_parts import Family, Recorded, Refused, Registered
+from protected import protected_legacy, protected_server
+from raw_server import raw_server
+
+import mcpwire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from raw_server import Connection, RawServer
+
+__all__ = [
+    "SENTINEL",
+    "AuthorizationServer",
+    "Recorded",
+    "authorization_server",
+    "browse",
+    "oauth",
+    "protected_legacy",
+    "protected_server",
+]
+
+SENTINEL: Final = "SENTINEL"
+JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
+ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
+
+Reply = tuple[int, dict[str, str], bytes]
+
+
+class AuthorizationServer:
+    """See the module.
+
+    Attributes:
+        live: The access tokens that are good now, and their scopes.
+        bound: Those among them that are bound to a key, and its thumbprint.
+        clients: Whom it knows, by client id.
+        reuses: How often a refresh token came that had been traded in already.
+        nonce: What a proof of possession must hold; None: nothing.
+    """
+
+    def __init__(
+        self,
+        *,
+        rotating: bool = True,
+        expires_in: Any = 3600,
+        scopes_supported: list[str] | None = None,
+        iss: bool = True,
+        registration: bool = True,
+        cimd: bool = False,
+        auth_methods: list[str] | None = None,
+        pkce: bool = True,
+        refresh: bool = True,
+        path: str = "",
+        dpop: bool = False,
+    ) -> None:
+        self.rotating = rotating
+        self.expires_in = expires_in
+        self.scopes_supported = scopes_supported
+        self.iss = iss
+        self.registration = registration
+        self.cimd = cimd
+        self.auth_methods = auth_methods
+        self.pkce = pkce
+        self.refresh = refresh
+        self.path = path
+        self.dpop = dpop
+        self.on: dict[str, Callable[[Recorded], Reply | None]] = {}
+        self.edit: dict[str, Callable[[dict[str, Any]], Any]] = {}
+        self.requests: list[Recorded] = []
+        self.live: dict[str, tuple[str, ...]] = {}
+        self.bound: dict[str, str] = {}
+        self.clients: dict[str, Registered] = {}
+        self.families: dict[str, Family] = {}
+        """By the refresh token that is good now."""
+        self.reuses = 0
+        self.nonce: str | None = None
+        self.raw: RawServer
+        self._codes: dict[str, tuple[dict[str, str], Family]] = {}
+        self._spent: dict[str, Family] = {}
+        self._numbers = itertools.count(1)
+        self._lock = threading.RLock()
+
+    # What a test looks at...
+
+    @property
+    def origin(self) -> str:
+        return self.raw.origin
+
+    @property
+    def issuer(self) -> str:
+        return self.origin + self.path
+
+    def url(self, path: str) -> str:
+        return self.origin + path
+
+    @property
+    def bodies(self) -> bytes:
+        """Every byte that reached it."""
+        return b"".join(request.raw for request in self.raw.requests)
+
+    def of(self, key: str) -> list[Recorded]:
+        return [request for request in self.requests if request.key == key]
+
+    @property
+    def token_requests(self) -> list[Recorded]:
+        return self.of("token")
+
+    @property
+    def registrations(self) -> list[Recorded]:
+        return self.of("register")
+
+    @property
+    def authorizations(self) -> list[Recorded]:
+        return self.of("authorize")
+
+    @property
+    def grants(self) -> list[str]:
+        """Which kind each token request was of."""
+        return [request.form.get("grant_type", "") for request in self.token_requests]
+
+    def wait_until(self, holds: Callable[[], Any], timeout: float = 5.0) -> None:
+        self.raw.wait_until(holds, timeout)
+
+    # ... and does.
+
+    def add_client(self, client_id: str, **what: Any) -> Registered:
+        """Know a client that has not registered itself; see `Registered`."""
+        client = self.clients[client_id] = Registered(client_id, **what)
+        return client
+
+    def revoke(self, token: str) -> None:
+        """End an access token, or a refresh token with all that came of it."""
+        with self._lock:
+            self.live.pop(token, None)
+            family = self.families.pop(token, None)
+            for access in family.access if family is not None else ():
+                self.live.pop(access, None)
+
+    def expire_all(self) -> None:
+        """End every access token; what refreshes them stays good."""
+        self.live.clear()
+
+    def forget_all(self) -> None:
+        """End every token."""
+        with self._lock:
+            self.live.clear()
+            self.families.clear()
+
+    def give(
+        self, scopes: tuple[str, ...] = (), client_id: str = "given"
+    ) -> dict[str, Any]:
+        """Give tokens as if somebody had logged in; return the answer that says so."""
+        return self._issue(Family(client_id, tuple(scopes), None))
+
+    def metadata(self) -> dict[str, Any]:
+        """Return what it says of itself."""
+        base = self.issuer
+        says = {
+            "issuer": base,
+            "authorization_endpoint": base + "/authorize",
+            "token_endpoint": base + "/token",
+            "revocation_endpoint": base + "/revoke",
+            "response_types_supported": ["code"],
+            "grant_types_supported": [
+                "authorization_code",
+                "refresh_token",
+                "client_credentials",
+                JWT_BEARER,
+                TOKEN_EXCHANGE,
+            ],
+        }
+        optional = {
+            "registration_endpoint": self.registration and base + "/register",
+            "scopes_supported": self.scopes_supported,
+            "code_challenge_methods_supported": self.pkce and ["S256"],
+            "token_endpoint_auth_methods_supported": self.auth_methods,
+            "authorization_response_iss_parameter_supported": self.iss,
+            "client_id_metadata_document_supported": self.cimd,
+            "dpop_signing_alg_values_supported": self.dpop and ["ES256"],
+        }
+        return says | {name: value for name, value in optional.items() if value}
+
+    # How requests are answered.
+
+    def take(self, raw: RawServer) -> None:
+        """Know what serves this, before the first connection comes."""
+        self.raw = raw
+
+    def serve(self, conn: Connection) -> None:
+        """Answer what comes on a connection."""
+        while raw := conn.receive(None):
+            key = self.keys().get(urlsplit(raw.target).path, raw.target)
+            request = Recorded(raw, key, conn)
+            self.requests.append(request)
+            self.raw.wake()
+            status, fields, body = self._answer(request)
+            named = {name.replace("-", "_"): text for name, text in fields.items()}
+            conn.send(reply(status, body, **named))
+
+    def keys(self) -> dict[str, str]:
+        """Return what each path is."""
+        path = self.path
+        return {
+            f"/.well-known/oauth-authorization-server{path}": "metadata",
+            f"/.well-known/openid-configuration{path}": "openid",
+            f"{path}/.well-known/openid-configuration": "openid",
+            f"{path}/register": "register",
+            f"{path}/authorize": "authorize",
+            f"{path}/token": "token",
+            f"{path}/revoke": "revoke",
+        }
+
+    def _answer(self, request: Recorded) -> Reply:
+        handler = self.on.get(request.key)
+        replaced = handler(request) if handler is not None else None
+        if replaced is not None:
+            return replaced
+        answer = ANSWERS.get(request.key)
+        if answer is None:
+            return 404, {}, b""
+        with self._lock:
+            try:
+                status, fields, document = answer(self, request)
+            except Refused as refused:
+                status, fields = refused.status, refused.fields
+                document = {"error": refused.error}
+        if isinstance(document, bytes):
+            return status, fields, document
+        edit = self.edit.get(request.key)
+        return json_answer(edit(document) if edit else document, status, **fields)
+
+    def _metadata(self, request: Recorded) -> Any:
+        return 200, {}, self.metadata()
+
+    def _register(self, request: Recorded) -> Any:
+        if not self.registration:
+            raise Refused("access_denied", 403)
+        asked = request.json
+        client = self.add_client(
+            f"client-{next(self._numbers)}",
+            redirect_uris=asked.get("redirect_uris"),
+            method=asked.get("token_endpoint_auth_method", "client_secret_basic"),
+        )
+        says = {**asked, "client_id": client.client_id}
+        if client.method in {"client_secret_basic", "client_secret_post"}:
+            client.secret = f"{SENTINEL}-secret-{next(self._numbers)}"
+            says |= {"client_secret": client.secret, "client_secret_expires_at": 0}
+        return 201, {}, says
+
+    def _authorize(self, request: Recorded) -> Any:
+        asked = request.query
+        client = self.clients.get(asked["client_id"])
+        if client is None and self.cimd and asked["client_id"].startswith("https://"):
+            client = self.add_client(asked["client_id"])
+        back = asked["redirect_uri"]
+        known = client is not None and (
+            client.redirect_uris is None or back in client.redirect_uris
+        )
+        if not known:
+            return 400, {}, b"no such client, or not its redirect URI"
+        if (asked["response_type"], asked["code_challenge_method"]) != ("code", "S256"):
+            return 400, {}, b"code and S256 it must be"
+        family = Family(
+            asked["client_id"],
+            tuple(asked.get("scope", "").split()),
+            asked.get("resource"),
+        )
+        code = f"{SENTINEL}-code-{next(self._numbers)}"
+        self._codes[code] = asked, family
+        params = {"code": code, "state": asked["state"]}
+        if self.iss:
+            params["iss"] = self.issuer
+        joint = "&" if "?" in back else "?"
+        return 302, {"location": f"{back}{joint}{urlencode(params)}"}, b""
+
+    # Tokens...
+
+    def _token(self, request: Recorded) -> Any:
+        grant = GRANTS.get(request.form.get("grant_type", ""))
+        if grant is None:
+            raise Refused("unsupported_grant_type")
+        client = self._authenticated(request)
+        thumbprint = self._proved(request)
+        return (
+            200,
+            {"cache-control": "no-store"},
+            grant(self, request.form, client, thumbprint),
+        )
+
+    def _authenticated(self, request: Recorded) -> Registered:
+        form, line = request.form, request.headers.get("authorization", "")
+        secret = form.get("client_secret")
+        method = "none" if secret is None else "client_secret_post"
+        client_id = form.get("client_id", "")
+        if line.lower().startswith("basic "):
+            pair = base64.b64decode(line[6:]).decode().split(":")
+            client_id, secret = (unquote_plus(part) for part in pair)
+            method = "client_secret_basic"
+        assertion = form.get("client_assertion")
+        if assertion is not None:
+            client_id = proofs.claims_of(assertion)["sub"]
+            method = "private_key_jwt"
+        client = self.clients.get(client_id)
+        wrong = (
+            client is None
+            or client.method not in {None, method}
+            or (method.startswith("client_secret") and client.secret != secret)
+            or (method == "none" and client.secret is not None)
+        )
+        if wrong:
+            raise Refused("invalid_client", 401)
+        if assertion is not None:
+            claims = proofs.verified(assertion, client.key)
+            if (claims["iss"], claims["aud"]) != (client_id, self.issuer):
+                raise Refused("invalid_client", 401)
+        return client
+
+    def _proved(self, request: Recorded) -> str | None:
+        """Return the thumbprint of the key that a proof shows, if one is there."""
+        proof = request.headers.get("dpop")
+        if proof is None or not self.dpop:
+            return None
+        thumbprint, claims = proofs.read(proof)
+        if self.nonce is not None and claims.get("nonce") != self.nonce:
+            raise Refused("use_dpop_nonce", **{"dpop-nonce": self.nonce})
+        if (claims["htm"], claims["htu"]) != ("POST", self.issuer + "/token"):
+            raise Refused("invalid_dpop_proof")
+        return thumbprint
+
+    def _from_code(
+        self, form: dict[str, str], client: Registered, thumbprint: str | None
+    ) -> Any:
+        asked, family = self._codes.pop(form["code"], (None, None))
+        if asked is None or family.client_id != client.client_id:
+            raise Refused("invalid_grant")
+        digest = hashlib.sha256(form["code_verifier"].encode()).digest()
+        challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        if (asked["code_challenge"], asked["redirect_uri"]) != (
+            challenge,
+            form["redirect_uri"],
+        ):
+            raise Refused("invalid_grant")
+        family.thumbprint = thumbprint
+        return self._issue(family)
+
+    def _from_refresh(
+        self, form: dict[str, str], client: Registered, thumbprint: str | None
+    ) -> Any:
+        token = form["refresh_token"]
+        family = self.families.get(token)
+        if family is None:
+            spent = self._spent.get(token)
+            if spent is not None:  # somebody has stolen it: nobody keeps anything
+                self.reuses += 1
+                self.revoke(spent.refresh or "")
+            raise Refused("invalid_grant")
+        if (family.client_id, family.thumbprint) != (client.client_id, thumbprint):
+            raise Refused("invalid_grant")
+        if not self.rotating:
+            answer = self._issue(family)
+            del answer["refresh_token"]
+            return answer
+        self._spent[token] = self.families.pop(token)
+        family.refresh = None
+        return self._issue(family)
+
+    def _from_itself(
+        self, form: dict[str, str], client: Registered, thumbprint: str | None
+    ) -> Any:
+        scopes = tuple(form.get("scope", "").split())
+        family = Family(client.client_id, scopes, form.get("resource"))
+        answer = self._issue(family)
+        self.families.pop(answer.pop("refresh_token", ""), None)
+        return answer
+
+    def _exchanged(
+        self, form: dict[str, str], client: Registered, thumbprint: str | None
+    ) -> Any:
+        return {
+            "access_token": f"{SENTINEL}-id-jag-{next(self._numbers)}",
+            "issued_token_type": ID_JAG,
+            "token_type": "N_A",
+            "expires_in": 300,
+        }
+
+    def _issue(self, family: Family) -> dict[str, Any]:
+        with self._lock:
+            number = next(self._numbers)
+            token = f"{SENTINEL}-access-{number}"
+            self.live[token] = family.scopes
+            family.access.append(token)
+            if family.thumbprint is not None:
+                self.bound[token] = family.thumbprint
+            bound = family.thumbprint is not None
+            says = {"access_token": token, "token_type": "DPoP" if bound else "Bearer"}
+            if self.refresh:
+                if family.refresh is None:
+                    family.refresh = f"{SENTINEL}-refresh-{number}"
+                    self.families[family.refresh] = family
+                says["refresh_token"] = family.refresh
+            if self.expires_in is not None:
+                says["expires_in"] = self.expires_in
+            if family.scopes:
+                says["scope"] = " ".join(family.scopes)
+            return says
+
+    def _revoke(self, request: Recorded) -> Any:
+        self.revoke(request.form.get("token", ""))
+        return 200, {}, b""
+
+
+ANSWERS: Final = {
+    "metadata": AuthorizationServer._metadata,
+    "register": AuthorizationServer._register,
+    "authorize": AuthorizationServer._authorize,
+    "token": AuthorizationServer._token,
+    "revoke": AuthorizationServer._revoke,
+}
+KEYS: Final = (*ANSWERS, "openid")
+GRANTS: Final = {
+    "authorization_code": AuthorizationServer._from_code,
+    "refresh_token": AuthorizationServer._from_refresh,
+    "client_credentials": AuthorizationServer._from_itself,
+    JWT_BEARER: AuthorizationServer._from_itself,
+    TOKEN_EXCHANGE: AuthorizationServer._exchanged,
+}
+
+
+def json_answer(document: Any, status: int = 200, **fields: str) -> Reply:
+    """Return what a function in `on` answers with that as JSON."""
+    fields = {"content-type": "application/json", **fields}
+    return status, fields, json.dumps(document).encode()
+
+
+@contextlib.contextmanager
+def authorization_server(**options: Any) -> Iterator[AuthorizationServer]:
+    """Serve an `AuthorizationServer`."""
+    auth = AuthorizationServer(**options)
+    with raw_server(auth.serve, starts=auth.take):
+        yield auth
+
+
+def browse(url: str) -> str:
+    """Do what a browser and a user do, and return where they are sent back to."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=5)
+    try:
+        connection.request("GET", f"{parts.path}?{parts.query}")
+        response = connection.getresponse()
+        text = response.read()
+        location = response.getheader("location")
+        assert location is not None, f"{response.status}: {text[:200]!r}"
+        return location
+    finally:
+        connection.close()
+
+
+def oauth(**options: Any) -> mcpwire.OAuth:
+    """Return how a user logs in who consents to everything at once."""
+    usual = {"ask": browse, "storage": mcpwire.MemoryStorage()}
+    return mcpwire.OAuth(**usual | options)

@@ -1,0 +1,198 @@
+"""MCP servers that want a token of an `authorization_server`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import proofs
+from http_bytes import json_reply, reply
+from legacy_server import LegacyServer
+from mcp_server import SERVER_OPTIONS, ScriptedMcp
+from raw_server import WAIT_S, raw_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from raw_server import Connection, RawRequest
+
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+
+
+class Guarded:
+    """Lets a server see only what comes with a token that is good.
+
+    Attributes:
+        scopes: What a challenge names; None: it names none.
+        challenges: How often it said 401 or 403.
+        needs: The scopes that a JSON-RPC method, or a verb, needs.
+        on_metadata: Replaces the resource metadata, as `on` of the other server does.
+        resource: What it calls itself.
+        nonce: What a proof of possession must hold; None: nothing.
+        is_open: Whether it wants no token at all.
+    """
+
+    def guard(
+        self, auth: Any, scopes: tuple[str, ...] | None = None, *, dpop: bool = False
+    ) -> None:
+        """Want tokens of that server from now on."""
+        self.auth = auth
+        self.scopes = scopes
+        self.dpop = dpop
+        self.challenges = 0
+        self.needs: dict[str, tuple[str, ...]] = {}
+        self.on_metadata: Callable[[Any], Any] = lambda request: None
+        self.resource: str | None = None
+        self.nonce: str | None = None
+        self.is_open = False
+        self._count = threading.Lock()
+
+    def serve(self, conn: Connection) -> None:
+        usual = conn.receive
+
+        def receive(timeout: float | None = WAIT_S) -> RawRequest | None:
+            while True:
+                request = usual(timeout)
+                if request is None or not self._turns_away(request, conn):
+                    return request
+
+        conn.receive = receive
+        super().serve(conn)
+
+    @property
+    def messages(self) -> list[RawRequest]:
+        """The requests that were not for metadata."""
+        return [
+            request
+            for request in self.requests
+            if "/.well-known/" not in request.target
+        ]
+
+    @property
+    def bodies(self) -> bytes:
+        """Every byte that reached it."""
+        return b"".join(request.raw for request in self.requests)
+
+    def metadata(self) -> dict[str, Any]:
+        """Return what it says of itself."""
+        says = {
+            "resource": self.resource or self.url,
+            "authorization_servers": [self.auth.issuer],
+        }
+        if self.scopes is not None:
+            says["scopes_supported"] = list(self.scopes)
+        if self.dpop:
+            says["dpop_bound_access_tokens_required"] = True
+        return says
+
+    def _turns_away(self, request: RawRequest, conn: Connection) -> bool:
+        path = request.target.partition("?")[0]
+        if "/.well-known/" in path:
+            conn.send(self._known(path, request))
+            return True
+        if self.is_open:
+            return False
+        complaint = self._complaint(request)
+        if complaint is None:
+            return False
+        status, params = complaint
+        with self._count:
+            self.challenges += 1
+        fields = {} if self.nonce is None else {"dpop_nonce": self.nonce}
+        conn.send(reply(status, www_authenticate=self._challenge(params), **fields))
+        return True
+
+    def _known(self, path: str, request: RawRequest) -> bytes:
+        replaced = self.on_metadata(request)
+        if replaced is not None:
+            status, fields, body = replaced
+            named = {name.replace("-", "_"): text for name, text in fields.items()}
+            return reply(status, body, **named)
+        if path in {WELL_KNOWN, WELL_KNOWN + self.raw.path}:
+            return json_reply(self.metadata())
+        return reply(404)
+
+    def _complaint(self, request: RawRequest) -> tuple[int, dict[str, str]] | None:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if not token:
+            return 401, self._named(self.scopes)
+        granted = self.auth.live.get(token)
+        thumbprint = self.auth.bound.get(token)
+        expected = "bearer" if thumbprint is None else "dpop"
+        if (
+            granted is None
+            or scheme.lower() != expected
+            or (self.dpop > bool(thumbprint))
+        ):
+            return 401, {"error": "invalid_token", **self._named(self.scopes)}
+        if thumbprint is not None:
+            error = self._disproved(request, token, thumbprint)
+            if error is not None:
+                return 401, {"error": error}
+        key = (request.method if request.verb == "POST" else request.verb) or ""
+        needed = self.needs.get(key, ())
+        if not {*needed} <= {*granted}:
+            return 403, {"error": "insufficient_scope", **self._named(needed)}
+        return None
+
+    def _disproved(self, request: RawRequest, token: str, owner: str) -> str | None:
+        proof = request.headers.get("dpop")
+        if proof is None:
+            return "invalid_dpop_proof"
+        thumbprint, claims = proofs.read(proof)
+        url = self.raw.origin + request.target.partition("?")[0]
+        if self.nonce is not None and claims.get("nonce") != self.nonce:
+            return "use_dpop_nonce"
+        right = (owner, request.verb, url, proofs.token_hash(token))
+        shown = (thumbprint, claims["htm"], claims["htu"], claims.get("ath"))
+        return None if shown == right else "invalid_dpop_proof"
+
+    @staticmethod
+    def _named(scopes: tuple[str, ...] | None) -> dict[str, str]:
+        return {"scope": " ".join(scopes)} if scopes else {}
+
+    def _challenge(self, params: dict[str, str]) -> str:
+        known = self.raw.origin + WELL_KNOWN + self.raw.path
+        params = {"resource_metadata": known, **params}
+        text = ", ".join(
+            f"{name}={json.dumps(value)}" for name, value in params.items()
+        )
+        return f"DPoP {text}" if self.dpop else f"Bearer {text}"
+
+
+class ProtectedMcp(Guarded, ScriptedMcp):
+    """Streamable HTTP, both eras."""
+
+
+class ProtectedLegacy(Guarded, LegacyServer):
+    """HTTP+SSE."""
+
+
+@contextlib.contextmanager
+def protected_server(
+    auth: Any,
+    scopes: tuple[str, ...] | None = None,
+    era: str = "session",
+    **options: Any,
+) -> Iterator[ProtectedMcp]:
+    """Serve a `ScriptedMcp` that wants tokens; `dpop`: and proofs with them."""
+    of_raw = {name: options.pop(name) for name in SERVER_OPTIONS if name in options}
+    dpop = options.pop("dpop", False)
+    server = ProtectedMcp(era, **options)
+    server.guard(auth, scopes, dpop=dpop)
+    with raw_server(server.serve, starts=server.take, **of_raw):
+        yield server
+    assert not server.complaints, "\n".join(server.complaints)
+
+
+@contextlib.contextmanager
+def protected_legacy(
+    auth: Any, scopes: tuple[str, ...] | None = None, **options: Any
+) -> Iterator[ProtectedLegacy]:
+    """Serve a `LegacyServer` that wants tokens."""
+    server = ProtectedLegacy(**options)
+    server.guard(auth, scopes)
+    with raw_server(server.serve, starts=server.take, path="/sse"):
+        yield server
