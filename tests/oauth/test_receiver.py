@@ -260,6 +260,7 @@ def test_who_says_nothing_keeps_nobody_waiting():
             stack.enter_context(open_to(it.port)) for _ in range(module.CONNECTIONS + 3)
         ]
         spare[-1].sendall(b"GET /callb")
+        assert read(spare[0]) == b""  # it made room
         with open_to(it.port) as gone:
             gone.setsockopt(
                 socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
