@@ -1,11 +1,20 @@
-"""A login and the token of each request, end to end, in both shells."""
+"""A login, and the token of each request from then on; end to end, in both shells."""
 
 from __future__ import annotations
 
 import asyncio
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from authorization_server import authorization_server, oauth, protected_server
+from authorization_server import (
+    SENTINEL,
+    authorization_server,
+    browse,
+    oauth,
+    protected_legacy,
+    protected_server,
+)
+from http_bytes import reply
 
 import mcpwire
 
@@ -20,12 +29,168 @@ def auth():
         yield server
 
 
-@pytest.mark.parametrize("era", ["session", "stateless"])
-async def test_a_login_is_enough_for_every_request(shell, auth, era):
+def tokens_of(messages):
+    return [message.headers.get("authorization") for message in messages]
+
+
+def said_in_urls(*servers):
+    targets = [request.target for each in servers for request in each.raw.requests]
+    return "\n".join(targets)
+
+
+@pytest.mark.rule("AUTH-08", "FLOW-20")
+@pytest.mark.parametrize("engine", ["direct", "httpx"])
+@pytest.mark.parametrize("era", ["session", "stateless", "dual"])
+async def test_a_login_is_enough_for_every_request(shell, auth, era, engine):
     with protected_server(auth, era=era) as server:
+        target = mcpwire.Http(server.url, auth=oauth(), engine=engine)
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            result = await client.call_tool("echo", {"text": "hi"})
+            assert result.text == "hi"
+            assert await client.list_tools()
+        [token] = auth.live
+        first, *others = tokens_of(server.messages)
+        assert first is None
+        assert set(others) == {f"Bearer {token}"}
+        assert (auth.grants, server.challenges) == (["authorization_code"], 1)
+        assert token not in said_in_urls(server, auth)
+        assert token not in server.messages[-1].body.decode()
+
+
+@pytest.mark.rule("FLOW-20")
+async def test_streams_notifications_and_the_end_carry_the_token(shell, auth):
+    with protected_server(auth, resumable=True) as server:
         target = mcpwire.Http(server.url, auth=oauth())
+        options = {**shell.listening, "sampling": lambda _: None}
+        async with asyncio.timeout(BOUND_S), shell(target, **options) as client:
+            await asyncio.to_thread(server.wait_until, lambda: server.streams)
+            await client.call_tool("notify", {"steps": 2})
+        [token] = auth.live
+        carried = {
+            message.method or message.verb
+            for message in server.messages
+            if message.headers.get("authorization") == f"Bearer {token}"
+        }
+        expected = {"notifications/initialized", "GET", "tools/call", "DELETE"}
+        assert carried >= expected
+        assert tokens_of(server.messages).count(None) == 1
+
+
+@pytest.mark.rule("FLOW-20")
+@pytest.mark.parametrize("engine", ["direct", "httpx"])
+async def test_a_server_of_2024_gets_the_token_at_its_endpoint_too(shell, auth, engine):
+    with protected_legacy(auth) as server:
+        target = mcpwire.Http(server.url, auth=oauth(), engine=engine)
         async with asyncio.timeout(BOUND_S), shell(target) as client:
             result = await client.call_tool("echo", {"text": "hi"})
             assert result.text == "hi"
         assert auth.grants == ["authorization_code"]
-        assert server.challenges == 1
+        [token] = auth.live
+        first, *others = server.messages
+        assert first.headers.get("authorization") is None
+        assert {message.target.partition("?")[0] for message in others} >= {
+            "/sse",
+            "/messages",
+        }
+        assert set(tokens_of(others)) == {f"Bearer {token}"}
+        assert token not in said_in_urls(server, auth)
+
+
+@pytest.mark.rule("FLOW-02", "FLOW-13")
+async def test_what_is_asked_for_names_the_server(shell, auth):
+    with protected_server(auth, ("mcp:read",)) as server:
+        target = mcpwire.Http(server.url, auth=oauth())
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            auth.expire_all()
+            assert await client.list_tools()
+        [authorized] = auth.authorizations
+        redeemed, refreshed = auth.token_requests
+        for asked in (authorized.query, redeemed.form, refreshed.form):
+            assert asked["resource"] == server.url
+        assert authorized.query["scope"] == "mcp:read"
+        assert auth.grants == ["authorization_code", "refresh_token"]
+
+
+async def test_a_token_that_is_given_is_used_as_it_is(shell, auth):
+    token = auth.give()["access_token"]
+    with protected_server(auth) as server:
+        target = mcpwire.Http(server.url, auth=token)
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            assert await client.list_tools()
+        assert set(tokens_of(server.messages)) == {f"Bearer {token}"}
+        assert auth.requests == []
+
+
+async def test_a_server_that_wants_no_token_starts_no_login(shell, auth):
+    with protected_server(auth) as server:
+        server.is_open = True
+        target = mcpwire.Http(server.url, auth=oauth())
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            assert await client.list_tools()
+        assert (auth.requests, set(tokens_of(server.messages))) == ([], {None})
+
+
+# Where a token goes, and where it does not.
+
+
+@pytest.mark.case("G04")
+@pytest.mark.parametrize("path", ["/elsewhere", "/mcp/", "/mcp?x=1", "/mcp/../mcp2"])
+async def test_no_token_follows_a_redirect_to_another_path(shell, auth, path):
+    with protected_server(auth) as server:
+        target = mcpwire.Http(server.url, auth=oauth(), follow_redirects=True)
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            server.on["tools/call"] = lambda request, conn: (
+                conn.send(reply(307, location=path)) or True
+            )
+            with pytest.raises(mcpwire.UrlRefused, match="no token") as caught:
+                await client.call_tool("echo", {"text": "hi"})
+            assert SENTINEL not in f"{caught.value!s}{caught.value!r}"
+        targets = {urlsplit(message.target).path for message in server.messages}
+        assert targets == {"/mcp"}
+        assert not any(message.target == path for message in server.messages)
+
+
+@pytest.mark.case("G04")
+async def test_no_token_follows_a_redirect_to_another_origin(shell, auth):
+    with protected_server(auth) as server, protected_server(auth) as other:
+        target = mcpwire.Http(server.url, auth=oauth(), follow_redirects=True)
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            server.on["tools/call"] = lambda request, conn: (
+                conn.send(reply(307, location=other.url)) or True
+            )
+            with pytest.raises(mcpwire.MCPError):
+                await client.call_tool("echo", {"text": "hi"})
+        assert SENTINEL.encode() not in other.bodies
+
+
+@pytest.mark.rule("FLOW-01", "FLOW-09")
+async def test_two_logins_have_nothing_in_common(shell, auth):
+    with protected_server(auth) as server:
+        for _ in range(2):
+            target = mcpwire.Http(server.url, auth=oauth())
+            async with asyncio.timeout(BOUND_S), shell(target) as client:
+                assert await client.list_tools()
+    one, other = (request.query for request in auth.authorizations)
+    for name in ("state", "code_challenge"):
+        assert one[name] != other[name]
+    verifiers = {request.form["code_verifier"] for request in auth.token_requests}
+    assert len(verifiers) == 2
+    assert not verifiers & {*one.values(), *other.values()}
+
+
+@pytest.mark.parametrize("in_path", ["", "/tenant"])
+async def test_an_ask_may_be_awaited_or_give_a_mapping(shell, in_path):
+    seen = []
+
+    async def wait_for_user(url):
+        seen.append(url)
+        back = await asyncio.to_thread(browse, url)
+        return {name: text for name, [text] in parse_qs(urlsplit(back).query).items()}
+
+    with authorization_server(path=in_path) as auth, protected_server(auth) as server:
+        grant = oauth(ask=shell.callback(wait_for_user))
+        async with asyncio.timeout(BOUND_S):
+            async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+                assert await client.list_tools()
+        assert len(seen) == 1
+        assert seen[0].startswith(f"{auth.issuer}/authorize?")

@@ -182,8 +182,11 @@ class AuthSession:
     # Requests...
 
     def allow(self, target: str) -> None:
-        """Let the token go to another path of the server: its HTTP+SSE endpoint."""
-        self._allowed.add(target)
+        """Let the token go to another path of the server: its HTTP+SSE endpoint.
+
+        Each connection has an endpoint of its own; the one before is of no more use.
+        """
+        self._allowed = {self.target.parsed.target, target}
 
     def equip(
         self, request: Request, credential: Credential | None, jti: bytes

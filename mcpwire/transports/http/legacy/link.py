@@ -270,6 +270,9 @@ class LegacyLink:
         endpoint = resolve_endpoint(self._stream.url, first.data)
         self._endpoint = endpoint
         self._heads = self._heads.with_target(endpoint.target)
+        allow = getattr(self._engine, "allow", None)
+        if allow is not None:  # an engine whose tokens go to the stream's URL alone
+            allow(endpoint.target)
         if self._timer is not None:
             self._timer.cancel()
         self._is_known.set()
