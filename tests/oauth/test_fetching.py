@@ -21,6 +21,7 @@ from fetches import (
     SMALL,
     failure,
     local_server,
+    login_server,
     named_context,
     sending,
     step,
@@ -393,6 +394,30 @@ def test_a_cancelled_fetch_closes_its_connection():
     with raw_server(script) as server:
         asyncio.run(main(server))
         assert closed.wait(BOUND_S)
+
+
+@pytest.mark.fault("F39")
+def test_a_fetch_may_be_cancelled_in_any_turn_of_the_loop(internet):
+    async def main(shown):
+        for turns in range(40):
+            fetcher = Fetcher(shown, Limits())
+            task = asyncio.create_task(
+                fetcher.fetch(step(f"https://{LOGIN}/x", **POST))
+            )
+            for _ in range(turns):
+                await asyncio.sleep(0)  # one turn
+            task.cancel()
+            if not (await asyncio.wait([task], timeout=BOUND_S))[0]:
+                pytest.fail(f"cancelled after {turns} turns it goes on")
+            # The same fetcher is as good as new.
+            if not turns % 10:
+                wanted = step(f"https://{LOGIN}/x", **POST)
+                assert (await fetcher.fetch(wanted)).status == 200
+            await fetcher.aclose()
+
+    with login_server(internet) as server:
+        asyncio.run(main(target()))
+        server.wait_until(lambda: not server.open)
 
 
 @pytest.mark.fault("F39")
