@@ -24,6 +24,7 @@ import ssl
 import struct
 import threading
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from http_bytes import (
@@ -93,9 +94,12 @@ class RawRequest:
     def json(self) -> Any:
         return json.loads(self.body)
 
-    @property
+    @cached_property
     def method(self) -> str | None:
-        """The JSON-RPC method; None of anything that is no such message."""
+        """The JSON-RPC method; None of anything that is no such message.
+
+        Kept: who waits for one of thousands of requests asks all of them each time.
+        """
         try:
             return self.json.get("method")
         except (ValueError, AttributeError):
