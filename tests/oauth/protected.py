@@ -32,6 +32,7 @@ class Guarded:
         resource: What it calls itself.
         nonce: What a proof of possession must hold; None: nothing.
         is_open: Whether it wants no token at all.
+        free: The JSON-RPC methods, or verbs, that it wants no token for.
     """
 
     def guard(
@@ -47,6 +48,7 @@ class Guarded:
         self.resource: str | None = None
         self.nonce: str | None = None
         self.is_open = False
+        self.free: set[str] = set()
         self._count = threading.Lock()
 
     def serve(self, conn: Connection) -> None:
@@ -92,7 +94,7 @@ class Guarded:
         if "/.well-known/" in path:
             conn.send(self._known(path, request))
             return True
-        if self.is_open:
+        if self.is_open or self._kind(request) in self.free:
             return False
         complaint = self._complaint(request)
         if complaint is None:
@@ -131,8 +133,7 @@ class Guarded:
             error = self._disproved(request, token, thumbprint)
             if error is not None:
                 return 401, {"error": error}
-        key = (request.method if request.verb == "POST" else request.verb) or ""
-        needed = self.needs.get(key, ())
+        needed = self.needs.get(self._kind(request), ())
         if not {*needed} <= {*granted}:
             return 403, {"error": "insufficient_scope", **self._named(needed)}
         return None
@@ -148,6 +149,10 @@ class Guarded:
         right = (owner, request.verb, url, proofs.token_hash(token))
         shown = (thumbprint, claims["htm"], claims["htu"], claims.get("ath"))
         return None if shown == right else "invalid_dpop_proof"
+
+    @staticmethod
+    def _kind(request: RawRequest) -> str:
+        return (request.method if request.verb == "POST" else request.verb) or ""
 
     @staticmethod
     def _named(scopes: tuple[str, ...] | None) -> dict[str, str]:

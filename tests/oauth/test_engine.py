@@ -163,7 +163,7 @@ async def test_no_token_follows_a_redirect_to_another_origin(shell, auth):
         assert SENTINEL.encode() not in other.bodies
 
 
-@pytest.mark.rule("FLOW-01", "FLOW-09")
+@pytest.mark.rule("FLOW-01")
 async def test_two_logins_have_nothing_in_common(shell, auth):
     with protected_server(auth) as server:
         for _ in range(2):

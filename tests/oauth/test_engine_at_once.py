@@ -1,0 +1,144 @@
+"""Many requests and one token: nobody waits for nothing, and nothing is asked twice."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from authorization_server import authorization_server, browse, oauth, protected_server
+
+import mcpwire
+
+pytestmark = [pytest.mark.anyio, pytest.mark.pain("P31")]
+
+BOUND_S = 20.0
+SOON_S = 2.0
+"""Far less than a lock would last that is held while something is open."""
+
+CALLS = 20
+
+
+@pytest.fixture
+def auth():
+    with authorization_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["session", "stateless"])
+def server(request, auth):
+    with protected_server(auth, era=request.param) as made:
+        yield made
+
+
+async def echo_all(client, count=CALLS):
+    texts = [str(number) for number in range(count)]
+    calls = (client.call_tool("echo", {"text": text}) for text in texts)
+    assert [result.text for result in await asyncio.gather(*calls)] == texts
+
+
+@pytest.mark.case("G03")
+async def test_calls_pass_while_streams_and_other_calls_are_open(shell, auth):
+    with protected_server(auth) as server:
+        target = mcpwire.Http(server.url, auth=oauth())
+        options = {**shell.listening, "sampling": lambda _: None}
+        async with asyncio.timeout(BOUND_S), shell(target, **options) as client:
+            await asyncio.to_thread(server.wait_until, lambda: server.streams)
+            slow = asyncio.create_task(client.call_tool("slow"))
+            await asyncio.to_thread(
+                server.wait_until, lambda: "tools/call" in server.verbs()
+            )
+            async with asyncio.timeout(SOON_S):
+                await echo_all(client)
+            auth.expire_all()  # and a new token is no reason to wait for them, either
+            async with asyncio.timeout(SOON_S):
+                await echo_all(client)
+            assert not slow.done()
+            assert server.streams
+            server.release()
+            await slow
+    assert auth.grants == ["authorization_code", "refresh_token"]
+
+
+@pytest.mark.case("G03")
+async def test_calls_that_are_refused_together_ask_for_one_token(shell, auth, server):
+    def hold(request):
+        if request.form["grant_type"] == "refresh_token":
+            everybody = before + CALLS
+            server.wait_until(lambda: server.challenges >= everybody)
+
+    auth.on["token"] = hold
+    target = mcpwire.Http(server.url, auth=oauth())
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
+        await echo_all(client)
+        before = server.challenges
+        auth.expire_all()
+        await echo_all(client)
+    assert auth.grants == ["authorization_code", "refresh_token"]
+    assert (server.challenges, len(auth.authorizations)) == (before + CALLS, 1)
+
+
+@pytest.mark.case("G03")
+async def test_calls_that_need_a_login_together_ask_one_user(shell, auth, server):
+    target = mcpwire.Http(server.url, auth=oauth())
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
+        auth.forget_all()
+        await echo_all(client)
+    refreshed = ["authorization_code", "refresh_token", "authorization_code"]
+    assert auth.grants == refreshed
+    assert len(auth.authorizations) == 2
+
+
+async def test_clients_with_one_store_ask_for_one_token(shell, auth, server):
+    grant = oauth()
+    target = mcpwire.Http(server.url, auth=grant)
+    async with asyncio.timeout(BOUND_S):
+        async with shell(target) as one, shell(target) as other:
+            await asyncio.gather(echo_all(one, 1), echo_all(other, 1))
+            auth.expire_all()
+            await asyncio.gather(echo_all(one, 5), echo_all(other, 5))
+    assert auth.grants.count("refresh_token") == 1
+    assert auth.reuses == 0
+
+
+async def test_a_call_that_needs_no_token_waits_for_no_login(shell, auth):
+    """A server may want a token for some calls and none for others."""
+    asked, answered = threading.Event(), threading.Event()
+
+    async def think(url):
+        asked.set()
+        await asyncio.to_thread(answered.wait, BOUND_S)
+        return await asyncio.to_thread(browse, url)
+
+    with protected_server(auth) as server:
+        server.is_open = True
+        grant = oauth(ask=shell.callback(think))
+        target = mcpwire.Http(server.url, auth=grant)
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            server.is_open = False
+            server.free = {"tools/call"}
+            listing = asyncio.create_task(client.list_tools())
+            await asyncio.to_thread(asked.wait, BOUND_S)
+            async with asyncio.timeout(SOON_S):
+                await echo_all(client)
+            answered.set()
+            assert await listing
+    assert auth.grants == ["authorization_code"]
+
+
+async def test_two_servers_have_two_logins(shell, auth):
+    grant = oauth()
+    with protected_server(auth) as one, protected_server(auth) as other:
+        async with asyncio.timeout(BOUND_S):
+            async with (
+                shell(mcpwire.Http(one.url, auth=grant)) as first,
+                shell(mcpwire.Http(other.url, auth=grant)) as second,
+            ):
+                await asyncio.gather(echo_all(first, 3), echo_all(second, 3))
+        tokens = [
+            {message.headers.get("authorization") for message in server.messages}
+            for server in (one, other)
+        ]
+    assert tokens[0] & tokens[1] == {None}
+    resources = {request.form["resource"] for request in auth.token_requests}
+    assert resources == {one.url, other.url}
