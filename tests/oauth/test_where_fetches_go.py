@@ -298,6 +298,18 @@ def test_no_redirect_leads_away(kind, internet, status, options):
 
 
 @pytest.mark.attack("S02")
+@pytest.mark.case("G07")
+def test_https_is_never_redirected_to_http(kind, internet):
+    moved = sending(reply(307, location=f"http://{LOGIN}/there"))
+    with login_server(internet, moved) as server:
+        shell = Shell(kind, target())
+        assert shell.fetch(step(f"https://{LOGIN}/x", **GET)).status == 307
+        error = failure(shell, step(f"https://{LOGIN}/x", **POST), UrlRefused)
+    assert f"redirects to 'http://{LOGIN}/there'" in str(error)
+    assert len(server.requests) == len(internet.connects) == 2
+
+
+@pytest.mark.attack("S02")
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("options", [POST, REGISTER], ids=["form", "json"])
 def test_what_holds_credentials_is_not_redirected_even_at_home(
