@@ -93,7 +93,6 @@ class BlockingAuthorizer:
         self._limits = limits
         self._mutex = threading.Lock()
         self._running: _Operation | None = None
-        self._is_begun = False
 
     def first(self, check: Callable[[], None]) -> Credential | None:
         """Return a token to begin with: none where none is stored.
@@ -105,16 +104,13 @@ class BlockingAuthorizer:
             AuthError: One is stored, and it cannot be refreshed now.
         """
         session = self.session
-        if session.current is None and not self._is_begun:
-            record = Vault(self._grant, self._target).perform(steps.Load())
-            self._is_begun = True
-            if not session.begin(record):
-                return None
-        credential = session.usable()
-        if credential is not None:
-            return credential
+        if not session.is_begun:
+            vault = Vault(self._grant, self._target)
+            session.begin(vault.perform(steps.Load()))
         current = session.current
-        if current is None or not current.can_renew:
+        if session.is_ready or current is None:
+            return current
+        if not session.can_renew():
             return session.spare()
         try:
             return self.obtain(session.wanted(used=current.token), check)
@@ -122,6 +118,7 @@ class BlockingAuthorizer:
             spare = session.spare()
             if spare is None:
                 raise
+            session.put_off()
             return spare
 
     def obtain(self, wanted: Wanted, check: Callable[[], None]) -> Credential:

@@ -68,12 +68,14 @@ class BlockingAuthEngine:
         session = self._session
         authorizer = self._authorizer
         attempt = Attempt()
-        credential = session.usable()
-        if credential is None:
+        # Nobody logs in again for saying goodbye.
+        is_last = request.start.startswith(b"DELETE ")
+        credential = session.current
+        if not session.is_ready:
             credential = self._within(reply, deadline, authorizer.first)
         while True:
             equipped = session.equip(request, credential, os.urandom(16))
-            filtered = Filtered(reply, session, credential, attempt)
+            filtered = Filtered(reply, session, credential, attempt, is_last=is_last)
             self._fed[reply] = filtered
             try:
                 self._engine.exchange(equipped, filtered, deadline)

@@ -64,7 +64,6 @@ class Authorizer:
         self._running: asyncio.Task[Credential] | None = None
         self._wanted: Wanted | None = None
         self._waiters = 0
-        self._is_begun = False
 
     async def first(self) -> Credential | None:
         """Return a token to begin with: none where none is stored.
@@ -73,17 +72,13 @@ class Authorizer:
             AuthError: One is stored, and it cannot be refreshed now.
         """
         session = self.session
-        if session.current is None and not self._is_begun:
+        if not session.is_begun:
             vault = Vault(self._grant, self._target)
-            record = await self._stored(vault, steps.Load())
-            self._is_begun = True
-            if not session.begin(record):
-                return None
-        credential = session.usable()
-        if credential is not None:
-            return credential
+            session.begin(await self._stored(vault, steps.Load()))
         current = session.current
-        if current is None or not current.can_renew:
+        if session.is_ready or current is None:
+            return current
+        if not session.can_renew():
             return session.spare()
         try:
             return await self.obtain(session.wanted(used=current.token))
@@ -91,6 +86,7 @@ class Authorizer:
             spare = session.spare()
             if spare is None:
                 raise
+            session.put_off()
             return spare
 
     async def obtain(self, wanted: Wanted) -> Credential:

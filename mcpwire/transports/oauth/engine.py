@@ -66,12 +66,14 @@ class AuthEngine:
         """
         session = self._session
         attempt = Attempt()
-        credential = session.usable()
-        if credential is None:
+        # Nobody logs in again for saying goodbye.
+        is_last = request.start.startswith(b"DELETE ")
+        credential = session.current
+        if not session.is_ready:
             credential = await self._within(reply, deadline, self._authorizer.first())
         while True:
             equipped = session.equip(request, credential, os.urandom(16))
-            filtered = Filtered(reply, session, credential, attempt)
+            filtered = Filtered(reply, session, credential, attempt, is_last=is_last)
             self._fed[reply] = filtered
             try:
                 await self._engine.exchange(equipped, filtered, deadline)
@@ -103,7 +105,8 @@ class AuthEngine:
             return await task
         except asyncio.CancelledError:
             error = self._aborted.get(reply)
-            if error is None:
+            ours = asyncio.current_task()
+            if error is None or (ours is not None and ours.cancelling()):
                 raise
             raise error from None
         finally:

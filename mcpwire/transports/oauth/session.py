@@ -38,6 +38,9 @@ __all__ = ["Attempt", "AuthSession", "Credential", "Filtered"]
 SKEW_S: Final = 60.0
 """So long before a token expires another is asked for."""
 
+RETRY_S: Final = 10.0
+"""How long nobody is asked again who could not answer, while the token is good."""
+
 TRIES: Final = 5
 """How many tokens one request is tried with, whatever happens."""
 
@@ -117,12 +120,14 @@ class AuthSession:
     Attributes:
         grant: How tokens are got.
         current: The token in use.
+        is_begun: Whether it was looked for a stored one.
     """
 
     def __init__(self, grant: Grant, target: Http) -> None:
         self.grant = grant
         self.target = target
         self.current: Credential | None = None
+        self.is_begun = False
         self._nonce: str | None = None
         """The newest nonce of the server (RFC 9449 section 9)."""
         self._allowed = {target.parsed.target}
@@ -134,12 +139,20 @@ class AuthSession:
             self.target.parsed, allow_insecure=self.target.allow_insecure, **reasons
         )
 
-    def usable(self) -> Credential | None:
-        """Return the token in use, unless it is about to expire."""
+    @property
+    def is_ready(self) -> bool:
+        """Whether a request goes out with what there is: a token, or none."""
         current = self.current
-        if current is not None and monotonic() < current.renew_at:
-            return current
-        return None
+        if current is None:
+            return self.is_begun  # most servers that want none never say so
+        return monotonic() < current.renew_at
+
+    def can_renew(self) -> bool:
+        """Tell whether another token can be had without asking anybody."""
+        current = self.current
+        if current is None:
+            return False
+        return current.can_renew or not isinstance(self.grant, OAuth)
 
     def spare(self) -> Credential | None:
         """Return the token in use where another cannot be had: it is good so far."""
@@ -148,15 +161,19 @@ class AuthSession:
             return current
         return None
 
-    def begin(self, record: Record | None) -> bool:
-        """Begin with what is stored; return whether there is a token."""
-        issuer = self.grant.issuer
+    def put_off(self) -> None:
+        """Take note that there is no other token now; ask again in a while."""
+        current = self.current
+        if current is not None:
+            current.renew_at = min(monotonic() + RETRY_S, current.expires_at)
+
+    def begin(self, record: Record | None) -> None:
+        """Begin with what is stored, if that is any good."""
+        self.is_begun = True
         if record is None or record.tokens is None:
-            return False
-        if issuer not in {None, DISCOVERED, record.issuer}:
-            return False
-        self.current = Credential(record, "stored")
-        return True
+            return
+        if self.grant.issuer in {None, DISCOVERED, record.issuer}:
+            self.current = Credential(record, "stored")
 
     def meets(self, wanted: Wanted) -> Credential | None:
         """Return the token in use, if it is what is wanted by now."""
@@ -295,6 +312,8 @@ class AuthSession:
 class Filtered:
     """Stands before a reply, and keeps back what another token may mend.
 
+    Nothing is kept back of the answer to the last request of all.
+
     Attributes:
         wanted: What token to try next; ``None``: the reply was fed.
         error: Why there is none, where something said so.
@@ -303,6 +322,7 @@ class Filtered:
     __slots__ = (
         "_attempt",
         "_credential",
+        "_is_last",
         "_reply",
         "_session",
         "error",
@@ -315,6 +335,8 @@ class Filtered:
         session: AuthSession,
         credential: Credential | None,
         attempt: Attempt,
+        *,
+        is_last: bool = False,
     ) -> None:
         self._reply = reply
         self._session = session
@@ -322,6 +344,7 @@ class Filtered:
         self._attempt = attempt
         self.wanted: Wanted | None = None
         self.error: MCPError | None = None
+        self._is_last = is_last
 
     @property
     def is_over(self) -> bool:
@@ -333,7 +356,7 @@ class Filtered:
         session = self._session
         if b"dpop-nonce" in fields:
             session.note_nonce(fields)
-        if status in DENIED:
+        if status in DENIED and not self._is_last:
             try:
                 self.wanted = session.judge(
                     status, fields, self._credential, self._attempt
