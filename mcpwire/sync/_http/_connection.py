@@ -12,6 +12,7 @@ import contextlib
 import select
 import socket
 import struct
+from math import inf
 from threading import RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -194,47 +195,38 @@ class Connection:
             raise Unseen("the connection ended while it was idle", is_stale=True)
         reader = self.reader
         reader.expect(reply)
-        if self.is_secure:
-            self._acknowledged = acknowledged(self._socket)
+        self._acknowledged = acknowledged(self._socket) if self.is_secure else 0
         try:
             self.written += self._send(first, self._at_once)
-        except self._would_block:
-            pass
         except OSError as error:
-            self._write_failed(error, reply)
+            if not isinstance(error, self._would_block):
+                self._write_failed(error, reply)
         if rest is not None or self.written - written != len(first):
-            self._write_on(memoryview(first)[self.written - written :], reply, deadline)
-            if rest is not None:
-                self._write_on(rest, reply, deadline)
-        self._read(reply, deadline)
-
-    def _read(self, reply: Fed, deadline: Deadline | None) -> None:
-        """Read until the reply is over; nothing here is called more than needed."""
-        reader = self.reader
-        receive, feed = self._receive, reader.feed
-        buffer, view = self._buffer, self._view
-        waits_itself = not self.is_secure
+            self._write_rest(first, rest, reply, deadline)
+        # Here and not in a function of its own: it is one call less for each request.
         while not (reply.is_over or reader.is_complete):
-            left = LONGEST_POLL_S
-            if deadline is not None:
-                left = deadline.at - monotonic()
-                if left <= 0:
-                    raise reply.out_of_time(monotonic())
+            left = inf if deadline is None else deadline.at - monotonic()
+            if left <= 0:
+                raise reply.out_of_time(monotonic())
             try:
-                if waits_itself and left >= LONGEST_POLL_S:
-                    count = receive(buffer)
+                if left >= LONGEST_POLL_S and not self.is_secure:
+                    count = self._receive(self._buffer)
                 else:
                     self._wait(left)
-                    count = receive(buffer, READ_BYTES, self._at_once)
-            except self._would_block:
-                self._look_at_abort(reply)
-                continue
+                    count = self._receive(self._buffer, READ_BYTES, self._at_once)
             except OSError as error:
-                self._read_failed(error)
+                self._not_read(error, reply)
+                continue
             if count:
-                feed(view[:count])
+                reader.feed(self._view[:count])
             else:
                 self._ended()
+
+    def _not_read(self, error: OSError, reply: Fed) -> None:
+        """Return where a read only was in vain; raise what it means if not."""
+        if not isinstance(error, self._would_block):
+            self._read_failed(error)
+        self._look_at_abort(reply)
 
     def _look_at_abort(self, reply: Fed) -> None:
         """Raise what an abort was given that was itself interrupted before it woke us.
@@ -289,6 +281,18 @@ class Connection:
         return reader.is_complete
 
     # Writing...
+
+    def _write_rest(
+        self,
+        first: bytes,
+        rest: memoryview | None,
+        reply: Fed,
+        deadline: Deadline | None,
+    ) -> None:
+        """Write what the system did not take at once, and what stands behind it."""
+        self._write_on(memoryview(first)[self.sent :], reply, deadline)
+        if rest is not None:
+            self._write_on(rest, reply, deadline)
 
     def _write_on(
         self, data: memoryview, reply: Fed, deadline: Deadline | None

@@ -23,7 +23,13 @@ from weakref import WeakSet
 from mcpwire.errors import ConnectionClosed, LocalProtocolError
 from mcpwire.sync._http._connection import Connection, Unseen
 from mcpwire.transports._fork import let_go_after_fork
-from mcpwire.transports.http._sockets import IDLE_S, RESENDS, TAIL_S, encode
+from mcpwire.transports.http._sockets import (
+    FIRST_BYTES,
+    IDLE_S,
+    RESENDS,
+    TAIL_S,
+    encode,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -94,7 +100,13 @@ class BlockingEngine:
         now = monotonic()
         if deadline is not None and deadline.at <= now:
             raise reply.out_of_time(now)
-        first, rest = encode(request)
+        body = request.body
+        if body is not None and len(body) <= FIRST_BYTES:
+            # As `encode` does it, without a call for each request.
+            first = b"%bcontent-length: %d\r\n\r\n%b" % (request.start, len(body), body)
+            rest = None
+        else:
+            first, rest = encode(request)
         key = id(reply)
         connection: Connection | None = None
         unseen = 0
@@ -126,20 +138,17 @@ class BlockingEngine:
         self, reply: Fed, lost: Connection | None, now: float, *, is_new: bool
     ) -> Connection:
         """Return a connection for an exchange, perhaps in place of one it lost."""
-        # Where one was as good as dead, the other idle ones may be, too.
-        connection = self._new() if is_new else self._newest_idle(now)
+        try:
+            connection = None if is_new or self._tails else self._idle.pop()
+        except IndexError:  # there is none, or another thread was quicker
+            connection = None
+        if connection is None or connection.until <= now:
+            connection = self._look_for(connection, now, is_new=is_new)
         connection.owner = key = id(reply)
         if lost is None:
             self._running[key] = connection
         else:
-            self._settle(lost)
-            with self._mutex:
-                is_wanted = self._running.get(key) is lost
-                if is_wanted:
-                    self._running[key] = connection
-            if not is_wanted:
-                connection.close()
-                raise self._why_aborted(lost)
+            self._replace(key, lost, connection)
         # Whoever refuses from here on finds the entry; whoever did before is seen.
         if self._refusal is not None:
             self._close_unused()  # what was looked at here while they were closed
@@ -150,7 +159,25 @@ class BlockingEngine:
             raise error
         return connection
 
-    def _newest_idle(self, now: float) -> Connection:
+    def _replace(self, key: int, lost: Connection, connection: Connection) -> None:
+        """Run an exchange on, unless it was aborted, on another connection."""
+        self._settle(lost)
+        with self._mutex:
+            is_wanted = self._running.get(key) is lost
+            if is_wanted:
+                self._running[key] = connection
+        if not is_wanted:
+            connection.close()
+            raise self._why_aborted(lost)
+
+    def _look_for(
+        self, dead: Connection | None, now: float, *, is_new: bool
+    ) -> Connection:
+        """Return a connection where the one used last will not do."""
+        if dead is not None:
+            dead.close()
+        if is_new:  # where one was as good as dead, the other idle ones may be, too
+            return self._new()
         if self._tails:
             self._look_at_tails(now)
         idle = self._idle
@@ -192,16 +219,19 @@ class BlockingEngine:
         self.bytes_sent += connection.written - connection.begun_at
         reader = connection.reader
         now = monotonic()
-        if getattr(reply, "error", None) is not None and not reader.is_complete:
-            connection.close()  # what failed the call may have no end
-        elif not reader.is_complete and not connection.has_unwritten:
-            self._keep_tail(connection, now)
-        elif reader.may_reuse and not connection.has_unwritten:
-            connection.until = now + min(IDLE_S, reader.keep_alive_s)
-            connection.owner = 0
-            self._idle.append(connection)
-        else:
+        if connection.has_unwritten:
             connection.close()
+        elif reader.is_complete:
+            if reader.may_reuse:
+                connection.until = now + min(IDLE_S, reader.keep_alive_s)
+                connection.owner = 0
+                self._idle.append(connection)
+            else:
+                connection.close()
+        elif getattr(reply, "error", None) is not None:
+            connection.close()  # what failed the call may have no end
+        else:
+            self._keep_tail(connection, now)
         if self._refusal is not None:
             self._close_unused()
         elif len(self._idle) > 1:
