@@ -175,8 +175,8 @@ async def list_skills() -> None:
 async def load_spoilt_skill() -> None:
     async with mcpwire.Client(URL, extensions=[SKILLS]) as client:
         (skill,) = await client.list_skills()
-        async with expecting(mcpwire.MCPError):
-            await client.load_skill(skill.uri)
+        async with expecting(mcpwire.SkillError):
+            await client.load_skill(skill)
 
 
 # --- authorization -------------------------------------------------------------------

@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING
 
 from driver import report
-from driver.legs import ALONE, FAULTY, LEGS, Leg
+from driver.legs import ALONE, LEGS, Leg
 from driver.processes import check_installed, list_scenarios, play
 from driver.verdict import judge, pinnable
 
@@ -86,8 +86,7 @@ async def prove(leg: Leg, scenarios: Collection[str] | None) -> report.LegResult
     results = []
     for run in await run_leg(leg, wanted):
         red = judge(run, pins[run.scenario])
-        faulty = FAULTY.get((leg.suite.version, run.scenario))
-        results.append(report.Result(run=run, red=red, faulty=faulty))
+        results.append(report.Result(run=run, red=red))
     return report.LegResult(leg=leg, results=results, seconds=time.monotonic() - begin)
 
 

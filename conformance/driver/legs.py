@@ -116,9 +116,6 @@ LEGS = (
     ),
 )
 
-FAULTY: Mapping[tuple[str, str], str] = {}
-"""(version of the suite, scenario) -> the rule that the scenario itself breaks."""
-
 
 def scenarios_in(listing: str, *, only_extensions: bool = False) -> list[str]:
     """Return the client scenarios that the suite's `list` printed.

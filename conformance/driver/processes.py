@@ -85,15 +85,16 @@ async def play(leg: Leg, scenario: str, timeout: float = SUITE_TIMEOUT) -> Run:
     begin = time.monotonic()
     code, output = await _run(command(leg, scenario, folder), timeout)
     exited = CLIENT_EXIT.search(output)
+    checks = _checks(folder)
     return Run(
         scenario=scenario,
         seconds=time.monotonic() - begin,
-        checks=_checks(folder),
+        checks=checks,
         suite_exit=code,
         client_exit=int(exited[1]) if exited else 0,
         client_ended=_said(folder, "stdout.txt").endswith(f"played {scenario}\n"),
         client_timed_out="Client timed out after" in output,
-        output=(_said(folder, "stderr.txt") or output)[-TAIL:],
+        output=(output if checks is None else _said(folder, "stderr.txt"))[-TAIL:],
     )
 
 

@@ -26,13 +26,7 @@ class Result:
 
     run: Run
     red: Sequence[str]
-    faulty: str | None
-    """Which rule the scenario breaks itself; it then has to fail."""
-
-    @property
-    def right(self) -> bool:
-        """Whether the outcome is the expected one."""
-        return bool(self.red) == bool(self.faulty)
+    """Why it is red; nothing where it is green."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +39,8 @@ class LegResult:
 
     @property
     def green(self) -> bool:
-        """Whether there are outcomes, and each is the expected one."""
-        return bool(self.results) and all(result.right for result in self.results)
+        """Whether anything was run, and nothing is red."""
+        return bool(self.results) and self.passed == self.total
 
     @property
     def passed(self) -> int:
@@ -55,22 +49,21 @@ class LegResult:
 
     @property
     def total(self) -> int:
-        """How many scenarios are not faulty themselves."""
-        return sum(not result.faulty for result in self.results)
+        """How many scenarios were run."""
+        return len(self.results)
 
 
 def leg_text(done: LegResult, *, verbose: bool) -> str:
-    """Return a line for a leg, and below it what is not as it should be."""
+    """Return a line for a leg, and below it what is red."""
     leg, score = done.leg, f"{done.passed}/{done.total}"
     lines = [
         f"{leg.name}  {score:>6} {done.seconds:5.0f} s  {leg.suite.version}: {leg.says}"
     ]
-    for result in done.results:
-        if result.faulty and result.right:
-            lines.append(f"    {result.run.scenario}: faulty itself: {result.faulty}")
-        elif not result.right or verbose:
-            reasons = result.red or ["passes, although it is listed as faulty"]
-            lines.append(red(leg, result.run, [] if result.right else reasons))
+    lines += [
+        red(leg, result.run, result.red)
+        for result in done.results
+        if result.red or verbose
+    ]
     return "\n".join(lines)
 
 
@@ -108,7 +101,6 @@ def _result_json(result: Result) -> dict[str, Any]:
     return {
         "scenario": run.scenario,
         "red": result.red,
-        "faulty": result.faulty,
         "seconds": round(run.seconds, 2),
         "suite_exit": run.suite_exit,
         "client_exit": run.client_exit,
@@ -142,7 +134,6 @@ def table(done: Sequence[LegResult]) -> str:
         checks = Counter(
             check["status"]
             for result in one.results
-            if not result.faulty
             for check in result.run.checks or ()
         )
         judged = checks.total() - checks["INFO"]
