@@ -207,24 +207,16 @@ class HttpChannel(GoingOn):
         request = Request(b"", body)
         self._waiting[id] = reply
         if handle is not None:
-            handle.request_id = id
-            shell.begun(handle)
+            self._begun(handle, id)
         if deadline is not None and deadline.at < shell.clock.at:
             shell.clock.arm(deadline.at)
         try:
-            common = self._common_start
-            if common is None or headers is not None:
-                reply.headers = headers
-                extra = await self._own_fields(reply)
-                request.start = self._start(method, params, extra)
-            else:
-                request.start = (
-                    self._mirror.start(common, method, params)
-                    if self._mirrors
-                    else common
-                )
-            if self._trace is not None:
-                self._watch_request(request)
+            start = self._common_start
+            if start is None or headers is not None or self._trace is not None:
+                start = await self._composed(reply, request, params, headers)
+            elif self._mirrors:
+                start = self._mirror.start(start, method, params)
+            request.start = start
             broken = None
             try:
                 await self._engine.exchange(request, reply, deadline)
@@ -241,6 +233,25 @@ class HttpChannel(GoingOn):
             if reply.holds or reply.timer is not None or shell.has_waiter:
                 self._end(reply)
         return self._learn(reply, result) if method in TELLING else result
+
+    def _begun(self, handle: CallHandle, id: int) -> None:
+        handle.request_id = id
+        self._shell.begun(handle)
+
+    async def _composed(
+        self,
+        reply: CallReply,
+        request: Request,
+        params: Mapping[str, Any] | None,
+        headers: Mapping[str, str] | None,
+    ) -> bytes:
+        """Return the head of a request that is not the common one, or is watched."""
+        reply.headers = headers
+        extra = await self._own_fields(reply)
+        request.start = self._start(reply.what, params, extra)
+        if self._trace is not None:
+            self._watch_request(request)
+        return request.start
 
     def _end(self, reply: Reply) -> None:
         """Let go of what may be left of an exchange that is over, however it ended."""
