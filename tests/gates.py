@@ -100,6 +100,7 @@ EXTRAS: Final[Mapping[str, str]] = {
     "joserfc": "mcpwire.auth.exchange.jwt",
     "jsonschema_rs": "mcpwire.protocol.results.output_schema",
     "rich": "mcpwire.cli",
+    "yaml": "mcpwire.protocol.results.frontmatter",
 }
 """Import name of an optional distribution -> the only place that may use it."""
 

@@ -9,10 +9,12 @@ import attrs
 from mcpwire.errors import LocalProtocolError
 from mcpwire.protocol.lifecycle import Identity, request_meta
 from mcpwire.protocol.methods import (
+    METHODS,
     Kind,
     available,
     capability_declared,
     declared_extensions,
+    find,
     is_declared,
     methods_of,
 )
@@ -22,6 +24,7 @@ from mcpwire.wire.json import Fragment, encode
 
 if TYPE_CHECKING:
     from mcpwire.protocol.negotiation import Agreement
+    from mcpwire.versions import Revision
 
 __all__ = ["Profile"]
 
@@ -41,7 +44,7 @@ class Profile:
     """The same as a dict, to be merged with a call's own."""
 
     refused: frozenset[str] = frozenset()
-    """Requests whose capability the server did not declare."""
+    """Requests whose capability was not declared, or whose extension is off."""
 
     extensions: frozenset[str] = frozenset()
     """The extensions that both sides have switched on (2026-07-28 basic/versioning,
@@ -74,7 +77,8 @@ class Profile:
                 for spec in methods_of(revision, "client", extensions)
                 if spec.kind is Kind.REQUEST
                 and not is_declared(spec, agreement.capabilities)
-            ),
+            )
+            | _switched_off(revision, extensions),
             extensions,
         )
 
@@ -95,9 +99,32 @@ class Profile:
         2025-11-25 basic/lifecycle, "Operation": only what was negotiated is used.
         """
         assert self.agreement is not None
-        spec = available(method, self.agreement.revision, "client")
-        capability = spec.capability if spec is not None else None
+        spec = available(method, self.agreement.revision, "client", self.extensions)
+        if spec is None:
+            reason = self._why_off(method, self.agreement)
+        else:
+            reason = f"the server did not declare {spec.capability!r}"
         return LocalProtocolError(
-            f"the server did not declare {capability!r}, which {method} needs; "
-            "`client.request` sends it all the same"
+            f"{reason}, which {method} needs; `client.request` sends it all the same"
         )
+
+    def _why_off(self, method: str, agreement: Agreement) -> str:
+        spec = find(method)
+        assert spec is not None
+        if agreement.revision < spec.since:
+            return f"this connection speaks {agreement.revision}, not {spec.since}"
+        if spec.extension in declared_extensions(agreement.capabilities):
+            return f"this client was made without the extension {spec.extension!r}"
+        return f"the server did not declare {spec.extension!r}"
+
+
+def _switched_off(revision: Revision, extensions: frozenset[str]) -> frozenset[str]:
+    """Return the requests of extensions that are not switched on."""
+    return frozenset(
+        spec.name
+        for spec in METHODS
+        if spec.extension is not None
+        and spec.kind is Kind.REQUEST
+        and "client" in spec.senders
+        and available(spec.name, revision, "client", extensions) is None
+    )

@@ -1,9 +1,12 @@
 """What an agreement means for every request that follows."""
 
+import re
+
 import pytest
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.protocol.lifecycle import Identity
+from mcpwire.protocol.methods import SKILLS
 from mcpwire.protocol.negotiation import Agreement, Negotiation
 from mcpwire.protocol.profile import Profile
 from mcpwire.versions import REVISIONS, Era
@@ -13,7 +16,7 @@ IDENTITY = Identity({"name": "me", "version": "1"}, {"roots": {}})
 META = "io.modelcontextprotocol/"
 
 
-def profile(revision, capabilities):
+def profile(revision, capabilities, identity=IDENTITY):
     return Profile.of(
         Agreement(
             revision=revision,
@@ -23,7 +26,7 @@ def profile(revision, capabilities):
             raw={},
             negotiation=Negotiation(),
         ),
-        IDENTITY,
+        identity,
     )
 
 
@@ -72,7 +75,63 @@ def test_what_the_server_did_not_declare_is_refused_and_the_rest_is_not(revision
         nothing.refused
     )
     assert not {"initialize", "server/discover", "ping"} & nothing.refused
-    assert everything.refused == frozenset()
+    core_tasks = {"tasks/get", "tasks/cancel"} if revision is REVISIONS[3] else set()
+    assert everything.refused == {
+        "skills/list", "skills/get", "resources/directory/read",
+        "tasks/get", "tasks/update", "tasks/cancel",
+    } - core_tasks  # fmt: skip
     error = nothing.refusal("tools/call")
     assert type(error) is LocalProtocolError
     assert "'tools'" in str(error)
+
+
+# --- extensions
+
+ON = Identity({"name": "me", "version": "1"}, {"extensions": {SKILLS: {}}})
+VERBS = {"skills/list", "skills/get", "resources/directory/read"}
+
+
+@pytest.mark.rule("EXT-02", "EXT-03")
+@pytest.mark.parametrize(
+    ("settings", "identity", "refused"),
+    [
+        ({}, ON, {"resources/directory/read"}),
+        ({"directoryRead": False}, ON, {"resources/directory/read"}),
+        ({"directoryRead": True}, ON, set()),
+        ({"directoryRead": True}, IDENTITY, VERBS),
+        (None, ON, VERBS),
+    ],
+)
+def test_requests_of_an_extension_need_both_sides_to_name_it(
+    settings, identity, refused
+):
+    made = profile(REVISIONS[-1], {"extensions": {SKILLS: settings}}, identity)
+    assert made.refused & VERBS == refused
+
+
+@pytest.mark.parametrize("revision", REVISIONS[:-1], ids=str)
+def test_a_session_refuses_the_requests_of_extensions(revision):
+    made = profile(revision, {"extensions": {SKILLS: {}}}, ON)
+    assert made.refused >= VERBS
+
+
+def test_the_tasks_of_a_session_are_no_extension():
+    assert "tasks/get" not in profile(REVISIONS[3], {"tasks": {}}).refused
+    assert "tasks/get" in profile(REVISIONS[4], {"tasks": {}}).refused
+
+
+@pytest.mark.parametrize(
+    ("revision", "settings", "identity", "method", "why"),
+    [
+        (4, None, ON, "skills/list", f"the server did not declare '{SKILLS}'"),
+        (4, {}, IDENTITY, "skills/get", f"client was made without the .* '{SKILLS}'"),
+        (4, {}, ON, "resources/directory/read", "did not declare 'directoryRead'"),
+        (3, {}, ON, "skills/list", "speaks 2025-11-25, not 2026-07-28"),
+    ],
+)
+def test_a_refusal_says_what_is_missing(revision, settings, identity, method, why):
+    made = profile(REVISIONS[revision], {"extensions": {SKILLS: settings}}, identity)
+    assert method in made.refused
+    error = made.refusal(method)
+    assert isinstance(error, LocalProtocolError)
+    assert re.search(f"{why}, which {method} needs", str(error))
