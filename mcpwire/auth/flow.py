@@ -229,9 +229,7 @@ def _renew(grant: Grant, wanted: Wanted) -> Steps[Record | None]:
             renewed = None
         if (yield Save(attrs.evolve(record, tokens=renewed))):
             return None if renewed is None else attrs.evolve(record, tokens=renewed)
-    raise AuthTemporarilyUnavailable(
-        f"{wanted.server}: what is stored for it changes all the time"
-    )
+    raise _changing(wanted.server)
 
 
 def _store(record: Record) -> Steps[Record]:
@@ -240,8 +238,12 @@ def _store(record: Record) -> Steps[Record]:
         if (yield Save(record)):
             return record
         yield Load()
-    raise AuthTemporarilyUnavailable(
-        f"{record.issuer}: what is stored for it changes all the time"
+    raise _changing(record.issuer)
+
+
+def _changing(of: object) -> AuthTemporarilyUnavailable:
+    return AuthTemporarilyUnavailable(
+        f"{of}: what is stored for it changes all the time"
     )
 
 
@@ -479,10 +481,15 @@ def revoke(wanted: Wanted) -> Steps[bool]:
 
     It is forgotten here whatever the server says (RFC 7009 section 2.2).
     """
-    record: Record | None = yield Load()
-    if record is None:
+    for _ in range(SAVES):
+        record: Record | None = yield Load()
+        # Also what cannot be read: it may hold secrets all the same.
+        if (yield Forget()):
+            break
+    else:
+        raise _changing(wanted.server)
+    if record is None or record.tokens is None:
         return False
-    yield Forget()
     with suppress(AuthError):
         yield from revoke_tokens(
             record, wanted.server, allow_insecure=wanted.allow_insecure

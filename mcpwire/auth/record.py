@@ -1,49 +1,54 @@
-"""What is stored as text: one JSON object per server, profile and kind of grant."""
+"""What is stored as text: one JSON object per server, profile and kind of grant.
+
+What is read back is checked as if a stranger had written it: a file may be old, half of
+it, or edited by hand. Whatever does not fit is as good as nothing stored.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from functools import cache
+from types import NoneType
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import attrs
 
-from mcpwire.auth.model import (
-    Identity,
-    Pending,
-    Record,
-    ServerMetadata,
-    Tokens,
-)
+from mcpwire.auth.model import Pending, Record, Tokens
 from mcpwire.wire.json import JSONDecodeError, encode, loads
 
-__all__ = ["credential_key", "dump", "dump_pending", "load", "load_pending"]
+__all__ = [
+    "credential_key",
+    "dump",
+    "dump_pending",
+    "load",
+    "load_pending",
+    "pending_key",
+]
 
 T = TypeVar("T")
 
 FORMAT: Final = 1
 """Of what is stored; another one is as good as nothing stored."""
 
-_PARTS: Final[dict[str, type[Any]]] = {
-    "metadata": ServerMetadata,
-    "identity": Identity,
-    "tokens": Tokens,
-    "record": Record,
-}
-"""Members that are objects of a class of their own."""
-
-_TEXTS: Final = frozenset({"client_id", "issuer", "access_token", "state", "verifier"})
-"""Members that are no good when they are empty."""
-
-_TEXT_TYPES: Final = ("str", "Literal", "ClientAuth")
-"""Words of annotations whose values are text."""
+_NEVER_EMPTY: Final = frozenset(
+    {"access_token", "client_id", "issuer", "refresh_token", "state", "verifier"}
+)
 
 
 def credential_key(server: str, profile: str, grant: str) -> str:
     """Return the name under which the tokens for a server are stored.
 
     Accounts of one user with one server are told apart by `profile`, and ways to get
-    tokens by the name of the grant.
+    tokens by the name of the grant. Only the profile may hold a space.
     """
     return f"{server} {grant} {profile}"
+
+
+def pending_key(server: str, profile: str, grant: str) -> str:
+    """Return the name under which a login that was begun is stored.
+
+    It is no credential's name, whatever the profile.
+    """
+    return credential_key(server, profile, f"{grant}:pending")
 
 
 def dump(record: Record) -> bytes:
@@ -77,51 +82,97 @@ def _dump(value: Any) -> bytes:
 def _load(kind: type[T], data: bytes) -> T | None:
     try:
         stored = loads(data)
-    except JSONDecodeError:
+        if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+            return None
+        built: T = _build(kind, stored)
+    except (JSONDecodeError, _Misfit):
         return None
-    if not isinstance(stored, dict) or stored.get("format") != FORMAT:
-        return None
-    try:
-        return _build(kind, stored)
-    except (TypeError, ValueError):
-        return None
+    return built
 
 
-def _build(kind: type[T], stored: Any) -> T:
+class _Misfit(Exception):
+    """What is stored is not what it should be."""
+
+
+def _build(kind: Any, stored: Any) -> Any:
     """Return an object of that class.
 
     Raises:
-        TypeError: A member is missing or of another type.
-        ValueError: A member that must not be is empty.
+        _Misfit: It is none.
     """
-    if not isinstance(stored, dict):
-        raise TypeError(kind.__name__)
+    if type(stored) is not dict:
+        raise _Misfit
     members = {}
-    for field in attrs.fields(kind):  # type: ignore[arg-type]  # each is an attrs class
-        if field.name not in stored:
-            continue
-        value = stored[field.name]
-        if field.name in _PARTS:
-            value = _build(_PARTS[field.name], value)
-        elif isinstance(value, list):
-            if not all(isinstance(item, str) for item in value):
-                raise TypeError(field.name)
-            value = tuple(value)
-        elif not _fits(str(field.type), value):
-            raise TypeError(field.name)
-        if field.name in _TEXTS and not value:
-            raise ValueError(field.name)
-        members[field.name] = value
-    return kind(**members)
+    for name, (annotation, is_needed) in _members(kind).items():
+        if name in stored:
+            value = _read(annotation, stored[name])
+            if value == "" and name in _NEVER_EMPTY:
+                raise _Misfit
+            members[name] = value
+        elif is_needed:  # what is None is not written
+            members[name] = _read(annotation, None)
+    made = kind(**members)
+    check = _CHECKS.get(kind)
+    if check is not None and not check(made):
+        raise _Misfit
+    return made
 
 
-def _fits(annotation: str, value: Any) -> bool:
-    """Tell whether a plain value is of the type that the class names."""
-    if isinstance(value, bool):
-        return annotation == "bool"
-    if isinstance(value, str):
-        texts = annotation.replace("tuple[str", "")
-        return any(word in texts for word in _TEXT_TYPES)
-    if isinstance(value, int | float):
-        return "float" in annotation
-    return isinstance(value, dict) and annotation.startswith("dict")
+@cache
+def _members(kind: type[Any]) -> dict[str, tuple[Any, bool]]:
+    """Return the type of each member of a class, and whether it has no default."""
+    types = get_type_hints(kind)
+    return {
+        field.name: (types[field.name], field.default is attrs.NOTHING)
+        for field in attrs.fields(kind)
+    }
+
+
+def _read(annotation: Any, value: Any) -> Any:
+    """Return a value as a member of that type.
+
+    Raises:
+        _Misfit: It is none.
+    """
+    kinds = get_args(annotation)
+    if NoneType in kinds:
+        if value is None:
+            return None
+        [annotation] = [kind for kind in kinds if kind is not NoneType]
+    origin = get_origin(annotation) or annotation
+    if attrs.has(origin):
+        return _build(origin, value)
+    if origin is Literal:
+        fits = value in get_args(annotation)
+    elif origin is tuple:
+        fits = type(value) is list and all(type(item) is str for item in value)
+        value = tuple(value) if fits else None
+    elif origin is float:
+        fits = type(value) in {int, float}
+    else:
+        fits = type(value) is origin
+    if not fits:
+        raise _Misfit
+    return value
+
+
+def _is_whole(record: Record) -> bool:
+    """Tell whether all of it belongs to the issuer that it names, and a key to use."""
+    identity, tokens = record.identity, record.tokens
+    if identity.issuer is None and identity.client_secret is not None:
+        return False
+    if tokens is not None and tokens.token_type == "DPoP" and record.dpop_key is None:  # noqa: S105 - a type of token
+        return False
+    return {record.metadata.issuer, identity.issuer or record.issuer} == {record.issuer}
+
+
+def _can_travel(tokens: Tokens) -> bool:
+    """Tell whether the token can stand in a header (RFC 6750 section 2.1)."""
+    token = tokens.access_token
+    return token.isascii() and token.isprintable() and " " not in token
+
+
+_CHECKS: Final[dict[type[Any], Any]] = {
+    Record: _is_whole,
+    Tokens: _can_travel,
+}

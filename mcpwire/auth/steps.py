@@ -170,7 +170,10 @@ class Save:
 
 @attrs.frozen
 class Forget:
-    """Store nothing in place of what was loaded last."""
+    """Store nothing in place of what was loaded last; the outcome is as for `Save`.
+
+    What was begun for it and not finished goes with it.
+    """
 
 
 @attrs.frozen(repr=False)

@@ -21,19 +21,23 @@ WHAT: Final = "the revocation endpoint"
 def revoke_tokens(record: Record, server: Url, *, allow_insecure: bool) -> Steps[None]:
     """Ask the authorization server to forget the tokens, where it can be asked.
 
-    A refresh token takes its access tokens along (RFC 7009 section 2.1). Whatever the
-    server answers, there is nothing more to be done.
+    A refresh token should take its access tokens along (RFC 7009 section 2.1), and not
+    every server does that. Whatever it answers, there is nothing more to be done.
 
     Raises:
         UrlRefused: Its endpoint must not be asked.
+        TokenError: It takes nothing that this client can say who it is by.
         AuthTemporarilyUnavailable: No answer came.
     """
     url, tokens = record.metadata.revocation_endpoint, record.tokens
     if url is None or tokens is None:
         return
     check_url(url, what=WHAT, server=server, allow_insecure=allow_insecure)
-    form = [("token", tokens.access_token), ("token_type_hint", "access_token")]
-    if tokens.refresh_token is not None:
-        form = [("token", tokens.refresh_token), ("token_type_hint", "refresh_token")]
-    pairs, headers = authenticate(record.identity, record.metadata, form)
-    yield Fetch(WHAT, url, form=tuple(pairs), headers=tuple(headers))
+    for token, hint in (
+        (tokens.refresh_token, "refresh_token"),
+        (tokens.access_token, "access_token"),
+    ):
+        if token is not None:
+            form = [("token", token), ("token_type_hint", hint)]
+            pairs, headers = authenticate(record.identity, record.metadata, form)
+            yield Fetch(WHAT, url, form=tuple(pairs), headers=tuple(headers))

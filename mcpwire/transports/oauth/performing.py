@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from time import time as wall_time
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
@@ -16,10 +17,15 @@ from mcpwire.auth.record import (
     dump_pending,
     load,
     load_pending,
+    pending_key,
 )
 from mcpwire.transports.oauth.browser import open_browser
 from mcpwire.transports.oauth.receiver import LoopbackReceiver
-from mcpwire.transports.oauth.storage import FileStorage, MemoryStorage
+from mcpwire.transports.oauth.storage import (
+    FileStorage,
+    MemoryStorage,
+    StorageError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,6 +38,7 @@ __all__ = [
     "QUICK",
     "Desk",
     "Vault",
+    "keeps_on",
     "quick",
     "returned_parameters",
     "storage_of",
@@ -39,7 +46,8 @@ __all__ = [
     "too_late",
 ]
 
-PENDING: Final = ":pending"
+KEEPS: Final = 5
+"""How often somebody else's login, begun in the same moment, is overwritten."""
 
 
 def storage_of(grant: Grant) -> Storage:
@@ -58,9 +66,9 @@ class Vault:
 
     def __init__(self, grant: Grant, target: Http) -> None:
         self._storage = storage_of(grant)
-        self._key = credential_key(
-            target.parsed.unmasked, grant.profile, type(grant).__name__
-        )
+        whose = target.parsed.unmasked, grant.profile, type(grant).__name__
+        self._key = credential_key(*whose)
+        self._pending = pending_key(*whose)
         self._owner = os.urandom(16).hex()
         self._version = 0
         self._has_lease = False
@@ -82,6 +90,9 @@ class Vault:
         return self._put(dump(step.record))
 
     def _forget(self, step: Any) -> bool:
+        _, version = self._storage.load(self._pending)
+        if version:  # it holds what is forgotten, too
+            self._storage.save(self._pending, None, version)
         return self._put(None)
 
     def _put(self, data: bytes | None) -> bool:
@@ -92,17 +103,20 @@ class Vault:
         return True
 
     def _keep(self, step: Any) -> None:
-        key = self._key + PENDING
-        for _ in range(3):  # somebody else's login in the same moment: the last counts
-            _, version = self._storage.load(key)
-            if self._storage.save(key, dump_pending(step.pending), version) is not None:
+        data = dump_pending(step.pending)
+        for _ in range(KEEPS):  # the last one counts
+            _, version = self._storage.load(self._pending)
+            if self._storage.save(self._pending, data, version) is not None:
                 return
 
     def _recall(self, step: Any) -> Any:
-        key = self._key + PENDING
-        data, version = self._storage.load(key)
-        if data is None or self._storage.save(key, None, version) is None:
-            return None  # it is good for one try
+        data, version = self._storage.load(self._pending)
+        if data is None:
+            return None
+        # It is good for one try; where it cannot be removed its code is good for one.
+        with suppress(StorageError):
+            if self._storage.save(self._pending, None, version) is None:
+                return None
         return load_pending(data)
 
     def _lease(self, step: Any) -> bool:
@@ -212,6 +226,26 @@ def supplied(value: object, what: str) -> str:
         )
     return value.strip()
 
+
+def keeps_on(step: steps.Step, before: bool) -> bool:  # noqa: FBT001 - a fold over steps
+    """Tell whether an operation must not be broken off from this step on.
+
+    What is posted spends something: a refresh token that rotates, a code, a place in
+    the register. Whoever breaks off before the answer is stored has lost it for good.
+
+    Args:
+        step: What is performed next.
+        before: Whether it was so before.
+    """
+    if type(step) is steps.Fetch:
+        return step.form is not None or step.document is not None
+    return before and type(step) in _BETWEEN
+
+
+_BETWEEN: Final = frozenset(
+    {steps.Draw, steps.Load, steps.Now, steps.Release, steps.Save}
+)
+"""What stands between an answer and its place in the store, which others wait for."""
 
 QUICK: Final = frozenset({steps.Draw, steps.Listen, steps.NewKey, steps.Now})
 """Steps that wait for nothing."""

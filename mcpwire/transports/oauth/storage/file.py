@@ -1,133 +1,67 @@
-"""Where credentials are kept between runs, and who may ask for new ones.
+"""Credentials in one SQLite file, shared by all processes of a user.
 
-Everything a store does is small and whole: a value is there or not, and changes only
-where nobody else has changed it since it was read. The lease says who asks the
-authorization server; whoever dies with it blocks nobody for longer than it lasts.
+The file is opened for each transaction and closed after it. So no connection is taken
+along over a fork, none is left open by a thread that has ended, and a file that was
+removed or replaced is noticed at once.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import sqlite3
-import stat
-import sys
-import threading
 from pathlib import Path
 from time import time as wall_time
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from mcpwire.errors import AuthError
+from mcpwire.transports.oauth.storage.base import StorageError
+from mcpwire.transports.oauth.storage.private import (
+    default_path,
+    identity,
+    make_private,
+    only_one,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import os
+    import sqlite3
+    from collections.abc import Callable
+    from types import ModuleType
 
-__all__ = ["FileStorage", "MemoryStorage", "Storage", "StorageError"]
+__all__ = ["FileStorage"]
+
+T = TypeVar("T")
 
 logger = logging.getLogger("mcpwire")
 
 BUSY_S: Final = 10.0
 """How long another process may take for a transaction, which has a few rows."""
 
-SCHEMA: Final = """
-create table if not exists credential (
+SLACK_S: Final = 1.0
+"""By how much a clock may be set back without a lease coming to nothing."""
+
+ATTEMPTS: Final = 3
+"""How often a file is opened that another one takes the place of meanwhile."""
+
+VERSION: Final = 1
+"""Of the tables; a file with another one is not ours to change."""
+
+CREDENTIALS: Final = """
+create table credential (
     key text primary key, version integer not null, value blob
-) without rowid;
-create table if not exists lease (
+) without rowid
+"""
+LEASES: Final = """
+create table lease (
     key text primary key, owner text not null, begun real not null, ends real not null
-) without rowid;
+) without rowid
 """
 
+BROKEN: Final = frozenset({11, 26})
+"""SQLITE_CORRUPT and SQLITE_NOTADB."""
 
-class StorageError(AuthError):
-    """Credentials can be neither read nor kept.
-
-    Attributes:
-        path: The file.
-    """
-
-    def __init__(self, message: str, *, path: str | None = None) -> None:
-        super().__init__(message)
-        self.path = path
-
-
-class Storage(Protocol):
-    """What keeps credentials; write your own to keep them elsewhere.
-
-    The methods are plain functions and may be called from any thread. A version is 0
-    for what was never stored, and another number after each change.
-    """
-
-    def load(self, key: str) -> tuple[bytes | None, int]:
-        """Return what is stored, and its version."""
-
-    def save(self, key: str, value: bytes | None, version: int) -> int | None:
-        """Store that in place of what has this version; return the new version.
-
-        ``None`` as a value removes it. Returns ``None``, and changes nothing, where
-        somebody else has changed it.
-        """
-
-    def lease(self, key: str, owner: str, seconds: float) -> bool:
-        """Let the owner be the only one for so long; return whether it is.
-
-        Whoever has the lease may have it again.
-        """
-
-    def release(self, key: str, owner: str) -> None:
-        """End the lease, if it is that owner's."""
-
-    def keys(self) -> list[str]:
-        """Return what is stored, in order."""
-
-
-class MemoryStorage:
-    """Keeps credentials for as long as it is there; good for one process."""
-
-    def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._values: dict[str, tuple[bytes | None, int]] = {}
-        self._leases: dict[str, tuple[str, float, float]] = {}
-
-    def __repr__(self) -> str:
-        """Return one line without anything that is stored."""
-        return f"<{type(self).__name__} {len(self.keys())} credentials>"
-
-    def load(self, key: str) -> tuple[bytes | None, int]:
-        """Return what is stored, and its version."""
-        with self._mutex:
-            return self._values.get(key, (None, 0))
-
-    def save(self, key: str, value: bytes | None, version: int) -> int | None:
-        """Store that in place of what has this version; see `Storage.save`."""
-        with self._mutex:
-            if self._values.get(key, (None, 0))[1] != version:
-                return None
-            self._values[key] = (value, version + 1)
-            return version + 1
-
-    def lease(self, key: str, owner: str, seconds: float) -> bool:
-        """Let the owner be the only one for so long; see `Storage.lease`."""
-        now = wall_time()
-        with self._mutex:
-            held = self._leases.get(key)
-            if held is not None and held[0] != owner and held[1] <= now < held[2]:
-                return False
-            self._leases[key] = (owner, now, now + seconds)
-            return True
-
-    def release(self, key: str, owner: str) -> None:
-        """End the lease, if it is that owner's."""
-        with self._mutex:
-            if self._leases.get(key, ("",))[0] == owner:
-                del self._leases[key]
-
-    def keys(self) -> list[str]:
-        """Return what is stored, in order."""
-        with self._mutex:
-            stored = [key for key, (value, _) in self._values.items() if value]
-        return sorted(stored)
+FILES: Final = ("-journal", "-wal", "-shm", "")
+"""What SQLite keeps beside a file, and at last the file itself: what is left of one
+database must never be played back into another."""
 
 
 class FileStorage:
@@ -138,13 +72,28 @@ class FileStorage:
     Support``, on Windows ``%LOCALAPPDATA%``). Its transactions are the lock, so several
     processes may share it.
 
-    A file that is no database any more is set aside under another name with a warning,
-    and what was in it has to be logged in for anew.
+    Where the file cannot be used, that is logged once and nothing is read from it: the
+    user logs in again, and that login lasts as long as this object. A file that is no
+    database any more is set aside under another name with a warning.
+
+    Raises:
+        StorageError: No path is given, and nothing says where this user's files are.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        self.path = Path(path) if path is not None else default_path()
-        self._local = threading.local()
+        self._is_default = path is None
+        try:
+            # Absolute, as a program may go to another folder.
+            given = Path(path).expanduser() if path is not None else default_path()
+            self.path = given.absolute()
+        except (FileNotFoundError, RuntimeError) as error:
+            raise StorageError(
+                f"cannot tell where credentials are to be kept ({error}): give a "
+                "storage, or its path"
+            ) from error
+        self._unsaved: dict[str, tuple[bytes, int]] = {}
+        """What could not be stored, and the version it was to take the place of."""
+        self._complaint: str | None = None
 
     def __repr__(self) -> str:
         """Return one line without anything that is stored."""
@@ -155,63 +104,52 @@ class FileStorage:
 
         A user who has to log in again is better off than one who cannot.
         """
+        unsaved = self._unsaved.get(key)
         try:
-            with self._transaction() as database:
-                row = database.execute(
-                    "select value, version from credential where key = ?", (key,)
-                ).fetchone()
+            found = self._run(_load, key, reads=True)
         except StorageError as error:
-            logger.warning("%s: nothing of it is used", error)
-            return None, 0
-        return (None, 0) if row is None else (row[0], row[1])
+            self._complain(error)
+            return unsaved or (None, 0)
+        if unsaved is None or unsaved[1] == found[1]:
+            return unsaved or found
+        self._unsaved.pop(key, None)  # somebody has stored something newer
+        return found
 
     def save(self, key: str, value: bytes | None, version: int) -> int | None:
         """Store that in place of what has this version; see `Storage.save`.
 
+        What cannot be stored is kept in memory, and that is logged.
+
         Raises:
-            StorageError: It cannot be stored.
+            StorageError: It was to be removed, and that cannot be done.
         """
-        with self._transaction() as database:
-            row = database.execute(
-                "select version from credential where key = ?", (key,)
-            ).fetchone()
-            if (row[0] if row is not None else 0) != version:
-                return None
-            database.execute(
-                "insert into credential values (?, ?, ?) on conflict (key) do update "
-                "set version = excluded.version, value = excluded.value",
-                (key, version + 1, value),
-            )
-        return version + 1
+        try:
+            saved = self._run(_save, key, value, version)
+        except StorageError as error:
+            if value is None:
+                self._unsaved.pop(key, None)
+                raise
+            self._complain(error)
+            self._unsaved[key] = (value, version)
+            return version
+        self._unsaved.pop(key, None)
+        return saved
 
     def lease(self, key: str, owner: str, seconds: float) -> bool:
         """Let the owner be the only one for so long; see `Storage.lease`.
 
         Where nothing can be stored nothing is shared, either: then everybody may.
         """
-        now = wall_time()
         try:
-            with self._transaction() as database:
-                row = database.execute(
-                    "select owner, begun, ends from lease where key = ?", (key,)
-                ).fetchone()
-                # One that begins in the future was made before the clock was set back.
-                if row is not None and row[0] != owner and row[1] <= now < row[2]:
-                    return False
-                database.execute(
-                    "insert or replace into lease values (?, ?, ?, ?)",
-                    (key, owner, now, now + seconds),
-                )
+            return self._run(_lease, key, owner, seconds)
         except StorageError as error:
-            logger.warning("%s: nobody is waited for", error)
-        return True
+            self._complain(error)
+            return True
 
     def release(self, key: str, owner: str) -> None:
         """End the lease, if it is that owner's."""
-        with contextlib.suppress(StorageError), self._transaction() as database:
-            database.execute(
-                "delete from lease where key = ? and owner = ?", (key, owner)
-            )
+        with contextlib.suppress(StorageError):  # then it ends by itself
+            self._run(_release, key, owner)
 
     def keys(self) -> list[str]:
         """Return what is stored, in order.
@@ -219,131 +157,177 @@ class FileStorage:
         Raises:
             StorageError: It cannot be read.
         """
-        with self._transaction() as database:
-            rows = database.execute(
-                "select key from credential where value is not null order by key"
-            ).fetchall()
-        return [row[0] for row in rows]
+        return sorted({*self._run(_keys, reads=True), *self._unsaved})
 
-    def close(self) -> None:
-        """Close the file as far as this thread has it open; it opens by itself."""
-        database = getattr(self._local, "database", None)
-        if database is not None:
-            self._local.database = None
-            database.close()
+    def _complain(self, error: StorageError) -> None:
+        """Say what is wrong, once, until the file has been good again."""
+        if self._complaint != str(error):
+            self._complaint = str(error)
+            logger.warning("%s: nothing of it is used, and logins are not kept", error)
 
     # The file...
 
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _run(self, work: Callable[..., T], *given: Any, reads: bool = False) -> T:
         """Do all of it or nothing, and nobody else anything meanwhile.
 
         Raises:
             StorageError: The file cannot be used.
         """
         try:
-            database = self._open()
+            import sqlite3
+        except ImportError as error:
+            raise self._failed("this Python comes without sqlite3") from error
+        attempt = 1
+        while True:
+            found = None
             try:
-                database.execute("begin immediate")
-                yield database
-            except BaseException:
-                if database.in_transaction:
-                    database.rollback()
-                raise
-            database.commit()
-        except (sqlite3.Error, OSError) as error:
-            self.close()
-            raise self._failed(error) from error
+                if reads and identity(self.path) is None:
+                    return work(None, *given)
+                make_private(self.path, is_ours=self._is_default)
+                found = identity(self.path)
+                outcome = self._transact(sqlite3, work, given, reads=reads)
+            except (sqlite3.Error, OSError, UnicodeEncodeError) as error:
+                self._mend(error, found, is_last=attempt == ATTEMPTS)
+                attempt += 1
+            else:
+                self._complaint = None
+                return outcome
 
-    def _failed(self, error: Exception) -> StorageError:
-        path = str(self.path)
-        return StorageError(f"cannot use {path!r} for credentials: {error}", path=path)
-
-    def _open(self) -> sqlite3.Connection:
-        """Return this thread's connection; none is taken along over a fork."""
-        database: sqlite3.Connection | None = getattr(self._local, "database", None)
-        if database is not None and self._local.process == os.getpid():
-            if self._local.file == _identity(self.path):
-                return database
-            database.close()  # removed, or put in place of another
-        self._local.database = None
-        make_private(self.path)
-        self._local.database = database = self._connect()
-        self._local.process = os.getpid()
-        self._local.file = _identity(self.path)
-        return database
-
-    def _connect(self) -> sqlite3.Connection:
-        database = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
-        try:
-            database.executescript(f"begin immediate; {SCHEMA} commit;")
-        except sqlite3.DatabaseError as error:
-            database.close()
-            if isinstance(error, sqlite3.OperationalError):
-                raise
-            self._set_aside(error)
-            return self._connect()
-        except BaseException:
-            database.close()
-            raise
-        return database
-
-    def _set_aside(self, error: Exception) -> None:
-        broken = self.path.with_name(f"{self.path.name}.broken-{int(wall_time())}")
-        logger.warning(
-            "%s is no credential file any more (%s); it is kept as %s",
-            self.path,
-            error,
-            broken.name,
+    def _transact(
+        self, library: ModuleType, work: Callable[..., T], given: Any, *, reads: bool
+    ) -> T:
+        # Mode rw: a file that SQLite makes is for everybody to read.
+        connection = library.connect(
+            f"{self.path.as_uri()}?mode=rw",
+            uri=True,
+            timeout=BUSY_S,
+            isolation_level=None,
         )
-        self.path.replace(broken)
-        make_private(self.path)
+        # What is closed in the middle of a transaction is rolled back.
+        with contextlib.closing(connection) as database:
+            # Tokens that were replaced or removed must not stay in free pages.
+            database.execute("pragma secure_delete = on").fetchall()
+            self._set_up(database)
+            database.execute("begin" if reads else "begin immediate")
+            outcome = work(database, *given)
+            database.execute("commit")
+        return outcome
+
+    def _set_up(self, database: sqlite3.Connection) -> None:
+        """Make the tables, where nobody has made any.
+
+        Raises:
+            StorageError: It is a database of something else.
+        """
+        if _version(database) == VERSION:
+            return
+        database.execute("begin immediate")
+        version = _version(database)  # somebody may have been quicker
+        tables = database.execute("select count(*) from sqlite_master").fetchone()
+        if (version, *tables) == (0, 0):
+            database.execute(CREDENTIALS)
+            database.execute(LEASES)
+            database.execute(f"pragma user_version = {VERSION}")
+        elif version != VERSION:
+            raise self._failed("it is another program's, or a newer mcpwire's")
+        database.execute("commit")
+
+    # ... and what can be wrong with it.
+
+    def _mend(
+        self, error: Exception, found: tuple[int, int] | None, *, is_last: bool
+    ) -> None:
+        """Return where it may be tried once more.
+
+        Raises:
+            StorageError: It may not.
+        """
+        is_broken = getattr(error, "sqlite_errorcode", 0) & 0xFF in BROKEN
+        try:
+            is_same = identity(self.path) == found
+            if is_last or (is_same and not is_broken):
+                raise self._failed(error) from error
+            if is_same and found is not None:
+                self._set_aside(found, error)
+        except OSError as other:
+            raise self._failed(other) from other
+
+    def _failed(self, error: Exception | str) -> StorageError:
+        reason = error.strerror if isinstance(error, OSError) else None
+        path = str(self.path)
+        return StorageError(
+            f"cannot use {path!r} for credentials: {reason or error}", path=path
+        )
+
+    def _set_aside(self, broken: tuple[int, int], error: Exception) -> None:
+        """Give a broken file another name, unless somebody else just did."""
+        name = f"{self.path.name}.broken-{int(wall_time())}-{broken[1]}"
+        with only_one(self.path.parent, BUSY_S):
+            if identity(self.path) != broken:
+                return
+            for suffix in FILES:
+                with contextlib.suppress(FileNotFoundError):
+                    self.path.with_name(self.path.name + suffix).rename(
+                        self.path.with_name(name + suffix)
+                    )
+        logger.warning(
+            "%r is no credential file any more (%s): it is kept as %r, and whatever "
+            "was in it has to be logged in for anew",
+            str(self.path),
+            error,
+            name,
+        )
 
 
-def default_path() -> Path:
-    """Return where this user's credentials are kept."""
-    home = Path.home()
-    if sys.platform == "darwin":
-        folder = home / "Library" / "Application Support"
-    elif sys.platform == "win32":
-        folder = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    else:
-        given = os.environ.get("XDG_STATE_HOME") or ""
-        # The XDG specification: a relative path is to be ignored.
-        folder = Path(given) if Path(given).is_absolute() else home / ".local" / "state"
-    return folder / "mcpwire" / "credentials.sqlite"
+# What is done in a transaction; there is no database where there is no file to read.
 
 
-def make_private(path: Path) -> None:
-    """Make the file and its folder for this user's eyes only, if they are not there.
-
-    Raises:
-        OSError: They cannot be made, or are not this user's own.
-    """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if os.name != "posix":
-        path.touch()
-        return
-    _check_own(path.parent, stat.S_ISDIR, 0o700)
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    os.close(os.open(path, flags, 0o600))
-    _check_own(path, stat.S_ISREG, 0o600)
+def _version(database: sqlite3.Connection) -> int:
+    found: int = database.execute("pragma user_version").fetchone()[0]
+    return found
 
 
-def _check_own(path: Path, is_kind: object, mode: int) -> None:
-    found = path.lstat()
-    assert callable(is_kind)
-    if not is_kind(found.st_mode):
-        raise PermissionError(f"{str(path)!r} is not what it should be")
-    if found.st_uid != os.getuid():
-        raise PermissionError(f"{str(path)!r} belongs to another user")
-    if stat.S_IMODE(found.st_mode) & 0o077:
-        path.chmod(mode)
+def _load(database: sqlite3.Connection | None, key: str) -> tuple[bytes | None, int]:
+    if database is None:
+        return None, 0
+    row = database.execute(
+        "select value, version from credential where key = ?", (key,)
+    ).fetchone()
+    return (None, 0) if row is None else (row[0], row[1])
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
+def _save(
+    database: sqlite3.Connection, key: str, value: bytes | None, version: int
+) -> int | None:
+    if _load(database, key)[1] != version:
         return None
-    return found.st_dev, found.st_ino
+    database.execute(
+        "insert or replace into credential values (?, ?, ?)", (key, version + 1, value)
+    )
+    return version + 1
+
+
+def _lease(database: sqlite3.Connection, key: str, owner: str, seconds: float) -> bool:
+    now = wall_time()
+    row = database.execute(
+        "select owner, begun, ends from lease where key = ?", (key,)
+    ).fetchone()
+    # One that begins in the future was made before the clock was set back.
+    if row is not None and row[0] != owner and row[1] - SLACK_S <= now < row[2]:
+        return False
+    database.execute(
+        "insert or replace into lease values (?, ?, ?, ?)",
+        (key, owner, now, now + seconds),
+    )
+    return True
+
+
+def _release(database: sqlite3.Connection, key: str, owner: str) -> None:
+    database.execute("delete from lease where key = ? and owner = ?", (key, owner))
+
+
+def _keys(database: sqlite3.Connection | None) -> list[str]:
+    if database is None:
+        return []
+    rows = database.execute("select key from credential where value is not null")
+    return [row[0] for row in rows]
