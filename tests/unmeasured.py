@@ -43,16 +43,23 @@ def current() -> Any:
 
 @contextlib.contextmanager
 def pause_in(test: Path) -> Iterator[None]:
-    """Measure nothing meanwhile, where that is a test of lines measured elsewhere."""
+    """Measure nothing meanwhile, where that is a test of lines measured elsewhere.
+
+    Neither here nor in the processes that the test starts.
+    """
     measuring = current() if test.as_posix().startswith(FOLDERS) else None
     if measuring is None:
         yield
         return
+    found = {k: v for k, v in os.environ.items() if k.startswith("COVERAGE_")}
+    for name in found:
+        del os.environ[name]
     measuring.stop()
     try:
         yield
     finally:
         measuring.start()
+        os.environ.update(found)
 
 
 @contextlib.contextmanager
