@@ -1,0 +1,245 @@
+"""What is stored, and what is read back of it, whoever has written it."""
+
+import json
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcpwire.auth.model import Identity, Pending, Record, ServerMetadata, Tokens
+from mcpwire.auth.record import (
+    credential_key,
+    dump,
+    dump_pending,
+    load,
+    load_pending,
+    pending_key,
+)
+
+ISSUER = "https://as.example"
+RECORD = Record(
+    ISSUER,
+    "https://mcp.example/mcp",
+    ServerMetadata(ISSUER, scopes_supported=("a", "b")),
+    Identity("some-client", issuer=ISSUER),
+    Tokens("some-token", expires_at=1_800_000_000.5, refresh_token="some-refresh"),
+    dpop_key={"kty": "EC", "x": "1"},
+)
+PENDING = Pending(RECORD, "some-state", "some-verifier", "http://localhost/", (), 1.5)
+
+
+def edited(path, value):
+    """Return the record's text with one member replaced; `...` takes it away."""
+    document = json.loads(dump(RECORD))
+    *parents, name = path.split(".")
+    place = document
+    for parent in parents:
+        place = place[parent]
+    if value is ...:
+        del place[name]
+    else:
+        place[name] = value
+    return json.dumps(document).encode()
+
+
+# What comes back.
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        RECORD,
+        attrs.evolve(RECORD, tokens=None),
+        attrs.evolve(RECORD, resource=None),
+        attrs.evolve(RECORD, asked_scopes=("a",), dpop_key=None),
+        attrs.evolve(RECORD, identity=Identity("https://me.example/", kind="document")),
+    ],
+)
+def test_a_record_comes_back_as_it_was(record):
+    assert load(dump(record)) == record
+
+
+def test_a_login_that_was_begun_comes_back_as_it_was():
+    assert load_pending(dump_pending(PENDING)) == PENDING
+
+
+text = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=20
+)
+texts = st.lists(text, max_size=3).map(tuple)
+instants = st.none() | st.floats(0, 1e12)
+tokens = st.builds(
+    Tokens,
+    st.from_regex(r"[!-~]{1,30}", fullmatch=True),
+    st.sampled_from(["Bearer", "DPoP"]),
+    instants,
+    st.none() | text,
+    st.none() | texts,
+)
+records = st.builds(
+    Record,
+    st.just(ISSUER),
+    st.none() | text,
+    st.builds(
+        ServerMetadata, st.just(ISSUER), st.none() | text, is_assumed=st.booleans()
+    ),
+    st.builds(Identity, text, st.none() | text, st.just(ISSUER)),
+    st.none() | tokens,
+    texts,
+    st.dictionaries(text, text, max_size=2),
+)
+
+
+@settings(max_examples=100)
+@given(records)
+def test_whatever_is_stored_comes_back(record):
+    assert load(dump(record)) == record
+
+
+# What does not.
+
+
+@pytest.mark.fault("F40")
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x00" * 100,
+        b"null",
+        b"[]",
+        b'"text"',
+        b"{}",
+        b'{"format": 1}',
+        b"\xff\xfe",
+        dump(RECORD)[:-1],
+        dump(RECORD)[1:],
+        dump(RECORD) * 2,
+        b"[" * 100_000,
+        edited("format", 2),
+        edited("format", "1"),
+        edited("format", ...),
+    ],
+)
+def test_what_is_no_record_is_nothing(data):
+    assert load(data) is None
+    assert load_pending(data) is None
+
+
+@pytest.mark.fault("F40")
+@settings(max_examples=200)
+@given(st.data())
+def test_a_record_with_a_damaged_byte_is_another_record_or_nothing(data):
+    stored = bytearray(dump(RECORD))
+    place = data.draw(st.integers(0, len(stored) - 1))
+    stored[place] = data.draw(st.integers(0, 255))
+    record = load(bytes(stored))
+    assert record is None or (record.issuer == record.metadata.issuer)
+
+
+@pytest.mark.rule("REG-10")
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("issuer", ...),
+        ("issuer", ""),
+        ("issuer", None),
+        ("issuer", "https://other.example"),
+        ("metadata.issuer", ...),
+        ("metadata.issuer", "https://as.example/"),
+        ("identity.issuer", "https://other.example"),
+    ],
+)
+def test_what_is_of_no_issuer_or_of_two_is_nothing(path, value):
+    assert load(edited(path, value)) is None
+
+
+@pytest.mark.rule("REG-10")
+def test_a_secret_of_no_issuer_is_nothing():
+    identity = Identity("some-client", "some-secret")
+    assert load(dump(attrs.evolve(RECORD, identity=identity))) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("metadata", ...),
+        ("metadata", []),
+        ("metadata", "text"),
+        ("metadata.token_endpoint", ["https://as.example/token"]),
+        ("metadata.token_endpoint", 1),
+        ("metadata.scopes_supported", "a b"),
+        ("metadata.scopes_supported", ["a", 1]),
+        ("metadata.scopes_supported", {"a": "b"}),
+        ("metadata.is_assumed", 1),
+        ("metadata.is_assumed", "yes"),
+        ("identity", None),
+        ("identity.client_id", ...),
+        ("identity.client_id", ["some-client"]),
+        ("identity.client_id", ""),
+        ("identity.kind", "stolen"),
+        ("identity.kind", None),
+        ("identity.auth_method", "client_secret_jwt"),
+        ("identity.secret_expires_at", "tomorrow"),
+        ("tokens", "some-token"),
+        ("tokens.access_token", ""),
+        ("tokens.access_token", None),
+        ("tokens.access_token", "some token"),
+        ("tokens.access_token", "some-token\r\nx-evil: 1"),
+        ("tokens.access_token", "some-tökén"),
+        ("tokens.token_type", "mac"),
+        ("tokens.token_type", "bearer"),
+        ("tokens.refresh_token", ""),
+        ("tokens.refresh_token", 5),
+        ("tokens.expires_at", True),
+        ("tokens.expires_at", "1800000000"),
+        ("tokens.scopes", [None]),
+        ("asked_scopes", None),
+        ("dpop_key", "key"),
+        ("dpop_key", []),
+    ],
+)
+def test_a_member_that_cannot_be_what_it_is_makes_it_nothing(path, value):
+    assert load(edited(path, value)) is None
+
+
+def test_a_token_that_is_bound_to_a_key_is_nothing_without_the_key():
+    bound = attrs.evolve(RECORD, tokens=Tokens("some-token", "DPoP"))
+    assert load(dump(bound)) == bound
+    assert load(dump(attrs.evolve(bound, dpop_key=None))) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [("tokens", None), ("tokens.expires_at", 5), ("identity.later", "unknown")],
+)
+def test_what_may_be_missing_may_be_null_and_the_unknown_is_ignored(path, value):
+    assert load(edited(path, value)) is not None
+
+
+@pytest.mark.parametrize("name", ["state", "verifier"])
+@pytest.mark.parametrize("value", ["", None, 1, ["text"]])
+def test_a_begun_login_without_its_secrets_is_nothing(name, value):
+    document = json.loads(dump_pending(PENDING)) | {name: value}
+    assert load_pending(json.dumps(document).encode()) is None
+
+
+def test_a_begun_login_and_a_record_are_not_taken_for_each_other():
+    assert load(dump_pending(PENDING)) is None
+    assert load_pending(dump(RECORD)) is None
+
+
+# The names.
+
+profiles = st.sampled_from(["a", "a:pending", "OAuth a", ":pending", "a b"]) | st.text()
+servers = st.sampled_from(["https://a.example/mcp", "https://a.example/"])
+grants = st.sampled_from(["OAuth", "ClientCredentials"])
+names = st.tuples(servers, profiles, grants)
+
+
+@given(names, names)
+def test_each_server_profile_and_grant_has_names_of_its_own(one, other):
+    mine = {credential_key(*one), pending_key(*one)}
+    theirs = {credential_key(*other), pending_key(*other)}
+    assert len(mine) == 2
+    assert mine == theirs if one == other else not mine & theirs
