@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         login_status,
         logout,
     )
+    from mcpwire.client.skills import LoadedSkill
     from mcpwire.errors import (
         AuthError,
         CallCancelled,
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from mcpwire.protocol.notices.interests import Filter
     from mcpwire.protocol.notifications import Notification
     from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.protocol.results.skills import SkillError
     from mcpwire.transports.client.calls import PendingCall
     from mcpwire.transports.client.stats import ClientStats
     from mcpwire.transports.client.streams import (
@@ -124,6 +126,7 @@ _EXPORTS: Final = {
         "login_status",
         "logout",
     ),
+    "mcpwire.client.skills": ("LoadedSkill",),
     "mcpwire.errors": (
         "AuthError",
         "CallCancelled",
@@ -161,6 +164,7 @@ _EXPORTS: Final = {
     "mcpwire.protocol.notices.interests": ("Filter",),
     "mcpwire.protocol.notifications": ("Notification",),
     "mcpwire.protocol.results.cache": ("ResponseCache",),
+    "mcpwire.protocol.results.skills": ("SkillError",),
     "mcpwire.transports.client.calls": ("PendingCall",),
     "mcpwire.transports.client.stats": ("ClientStats",),
     "mcpwire.transports.client.streams": (
@@ -213,6 +217,7 @@ __all__ = [
     "InvalidParams",
     "InvalidRequest",
     "Limits",
+    "LoadedSkill",
     "LocalProtocolError",
     "Login",
     "LoginStatus",
@@ -240,6 +245,7 @@ __all__ = [
     "Revision",
     "Sampling",
     "SessionExpired",
+    "SkillError",
     "Stdio",
     "Storage",
     "StorageError",

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.client.base import CallOptions
-from mcpwire.client.lists import ListVerbs
 from mcpwire.client.notices import NoticeVerbs
+from mcpwire.client.skills import SkillVerbs
 from mcpwire.errors import (
     LocalProtocolError,
     RemoteProtocolError,
@@ -48,7 +48,7 @@ logger = logging.getLogger("mcpwire")
 _decode_tool_result: Final = decoder(CallToolResult)
 
 
-class Client(ListVerbs, NoticeVerbs):
+class Client(SkillVerbs, NoticeVerbs):
     """A connection to one MCP server.
 
     Every method that sends a request takes `CallOptions`, raises what `call_tool`

@@ -25,11 +25,13 @@ if TYPE_CHECKING:
         login_status,
         logout,
     )
+    from mcpwire.sync.client.skills import LoadedSkill
 
 _MODULE_OF: Final = {
     "CallOptions": "mcpwire.sync.client",
     "Client": "mcpwire.sync.client",
     "EventStream": "mcpwire.sync._made.streams",
+    "LoadedSkill": "mcpwire.sync.client.skills",
     "PendingCall": "mcpwire.sync._shell.calls",
     "ResourceWatch": "mcpwire.sync._made.streams",
     "Subscription": "mcpwire.sync._made.streams",
@@ -44,6 +46,7 @@ __all__ = [
     "CallOptions",
     "Client",
     "EventStream",
+    "LoadedSkill",
     "PendingCall",
     "ResourceWatch",
     "Subscription",

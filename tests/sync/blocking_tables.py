@@ -20,6 +20,7 @@ FILES: Final[Mapping[str, str]] = {
     "mcpwire/client/lists.py": "mcpwire/sync/client/lists.py",
     "mcpwire/client/login.py": "mcpwire/sync/client/login.py",
     "mcpwire/client/notices.py": "mcpwire/sync/client/notices.py",
+    "mcpwire/client/skills.py": "mcpwire/sync/client/skills.py",
     "mcpwire/transports/client/inbound.py": "mcpwire/sync/_made/inbound.py",
     "mcpwire/transports/client/asking/repeats.py": "mcpwire/sync/_made/repeats.py",
     "mcpwire/transports/client/asking/requests.py": "mcpwire/sync/_made/requests.py",

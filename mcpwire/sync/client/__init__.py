@@ -22,8 +22,8 @@ from mcpwire.errors import (
 from mcpwire.protocol.recovery.restarts import tool_allows_repeat
 from mcpwire.sync._shell.calls import PendingCall
 from mcpwire.sync.client.base import CallOptions
-from mcpwire.sync.client.lists import ListVerbs
 from mcpwire.sync.client.notices import NoticeVerbs
+from mcpwire.sync.client.skills import SkillVerbs
 from mcpwire.types import UNSET, decode, decoder, encode
 from mcpwire.types.tools import CallToolResult
 from mcpwire.versions import Era
@@ -50,7 +50,7 @@ logger = logging.getLogger("mcpwire")
 _decode_tool_result: Final = decoder(CallToolResult)
 
 
-class Client(ListVerbs, NoticeVerbs):
+class Client(SkillVerbs, NoticeVerbs):
     """A connection to one MCP server.
 
     Every method that sends a request takes `CallOptions`, raises what `call_tool`
