@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import copy
 import threading
+from math import inf
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.auth import steps
@@ -22,6 +24,7 @@ from mcpwire.transports.oauth.performing import (
     QUICK,
     Desk,
     Vault,
+    keeps_on,
     quick,
     returned_parameters,
     supplied,
@@ -45,36 +48,75 @@ __all__ = ["BlockingAuthorizer"]
 SLICE_S: Final = 0.1
 """How often one who waits looks whether its call is over."""
 
+SETTLE_S: Final = 2.0
+"""How long closing waits for what a server is giving."""
+
 
 class _Operation:
     """One operation that is under way.
 
     Attributes:
         wanted: What for.
-        waiters: How many wait for it.
+        waiters: Who waits for it.
         over: Rings when it is over.
         credential: What came of it.
         error: Why nothing did.
+        is_deserted: Whether it goes no further.
+        keeps_on: Whether it must not be broken off now.
     """
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: Wanted, *waiters: object) -> None:
         self.wanted = wanted
-        self.waiters = 0
+        self.waiters = set(waiters)
         self.over = Bell()
         self.credential: Credential | None = None
         self.error: BaseException | None = None
         self.is_over = False
         self.is_deserted = False
+        self.keeps_on = False
         self.desk: Desk | None = None
+        self.fetcher: BlockingFetcher | None = None
+        self._mutex = threading.Lock()
 
-    def check(self) -> None:
+    def join(self, waiter: object) -> bool:
+        """Wait for it from now on; return whether anything will come of it."""
+        with self._mutex:
+            if self.is_over or self.is_deserted:
+                return False
+            self.waiters.add(waiter)
+            return True
+
+    def leave(self, waiter: object) -> None:
+        """Wait for it no more; the last one ends it, if it may end."""
+        with self._mutex:
+            self.waiters.discard(waiter)
+            if self.waiters or self.is_over or self.keeps_on:
+                return
+            self.is_deserted = True
+        self.break_off()
+
+    def break_off(self) -> None:
+        """End what it waits for."""
+        self.is_deserted = True
+        for held in (self.desk, self.fetcher):
+            if held is not None:
+                held.close()
+
+    def check(self, step: steps.Step | None = None) -> None:
         """Go no further when nobody wants it any more.
 
         Raises:
             CallCancelled: Nobody does.
         """
-        if self.is_deserted:
-            raise CallCancelled("authorization", reason="nobody waits for it")
+        with self._mutex:
+            before = self.keeps_on
+            if step is not None:
+                self.keeps_on = keeps_on(step, before)
+            if not self.waiters and not (before and self.keeps_on):
+                self.is_deserted = True
+            if self.is_deserted:
+                self.keeps_on = False
+                raise CallCancelled("authorization", reason="nobody waits for it")
 
 
 class BlockingAuthorizer:
@@ -127,20 +169,23 @@ class BlockingAuthorizer:
         Raises:
             AuthError: There is none to be had.
         """
+        waiter = object()
         while True:
-            with self._mutex:
-                good = self.session.meets(wanted)
-                if good is not None:
-                    return good
-                operation = self._running
-                if operation is None or operation.is_over or operation.is_deserted:
-                    operation = self._begin(wanted)
-                operation.waiters += 1
+            operation: _Operation | None = None
             try:
+                with self._mutex:
+                    good = self.session.meets(wanted)
+                    if good is not None:
+                        return good
+                    operation = self._running
+                    if operation is None or not operation.join(waiter):
+                        operation = _Operation(wanted, waiter)
+                        self._begin(operation)
                 while not operation.over.wait(SLICE_S):
                     check()
             finally:
-                self._leave(operation)
+                if operation is not None:
+                    operation.leave(waiter)
             if not operation.wanted.asks_like(wanted):
                 continue  # it was about something else: look what there is by now
             if operation.error is not None:
@@ -148,22 +193,20 @@ class BlockingAuthorizer:
             assert operation.credential is not None, "nothing came of it"
             return operation.credential
 
-    def _begin(self, wanted: Wanted) -> _Operation:
-        operation = self._running = _Operation(wanted)
+    def _begin(self, operation: _Operation) -> None:
         threading.Thread(
             target=self._obtain, args=(operation,), name="mcpwire-oauth", daemon=True
         ).start()
-        return operation
+        # Not before: who is interrupted up there must leave nothing to wait for.
+        self._running = operation
 
-    def _leave(self, operation: _Operation) -> None:
-        with self._mutex:
-            operation.waiters -= 1
-            if operation.waiters or operation.is_over:
-                return
-            operation.is_deserted = True
-        desk = operation.desk
-        if desk is not None:
-            desk.close()
+    def settle(self) -> None:
+        """Wait a moment for an operation that nobody waits for, and then end it."""
+        operation = self._running
+        if operation is None:
+            return
+        if not operation.over.wait(SETTLE_S):
+            operation.break_off()
 
     def _obtain(self, operation: _Operation) -> None:
         try:
@@ -180,14 +223,14 @@ class BlockingAuthorizer:
         assert isinstance(self._grant, OAuth)
         wanted = self.session.wanted()
         steps = finish(self._grant, wanted, params)
-        record: Record = self._drive(steps, _Operation(wanted))
+        record: Record = self._drive(steps, _Operation(wanted, self))
         return record
 
     def revoke(self) -> bool:
         """Forget what is stored; see `mcpwire.auth.flow.revoke`."""
         wanted = self.session.wanted()
         steps = revoke(wanted)
-        was_there: bool = self._drive(steps, _Operation(wanted))
+        was_there: bool = self._drive(steps, _Operation(wanted, self))
         self.session.current = None
         return was_there
 
@@ -198,17 +241,17 @@ class BlockingAuthorizer:
         vault = Vault(grant, target)
         if isinstance(grant, OAuth):
             operation.desk = Desk(grant)
-        fetcher = BlockingFetcher(target, self._limits)
+        fetcher = operation.fetcher = BlockingFetcher(target, self._limits)
         try:
             outcome: Any = None
             error: Exception | None = None
             while True:
-                operation.check()
                 try:
                     step = work.throw(error) if error else work.send(outcome)
                 except StopIteration as done:
                     return done.value
                 outcome = error = None
+                operation.check(step)
                 try:
                     outcome = self._perform(step, vault, operation, fetcher)
                 except Exception as raised:  # noqa: BLE001 - the operation decides
@@ -236,18 +279,21 @@ class BlockingAuthorizer:
             return supplied(_plain(step.function(), step.what), step.what)
         if type(step) is steps.Ask:
             assert desk is not None
-            return self._ask(step, desk)
+            return self._ask(step, desk, operation)
         if type(step) in QUICK:
             return quick(step, desk)
         return vault.perform(step)
 
-    def _ask(self, step: steps.Ask, desk: Desk) -> dict[str, str]:
+    def _ask(
+        self, step: steps.Ask, desk: Desk, operation: _Operation
+    ) -> dict[str, str]:
         grant = self._grant
         assert isinstance(grant, OAuth)
         self.patience.begin()
         try:
             if grant.ask is not None:
-                return returned_parameters(_plain(grant.ask(step.url), "ask"))
+                question = _Question(grant.ask, step.url)
+                return returned_parameters(question.wait(grant.timeout, operation))
             desk.show(step.url, self._target.parsed)
             assert desk.receiver is not None
             return desk.receiver.wait(step.state, grant.timeout)
@@ -255,6 +301,44 @@ class BlockingAuthorizer:
             raise too_late(grant.timeout) from error
         finally:
             self.patience.end()
+
+
+class _Question:
+    """A question to a function of the user's, which may take as long as it likes."""
+
+    def __init__(self, ask: Callable[[str], Any], url: str) -> None:
+        self._ask = ask
+        self._url = url
+        self._answer: Any = None
+        self._error: BaseException | None = None
+        self._over = Bell()
+        threading.Thread(
+            target=self._run, name="mcpwire-oauth-ask", daemon=True
+        ).start()
+
+    def _run(self) -> None:
+        try:
+            self._answer = _plain(self._ask(self._url), "ask")
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            self._error = error
+        finally:
+            self._over.ring()
+
+    def wait(self, timeout: float | None, operation: _Operation) -> Any:
+        """Return the answer.
+
+        Raises:
+            CallCancelled: Nobody waits for it any more.
+            TimeoutError: It does not come in that time.
+        """
+        ends_at = inf if timeout is None else monotonic() + timeout
+        while not self._over.wait(min(SLICE_S, ends_at - monotonic())):
+            operation.check()
+            if monotonic() >= ends_at:
+                raise TimeoutError
+        if self._error is not None:
+            raise self._error
+        return self._answer
 
 
 def _plain(value: Any, what: str) -> Any:

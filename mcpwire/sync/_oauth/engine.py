@@ -133,7 +133,10 @@ class BlockingAuthEngine:
         )
         for reply in list(self._waiting):
             self.abort(reply, error)
-        self._engine.close()
+        try:
+            self._authorizer.settle()
+        finally:
+            self._engine.close()
 
     def abandon(self) -> None:
         """Let go of the sockets at once and wait for nothing, from anywhere."""

@@ -292,8 +292,10 @@ class Handshake:
                 raise OutOfTime from error
             raise
         finally:
-            self._over.ring()
-            timer.cancel()
+            try:
+                self._over.ring()
+            finally:  # also when that is interrupted
+                timer.cancel()
 
     def _too_late(self) -> None:
         while self.until is not None and self._now() < self.until:

@@ -1,14 +1,15 @@
 """Gets tokens on asyncio: one operation at a time for one server, for all who wait.
 
 Nothing is locked while a request runs. Whoever needs a token joins the operation that
-is under way, or begins one; it is cancelled when the last of them has gone.
+is under way, or begins one. When the last of them has gone it is cancelled, unless a
+server was asked for what it gives only once: then it goes on until that is stored.
 """
 
 from __future__ import annotations
 
 import asyncio
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.auth import steps
 from mcpwire.auth.config import OAuth
@@ -20,6 +21,7 @@ from mcpwire.transports.oauth.performing import (
     QUICK,
     Desk,
     Vault,
+    keeps_on,
     quick,
     returned_parameters,
     supplied,
@@ -28,7 +30,7 @@ from mcpwire.transports.oauth.performing import (
 from mcpwire.transports.oauth.session import AuthSession
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mcpwire.auth.config import Grant
     from mcpwire.auth.flow import Wanted
@@ -39,6 +41,14 @@ if TYPE_CHECKING:
     from mcpwire.transports.oauth.session import Credential
 
 __all__ = ["Authorizer"]
+
+SETTLE_S: Final = 2.0
+"""How long closing waits for what a server is giving."""
+
+
+def _always(step: steps.Step) -> bool:
+    del step
+    return True
 
 
 class Authorizer:
@@ -64,6 +74,8 @@ class Authorizer:
         self._running: asyncio.Task[Credential] | None = None
         self._wanted: Wanted | None = None
         self._waiters = 0
+        self._keeps_on = False
+        """Whether the operation must not be broken off now."""
 
     async def first(self) -> Credential | None:
         """Return a token to begin with: none where none is stored.
@@ -124,8 +136,18 @@ class Authorizer:
             return await asyncio.shield(running)
         finally:
             self._waiters -= 1
-            if not self._waiters and not running.done():
+            if not self._waiters and not self._keeps_on:
                 running.cancel()
+
+    async def settle(self) -> None:
+        """Wait a moment for an operation that nobody waits for, and then end it."""
+        running = self._running
+        if running is None or running.done() or self._waiters:
+            return
+        await asyncio.wait([running], timeout=SETTLE_S)
+        if not running.done():
+            running.cancel()
+            await asyncio.wait([running])
 
     def _begin(self, wanted: Wanted) -> asyncio.Task[Credential]:
         self._wanted = wanted
@@ -136,8 +158,17 @@ class Authorizer:
         return self._running
 
     async def _obtain(self, wanted: Wanted) -> Credential:
-        obtained = await self._drive(obtain(self._grant, wanted))
+        operation = obtain(self._grant, wanted)
+        try:
+            obtained = await self._drive(operation, self._is_wanted)
+        finally:
+            self._keeps_on = False
         return self.session.take(obtained)
+
+    def _is_wanted(self, step: steps.Step) -> bool:
+        """Tell whether to perform that step, of what perhaps nobody waits for."""
+        before, self._keeps_on = self._keeps_on, keeps_on(step, self._keeps_on)
+        return self._waiters > 0 or (before and self._keeps_on)
 
     async def finish(self, params: Mapping[str, str]) -> Record:
         """Finish a login that was begun; see `mcpwire.auth.flow.finish`."""
@@ -154,7 +185,11 @@ class Authorizer:
 
     # Steps...
 
-    async def _drive(self, operation: Steps[Any]) -> Any:
+    async def _drive(
+        self,
+        operation: Steps[Any],
+        is_wanted: Callable[[steps.Step], bool] = _always,
+    ) -> Any:
         target = self._target
         vault = Vault(self._grant, target)
         grant = self._grant
@@ -172,6 +207,8 @@ class Authorizer:
                 except StopIteration as done:
                     return done.value
                 outcome = error = None
+                if not is_wanted(step):
+                    raise asyncio.CancelledError
                 try:
                     outcome = await self._perform(step, vault, desk, fetcher)
                 except Exception as raised:  # noqa: BLE001 - the operation decides

@@ -126,10 +126,12 @@ class AuthEngine:
 
     async def aclose(self) -> None:
         """Close every connection; bounded in time."""
-        self._stop()
-        await self._engine.aclose()
+        try:
+            await self._stop()
+        finally:
+            await self._engine.aclose()
 
-    def _stop(self) -> None:
+    async def _stop(self) -> None:
         from mcpwire.errors import ConnectionClosed
 
         for reply in list(self._waiting):
@@ -141,6 +143,9 @@ class AuthEngine:
                     sent=False,
                 ),
             )
+        if self._waiting:
+            await asyncio.wait(self._waiting.values())
+        await self._authorizer.settle()
 
     def abandon(self) -> None:
         """Let go of the sockets at once and wait for nothing, from anywhere."""

@@ -1,0 +1,302 @@
+"""Whoever gives up a call in the middle of a login or a refresh spoils nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+import schedule
+from authorization_server import authorization_server, browse, oauth, protected_server
+from interrupts import Interrupts
+
+import mcpwire
+import mcpwire.sync
+
+pytestmark = [pytest.mark.anyio, pytest.mark.pain("P31"), pytest.mark.fault("F39")]
+
+BOUND_S = 30.0
+SHORT_S = 0.3
+
+
+@pytest.fixture
+def auth():
+    with authorization_server() as server:
+        yield server
+
+
+@pytest.fixture
+def server(auth):
+    with protected_server(auth) as made:
+        yield made
+
+
+@pytest.fixture
+def stateless(auth):
+    """Give a server that is told nothing where a call is given up."""
+    with protected_server(auth, era="stateless") as made:
+        yield made
+
+
+def slowly(auth, grant_type):
+    """Have the server give tokens of that kind, and say so only when it may."""
+    given, may_answer = threading.Event(), threading.Event()
+
+    def answer(request):
+        if request.form["grant_type"] != grant_type:
+            return None
+        usual = auth.usual(request)
+        given.set()
+        request.conn.wait_for(may_answer, BOUND_S)
+        return usual
+
+    auth.on["token"] = answer
+    return given, may_answer
+
+
+# What a server has given is kept, whoever still wants it.
+
+
+@pytest.mark.pain("P32")
+@pytest.mark.parametrize("how", ["cancelled", "out of time"])
+async def test_a_refresh_that_nobody_waits_for_any_more_is_kept(
+    shell, auth, server, how
+):
+    """The server has spent the old refresh token by then: there is only the new one."""
+    target = mcpwire.Http(server.url, auth=oauth())
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
+        auth.expire_all()
+        given, may_answer = slowly(auth, "refresh_token")
+        if how == "cancelled":
+            call = await client.start_call("echo", {"text": "given up"})
+            await asyncio.to_thread(given.wait, BOUND_S)
+            call.cancel()
+        else:
+            with pytest.raises(mcpwire.RequestTimeout):
+                await client.call_tool("echo", {"text": "late"}, timeout=SHORT_S)
+        assert given.is_set()
+        may_answer.set()
+        assert (await client.call_tool("echo", {"text": "on"})).text == "on"
+    assert auth.grants == ["authorization_code", "refresh_token"]
+    assert auth.reuses == 0
+
+
+@pytest.mark.pain("P32")
+async def test_closing_waits_a_moment_for_what_a_server_has_given(shell, auth, server):
+    grant = oauth()
+    target = mcpwire.Http(server.url, auth=grant)
+    async with asyncio.timeout(BOUND_S):
+        async with shell(target) as client:
+            auth.expire_all()
+            given, may_answer = slowly(auth, "refresh_token")
+            call = await client.start_call("echo", {"text": "given up"})
+            await asyncio.to_thread(given.wait, BOUND_S)
+            threading.Timer(SHORT_S, may_answer.set).start()
+        with pytest.raises(mcpwire.MCPError):
+            await (call if shell.name == "asyncio" else asyncio.to_thread(call.result))
+        async with shell(target) as client:
+            assert (await client.call_tool("echo", {"text": "on"})).text == "on"
+    assert auth.grants == ["authorization_code", "refresh_token"]
+
+
+async def test_closing_waits_no_longer_than_that(shell, auth, server):
+    target = mcpwire.Http(server.url, auth=oauth())
+    async with asyncio.timeout(BOUND_S):
+        async with shell(target) as client:
+            auth.expire_all()
+            given, may_answer = slowly(auth, "refresh_token")
+            call = await client.start_call("echo", {"text": "given up"})
+            await asyncio.to_thread(given.wait, BOUND_S)
+            closing_at = asyncio.get_running_loop().time()
+        took = asyncio.get_running_loop().time() - closing_at
+        may_answer.set()
+        with pytest.raises(mcpwire.MCPError):
+            await (call if shell.name == "asyncio" else asyncio.to_thread(call.result))
+    assert took < 8.0
+
+
+async def test_the_others_get_the_token_of_whoever_gave_up(shell, auth, server):
+    target = mcpwire.Http(server.url, auth=oauth())
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
+        auth.expire_all()
+        given, may_answer = slowly(auth, "refresh_token")
+        first = await client.start_call("echo", {"text": "first"})
+        await asyncio.to_thread(given.wait, BOUND_S)
+        other = asyncio.create_task(client.call_tool("echo", {"text": "other"}))
+        await asyncio.to_thread(
+            server.wait_until, lambda: server.verbs().count("tools/call") == 2
+        )
+        first.cancel()
+        may_answer.set()
+        assert (await other).text == "other"
+    assert auth.grants == ["authorization_code", "refresh_token"]
+
+
+# Closing.
+
+
+async def test_closing_ends_a_login_at_once(shell, auth, server):
+    asked = threading.Event()
+    server.is_open = True
+    grant = mcpwire.OAuth(
+        storage=mcpwire.MemoryStorage(), open_browser=lambda url: asked.set()
+    )
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+            server.is_open = False
+            call = await client.start_call("echo", {"text": "hi"})
+            await asyncio.to_thread(asked.wait, BOUND_S)
+            closing_at = asyncio.get_running_loop().time()
+        assert asyncio.get_running_loop().time() - closing_at < 2.0
+        with pytest.raises(mcpwire.MCPError):
+            await (call if shell.name == "asyncio" else asyncio.to_thread(call.result))
+
+
+async def test_closing_ends_a_login_that_a_function_asks_for(shell, auth, server):
+    asked, answered = threading.Event(), threading.Event()
+
+    async def never(url):
+        asked.set()
+        await asyncio.to_thread(answered.wait, BOUND_S)
+        return url
+
+    server.is_open = True
+    target = mcpwire.Http(server.url, auth=oauth(ask=shell.callback(never)))
+    async with asyncio.timeout(BOUND_S):
+        async with shell(target) as client:
+            server.is_open = False
+            call = await client.start_call("echo", {"text": "hi"})
+            await asyncio.to_thread(asked.wait, BOUND_S)
+            closing_at = asyncio.get_running_loop().time()
+        assert asyncio.get_running_loop().time() - closing_at < 2.0
+        answered.set()
+        with pytest.raises(mcpwire.MCPError):
+            await (call if shell.name == "asyncio" else asyncio.to_thread(call.result))
+
+
+# At any moment.
+
+
+STRIDES = {"refresh": 3, "login": 11}
+"""All moments would take too long."""
+
+
+async def connected(server, **options):
+    client = mcpwire.Client(mcpwire.Http(server.url, auth=oauth(), **options))
+    await client.connect()
+    return client
+
+
+@pytest.mark.parametrize("engine", ["direct", "httpx"])
+@pytest.mark.parametrize("what", STRIDES)
+async def test_a_call_is_cancelled_at_any_moment_of_a_refresh_or_login(
+    auth, stateless, monkeypatch, engine, what
+):
+    client = await connected(stateless, engine=engine)
+    ends = auth.expire_all if what == "refresh" else auth.forget_all
+
+    async def once(made):
+        ends()
+        await made.run(lambda: client.call_tool("echo", {"text": "victim"}))
+        assert (await client.call_tool("echo", {"text": "on"})).text == "on"
+
+    moment, fired = 0, True
+    async with asyncio.timeout(BOUND_S):
+        while fired:
+            moment += STRIDES[what]
+            made = schedule.Schedule(moment, moment % 2, monkeypatch)
+            await once(made)
+            fired = made.fired
+        await client.aclose()
+    assert moment > 30
+    if what == "refresh":
+        assert (auth.reuses, len(auth.authorizations)) == (0, 1)
+
+
+@pytest.mark.parametrize("era", ["session", "stateless"])
+async def test_a_connect_is_cancelled_at_any_moment_of_a_login(auth, monkeypatch, era):
+    with protected_server(auth, era=era) as server:
+        moment, fired = 0, True
+        async with asyncio.timeout(BOUND_S):
+            while fired:
+                moment += 13
+                made = schedule.Schedule(moment, moment % 3, monkeypatch)
+                client = mcpwire.Client(mcpwire.Http(server.url, auth=oauth()))
+                await made.run(client.connect)
+                await client.connect()
+                assert await client.list_tools()
+                await client.aclose()
+                fired = made.fired
+        assert moment > 30
+
+
+MOMENTS = 25
+
+
+@pytest.mark.parametrize("what", ["refresh", "login"])
+def test_a_blocking_call_is_interrupted_at_sampled_moments(auth, stateless, what):
+    target = mcpwire.Http(stateless.url, auth=oauth())
+    ends = auth.expire_all if what == "refresh" else auth.forget_all
+
+    def call():
+        client.call_tool("echo", {"text": "victim"})
+
+    with mcpwire.sync.Client(target) as client:
+        ends()
+        with Interrupts(10**9) as all_moments:
+            call()
+        stride = max(all_moments.passed // MOMENTS, 1)
+        for moment in range(1, all_moments.passed, stride):
+            ends()
+            try:
+                with Interrupts(moment):
+                    call()
+            except KeyboardInterrupt:
+                pass
+            assert client.call_tool("echo", {"text": "on"}).text == "on"
+    if what == "refresh":
+        assert (auth.reuses, len(auth.authorizations)) == (0, 1)
+
+
+def test_a_blocking_login_is_interrupted_at_sampled_moments(auth, server):
+    """With the loopback receiver: its port and its thread are gone afterwards."""
+    grant = mcpwire.OAuth(storage=mcpwire.MemoryStorage(), open_browser=come_back)
+    target = mcpwire.Http(server.url, auth=grant)
+
+    def connect():
+        client.connect()
+
+    client = mcpwire.sync.Client(target)
+    with Interrupts(10**9) as all_moments:
+        connect()
+    client.close()
+    for moment in range(1, all_moments.passed, max(all_moments.passed // 12, 1)):
+        auth.forget_all()
+        client = mcpwire.sync.Client(target)
+        try:
+            with Interrupts(moment):
+                connect()
+        except KeyboardInterrupt:
+            pass
+        client.connect()
+        assert client.list_tools()
+        client.close()
+
+
+def come_back(url):
+    """Be a browser that follows the server's redirect back to us."""
+    import http.client
+    from urllib.parse import urlsplit
+
+    def follow():
+        there = urlsplit(browse(url))
+        connection = http.client.HTTPConnection(there.netloc, timeout=5)
+        try:
+            connection.request("GET", f"{there.path}?{there.query}")
+            connection.getresponse().read()
+        except OSError:
+            pass  # whoever waited has given up
+        finally:
+            connection.close()
+
+    threading.Thread(target=follow, daemon=True).start()
