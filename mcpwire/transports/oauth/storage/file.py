@@ -160,7 +160,7 @@ class FileStorage:
         return sorted({*self._run(_keys, reads=True), *self._unsaved})
 
     def _complain(self, error: StorageError) -> None:
-        """Say what is wrong, once, until the file has been good again."""
+        """Say what is wrong, once, until something was stored again."""
         if self._complaint != str(error):
             self._complaint = str(error)
             logger.warning("%s: nothing of it is used, and logins are not kept", error)
@@ -190,7 +190,8 @@ class FileStorage:
                 self._mend(error, found, is_last=attempt == ATTEMPTS)
                 attempt += 1
             else:
-                self._complaint = None
+                if not reads:
+                    self._complaint = None
                 return outcome
 
     def _transact(

@@ -1,0 +1,427 @@
+"""A store that cannot be used: the user logs in again, and is told why once (F40)."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from mcpwire import FileStorage, StorageError
+from mcpwire.transports.oauth.storage import file, private
+
+pytestmark = [pytest.mark.fault("F40"), pytest.mark.attack("S23")]
+
+SECRET = b"some-SENTINEL-token"
+KEY = "https://mcp.example/mcp?key=SENTINEL OAuth default"
+BOUND_S = 20.0
+
+
+@pytest.fixture(autouse=True)
+def nothing_secret_is_told(caplog):
+    caplog.set_level(logging.DEBUG)
+    yield
+    assert "SENTINEL" not in caplog.text
+
+
+@pytest.fixture
+def storage(tmp_path):
+    made = FileStorage(tmp_path / "credentials.sqlite")
+    made.save(KEY, SECRET, 0)
+    return made
+
+
+@pytest.fixture
+def as_somebody():
+    """Let permissions count: run as a user who is not root; give a folder of theirs."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if os.geteuid() != 0:
+            yield folder
+            folder.chmod(0o700)
+            return
+        os.chown(folder, 65_534, 65_534)
+        os.seteuid(65_534)
+        try:
+            yield folder
+        finally:
+            os.seteuid(0)
+
+
+def full(monkeypatch, pages=3):
+    """Let no database grow; the error is SQLite's own for a disk that is full."""
+    connect = sqlite3.connect
+
+    def limited(*given, **options):
+        made = connect(*given, **options)
+        made.execute(f"pragma max_page_count = {pages}").fetchall()
+        return made
+
+    monkeypatch.setattr(sqlite3, "connect", limited)
+
+
+def warnings(caplog):
+    return [each.getMessage() for each in caplog.records if each.name == "mcpwire"]
+
+
+def complaint(storage, reason):
+    return (
+        f"cannot use {str(storage.path)!r} for credentials: {reason}: nothing of it is "
+        "used, and logins are not kept"
+    )
+
+
+def aside(storage):
+    return sorted(storage.path.parent.glob("*.broken-*"))
+
+
+# What cannot be stored lasts as long as the store.
+
+
+def test_a_login_that_cannot_be_stored_lasts_as_long_as_the_store(as_somebody, caplog):
+    as_somebody.chmod(0o500)
+    storage = FileStorage(as_somebody / "credentials.sqlite")
+    assert storage.load(KEY) == (None, 0)
+    assert storage.lease(KEY, "one", 30)
+    version = storage.save(KEY, SECRET, 0)
+    assert storage.load(KEY) == (SECRET, version)
+    version = storage.save(KEY, SECRET * 2, version)
+    assert storage.load(KEY) == (SECRET * 2, version)
+    storage.release(KEY, "one")
+    assert warnings(caplog) == [complaint(storage, "Permission denied")]
+    assert FileStorage(storage.path).load(KEY) == (None, 0)
+    assert [*as_somebody.iterdir()] == []
+
+
+def test_what_is_in_a_folder_that_is_read_only_is_read(as_somebody, caplog):
+    storage = FileStorage(as_somebody / "credentials.sqlite")
+    storage.save(KEY, SECRET, 0)
+    as_somebody.chmod(0o500)
+    storage.path.chmod(0o400)
+    before = storage.path.read_bytes()
+    assert storage.load(KEY) == (SECRET, 1)
+    assert storage.keys() == [KEY]
+    assert warnings(caplog) == []
+    assert storage.save(KEY, b"refreshed", 1) == 1
+    assert storage.load(KEY) == (b"refreshed", 1)
+    assert storage.lease(KEY, "one", 30)
+    assert storage.lease(KEY, "other", 30)
+    reason = "attempt to write a readonly database"
+    assert warnings(caplog) == [complaint(storage, reason)]
+    assert storage.path.read_bytes() == before
+
+
+def test_what_could_not_be_stored_is_stored_with_the_next_change(as_somebody, caplog):
+    storage = FileStorage(as_somebody / "credentials.sqlite")
+    storage.save(KEY, SECRET, 0)
+    storage.path.chmod(0o400)
+    assert storage.save(KEY, b"kept", 1) == 1
+    storage.path.chmod(0o600)
+    assert storage.load(KEY) == (b"kept", 1)
+    assert storage.save(KEY, b"stored", 1) == 2
+    assert FileStorage(storage.path).load(KEY) == (b"stored", 2)
+    storage.path.chmod(0o400)
+    storage.save(KEY, b"again", 2)
+    assert len(warnings(caplog)) == 2  # it has been good in between
+
+
+def test_what_somebody_else_stored_meanwhile_counts_more(as_somebody):
+    storage = FileStorage(as_somebody / "credentials.sqlite")
+    storage.save(KEY, SECRET, 0)
+    for change in (lambda: storage.load(KEY), lambda: storage.save(KEY, b"late", 1)):
+        storage.path.chmod(0o400)
+        version = storage.load(KEY)[1]
+        storage.save(KEY, b"kept", version)
+        storage.path.chmod(0o600)
+        theirs = FileStorage(storage.path).save(KEY, b"theirs", version)
+        change()
+        assert storage.load(KEY) == (b"theirs", theirs)
+        assert storage.save(KEY, SECRET, 1) is None
+
+
+def test_what_is_to_be_removed_is_removed_or_says_that_it_is_not(as_somebody):
+    storage = FileStorage(as_somebody / "credentials.sqlite")
+    storage.save(KEY, SECRET, 0)
+    storage.path.chmod(0o400)
+    storage.save(KEY, b"kept", 1)
+    with pytest.raises(StorageError) as caught:
+        storage.save(KEY, None, 1)
+    assert "SENTINEL" not in f"{caught.value!r} {caught.value.__cause__!r}"
+    assert storage.load(KEY) == (SECRET, 1)
+
+
+def test_a_file_that_cannot_be_read_is_as_good_as_none(as_somebody, caplog):
+    storage = FileStorage(as_somebody / "credentials.sqlite")
+    storage.save(KEY, SECRET, 0)
+    storage.path.chmod(0o000)
+    assert storage.load(KEY) == (None, 0)
+    with pytest.raises(StorageError, match="unable to open database file"):
+        storage.keys()
+    version = storage.save(KEY, b"new", 0)
+    assert storage.load(KEY) == (b"new", version)
+    assert len(warnings(caplog)) == 1
+    storage.path.chmod(0o600)
+    assert storage.load(KEY) == (SECRET, 1)
+
+
+def test_a_full_disk_leaves_what_was_there(storage, monkeypatch, caplog):
+    before = storage.path.read_bytes()
+    full(monkeypatch)
+    big = os.urandom(100_000)
+    assert storage.save(KEY, big, 1) == 1
+    assert storage.load(KEY) == (big, 1)
+    assert warnings(caplog) == [complaint(storage, "database or disk is full")]
+    monkeypatch.undo()
+    assert FileStorage(storage.path).load(KEY) == (SECRET, 1)
+    assert storage.path.read_bytes() == before
+    assert [*storage.path.parent.iterdir()] == [storage.path]
+
+
+def test_a_disk_that_is_full_from_the_start_leaves_no_half_of_a_file(
+    tmp_path, monkeypatch
+):
+    storage = FileStorage(tmp_path / "credentials.sqlite")
+    full(monkeypatch, pages=1)
+    storage.save(KEY, SECRET, 0)
+    assert storage.path.read_bytes() == b""
+    monkeypatch.undo()
+    assert storage.load(KEY) == (SECRET, 0)
+    assert storage.save(KEY, SECRET, 0) == 1
+    assert FileStorage(storage.path).load(KEY) == (SECRET, 1)
+
+
+def test_whoever_keeps_the_file_for_itself_is_not_waited_for_for_ever(
+    storage, monkeypatch, caplog
+):
+    monkeypatch.setattr(file, "BUSY_S", 0.05)
+    with contextlib.closing(sqlite3.connect(storage.path)) as theirs:
+        theirs.execute("begin exclusive")
+        assert storage.load(KEY) == (None, 0)
+        assert storage.lease(KEY, "one", 30)
+    assert ["database is locked" in each for each in warnings(caplog)] == [True]
+    assert storage.load(KEY) == (SECRET, 1)
+
+
+def test_a_python_without_sqlite_is_no_reason_not_to_log_in(
+    storage, monkeypatch, caplog
+):
+    monkeypatch.setitem(sys.modules, "sqlite3", None)
+    assert storage.load(KEY) == (None, 0)
+    assert storage.save(KEY, SECRET, 0) == 0
+    assert storage.load(KEY) == (SECRET, 0)
+    [warning] = warnings(caplog)
+    assert "this Python comes without sqlite3" in warning
+
+
+def test_a_name_that_is_no_text_cannot_be_stored_and_is_kept(storage):
+    assert storage.save("profile \udcff", SECRET, 0) == 0
+    assert storage.load("profile \udcff") == (SECRET, 0)
+
+
+def test_other_names_are_listed_with_what_could_not_be_stored(storage, monkeypatch):
+    full(monkeypatch)
+    storage.save("another", os.urandom(100_000), 0)
+    assert storage.keys() == ["another", KEY]
+
+
+# A file that is broken.
+
+
+def garbage(path):
+    path.write_bytes(os.urandom(8_192))
+
+
+def a_text(path):
+    path.write_text("{}")
+
+
+def half(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def a_page_of_zeros(path):
+    data = bytearray(path.read_bytes())
+    size = int.from_bytes(data[16:18], "big")
+    data[size:] = bytes(len(data) - size)
+    path.write_bytes(data)
+
+
+def noise_behind_the_head(path):
+    data = bytearray(path.read_bytes())
+    data[100:] = b"\xa5" * (len(data) - 100)
+    path.write_bytes(data)
+
+
+BREAKS = [garbage, a_text, half, a_page_of_zeros, noise_behind_the_head]
+
+
+@pytest.mark.parametrize("breaks", BREAKS)
+@pytest.mark.parametrize("begins", ["load", "save", "lease", "keys"])
+def test_a_broken_file_is_set_aside_and_never_lost(storage, caplog, breaks, begins):
+    breaks(storage.path)
+    broken = storage.path.read_bytes()
+    calls = {
+        "load": lambda: storage.load(KEY) == (None, 0),
+        "save": lambda: storage.save("another", SECRET, 0) == 1,
+        "lease": lambda: storage.lease(KEY, "one", 30),
+        "keys": lambda: storage.keys() == [],
+    }
+    assert calls[begins]()
+    [kept] = aside(storage)
+    assert kept.read_bytes() == broken
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert storage.save(KEY, b"new", 0) == 1
+    assert FileStorage(storage.path).load(KEY) == (b"new", 1)
+    [warning] = warnings(caplog)
+    assert f"it is kept as {kept.name!r}" in warning
+
+
+def test_a_page_that_breaks_later_is_found_when_it_is_read(storage):
+    for number in range(50):
+        storage.save(f"key {number}", SECRET * 50, 0)
+    size = storage.path.stat().st_size
+    with storage.path.open("r+b") as opened:
+        opened.seek(size // 2)
+        opened.write(b"\xa5" * (size // 2))
+    for number in range(50):
+        storage.load(f"key {number}")
+    assert len(aside(storage)) == 1
+    assert storage.save(KEY, b"new", 0) == 1
+
+
+def test_what_belongs_to_a_broken_file_goes_with_it(storage):
+    garbage(storage.path)
+    for suffix in ("-journal", "-shm"):
+        Path(f"{storage.path}{suffix}").write_bytes(b"left over")
+    assert storage.save(KEY, SECRET, 0) == 1
+    [kept, other] = aside(storage)  # a journal that is none is removed by SQLite
+    assert (other.name, other.read_bytes()) == (f"{kept.name}-shm", b"left over")
+    left = {each.name for each in storage.path.parent.iterdir()}
+    assert left == {storage.path.name, kept.name, other.name}
+
+
+def test_an_empty_file_is_a_store_with_nothing_in_it(storage, caplog):
+    storage.path.write_bytes(b"")
+    assert storage.load(KEY) == (None, 0)
+    assert storage.save(KEY, SECRET, 0) == 1
+    assert (aside(storage), warnings(caplog)) == ([], [])
+
+
+@pytest.mark.pain("P33")
+def test_of_many_who_find_it_broken_one_sets_it_aside(storage):
+    garbage(storage.path)
+    together = threading.Barrier(8)
+    outcomes = []
+
+    def use(number):
+        mine = FileStorage(storage.path)
+        together.wait(BOUND_S)
+        mine.load(KEY)
+        outcomes.append(mine.save(f"key {number}", SECRET, 0))
+
+    threads = [threading.Thread(target=use, args=(each,)) for each in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(BOUND_S)
+    assert outcomes == [1] * 8
+    assert storage.keys() == sorted(f"key {number}" for number in range(8))
+    assert len(aside(storage)) == 1
+
+
+def test_a_file_that_somebody_else_has_set_aside_is_not_set_aside_again(
+    storage, monkeypatch
+):
+    garbage(storage.path)
+
+    @contextlib.contextmanager
+    def late(folder, seconds):
+        storage.path.rename(storage.path.with_name("theirs"))
+        FileStorage(storage.path).save(KEY, b"theirs", 0)
+        yield
+
+    monkeypatch.setattr(file, "only_one", late)
+    assert storage.load(KEY) == (b"theirs", 1)
+    assert aside(storage) == []
+
+
+def test_whoever_never_sets_it_aside_is_not_waited_for_for_ever(
+    storage, monkeypatch, caplog
+):
+    garbage(storage.path)
+    monkeypatch.setattr(file, "BUSY_S", 0.05)
+    with private.only_one(storage.path.parent, 1.0):
+        assert storage.load(KEY) == (None, 0)
+    [warning] = warnings(caplog)
+    assert "another process does not let it go" in warning
+    assert aside(storage) == []
+
+
+# A file that goes away.
+
+
+def test_a_file_that_is_removed_or_replaced_is_another_store(storage, tmp_path):
+    other = FileStorage(tmp_path / "other.sqlite")
+    other.save(KEY, b"another", 0)
+    storage.path.unlink()
+    assert storage.load(KEY) == (None, 0)
+    assert storage.save(KEY, b"late", 1) is None
+    other.path.rename(storage.path)
+    assert storage.load(KEY) == (b"another", 1)
+
+
+def test_nothing_is_written_to_a_file_that_was_removed_meanwhile(storage, monkeypatch):
+    saves = file._save
+    seen = []
+
+    def removed(database, *given):
+        if not seen:
+            storage.path.unlink()
+        seen.append(given)
+        return saves(database, *given)
+
+    monkeypatch.setattr(file, "_save", removed)
+    assert storage.save(KEY, b"late", 1) is None
+    assert len(seen) == 2
+    assert storage.load(KEY) == (None, 0)
+
+
+def test_a_file_that_always_goes_away_is_given_up(storage, monkeypatch):
+    seen = []
+
+    def removed(database, *given):
+        storage.path.unlink()
+        seen.append(given)
+        raise sqlite3.OperationalError("gone")
+
+    monkeypatch.setattr(file, "_lease", removed)
+    assert storage.lease(KEY, "one", 30)
+    assert len(seen) == file.ATTEMPTS
+
+
+@pytest.mark.pain("P33")
+def test_a_process_that_is_killed_while_it_writes_has_written_nothing(storage):
+    program = """
+import os, signal, sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("pragma cache_size = 1")
+database.execute("begin immediate")
+database.execute("update credential set version = 2, value = zeroblob(200000)")
+database.execute("insert into credential values ('b', 1, zeroblob(200000))")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    before = storage.path.stat().st_size
+    child = [sys.executable, "-S", "-c", program, str(storage.path)]
+    assert subprocess.run(child, timeout=BOUND_S, check=False).returncode == -9
+    journal = storage.path.with_name(storage.path.name + "-journal")
+    assert journal.stat().st_mode & 0o777 == 0o600
+    assert storage.path.stat().st_size > before  # it was in the middle of it
+    assert storage.load(KEY) == (SECRET, 1)
+    assert not journal.exists()

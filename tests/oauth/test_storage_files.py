@@ -1,0 +1,429 @@
+"""The file of a `FileStorage`: whose it is, where it is, and who may look at it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcpwire import FileStorage, StorageError
+from mcpwire.transports.oauth.storage import private
+
+SECRET = b"some-SENTINEL-token"
+BOUND_S = 20.0
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o777], ids=oct)
+def umask(request):
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def at_home(monkeypatch, tmp_path):
+    """Have the default file below the test's own folder."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state" / "mcpwire" / "credentials.sqlite"
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def refused(storage: FileStorage) -> str:
+    """Return why nothing can be removed from it: that is never kept for later."""
+    with pytest.raises(StorageError) as caught:
+        storage.save("key", None, 0)
+    assert caught.value.path == str(storage.path)
+    return str(caught.value)
+
+
+# Private.
+
+
+@pytest.mark.attack("S23")
+@pytest.mark.usefixtures("umask")
+def test_the_file_and_its_new_folders_are_the_users_alone(tmp_path):
+    storage = FileStorage(tmp_path / "a" / "b" / "credentials.sqlite")
+    storage.save("key", SECRET, 0)
+    modes = [mode_of(storage.path), *map(mode_of, storage.path.parents[:2])]
+    assert modes == [0o600, 0o700, 0o700]
+    assert [path.name for path in storage.path.parent.iterdir()] == [storage.path.name]
+    assert storage.load("key") == (SECRET, 1)
+
+
+@pytest.mark.attack("S23")
+@pytest.mark.usefixtures("umask")
+def test_what_stands_beside_the_file_for_a_moment_is_private_too(tmp_path):
+    storage = FileStorage(tmp_path / "credentials.sqlite")
+    storage.save("key", SECRET, 0)
+
+    def look(database):
+        database.execute("update credential set value = zeroblob(10)")
+        return {path.name: mode_of(path) for path in tmp_path.iterdir()}
+
+    assert storage._run(look) == {
+        "credentials.sqlite": 0o600,
+        "credentials.sqlite-journal": 0o600,
+    }
+
+
+@pytest.mark.attack("S23")
+def test_a_file_that_others_may_read_is_made_private(tmp_path):
+    storage = FileStorage(tmp_path / "credentials.sqlite")
+    storage.save("key", SECRET, 0)
+    storage.path.chmod(0o644)
+    assert storage.load("key")[0] == SECRET
+    assert mode_of(storage.path) == 0o600
+
+
+@pytest.mark.attack("S23")
+def test_what_was_replaced_or_removed_is_in_no_free_page(tmp_path):
+    storage = FileStorage(tmp_path / "credentials.sqlite")
+    version = 0
+    for number in range(20):
+        version = storage.save("key", b"%s-%d" % (SECRET * 200, number), version)
+    version = storage.save("key", SECRET, version)
+    assert storage.path.read_bytes().count(b"SENTINEL") == 1
+    storage.save("key", None, version)
+    assert b"SENTINEL" not in storage.path.read_bytes()
+
+
+def test_the_default_folder_is_made_private_again(at_home):
+    at_home.parent.mkdir(parents=True)
+    at_home.parent.chmod(0o777)
+    for version in (0, 1):
+        assert FileStorage().save("key", SECRET, version) == version + 1
+        assert (mode_of(at_home.parent), mode_of(at_home)) == (0o700, 0o600)
+
+
+@pytest.mark.attack("S23")
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o707])
+def test_a_folder_that_others_may_write_in_is_refused_and_left_alone(tmp_path, mode):
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(mode)
+    storage = FileStorage(folder / "credentials.sqlite")
+    assert "others may write in its folder" in refused(storage)
+    assert (mode_of(folder), [*folder.iterdir()]) == (mode, [])
+
+
+@pytest.mark.parametrize(("group", "is_refused"), [(0, False), (1, True)])
+def test_a_folder_of_a_group_will_do_where_the_group_is_the_user(
+    tmp_path, monkeypatch, group, is_refused
+):
+    found = tmp_path.lstat()
+    tmp_path.chmod(0o770)
+    # Whoever is not root can give nothing to another group: the answer is made up.
+    user = found.st_uid
+    shown = os.stat_result(
+        (found.st_mode | 0o070, 0, 0, 0, user, user + group, *[0] * 4)
+    )
+    monkeypatch.setattr(private, "_check_own", lambda path, is_kind: shown)
+    storage = FileStorage(tmp_path / "credentials.sqlite")
+    if is_refused:
+        assert "others may write" in refused(storage)
+    else:
+        assert storage.save("key", SECRET, 0) == 1
+
+
+def test_a_folder_that_others_may_look_into_stays_as_it_is(tmp_path):
+    tmp_path.chmod(0o755)
+    storage = FileStorage(tmp_path / "credentials.sqlite")
+    assert storage.save("key", SECRET, 0) == 1
+    assert (mode_of(tmp_path), mode_of(storage.path)) == (0o755, 0o600)
+
+
+@pytest.mark.attack("S23")
+@pytest.mark.parametrize("target", ["elsewhere", "nowhere"])
+def test_a_file_that_is_a_symbolic_link_is_refused(tmp_path, target):
+    (tmp_path / "elsewhere").write_bytes(b"")
+    path = tmp_path / "credentials.sqlite"
+    path.symlink_to(tmp_path / target)
+    assert "is a symbolic link" in refused(FileStorage(path))
+    assert (tmp_path / "elsewhere").read_bytes() == b""
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.attack("S23")
+def test_a_folder_that_is_a_symbolic_link_is_refused(tmp_path):
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    storage = FileStorage(tmp_path / "link" / "credentials.sqlite")
+    assert "is a symbolic link" in refused(storage)
+    assert [*(tmp_path / "elsewhere").iterdir()] == []
+
+
+@pytest.mark.attack("S23")
+@pytest.mark.parametrize("has_file", [False, True])
+def test_what_belongs_to_another_user_is_refused(tmp_path, monkeypatch, has_file):
+    storage = FileStorage(tmp_path / "credentials.sqlite")
+    if has_file:
+        storage.save("key", SECRET, 0)
+    mine = os.geteuid()
+    monkeypatch.setattr(private.os, "geteuid", lambda: mine + 1)
+    assert "belongs to another user" in refused(storage)
+    assert storage.load("key") == (None, 0)
+
+
+@pytest.mark.attack("S23")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_file_that_another_user_put_there_is_refused(tmp_path):
+    storage = FileStorage(tmp_path / "credentials.sqlite")
+    storage.save("key", SECRET, 0)
+    os.chown(storage.path, 65_534, 65_534)
+    assert "belongs to another user" in refused(storage)
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_bytes(b"text")
+    for path in ("file/credentials.sqlite", "file/state/credentials.sqlite"):
+        assert "ot a directory" in refused(FileStorage(tmp_path / path))
+    assert (tmp_path / "file").read_bytes() == b"text"
+
+
+@pytest.mark.parametrize("name", [".", "folder", "pipe"])
+def test_what_is_no_file_is_refused(tmp_path, name):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    assert "is no file" in refused(FileStorage(tmp_path / name))
+
+
+def test_a_folder_that_is_no_folder_is_refused_whoever_made_it(tmp_path):
+    (tmp_path / "file").write_bytes(b"text")
+    with pytest.raises(PermissionError, match="is no folder"):
+        private._check_folder(tmp_path / "file", is_ours=True)
+
+
+# Where it is.
+
+
+@pytest.mark.parametrize(
+    ("platform", "environment", "expected"),
+    [
+        ("linux", {"XDG_STATE_HOME": "/state"}, "/state/mcpwire"),
+        ("linux", {"XDG_STATE_HOME": "relative"}, "~/.local/state/mcpwire"),
+        ("linux", {"XDG_STATE_HOME": ""}, "~/.local/state/mcpwire"),
+        ("linux", {}, "~/.local/state/mcpwire"),
+        ("darwin", {}, "~/Library/Application Support/mcpwire"),
+        (
+            "darwin",
+            {"XDG_STATE_HOME": "/state"},
+            "~/Library/Application Support/mcpwire",
+        ),
+        ("win32", {"LOCALAPPDATA": "/local"}, "/local/mcpwire"),
+        ("win32", {}, "~/AppData/Local/mcpwire"),
+    ],
+)
+def test_the_default_is_in_the_users_folder_for_state(
+    monkeypatch, tmp_path, platform, environment, expected
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("XDG_STATE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(private.sys, "platform", platform)
+    folder = expected.replace("~", str(tmp_path))
+    assert str(FileStorage().path) == f"{folder}/credentials.sqlite"
+
+
+def test_a_user_without_a_home_is_told_what_to_give(monkeypatch):
+    def nobody():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setattr(private.Path, "home", nobody)
+    with pytest.raises(StorageError, match="give a storage, or its path"):
+        FileStorage()
+
+
+def test_the_file_stays_the_same_when_the_program_goes_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    storage = FileStorage("credentials.sqlite")
+    storage.save("key", SECRET, 0)
+    monkeypatch.chdir("/")
+    assert storage.load("key")[0] == SECRET
+
+
+@pytest.mark.parametrize(
+    "name", [":memory:", "file:x?mode=memory", "a b%20#?.sqlite", "ü", "\udcff"]
+)
+def test_a_path_is_a_path_whatever_it_looks_like(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    FileStorage(name).save("key", SECRET, 0)
+    assert (tmp_path / name).is_file()
+    assert FileStorage(tmp_path / name).load("key")[0] == SECRET
+
+
+def test_a_path_may_begin_with_the_users_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert FileStorage("~/credentials.sqlite").path == tmp_path / "credentials.sqlite"
+
+
+def test_looking_for_what_is_not_there_makes_no_file(tmp_path):
+    storage = FileStorage(tmp_path / "state" / "credentials.sqlite")
+    assert (storage.load("key"), storage.keys()) == ((None, 0), [])
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_elsewhere_than_on_posix_the_file_is_as_the_system_makes_it(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(private, "IS_POSIX", False)
+    storage = FileStorage(tmp_path / "state" / "credentials.sqlite")
+    storage.save("key", SECRET, 0)
+    assert storage.load("key")[0] == SECRET
+    storage.path.write_bytes(b"no database" * 100)
+    assert storage.load("key") == (None, 0)
+
+
+# Nothing is taken along, and no lock is lost.
+
+
+def test_nothing_is_open_between_two_calls(tmp_path):
+    def opened():
+        targets = []
+        for link in Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(OSError):
+                targets.append(link.readlink())
+        return [target for target in targets if tmp_path in target.parents]
+
+    storage = FileStorage(tmp_path / "credentials.sqlite")
+    storage.save("key", SECRET, 0)
+    storage.load("key")
+    storage.lease("key", "owner", 30)
+    assert opened() == []
+    assert len(storage._run(lambda database: opened())) == 1
+
+
+@pytest.mark.pain("P33")
+@pytest.mark.fault("F40")
+def test_no_other_use_in_this_process_ends_the_lock_of_a_transaction(tmp_path):
+    storage = FileStorage(tmp_path / "credentials.sqlite")
+    storage.save("key", SECRET, 0)
+    attempt = (
+        "import sqlite3, sys\n"
+        "database = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)\n"
+        "try: database.execute('begin immediate')\n"
+        "except sqlite3.OperationalError as error: print(error)"
+    )
+
+    def meanwhile(database):
+        other = FileStorage(storage.path)
+        assert other.load("key")[0] == SECRET
+        private.make_private(storage.path, is_ours=False)
+        child = [sys.executable, "-S", "-c", attempt, str(storage.path)]
+        return subprocess.run(child, capture_output=True, timeout=BOUND_S, check=True)
+
+    assert storage._run(meanwhile).stdout == b"database is locked\n"
+
+
+def test_a_transaction_that_is_broken_off_has_not_happened(tmp_path):
+    storage = FileStorage(tmp_path / "credentials.sqlite")
+    storage.save("key", SECRET, 0)
+
+    def broken_off(database):
+        database.execute("delete from credential")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        storage._run(broken_off)
+    assert storage.load("key") == (SECRET, 1)
+
+
+def test_tables_that_somebody_else_makes_first_are_taken(tmp_path, monkeypatch):
+    storage = FileStorage(tmp_path / "credentials.sqlite")
+    private.make_private(storage.path, is_ours=False)
+    set_up = storage._set_up
+
+    def late(database):
+        monkeypatch.undo()
+        FileStorage(storage.path).save("key", SECRET, 0)
+        version = iter([0])
+        monkeypatch.setattr(
+            "mcpwire.transports.oauth.storage.file._version",
+            lambda database: next(version, 1),
+        )
+        set_up(database)
+
+    monkeypatch.setattr(storage, "_set_up", late)
+    assert storage.load("key") == (SECRET, 1)
+
+
+# Forks.
+
+
+@pytest.mark.fault("F40", "F43")
+def test_a_forked_process_uses_the_store_as_its_parent_does(tmp_path):
+    program = f"""
+import os, sys, threading
+from mcpwire.transports.oauth.storage import FileStorage
+
+storage = FileStorage({str(tmp_path / "credentials.sqlite")!r})
+storage.save("key", b"0", 0)
+goes_on, is_in = threading.Event(), threading.Event()
+
+def slowly(database):
+    database.execute("update credential set value = '1', version = 2")
+    is_in.set()
+    goes_on.wait(20)
+
+# A child that is made in the middle of a transaction must not end or undo it.
+thread = threading.Thread(target=storage._run, args=(slowly,))
+thread.start()
+is_in.wait(20)
+made = os.fork()
+if not made:
+    print(storage.load("key"), flush=True)
+    sys.exit(0)
+assert os.waitpid(made, 0)[1] == 0
+goes_on.set()
+thread.join()
+if not os.fork():
+    print(storage.save("key", b"2", 2), flush=True)
+    sys.exit(0)
+assert os.wait()[1] == 0
+print(storage.load("key"))
+"""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program]
+    done = subprocess.run(command, capture_output=True, timeout=BOUND_S, check=False)
+    assert done.stderr == b""
+    assert done.stdout.decode().splitlines() == ["(b'0', 1)", "3", "(b'2', 3)"]
+
+
+def test_a_forked_process_waits_for_no_thread_of_its_parent(monkeypatch):
+    class Held:
+        def __enter__(self):
+            raise AssertionError("held for ever")
+
+    monkeypatch.setattr(private, "_making", Held())
+    private._forked()
+    with private._making:
+        pass
+
+
+# Whose database it is.
+
+
+@pytest.mark.fault("F40")
+@pytest.mark.parametrize(
+    "statement", ["create table theirs (a)", "pragma user_version = 2"]
+)
+def test_the_database_of_another_program_is_refused_and_left_alone(tmp_path, statement):
+    path = tmp_path / "theirs.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute(statement)
+    before = path.read_bytes()
+    storage = FileStorage(path)
+    assert "another program's, or a newer mcpwire's" in refused(storage)
+    assert storage.load("key") == (None, 0)
+    assert path.read_bytes() == before
+    assert [*tmp_path.iterdir()] == [path]
