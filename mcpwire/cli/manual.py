@@ -62,6 +62,11 @@ VERBS: Final[dict[str, Verb]] = {
         optional=("VALUE",),
         details="REF is prompt:NAME or the URI template of a resource.\n",
     ),
+    "skills": Verb(
+        "list a server's skills, or print what one says",
+        optional=("URI",),
+        details="It is checked before it is printed, which needs mcpwire[skills].\n",
+    ),
     "ping": Verb("measure how fast a server answers"),
     "info": Verb("show what was agreed on, how, and what a server says of itself"),
     "demo": Verb(

@@ -236,6 +236,7 @@ class Session:
 
     def _make_client(self) -> Client:
         from mcpwire import Client, Limits
+        from mcpwire.protocol.methods import SKILLS
 
         options = self.options
         timeout = options.timeout
@@ -248,6 +249,7 @@ class Session:
                 mode=options.mode,
                 limits=limits,
                 roots=[Path(root) for root in options.roots] or None,
+                extensions=[SKILLS] if options.verb == "skills" else None,
                 on_notification=self._hear if options.log_level else None,
                 trace=self._trace if self.output.verbose or self.timing else None,
                 **(self.host.handlers() if self.host is not None else {}),

@@ -308,6 +308,35 @@ def complete(options: Options) -> Work:
     return work
 
 
+# Skills...
+
+
+def skills(options: Options) -> Work:
+    """Prepare the list of the skills, or the loading of one."""
+    uri = options.words[0] if options.words else None
+
+    async def work(session: Session) -> int:
+        from mcpwire.types import encode
+
+        output = session.output
+        if uri is not None:
+            loaded = await session.client.load_skill(uri)
+            if output.is_json:
+                output.document({"skill": encode(loaded.entry), "body": loaded.body})
+            else:
+                output.text(loaded.body)
+            return Exit.OK
+        found = await session.client.list_skills()
+        if output.is_json:
+            output.document({"skills": [encode(skill) for skill in found]})
+            return Exit.OK
+        style = listing.Style(output.bold, output.dim, output.width)
+        output.lines(listing.skills(found, style))
+        return Exit.OK
+
+    return work
+
+
 # The connection itself...
 
 
@@ -363,6 +392,7 @@ PREPARED: Final[dict[str, Callable[[Options], Work]]] = {
     "read": read,
     "prompt": prompt,
     "complete": complete,
+    "skills": skills,
     "demo": demo,
 }
 """Commands with words of their own."""

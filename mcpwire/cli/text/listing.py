@@ -13,9 +13,17 @@ from mcpwire.cli.text.signatures import badges, prompt_signature, tool_signature
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mcpwire.types import Prompt, Resource, ResourceTemplate, Tool
+    from mcpwire.types import Prompt, Resource, ResourceTemplate, Skill, Tool
 
-__all__ = ["Style", "first_line", "prompts", "resources", "templates", "tools"]
+__all__ = [
+    "Style",
+    "first_line",
+    "prompts",
+    "resources",
+    "skills",
+    "templates",
+    "tools",
+]
 
 NAME_INDENT = "  "
 TEXT_INDENT = "      "
@@ -84,6 +92,18 @@ def prompts(items: Sequence[Prompt], style: Style) -> list[str]:
     for prompt in items:
         signature = prompt_signature(prompt, width)
         lines += _entry(signature, prompt.description or prompt.title, style)
+    return lines
+
+
+def skills(items: Sequence[Skill], style: Style) -> list[str]:
+    """Write the section of the skills."""
+    lines = [style.bold(f"Skills ({len(items)})")]
+    for item in items:
+        files = "dynamic" if item.is_dynamic else f"{len(item.resources)} file(s)"
+        line = one_line(item.uri) + style.dim(f"  [{files}]")
+        said = first_line(item.description)
+        name = one_line(item.name)
+        lines += _entry([line], f"{name}: {said}" if said else name, style)
     return lines
 
 
