@@ -16,6 +16,9 @@ PURE := $(FLOOR),mcpwire/wire/*,mcpwire/types/*,mcpwire/protocol/*,mcpwire/auth/
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
+# The tests start hundreds of interpreters: none is to compile everything anew, whatever
+# the environment says of writing bytecode.
+export PYTHONDONTWRITEBYTECODE :=
 
 PART := sh .ci/part
 QUIET := sh .ci/quiet
@@ -92,9 +95,12 @@ format: $(VENV)/.dev ## write the format and the fixes that are safe
 .hypothesis/unicode_data: | $(VENV)/.dev
 	@$(PY) -c "import hypothesis as h; h.find(h.strategies.text(), lambda _: True)"
 
+# A third of the tests' time is waited for (a peer that must be given up in time, a child
+# that starts), so there is a worker more than this is meant to have cores.
 pytest: $(VENV)/.dev .hypothesis/unicode_data
 	@rm -f .coverage .coverage.*
-	@$(PY) -m pytest --no-header -n 2 --dist=worksteal --cov --cov-report= \
+	@$(PY) -m compileall -q mcpwire
+	@$(PY) -m pytest --no-header -n 3 --dist=worksteal --cov --cov-report= \
 		--junitxml=$(BUILD)/junit.xml --durations=10 --tb=short $(PYTEST_ARGS)
 
 coverage: $(VENV)/.dev
