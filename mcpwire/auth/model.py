@@ -129,6 +129,10 @@ class Record:
     dpop_key: dict[str, Any] | None = attrs.field(default=None, repr=_masked)
     """The private key of the proofs as a JWK, where the token is bound to one."""
 
+    registered: Identity | None = None
+    """Who this client has become for its next login, where the tokens are of before:
+    they stay good if that login is given up."""
+
 
 @attrs.frozen
 class Pending:

@@ -189,7 +189,7 @@ class Keep:
 
 @attrs.frozen
 class Recall:
-    """The outcome is the login that was kept: a `Pending`, or ``None``."""
+    """Take back the login that was kept; the outcome is a `Pending`, or ``None``."""
 
 
 @attrs.frozen

@@ -46,6 +46,7 @@ RECORD = Record(
     tokens=TOKENS,
     asked_scopes=("a", "b"),
     dpop_key={"kty": "EC", "crv": "P-256"},
+    registered=Identity("other-client", issuer="https://as.example", kind="registered"),
 )
 
 

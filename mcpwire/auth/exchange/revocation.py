@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.auth.exchange.token_endpoint import authenticate
+from mcpwire.auth.exchange.token_endpoint import authenticate, check_bound
 from mcpwire.auth.guard import check_url
 from mcpwire.auth.steps import Fetch
 
@@ -25,6 +25,8 @@ def revoke_tokens(record: Record, server: Url, *, allow_insecure: bool) -> Steps
     every server does that. Whatever it answers, there is nothing more to be done.
 
     Raises:
+        RegistrationError: The client is of another issuer: nothing was sent.
+        TokenError: There is no way for the client to say who it is.
         UrlRefused: Its endpoint must not be asked.
         TokenError: It takes nothing that this client can say who it is by.
         AuthTemporarilyUnavailable: No answer came.
@@ -32,6 +34,7 @@ def revoke_tokens(record: Record, server: Url, *, allow_insecure: bool) -> Steps
     url, tokens = record.metadata.revocation_endpoint, record.tokens
     if url is None or tokens is None:
         return
+    check_bound(record.identity, record.metadata)
     check_url(url, what=WHAT, server=server, allow_insecure=allow_insecure)
     for token, hint in (
         (tokens.refresh_token, "refresh_token"),

@@ -34,6 +34,7 @@ __all__ = [
     "ID_TOKEN",
     "Form",
     "authenticate",
+    "check_bound",
     "client_credentials_form",
     "code_form",
     "decide_method",
@@ -307,7 +308,7 @@ def _ask(
     signing_key: SigningKey | None = None,
 ) -> Steps[tuple[float, Answer]]:
     """Return when it was asked, and what came back."""
-    _check_bound(identity, metadata)
+    check_bound(identity, metadata)
     may_go_again = prover is not None
     while True:
         now = yield Now()
@@ -332,7 +333,12 @@ def _ask(
         may_go_again = False
 
 
-def _check_bound(identity: Identity, metadata: ServerMetadata) -> None:
+def check_bound(identity: Identity, metadata: ServerMetadata) -> None:
+    """Check that a client is known to this very authorization server.
+
+    Raises:
+        RegistrationError: It is of another one.
+    """
     # 2026-07-28 basic/authorization/client-registration, "Authorization Server
     # Binding".
     if identity.kind != "document" and identity.issuer != metadata.issuer:

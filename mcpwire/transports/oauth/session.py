@@ -18,10 +18,10 @@ from time import monotonic
 from time import time as wall_time
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.auth.config import DISCOVERED, OAuth
+from mcpwire.auth.config import OAuth
 from mcpwire.auth.discovery.challenges import read_denial
 from mcpwire.auth.errors import InsufficientScope, UrlRefused
-from mcpwire.auth.flow import Wanted
+from mcpwire.auth.flow import Wanted, fits
 from mcpwire.protocol.http.request import Request
 
 if TYPE_CHECKING:
@@ -44,8 +44,14 @@ RETRY_S: Final = 10.0
 TRIES: Final = 5
 """How many tokens one request is tried with, whatever happens."""
 
+EARLY_S: Final = 1.0
+"""How long a request waits for the next token while its own is good."""
+
 FUTILE_MAX: Final = 10
 """How many step-ups in a row may not have helped before nobody is asked any more."""
+
+FUTILE_LOGINS: Final = 3
+"""How many logins in a row, likewise."""
 
 DENIED: Final = frozenset({401, 403})
 
@@ -132,6 +138,9 @@ class AuthSession:
         """The newest nonce of the server (RFC 9449 section 9)."""
         self._allowed = {target.parsed.target}
         self._futile = 0
+        self._futile_logins = 0
+        self._refused: Credential | None = None
+        """What the last login gave that did not help."""
 
     def wanted(self, **reasons: Any) -> Wanted:
         """Return what a token is wanted for."""
@@ -172,7 +181,7 @@ class AuthSession:
         self.is_begun = True
         if record is None or record.tokens is None:
             return
-        if self.grant.issuer in {None, DISCOVERED, record.issuer}:
+        if fits(self.grant, record):
             self.current = Credential(record, "stored")
 
     def meets(self, wanted: Wanted) -> Credential | None:
@@ -269,10 +278,14 @@ class AuthSession:
                 attempt.nonce = self._nonce
                 return self.wanted(denial=denial)  # the same token, another proof
             if attempt.has_logged_in:
+                self._refuse(credential)
                 return None
             used = credential.token if credential is not None else None
             return self.wanted(
-                used=used, denial=denial, must_log_in=attempt.has_refreshed
+                used=used,
+                denial=denial,
+                must_log_in=attempt.has_refreshed,
+                asks_nobody=self._futile_logins >= FUTILE_LOGINS,
             )
         wanted = self.wanted(
             used=credential.token if credential is not None else None, denial=denial
@@ -281,6 +294,12 @@ class AuthSession:
             return None
         self._check_step_up(denial, credential, attempt)
         return wanted
+
+    def _refuse(self, credential: Credential | None) -> None:
+        """Take note that a login did not help, however many requests show it."""
+        if credential is not self._refused:
+            self._refused = credential
+            self._futile_logins += 1
 
     def _check_step_up(
         self, denial: Denial, credential: Credential, attempt: Attempt
@@ -307,6 +326,7 @@ class AuthSession:
         """Take note that the server let a request pass."""
         if attempt.step_ups:
             self._futile = 0
+        self._futile_logins = 0
 
 
 class Filtered:
@@ -367,7 +387,7 @@ class Filtered:
                 self.error = error
             if self.wanted is not None or self.error is not None:
                 return
-        elif self._attempt.step_ups:
+        elif self._attempt.has_logged_in:
             session.accepted(self._attempt)
         self._reply.head(status, fields)
 
