@@ -102,8 +102,13 @@ def _perform(options: Options) -> int:
     from mcpwire.cli.session import Session, run_interruptible
     from mcpwire.cli.verbs import prepare
 
-    work = prepare(options)
     output = Output(is_json=options.json, verbose=options.verbose > 0)
+    if options.verb.startswith("auth "):
+        from mcpwire.cli.ask.login import perform
+
+        with _logging_to(output):
+            return run_interruptible(lambda _: perform(options, output))
+    work = prepare(options)
 
     async def session(signals: Signals) -> int:
         return await Session(options, output, signals).run(work)

@@ -18,6 +18,7 @@ from mcpwire.cli.target.options import (
     add_process_options,
     check_options,
 )
+from mcpwire.cli.target.tokens import add_login_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +47,14 @@ DEFAULTS: Final[dict[str, Any]] = {
     "cert": None,
     "proxy": None,
     "allow_insecure": False,
+    "auth": False,
+    "auth_env": None,
+    "client_id": None,
+    "client_secret_env": None,
+    "issuer": None,
+    "scopes": [],
+    "profile": None,
+    "no_browser": False,
     "mode": "auto",
     "output": None,
     "check": True,
@@ -99,6 +108,14 @@ class Options(argparse.Namespace):
     cert: str | None
     proxy: str | None
     allow_insecure: bool
+    auth: bool
+    auth_env: str | None
+    client_id: str | None
+    client_secret_env: str | None
+    issuer: str | None
+    scopes: list[str]
+    profile: str | None
+    no_browser: bool
     mode: str
     output: str | None
     check: bool
@@ -145,11 +162,12 @@ def parse(argv: Sequence[str]) -> Options:
     Raises:
         UsageError: They make no sense.
     """
-    name = argv[0]
+    name, head = argv[0], list(argv[1:])
+    if name == "auth":  # the one command of two words
+        name, head = _second_word(head)
     verb = VERBS.get(name)
     if verb is None:
         raise UsageError(_no_verb(name), suggestions=close_matches(name, list(VERBS)))
-    head = list(argv[1:])
     command: tuple[str, ...] = ()
     if "--" in head:
         at = head.index("--")
@@ -165,6 +183,15 @@ def parse(argv: Sequence[str]) -> Options:
     _place_words(options, command)
     check_options(options)
     return options
+
+
+def _second_word(words: list[str]) -> tuple[str, list[str]]:
+    named = [name for name in VERBS if name.startswith("auth ")]
+    name = f"auth {words[0]}" if words else "auth"
+    if name not in named:
+        listed = ", ".join(word.removeprefix("auth ") for word in named)
+        raise UsageError(f"auth is followed by one of {listed}", suggestions=named)
+    return name, words[1:]
 
 
 def _no_verb(name: str) -> str:
@@ -289,6 +316,12 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
+    if name == "auth login":
+        parser.add_argument(
+            "--no-browser",
+            action="store_true",
+            help="print where to log in, and read where that led",
+        )
     if name in ASKED_VERBS:
         parser.add_argument(
             "--no-ask",
@@ -361,6 +394,7 @@ def _add_meanwhile_options(parser: argparse.ArgumentParser) -> None:
 def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add_process_options(parser)
     add_http_options(parser)
+    add_login_options(parser)
     group = parser.add_argument_group("any server")
     group.add_argument(
         "--roots",

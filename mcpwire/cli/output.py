@@ -135,6 +135,11 @@ class Output:
         return f"\x1b[1m{text}\x1b[0m" if self._strong else text
 
     @property
+    def can_ask(self) -> bool:
+        """Whether somebody sits there who could be sent to a browser."""
+        return _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
+
+    @property
     def asking_width(self) -> int:
         """The columns of the terminal on stderr."""
         return _columns(sys.stderr)

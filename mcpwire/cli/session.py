@@ -174,6 +174,17 @@ def _advice(error: BaseException) -> str:
     return "is it an MCP server that speaks over stdio?" if doubtful else ""
 
 
+def _advice_to_log_in(error: BaseException) -> str:
+    from mcpwire import AuthError, AuthRequired
+
+    url = getattr(error, "url", None)
+    if isinstance(error, AuthRequired) and url is not None:
+        return f"log in at {url}"
+    if isinstance(error, AuthError):
+        return ""
+    return "`mcpwire auth login URL` logs in; --auth-env VARIABLE sends a token"
+
+
 def _advice_at_url(error: BaseException) -> str:
     """Say the same of a server at a URL."""
     from mcpwire import ConnectError, HTTPError, NegotiationError, RemoteProtocolError
@@ -181,7 +192,7 @@ def _advice_at_url(error: BaseException) -> str:
     if isinstance(error, ConnectError) and hasattr(error.__cause__, "verify_message"):
         return "--ca FILE trusts an authority of your own"  # as `ssl` says it
     if exit_code(error) == Exit.AUTHORIZATION:
-        return "--header-env 'Authorization=Bearer VARIABLE' sends a token"
+        return _advice_to_log_in(error)
     # A page, or nothing, where an endpoint should be: most often the path is wrong.
     cause = error.__cause__ if isinstance(error, NegotiationError) else error
     status = cause.status if isinstance(cause, HTTPError) else None
@@ -211,7 +222,9 @@ class Session:
         self._signals = signals
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stderr = ""
-        self.target = target_of(options, self._on_stderr if output.verbose else None)
+        self.target = target_of(
+            options, self._on_stderr if output.verbose else None, output
+        )
         self.host = self._make_host()
         self.timing = self._make_timing()
         self.client = self._make_client()

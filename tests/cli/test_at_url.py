@@ -150,12 +150,12 @@ def test_timing_is_measured_over_http(cli):
         (
             reply(401, www_authenticate="Bearer"),
             3,
-            "--header-env 'Authorization=Bearer VARIABLE' sends a token",
+            "`mcpwire auth login URL` logs in; --auth-env VARIABLE sends a token",
         ),
         (
             reply(403, www_authenticate='Bearer error="insufficient_scope"'),
             3,
-            "--header-env 'Authorization=Bearer VARIABLE' sends a token",
+            "`mcpwire auth login URL` logs in; --auth-env VARIABLE sends a token",
         ),
         (reply(403), 4, None),
         (reply(404), 4, "is it the URL of an MCP endpoint, with its path?"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.cli.failures import UsageError
 from mcpwire.cli.streams import read_file, read_input
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from mcpwire.cli.grammar import Options
+    from mcpwire.cli.output import Output
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.targets import Stdio
 
@@ -20,7 +21,7 @@ __all__ = ["target_of"]
 
 
 def target_of(
-    options: Options, on_stderr: Callable[[bytes], None] | None
+    options: Options, on_stderr: Callable[[bytes], None] | None, output: Output
 ) -> Stdio | Http:
     """Return what to start, or where to go.
 
@@ -29,7 +30,7 @@ def target_of(
         ConnectError: It is a folder.
     """
     if options.is_at_url:
-        return _at_url(options)
+        return _at_url(options, output)
     from mcpwire import ConnectError, Stdio
 
     command = options.command
@@ -75,7 +76,7 @@ AS_OPTIONS: Final = (
 """What the library calls things, and what they are called here; the first that fits."""
 
 
-def _at_url(options: Options) -> Http:
+def _at_url(options: Options, output: Output) -> Http:
     from mcpwire import Http
 
     headers = _headers(options)
@@ -85,6 +86,7 @@ def _at_url(options: Options) -> Http:
         return Http(
             options.command[0].strip(),
             headers=headers or None,
+            auth=_auth(options, headers, output),
             ca_file=options.ca,
             client_cert=(certificate, key) if comma else certificate or None,
             proxy=options.proxy,
@@ -92,6 +94,15 @@ def _at_url(options: Options) -> Http:
         )
     except ValueError as error:
         raise UsageError(_in_words_of_options(str(error))) from error
+
+
+def _auth(options: Options, headers: dict[str, str], output: Output) -> Any:
+    """Return what logs in; a header of the user's own takes its place."""
+    from mcpwire.cli.target.tokens import auth_of
+
+    if any(name.lower() == "authorization" for name in headers):
+        return None
+    return auth_of(options, output)
 
 
 def _in_words_of_options(text: str) -> str:

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.cli.failures import UsageError
+from mcpwire.cli.target.tokens import LOGIN_OPTIONS
 
 if TYPE_CHECKING:
     from mcpwire.cli.grammar import Options
@@ -25,6 +26,7 @@ HTTP_OPTIONS: Final = {
     "cert": "--cert",
     "proxy": "--proxy",
     "allow_insecure": "--allow-insecure",
+    **LOGIN_OPTIONS,
 }
 
 
