@@ -1,0 +1,196 @@
+"""Processes that share one login: one of them refreshes it, and all of them go on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import attrs
+import pytest
+from authorization_server import (
+    authorization_server,
+    browse,
+    json_answer,
+    oauth,
+    protected_server,
+)
+from siblings import siblings
+
+import mcpwire
+import mcpwire.sync
+from mcpwire.auth.record import credential_key, dump, load
+
+pytestmark = [pytest.mark.pain("P33"), pytest.mark.attack("S24")]
+
+BOUND_S = 20.0
+LEASE_S = 30
+KINDS = ("blocking", "asyncio") * 4
+
+
+class World:
+    """An MCP server, its authorization server, and a login that is stored."""
+
+    def __init__(self, auth, server, folder) -> None:
+        self.auth = auth
+        self.server = server
+        self.storage = mcpwire.FileStorage(folder / "credentials.sqlite")
+        self.key = credential_key(server.url, "default", "OAuth")
+        self.log_in()
+
+    def log_in(self) -> None:
+        grant = oauth(storage=self.storage)
+        mcpwire.sync.login(mcpwire.Http(self.server.url, auth=grant))
+
+    def record(self):
+        data, _ = self.storage.load(self.key)
+        return load(data)
+
+    def end_access(self, *, is_known: bool = True) -> None:
+        """End the access token, and perhaps have everybody know it."""
+        self.auth.expire_all()
+        data, version = self.storage.load(self.key)
+        record = load(data)
+        if is_known:
+            tokens = attrs.evolve(record.tokens, expires_at=time.time() - 1)
+            record = attrs.evolve(record, tokens=tokens)
+        assert self.storage.save(self.key, dump(record), version)
+
+    @property
+    def refreshes(self) -> int:
+        return self.auth.grants.count("refresh_token")
+
+    def family(self):
+        return siblings(self.server.url, self.storage.path)
+
+
+@pytest.fixture
+def world(tmp_path):
+    with authorization_server() as auth, protected_server(auth) as server:
+        yield World(auth, server, tmp_path)
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["expired", "refused"])
+def test_of_eight_processes_one_refreshes_and_all_go_on(world, is_known):
+    world.end_access(is_known=is_known)
+    all_wait = []
+
+    def held(request):
+        request.conn.wait_while(lambda: not all_wait, BOUND_S)
+
+    world.auth.on["token"] = held
+    with world.family() as family:
+        processes = [family.start(kind) for kind in KINDS]
+        family.wait_until(lambda: sum(each.waits for each in processes) == 7)
+        all_wait.append(True)
+        for conn in tuple(world.auth.raw.open):
+            conn.nudge()
+        family.wait_until(lambda: all(each.said for each in processes))
+    assert [each.said for each in processes] == ["hi"] * 8
+    assert world.auth.grants == ["authorization_code", "refresh_token"]
+    assert world.auth.reuses == 0
+    assert world.record().tokens.access_token in world.auth.live
+
+
+def test_one_that_is_killed_while_it_refreshes_blocks_nobody_after_its_lease(world):
+    world.end_access()
+
+    def never(request):
+        if world.refreshes == 1:
+            request.conn.wait_closed(BOUND_S)
+            raise ConnectionResetError
+
+    world.auth.on["token"] = never
+    with world.family() as family:
+        killed = family.start("blocking")
+        family.wait_until(lambda: world.refreshes == 1)
+        others = [family.start(kind) for kind in KINDS[1:]]
+        family.wait_until(lambda: all(each.waits for each in others))
+        family.kill(killed)
+        world.auth.wait_until(lambda: not world.auth.raw.open)
+        assert (world.refreshes, [each.said for each in others]) == (1, [None] * 7)
+        family.go_by(LEASE_S)
+        family.wait_until(lambda: all(each.said for each in others))
+    assert [each.said for each in others] == ["hi"] * 7
+    assert (world.refreshes, world.auth.reuses) == (2, 0)
+
+
+def test_one_that_dies_before_it_stores_leaves_what_one_login_recovers(world):
+    world.end_access()
+    with world.family() as family:
+        dead = family.start("dies-saving")
+        family.wait_until(lambda: world.refreshes == 1 and world.auth.live)
+        one = family.start("asyncio")
+        family.wait_until(lambda: one.waits)
+        family.go_by(LEASE_S)
+        family.wait_until(lambda: one.said)
+        # The server takes it for theft, and says so by `invalid_grant`.
+        assert (dead.said, one.said) == (None, "AuthRequired")
+        assert (world.auth.reuses, world.record().tokens) == (1, None)
+        world.log_in()
+        other = family.start("blocking")
+        family.wait_until(lambda: other.said)
+    assert other.said == "hi"
+    assert len(world.auth.authorizations) == 2
+    assert len(world.auth.registrations) == 1
+
+
+# The loser of a race.
+
+
+@pytest.mark.anyio
+async def test_whoever_loses_the_race_takes_what_the_winner_stored(shell, world):
+    world.end_access()
+
+    def too_late(request):
+        """Answer like a server that another process was quicker at."""
+        winner = world.auth.give()
+        data, version = world.storage.load(world.key)
+        record = load(data)
+        tokens = attrs.evolve(
+            record.tokens,
+            access_token=winner["access_token"],
+            refresh_token=winner["refresh_token"],
+            expires_at=time.time() + 3_600,
+        )
+        stored = dump(attrs.evolve(record, tokens=tokens))
+        assert world.storage.save(world.key, stored, version)
+        return json_answer({"error": "invalid_grant"}, 400)
+
+    world.auth.on["token"] = too_late
+    grant = oauth(storage=world.storage, interactive=False)
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(world.server.url, auth=grant)) as client:
+            assert await client.list_tools()
+    assert world.refreshes == 1
+    assert world.record().tokens.access_token in world.auth.live
+
+
+# A store that fails.
+
+
+@pytest.mark.anyio
+@pytest.mark.fault("F40")
+async def test_a_login_that_cannot_be_stored_is_used_and_renewed_all_the_same(
+    shell, tmp_path, monkeypatch, caplog
+):
+    asked = []
+
+    def ask(url):
+        asked.append(url)
+        return browse(url)
+
+    (tmp_path / "file").write_bytes(b"")
+    storage = mcpwire.FileStorage(tmp_path / "file" / "credentials.sqlite")
+    with authorization_server() as auth, protected_server(auth) as server:
+        target = mcpwire.Http(server.url, auth=oauth(storage=storage, ask=ask))
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            for _ in range(3):
+                assert await client.list_tools()
+                auth.expire_all()
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            assert await client.list_tools()
+    assert (len(asked), auth.reuses) == (1, 0)
+    assert auth.grants == ["authorization_code", *["refresh_token"] * 3]
+    said = [each.getMessage() for each in caplog.records if each.name == "mcpwire"]
+    reason = "Not a directory: nothing of it is used, and logins are not kept"
+    assert said == [f"cannot use {str(storage.path)!r} for credentials: {reason}"]
