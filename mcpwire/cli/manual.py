@@ -69,6 +69,15 @@ VERBS: Final[dict[str, Verb]] = {
     ),
     "ping": Verb("measure how fast a server answers"),
     "info": Verb("show what was agreed on, how, and what a server says of itself"),
+    "auth login": Verb(
+        "log in to a server at a URL, for all commands from then on",
+        details="With --no-browser it prints where to log in, and reads the URL that "
+        "the\nbrowser was sent to from standard input.\n",
+    ),
+    "auth status": Verb(
+        "show the login to a server", details="Exit code 3: there is none.\n"
+    ),
+    "auth logout": Verb("forget the login to a server, here and there"),
     "demo": Verb(
         "run the main job against the embedded server and print each step",
         takes_target=False,

@@ -21,7 +21,9 @@ __all__ = ["target_of"]
 
 
 def target_of(
-    options: Options, on_stderr: Callable[[bytes], None] | None, output: Output
+    options: Options,
+    on_stderr: Callable[[bytes], None] | None,
+    output: Output | None = None,
 ) -> Stdio | Http:
     """Return what to start, or where to go.
 
@@ -76,7 +78,7 @@ AS_OPTIONS: Final = (
 """What the library calls things, and what they are called here; the first that fits."""
 
 
-def _at_url(options: Options, output: Output) -> Http:
+def _at_url(options: Options, output: Output | None) -> Http:
     from mcpwire import Http
 
     headers = _headers(options)
@@ -96,7 +98,7 @@ def _at_url(options: Options, output: Output) -> Http:
         raise UsageError(_in_words_of_options(str(error))) from error
 
 
-def _auth(options: Options, headers: dict[str, str], output: Output) -> Any:
+def _auth(options: Options, headers: dict[str, str], output: Output | None) -> Any:
     """Return what logs in; a header of the user's own takes its place."""
     from mcpwire.cli.target.tokens import auth_of
 

@@ -9,6 +9,7 @@ from mcpwire.cli.failures import UsageError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from mcpwire.cli.grammar import Options
     from mcpwire.cli.output import Output
@@ -62,7 +63,7 @@ def add_login_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def auth_of(options: Options, output: Output) -> Any:
+def auth_of(options: Options, output: Output | None) -> Any:
     """Return what `Http` is given as ``auth``; ``None``: nothing.
 
     Raises:
@@ -107,13 +108,14 @@ def has_login(options: Options) -> bool:
         return False
 
 
-def _oauth(options: Options, output: Output) -> Any:
+def _oauth(options: Options, output: Output | None) -> Any:
     from mcpwire import OAuth
 
     secret = None
     if options.client_secret_env is not None:
         secret = _variable("--client-secret-env", options.client_secret_env)
-    may_ask = output.can_ask and options.may_ask and not options.no_browser
+    may_ask = options.may_ask and not options.no_browser
+    is_there = output is not None and output.can_ask
     try:
         return OAuth(
             client_id=options.client_id,
@@ -121,11 +123,15 @@ def _oauth(options: Options, output: Output) -> Any:
             issuer=options.issuer,
             scopes=" ".join(options.scopes) if options.scopes else None,
             profile=options.profile or "default",
-            interactive=may_ask,
-            on_url=lambda url: output.note(f"log in at {url}"),
+            interactive=may_ask and is_there,
+            on_url=None if output is None else _show_with(output),
         )
     except ValueError as error:
         raise UsageError(_as_options(str(error))) from error
+
+
+def _show_with(output: Output) -> Callable[[str], None]:
+    return lambda url: output.note(f"log in at {url}")
 
 
 def _as_options(text: str) -> str:
