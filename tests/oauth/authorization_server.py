@@ -7,7 +7,8 @@
 `auth.on` replaces an answer: keyed as in `KEYS`, a function of the request gives
 status, fields and body, or None for the usual answer; it may wait
 (`request.conn.wait_for`) and hang up (raise ConnectionError). `auth.edit` changes the
-usual document of an answer that is JSON. Every secret given out holds `SENTINEL`.
+usual document of an answer that is JSON. Every secret given out holds `SENTINEL`, or
+what `sentinel` names in its place, which tells those of two servers apart.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class AuthorizationServer:
         refresh: bool = True,
         path: str = "",
         dpop: bool = False,
+        sentinel: str = SENTINEL,
     ) -> None:
         self.rotating = rotating
         self.expires_in = expires_in
@@ -91,6 +93,7 @@ class AuthorizationServer:
         self.refresh = refresh
         self.path = path
         self.dpop = dpop
+        self.sentinel = sentinel
         self.on: dict[str, Callable[[Recorded], Reply | None]] = {}
         self.edit: dict[str, Callable[[dict[str, Any]], Any]] = {}
         self.requests: list[Recorded] = []
@@ -272,7 +275,7 @@ class AuthorizationServer:
         )
         says = {**asked, "client_id": client.client_id}
         if client.method in {"client_secret_basic", "client_secret_post"}:
-            client.secret = f"{SENTINEL}-secret-{next(self._numbers)}"
+            client.secret = f"{self.sentinel}-secret-{next(self._numbers)}"
             says |= {"client_secret": client.secret, "client_secret_expires_at": 0}
         return 201, {}, says
 
@@ -294,7 +297,7 @@ class AuthorizationServer:
             tuple(asked.get("scope", "").split()),
             asked.get("resource"),
         )
-        code = f"{SENTINEL}-code-{next(self._numbers)}"
+        code = f"{self.sentinel}-code-{next(self._numbers)}"
         self._codes[code] = asked, family
         params = {"code": code, "state": asked["state"]}
         if self.iss:
@@ -406,7 +409,7 @@ class AuthorizationServer:
         self, form: dict[str, str], client: Registered, thumbprint: str | None
     ) -> Any:
         return {
-            "access_token": f"{SENTINEL}-id-jag-{next(self._numbers)}",
+            "access_token": f"{self.sentinel}-id-jag-{next(self._numbers)}",
             "issued_token_type": ID_JAG,
             "token_type": "N_A",
             "expires_in": 300,
@@ -415,7 +418,7 @@ class AuthorizationServer:
     def _issue(self, family: Family) -> dict[str, Any]:
         with self._lock:
             number = next(self._numbers)
-            token = f"{SENTINEL}-access-{number}"
+            token = f"{self.sentinel}-access-{number}"
             self.live[token] = family.scopes
             family.access.append(token)
             if family.thumbprint is not None:
@@ -424,7 +427,7 @@ class AuthorizationServer:
             says = {"access_token": token, "token_type": "DPoP" if bound else "Bearer"}
             if self.refresh:
                 if family.refresh is None:
-                    family.refresh = f"{SENTINEL}-refresh-{number}"
+                    family.refresh = f"{self.sentinel}-refresh-{number}"
                     self.families[family.refresh] = family
                 says["refresh_token"] = family.refresh
             if self.expires_in is not None:
