@@ -115,8 +115,8 @@ class Wanted(NamedTuple):
             mine = self.denial.scopes if self.denial is not None else None
             theirs = other.denial.scopes if other.denial is not None else None
             return self.is_step_up == other.is_step_up and mine == theirs
-        mine = (self.used, self.must_log_in, self.asks_nobody)
-        return mine == (other.used, other.must_log_in, other.asks_nobody)
+        ours = (self.used, self.must_log_in, self.asks_nobody)
+        return ours == (other.used, other.must_log_in, other.asks_nobody)
 
 
 class Obtained(NamedTuple):

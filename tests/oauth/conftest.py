@@ -12,8 +12,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "over_http"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "adversity"))
 
 import checked
+import engine_calls
 import net
 import shells
+from authorization_server import authorization_server, protected_server
 
 internet = net.internet
 kind = net.kind
@@ -27,3 +29,23 @@ def shell(request):
     made = shells.SHELLS[request.param]()
     yield made
     made.close()
+
+
+@pytest.fixture
+def auth():
+    """Give an authorization server."""
+    with authorization_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["session", "stateless"])
+def server(request, auth):
+    """Give an MCP server that wants its tokens, of either era."""
+    with protected_server(auth, era=request.param) as made:
+        yield made
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Give the clocks that tokens are measured by."""
+    return engine_calls.Clock(monkeypatch)

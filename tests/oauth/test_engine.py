@@ -23,12 +23,6 @@ pytestmark = pytest.mark.anyio
 BOUND_S = 20.0
 
 
-@pytest.fixture
-def auth():
-    with authorization_server() as server:
-        yield server
-
-
 def tokens_of(messages):
     return [message.headers.get("authorization") for message in messages]
 

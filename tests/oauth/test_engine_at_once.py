@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 import pytest
-from authorization_server import authorization_server, browse, oauth, protected_server
+from authorization_server import browse, oauth, protected_server
 
 import mcpwire
 
@@ -17,18 +17,6 @@ SOON_S = 2.0
 """Far less than a lock would last that is held while something is open."""
 
 CALLS = 20
-
-
-@pytest.fixture
-def auth():
-    with authorization_server() as server:
-        yield server
-
-
-@pytest.fixture(params=["session", "stateless"])
-def server(request, auth):
-    with protected_server(auth, era=request.param) as made:
-        yield made
 
 
 async def echo_all(client, count=CALLS):

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 import schedule
-from authorization_server import authorization_server, browse, oauth, protected_server
+from authorization_server import browse, oauth, protected_server
 from interrupts import Interrupts
 
 import mcpwire
@@ -17,12 +17,6 @@ pytestmark = [pytest.mark.anyio, pytest.mark.pain("P31"), pytest.mark.fault("F39
 
 BOUND_S = 30.0
 SHORT_S = 0.3
-
-
-@pytest.fixture
-def auth():
-    with authorization_server() as server:
-        yield server
 
 
 @pytest.fixture

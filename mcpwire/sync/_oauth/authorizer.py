@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.auth import steps
 from mcpwire.auth.config import OAuth
-from mcpwire.auth.errors import AuthTemporarilyUnavailable
 from mcpwire.auth.flow import finish, obtain, revoke
-from mcpwire.errors import CallCancelled, LocalProtocolError
+from mcpwire.errors import AuthError, CallCancelled, LocalProtocolError
 from mcpwire.sync._bell import Bell
 from mcpwire.sync._oauth.fetching import BlockingFetcher
 from mcpwire.transports.oauth.patience import Patience
@@ -30,7 +29,7 @@ from mcpwire.transports.oauth.performing import (
     supplied,
     too_late,
 )
-from mcpwire.transports.oauth.session import AuthSession
+from mcpwire.transports.oauth.session import EARLY_S, AuthSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,6 +49,10 @@ SLICE_S: Final = 0.1
 
 SETTLE_S: Final = 2.0
 """How long closing waits for what a server is giving."""
+
+
+class _TooLong(Exception):
+    """The next token is not waited for any longer."""
 
 
 class _Operation:
@@ -143,7 +146,7 @@ class BlockingAuthorizer:
             check: Raises where whoever waits need not wait any longer.
 
         Raises:
-            AuthError: One is stored, and it cannot be refreshed now.
+            AuthError: The one that is stored is of no more use, and there is no other.
         """
         session = self.session
         if not session.is_begun:
@@ -154,14 +157,22 @@ class BlockingAuthorizer:
             return current
         if not session.can_renew():
             return session.spare()
-        try:
+        if session.spare() is None:
             return self.obtain(session.wanted(used=current.token), check)
-        except AuthTemporarilyUnavailable:
-            spare = session.spare()
-            if spare is None:
-                raise
+        ends_at = monotonic() + EARLY_S
+
+        def check_early() -> None:
+            check()
+            if monotonic() >= ends_at:
+                raise _TooLong
+
+        try:
+            return self.obtain(
+                session.wanted(used=current.token, asks_nobody=True), check_early
+            )
+        except (AuthError, _TooLong):
             session.put_off()
-            return spare
+            return session.spare()
 
     def obtain(self, wanted: Wanted, check: Callable[[], None]) -> Credential:
         """Return another token than the one that was not good enough.

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.auth import steps
 from mcpwire.auth.config import OAuth
-from mcpwire.auth.errors import AuthTemporarilyUnavailable
 from mcpwire.auth.flow import finish, obtain, revoke
+from mcpwire.errors import AuthError
 from mcpwire.transports.oauth.fetching import Fetcher
 from mcpwire.transports.oauth.patience import Patience
 from mcpwire.transports.oauth.performing import (
@@ -27,7 +27,7 @@ from mcpwire.transports.oauth.performing import (
     supplied,
     too_late,
 )
-from mcpwire.transports.oauth.session import AuthSession
+from mcpwire.transports.oauth.session import EARLY_S, AuthSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -81,7 +81,7 @@ class Authorizer:
         """Return a token to begin with: none where none is stored.
 
         Raises:
-            AuthError: One is stored, and it cannot be refreshed now.
+            AuthError: The one that is stored is of no more use, and there is no other.
         """
         session = self.session
         if not session.is_begun:
@@ -92,14 +92,16 @@ class Authorizer:
             return current
         if not session.can_renew():
             return session.spare()
-        try:
+        if session.spare() is None:
             return await self.obtain(session.wanted(used=current.token))
-        except AuthTemporarilyUnavailable:
-            spare = session.spare()
-            if spare is None:
-                raise
+        try:
+            async with asyncio.timeout(EARLY_S):
+                return await self.obtain(
+                    session.wanted(used=current.token, asks_nobody=True)
+                )
+        except (AuthError, TimeoutError):
             session.put_off()
-            return spare
+            return session.spare()
 
     async def obtain(self, wanted: Wanted) -> Credential:
         """Return another token than the one that was not good enough.

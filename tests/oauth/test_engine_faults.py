@@ -1,0 +1,175 @@
+"""What goes wrong when tokens are asked for has a type, and costs no login."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from authorization_server import SENTINEL, json_answer, oauth, protected_server
+from engine_calls import BOUND_S, HOUR_S, echo, refreshes, whole
+
+import mcpwire
+from mcpwire.limits import Limits
+
+pytestmark = [pytest.mark.anyio, pytest.mark.pain("P32"), pytest.mark.fault("F38")]
+
+SHORT = Limits(oauth_timeout=0.3)
+
+
+# When the server cannot answer...
+
+
+def hang_up(request):
+    raise ConnectionAbortedError
+
+
+def never(request):
+    request.conn.wait_closed(BOUND_S)
+    raise ConnectionAbortedError
+
+
+PASSING = {
+    "500": lambda _: (500, {}, SENTINEL.encode()),
+    "503 and when to come back": lambda _: (503, {"retry-after": "7"}, b""),
+    "429": lambda _: (429, {"retry-after": "7"}, b"{}"),
+    "502 in JSON": lambda _: json_answer({"error": "invalid_grant"}, 502),
+    "the connection ends": hang_up,
+    "no answer": never,
+}
+
+
+@pytest.mark.case("G03")
+@pytest.mark.parametrize("fault", PASSING)
+async def test_what_passes_by_costs_no_login(shell, auth, fault):
+    with protected_server(auth) as server:
+        target = mcpwire.Http(server.url, auth=oauth())
+        async with asyncio.timeout(BOUND_S):
+            async with shell(target, limits=SHORT) as client:
+                auth.expire_all()
+                auth.on["token"] = PASSING[fault]
+                with pytest.raises(mcpwire.AuthTemporarilyUnavailable) as caught:
+                    await echo(client)
+                assert SENTINEL not in whole(caught.value)
+                if "come back" in fault or fault == "429":
+                    assert caught.value.retry_after == 7
+                assert mcpwire.login_status(target).can_refresh
+                del auth.on["token"]
+                await echo(client)
+    assert len(auth.authorizations) == 1
+    assert len({request.form["refresh_token"] for request in refreshes(auth)}) == 1
+
+
+@pytest.mark.parametrize("fault", PASSING)
+async def test_a_token_that_is_good_so_far_is_used_meanwhile(shell, auth, clock, fault):
+    with protected_server(auth) as server:
+        target = mcpwire.Http(server.url, auth=oauth())
+        async with asyncio.timeout(BOUND_S):
+            async with shell(target, limits=SHORT) as client:
+                auth.on["token"] = PASSING[fault]
+                clock.pass_by(HOUR_S - 50)
+                for _ in range(4):
+                    await echo(client)
+                assert len(refreshes(auth)) == 1  # and it is left alone for a while
+                del auth.on["token"]
+                clock.pass_by(15)
+                await echo(client)
+    assert (len(refreshes(auth)), server.challenges) == (2, 1)
+
+
+async def test_a_token_that_is_good_so_far_waits_for_nothing_long(shell, auth, clock):
+    """A call has less time than a request for tokens may take."""
+    with protected_server(auth) as server:
+        target = mcpwire.Http(server.url, auth=oauth())
+        async with asyncio.timeout(BOUND_S):
+            async with shell(target) as client:
+                auth.on["token"] = never
+                clock.pass_by(HOUR_S - 50)
+                for _ in range(3):
+                    result = await client.call_tool("echo", {"text": "x"}, timeout=4.0)
+                    assert result.text == "x"
+    assert len(refreshes(auth)) == 1
+
+
+# ... and when it answers what is no token.
+
+
+WRONG = {
+    "HTML": lambda _: (200, {"content-type": "text/html"}, b"<html>" + TOLD),
+    "no JSON": lambda _: (200, {"content-type": "application/json"}, b"{" + TOLD),
+    "a list": lambda _: json_answer([TOLD.decode()]),
+    "nothing": lambda _: (200, {}, b""),
+    "no access token": lambda _: json_answer({"token_type": "Bearer"}),
+    "no text": lambda _: json_answer({"access_token": 7, "token_type": "Bearer"}),
+    "a newline in it": lambda _: json_answer(
+        {"access_token": f"{SENTINEL}\r\nx: y", "token_type": "Bearer"}
+    ),
+    "another type": lambda _: json_answer(
+        {"access_token": SENTINEL, "token_type": "mac"}
+    ),
+    "an error with status 200": lambda _: json_answer(
+        {"error": "invalid_request", "error_description": "of no use " * 500}
+    ),
+    "invalid_request": lambda _: json_answer({"error": "invalid_request"}, 400),
+    "a redirect": lambda _: (307, {"location": "/elsewhere"}, b""),
+}
+NEVER = {
+    "unauthorized_client": lambda _: json_answer({"error": "unauthorized_client"}, 400),
+    "404": lambda _: (404, {}, TOLD),
+}
+TOLD = f"{SENTINEL}-told".encode()
+
+
+@pytest.mark.case("G09")
+@pytest.mark.parametrize("fault", WRONG)
+async def test_what_is_no_token_is_an_error_with_a_type_and_loses_nothing(
+    shell, auth, fault
+):
+    with protected_server(auth) as server:
+        target = mcpwire.Http(server.url, auth=oauth())
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            auth.expire_all()
+            auth.on["token"] = WRONG[fault]
+            with pytest.raises((mcpwire.TokenError, mcpwire.UrlRefused)) as caught:
+                await echo(client)
+            assert SENTINEL not in whole(caught.value)
+            del auth.on["token"]
+            await echo(client)
+    assert len(auth.authorizations) == 1
+    assert len({request.form["refresh_token"] for request in refreshes(auth)}) == 1
+
+
+@pytest.mark.parametrize("fault", NEVER)
+async def test_a_server_that_refreshes_nothing_is_logged_in_to_again(
+    shell, auth, fault
+):
+    def refuse(request):
+        is_refresh = request.form["grant_type"] == "refresh_token"
+        return NEVER[fault](request) if is_refresh else None
+
+    with protected_server(auth) as server:
+        target = mcpwire.Http(server.url, auth=oauth())
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            auth.expire_all()
+            auth.on["token"] = refuse
+            await echo(client)
+    expected = ["authorization_code", "refresh_token", "authorization_code"]
+    assert auth.grants == expected
+
+
+@pytest.mark.parametrize("fault", [*PASSING, *WRONG])
+async def test_a_login_that_fails_has_a_type_and_can_be_tried_again(shell, auth, fault):
+    with protected_server(auth) as server:
+        target = mcpwire.Http(server.url, auth=oauth())
+        async with asyncio.timeout(BOUND_S):
+            auth.on["token"] = (PASSING | WRONG)[fault]
+            with pytest.raises(mcpwire.AuthError) as caught:
+                async with shell(target, limits=SHORT):
+                    pass
+            kind = mcpwire.AuthTemporarilyUnavailable
+            assert isinstance(caught.value, kind) == (fault in PASSING)
+            assert SENTINEL not in whole(caught.value)
+            assert mcpwire.login_status(target) is None
+            del auth.on["token"]
+            async with shell(target) as client:
+                await echo(client)
+    assert len(auth.registrations) == 1  # that was done, and is not done twice

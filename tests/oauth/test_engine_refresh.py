@@ -1,0 +1,190 @@
+"""Tokens are renewed before they end, and lost only when the server says so."""
+
+from __future__ import annotations
+
+import asyncio
+
+import attrs
+import pytest
+from authorization_server import SENTINEL, browse, oauth, protected_server
+from engine_calls import BOUND_S, HOUR_S, echo, refreshes, whole
+
+import mcpwire
+
+pytestmark = [pytest.mark.anyio, pytest.mark.pain("P32")]
+
+# From one start to the next...
+
+
+@pytest.mark.case("G03")
+async def test_a_new_start_with_an_expired_token_asks_for_another_and_nobody_else(
+    shell, auth, server, clock, tmp_path
+):
+    def grant():
+        storage = mcpwire.FileStorage(tmp_path / "private" / "store.sqlite")
+        return oauth(storage=storage, ask=asked.append)
+
+    asked = []
+    async with asyncio.timeout(BOUND_S):
+        first = attrs.evolve(grant(), ask=browse)
+        async with shell(mcpwire.Http(server.url, auth=first)) as client:
+            await echo(client)
+        clock.pass_by(HOUR_S + 1)
+        auth.expire_all()
+        auth.requests.clear()
+        before = server.challenges
+        async with shell(mcpwire.Http(server.url, auth=grant())) as client:
+            await echo(client)
+    assert [request.key for request in auth.requests] == ["token"]
+    assert auth.grants == ["refresh_token"]
+    assert (asked, server.challenges) == ([], before)
+
+
+async def test_a_new_start_with_a_good_token_asks_nobody(shell, auth, server):
+    grant = oauth()
+    async with asyncio.timeout(BOUND_S):
+        for _ in range(2):
+            async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+                await echo(client)
+    assert auth.grants == ["authorization_code"]
+    assert server.challenges == 1
+
+
+# ... and ahead of the end.
+
+
+@pytest.mark.case("G03")
+async def test_a_token_is_renewed_a_minute_before_it_ends(shell, auth, server, clock):
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+            clock.pass_by(HOUR_S - 70)
+            await echo(client)
+            assert auth.grants == ["authorization_code"]
+            clock.pass_by(20)
+            for _ in range(3):
+                await echo(client)
+    assert auth.grants == ["authorization_code", "refresh_token"]
+    assert server.challenges == 1
+
+
+async def test_a_token_that_lives_short_is_not_renewed_for_each_request(
+    shell, auth, server, clock
+):
+    auth.expires_in = 20
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+            for _ in range(5):
+                await echo(client)
+            assert auth.grants == ["authorization_code"]
+            clock.pass_by(15)
+            for _ in range(5):
+                await echo(client)
+    assert auth.grants == ["authorization_code", "refresh_token"]
+    assert server.challenges == 1
+
+
+@pytest.mark.parametrize("expires_in", [None, 0, 1, "3600", 3600.5, -5, 1e300])
+@pytest.mark.fault("F38")
+async def test_whatever_a_server_says_of_the_end_each_request_has_its_token(
+    shell, auth, expires_in
+):
+    auth.expires_in = expires_in
+    with protected_server(auth) as server:
+        async with asyncio.timeout(BOUND_S):
+            async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+                for _ in range(3):
+                    await echo(client)
+    assert len(auth.authorizations) == 1
+
+
+async def test_what_an_answer_omits_is_as_it_was_before(shell, server, auth):
+    auth.rotating = False
+    grant = oauth(scopes="a b")
+    target = mcpwire.Http(server.url, auth=grant)
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
+        auth.edit["token"] = without_scope
+        for _ in range(3):
+            auth.expire_all()
+            await echo(client)
+    assert auth.grants == ["authorization_code", *["refresh_token"] * 3]
+    assert len({request.form["refresh_token"] for request in refreshes(auth)}) == 1
+    status = mcpwire.login_status(target)
+    assert (status.scopes, status.can_refresh) == (("a", "b"), True)
+
+
+def without_scope(says):
+    return {name: value for name, value in says.items() if name != "scope"}
+
+
+# When the server says that there will be no other.
+
+
+@pytest.mark.fault("F38")
+async def test_only_invalid_grant_ends_a_login(shell, auth, server):
+    target = mcpwire.Http(server.url, auth=oauth())
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
+        auth.forget_all()
+        await echo(client)
+    expected = ["authorization_code", "refresh_token", "authorization_code"]
+    assert auth.grants == expected
+    assert len(auth.registrations) == 1
+
+
+@pytest.mark.fault("F38")
+async def test_without_a_user_the_end_of_a_login_says_where_to_log_in(
+    shell, auth, server
+):
+    grant = oauth()
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+            await echo(client)
+        auth.forget_all()
+        alone = attrs.evolve(grant, interactive=False)
+        with pytest.raises(mcpwire.AuthRequired) as caught:
+            async with shell(mcpwire.Http(server.url, auth=alone)) as client:
+                await echo(client)
+    assert caught.value.url.startswith(f"{auth.issuer}/authorize?")
+    assert mcpwire.login_status(mcpwire.Http(server.url, auth=grant)) is None
+    assert auth.grants == ["authorization_code", "refresh_token"]
+
+
+@pytest.mark.case("G03")
+async def test_a_request_is_refreshed_once_and_logged_in_once(shell, auth, server):
+    """A server that refuses whatever it gave is not asked for ever."""
+    target = mcpwire.Http(server.url, auth=oauth())
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
+        auth.edit["token"] = given_and_gone(auth)
+        auth.expire_all()
+        with pytest.raises(mcpwire.HTTPError, match="401") as caught:
+            await echo(client)
+        assert SENTINEL not in whole(caught.value)
+        del auth.edit["token"]
+        await echo(client)
+    grants = ["refresh_token", "authorization_code", "refresh_token"]
+    assert auth.grants == ["authorization_code", *grants]
+
+
+def given_and_gone(auth):
+    def edit(says):
+        auth.expire_all()
+        return says
+
+    return edit
+
+
+@pytest.mark.attack("S29")
+@pytest.mark.fault("F38")
+async def test_a_storm_of_refusals_bothers_a_user_a_few_times_at_most(
+    shell, auth, server
+):
+    target = mcpwire.Http(server.url, auth=oauth())
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
+        auth.edit["token"] = given_and_gone(auth)
+        auth.expire_all()
+        for _ in range(20):
+            with pytest.raises((mcpwire.AuthRequired, mcpwire.HTTPError)):
+                await echo(client)
+        assert len(auth.authorizations) == 1 + 3
+        del auth.edit["token"]
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
+        await echo(client)  # a new connection is a new try
