@@ -52,6 +52,7 @@ def login(target: str | Http, *, limits: Limits = DEFAULT_LIMITS) -> LoginStatus
         ValueError: The target is no URL, or its ``auth`` needs no login.
     """
     http = _http(target)
+    _grant(http)
     with Client(http, limits=limits):
         pass  # a server that wants tokens turns this away, and says what it wants
     return login_status(http)

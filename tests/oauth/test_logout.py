@@ -1,0 +1,365 @@
+"""Logging out, who is logged in, and several accounts with one server."""
+
+from __future__ import annotations
+
+import asyncio
+
+import attrs
+import pytest
+from authorization_server import (
+    SENTINEL,
+    authorization_server,
+    browse,
+    json_answer,
+    oauth,
+    protected_server,
+)
+
+import mcpwire
+import mcpwire.sync
+from mcpwire.auth.record import credential_key, dump, load, pending_key
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 20.0
+
+
+@pytest.fixture
+def auth():
+    with authorization_server() as server:
+        yield server
+
+
+@pytest.fixture
+def server(auth):
+    with protected_server(auth, ("mcp:read",)) as made:
+        yield made
+
+
+@pytest.fixture
+def storage(tmp_path):
+    return mcpwire.FileStorage(tmp_path / "credentials.sqlite")
+
+
+class Doors:
+    """The functions about logins, of one shell."""
+
+    def __init__(self, kind: str) -> None:
+        self.module = mcpwire if kind == "asyncio" else mcpwire.sync
+
+    def __getattr__(self, name):
+        async def run(*given, **options):
+            async with asyncio.timeout(BOUND_S):
+                if self.module is mcpwire:
+                    return await getattr(mcpwire, name)(*given, **options)
+                called = getattr(mcpwire.sync, name)
+                return await asyncio.to_thread(called, *given, **options)
+
+        return run
+
+    def status(self, target):
+        return self.module.login_status(target)
+
+
+@pytest.fixture(params=["asyncio", "blocking"])
+def doors(request):
+    return Doors(request.param)
+
+
+def revoked(auth):
+    return [
+        (request.form["token_type_hint"], request.form["token"])
+        for request in auth.of("revoke")
+    ]
+
+
+# Logging out.
+
+
+@pytest.mark.attack("S23")
+async def test_a_logout_ends_the_tokens_here_and_at_the_server(
+    doors, auth, server, storage
+):
+    target = mcpwire.Http(server.url, auth=oauth(storage=storage))
+    await doors.login(target)
+    [access], [refresh] = auth.live, auth.families
+    assert await doors.logout(target) is True
+    assert revoked(auth) == [("refresh_token", refresh), ("access_token", access)]
+    assert (auth.live, auth.families) == ({}, {})
+    assert (storage.keys(), doors.status(target)) == ([], None)
+    assert SENTINEL.encode() not in storage.path.read_bytes()
+
+
+async def test_after_a_logout_the_next_call_logs_in_again(doors, shell, auth, server):
+    target = mcpwire.Http(server.url, auth=oauth())
+    await doors.login(target)
+    await doors.logout(target)
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
+        assert await client.list_tools()
+    assert auth.grants == ["authorization_code"] * 2
+
+
+async def test_whoever_is_not_logged_in_is_not_logged_out_either(
+    doors, auth, server, storage
+):
+    target = mcpwire.Http(server.url, auth=oauth(storage=storage))
+    assert await doors.logout(target) is False
+    assert auth.requests == []
+    await doors.login(target)
+    assert await doors.logout(target) is True
+    assert await doors.logout(target) is False
+
+
+def hangs_up(request):
+    raise ConnectionResetError
+
+
+ANSWERS = {
+    "not now": lambda request: (503, {"retry-after": "5"}, b""),
+    "a web page": lambda request: (200, {"content-type": "text/html"}, b"<html>"),
+    "no": lambda request: json_answer({"error": "unsupported_token_type"}, 400),
+    "who are you": lambda request: json_answer({"error": "invalid_client"}, 401),
+    "elsewhere": lambda request: (307, {"location": "https://evil.example/"}, b""),
+    "too much": lambda request: (200, {}, b"x" * (2 << 20)),
+    "nothing": hangs_up,
+}
+
+
+@pytest.mark.fault("F38")
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+async def test_tokens_are_forgotten_whatever_the_server_says(
+    doors, auth, server, storage, answer
+):
+    target = mcpwire.Http(server.url, auth=oauth(storage=storage))
+    await doors.login(target)
+    auth.on["revoke"] = answer
+    assert await doors.logout(target) is True
+    assert auth.of("revoke")
+    assert (storage.keys(), doors.status(target)) == ([], None)
+
+
+async def test_a_server_that_revokes_nothing_is_not_asked(doors, auth, server, storage):
+    auth.edit["metadata"] = lambda says: (says.pop("revocation_endpoint"), says)[1]
+    target = mcpwire.Http(server.url, auth=oauth(storage=storage))
+    await doors.login(target)
+    before = len(auth.requests)
+    assert await doors.logout(target) is True
+    assert (len(auth.requests), storage.keys()) == (before, [])
+
+
+@pytest.mark.attack("S01")
+@pytest.mark.parametrize(
+    "url",
+    ["http://evil.example/revoke", "https://10.0.0.1/", "file:///etc/passwd", "x"],
+)
+async def test_tokens_are_revoked_nowhere_else_and_forgotten_all_the_same(
+    doors, auth, server, storage, url
+):
+    target = mcpwire.Http(server.url, auth=oauth(storage=storage))
+    await doors.login(target)
+    key = credential_key(server.url, "default", "OAuth")
+    data, version = storage.load(key)
+    record = load(data)
+    metadata = attrs.evolve(record.metadata, revocation_endpoint=url)
+    storage.save(key, dump(attrs.evolve(record, metadata=metadata)), version)
+    assert await doors.logout(target) is True
+    assert (storage.keys(), auth.of("revoke")) == ([], [])
+
+
+async def test_a_client_with_a_secret_says_who_it_is_when_it_revokes(
+    doors, auth, server, storage
+):
+    auth.add_client("known", secret="SENTINEL-secret", method="client_secret_post")
+    auth.auth_methods = ["client_secret_post"]
+    given = {"client_id": "known", "client_secret": "SENTINEL-secret"}
+    grant = oauth(storage=storage, issuer=auth.issuer, **given)
+    target = mcpwire.Http(server.url, auth=grant)
+    await doors.login(target)
+    await doors.logout(target)
+    for request in auth.of("revoke"):
+        assert given.items() <= request.form.items()
+
+
+async def test_a_logout_removes_a_login_that_was_begun_too(
+    doors, auth, server, storage
+):
+    target = mcpwire.Http(server.url, auth=oauth(storage=storage))
+    await doors.login(target)
+    auth.forget_all()
+    begun = await doors.begin_login(target)
+    assert pending_key(server.url, "default", "OAuth") in storage.keys()  # noqa: SIM118 - no dict
+    await doors.logout(target)
+    assert storage.keys() == []
+    assert SENTINEL.encode() not in storage.path.read_bytes()
+    with pytest.raises(mcpwire.AuthRequired, match="no login was begun"):
+        await doors.finish_login(target, browse(begun.url))
+
+
+@pytest.mark.pain("P33")
+async def test_a_logout_ends_what_somebody_else_has_refreshed_meanwhile(
+    doors, auth, server, storage, monkeypatch
+):
+    target = mcpwire.Http(server.url, auth=oauth(storage=storage))
+    await doors.login(target)
+    other = mcpwire.FileStorage(storage.path)
+    key = credential_key(server.url, "default", "OAuth")
+    save = storage.save
+    newer = auth.give(client_id="client-1")
+
+    def late(*given):
+        monkeypatch.undo()
+        data, version = other.load(key)
+        record = load(data)
+        tokens = attrs.evolve(
+            record.tokens,
+            access_token=newer["access_token"],
+            refresh_token=newer["refresh_token"],
+        )
+        assert other.save(key, dump(attrs.evolve(record, tokens=tokens)), version)
+        return save(*given)
+
+    monkeypatch.setattr(storage, "save", late)
+    assert await doors.logout(target) is True
+    assert revoked(auth)[0] == ("refresh_token", newer["refresh_token"])
+    assert storage.keys() == []
+
+
+@pytest.mark.fault("F40")
+async def test_a_logout_says_when_what_is_stored_cannot_be_removed(
+    doors, auth, server, tmp_path
+):
+    (tmp_path / "file").write_bytes(b"")
+    storage = mcpwire.FileStorage(tmp_path / "file" / "credentials.sqlite")
+    target = mcpwire.Http(server.url, auth=oauth(storage=storage))
+    with pytest.raises(mcpwire.StorageError, match="cannot use"):
+        await doors.logout(target)
+
+
+@pytest.mark.fault("F40")
+async def test_a_logout_removes_what_cannot_be_read(doors, auth, server, storage):
+    key = credential_key(server.url, "default", "OAuth")
+    storage.save(key, b'{"format": 2, "token": "SENTINEL"}', 0)
+    target = mcpwire.Http(server.url, auth=oauth(storage=storage))
+    assert doors.status(target) is None
+    assert await doors.logout(target) is False
+    assert storage.keys() == []
+    assert SENTINEL.encode() not in storage.path.read_bytes()
+
+
+# Who is logged in.
+
+
+@pytest.mark.attack("S23")
+async def test_a_status_says_who_may_what_for_how_long_and_no_secret(
+    doors, auth, server
+):
+    url = f"{server.url}?key=SENTINEL-key"
+    server.resource = server.url
+    target = mcpwire.Http(url, auth=oauth())
+    assert doors.status(target) is None
+    status = await doors.login(target)
+    assert status == doors.status(target)
+    assert (status.issuer, status.client_id) == (auth.issuer, "client-1")
+    assert (status.profile, status.scopes) == ("default", ("mcp:read",))
+    assert status.can_refresh
+    assert status.expires_at is not None
+    assert SENTINEL not in repr(status)
+
+
+async def test_a_login_without_a_refresh_token_says_so(doors, auth, server):
+    auth.refresh, auth.expires_in = False, None
+    target = mcpwire.Http(server.url, auth=oauth())
+    status = await doors.login(target)
+    assert (status.can_refresh, status.expires_at) == (False, None)
+
+
+async def test_a_server_that_wants_no_login_has_no_status(doors, auth, server):
+    server.is_open = True
+    target = mcpwire.Http(server.url, auth=oauth())
+    assert await doors.login(target) is None
+    assert doors.status(target) is None
+
+
+async def test_whoever_asks_no_user_is_told_so(doors):
+    grant = mcpwire.ClientCredentials(
+        client_id="me", client_secret="x", issuer="discovered"
+    )
+    with pytest.raises(ValueError, match="ClientCredentials: it asks no user"):
+        await doors.begin_login(mcpwire.Http("https://mcp.example/mcp", auth=grant))
+    for ask in (doors.login, doors.logout, doors.begin_login):
+        with pytest.raises(ValueError, match="there is nothing to log in for"):
+            await ask(mcpwire.Http("https://mcp.example/mcp", auth="a-token"))
+
+
+@pytest.mark.parametrize("target", ["npx server", 5, None])
+async def test_only_a_url_is_logged_in_to(doors, target):
+    with pytest.raises(ValueError, match=r"URL|scheme"):
+        doors.status(target)
+
+
+# Accounts.
+
+
+@pytest.mark.rule("REG-10")
+async def test_profiles_tell_accounts_apart(doors, shell, auth, server, storage):
+    targets = {
+        profile: mcpwire.Http(server.url, auth=oauth(storage=storage, profile=profile))
+        for profile in ("default", "work", "work:pending", "a b")
+    }
+    for target in targets.values():
+        await doors.login(target)
+    assert len(auth.live) == len(storage.keys()) == 4
+    used = {}
+    for profile, target in targets.items():
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            assert await client.list_tools()
+        used[profile] = server.messages[-1].headers["authorization"]
+    assert len({*used.values()}) == 4
+    assert auth.grants == ["authorization_code"] * 4
+    await doors.begin_login(
+        mcpwire.Http(server.url, auth=oauth(storage=storage, profile="new"))
+    )
+    assert await doors.logout(targets["work"]) is True
+    assert {profile for profile in targets if doors.status(targets[profile])} == {
+        "default",
+        "work:pending",
+        "a b",
+    }
+    assert {doors.status(targets[each]).profile for each in ("default", "a b")} == {
+        "default",
+        "a b",
+    }
+
+
+async def test_clients_of_one_user_do_not_take_each_others_tokens(
+    doors, auth, server, storage
+):
+    statuses = []
+    for client_id in ("one", "other", "one"):
+        auth.add_client(client_id, secret="SENTINEL-secret")
+        grant = mcpwire.ClientCredentials(
+            client_id=client_id,
+            client_secret="SENTINEL-secret",
+            issuer=auth.issuer,
+            storage=storage,
+        )
+        statuses.append(await doors.login(mcpwire.Http(server.url, auth=grant)))
+    assert [status.client_id for status in statuses] == ["one", "other", "one"]
+    assert len({*auth.live}) == 3
+
+
+async def test_ways_to_log_in_do_not_take_each_others_tokens(
+    doors, auth, server, storage
+):
+    auth.add_client("me", secret="SENTINEL-secret")
+    program = mcpwire.ClientCredentials(
+        client_id="me",
+        client_secret="SENTINEL-secret",
+        issuer=auth.issuer,
+        storage=storage,
+    )
+    user = oauth(storage=storage)
+    for grant in (program, user, program, user):
+        await doors.login(mcpwire.Http(server.url, auth=grant))
+    assert auth.grants == ["client_credentials", "authorization_code"]
+    assert len(storage.keys()) == 2
