@@ -16,7 +16,7 @@ from mcpwire.auth.discovery.scopes import check_scope
 from mcpwire.auth.exchange.jwt import check_signing_key
 from mcpwire.auth.exchange.registration import check_document_url
 from mcpwire.limits import check_timeout
-from mcpwire.wire.urls import is_loopback, parse_url
+from mcpwire.wire.urls import is_loopback, mask_url, parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +49,10 @@ def _shown_supply(value: object) -> str:
     return _shown_function(value) if callable(value) else _masked(value)
 
 
+def _shown_url(value: object) -> str:
+    return repr(mask_url(value) if isinstance(value, str) else value)
+
+
 def _shown_kind(value: object) -> str:
     return "None" if value is None else f"<{type(value).__name__}>"
 
@@ -56,6 +60,13 @@ def _shown_kind(value: object) -> str:
 def _text(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{attribute.name} must be a text that is not blank")
+
+
+def _text_or_none(
+    instance: Any, attribute: attrs.Attribute[Any], value: object
+) -> None:
+    if value is not None:
+        _text(instance, attribute, value)
 
 
 def _text_or_function(
@@ -73,6 +84,25 @@ def _switch(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
 def _function(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
     if value is not None and not callable(value):
         raise ValueError(f"{attribute.name} must be a function, got {value!r}")
+
+
+def _switch_or_function(
+    instance: Any, attribute: attrs.Attribute[Any], value: object
+) -> None:
+    if not callable(value):
+        _switch(instance, attribute, value)
+
+
+def _store(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
+    missing = [name for name in _STORAGE if not callable(getattr(value, name, None))]
+    if value is not None and missing:
+        raise ValueError(
+            f"{attribute.name} must have the methods of Storage, and "
+            f"{type(value).__name__} has no {', '.join(missing)}"
+        )
+
+
+_STORAGE: Final = ("load", "save", "lease", "release", "keys")
 
 
 def _scopes(value: str | Iterable[str] | None) -> tuple[str, ...] | None:
@@ -125,11 +155,15 @@ class OAuth:
         ValueError: An option cannot be what it is, or does not go with another.
     """
 
-    client_id: str | None = attrs.field(default=None, kw_only=True)
+    client_id: str | None = attrs.field(
+        default=None, kw_only=True, validator=_text_or_none
+    )
     """The client as it is registered with `issuer`. Without it, the server is asked to
     register one, or is given `client_metadata_url`."""
 
-    client_secret: str | None = attrs.field(default=None, kw_only=True, repr=_masked)
+    client_secret: str | None = attrs.field(
+        default=None, kw_only=True, repr=_masked, validator=_text_or_none
+    )
     """Its secret, where it has one; needs `client_id` and `issuer`."""
 
     issuer: str | None = attrs.field(
@@ -138,7 +172,9 @@ class OAuth:
     """The one authorization server to be used, as its metadata spells it. With a secret
     ``"discovered"`` trusts whichever the MCP server names."""
 
-    client_metadata_url: str | None = attrs.field(default=None, kw_only=True)
+    client_metadata_url: str | None = attrs.field(
+        default=None, kw_only=True, validator=_text_or_none
+    )
     """Where a client-id metadata document of ours can be read: it is the client id of
     servers that support it."""
 
@@ -147,13 +183,17 @@ class OAuth:
     )
     """What to ask for instead of what the server names, as texts or one with spaces."""
 
-    redirect_uri: str | None = attrs.field(default=None, kw_only=True)
+    redirect_uri: str | None = attrs.field(
+        default=None, kw_only=True, repr=_shown_url, validator=_text_or_none
+    )
     """Where the browser comes back to, if not to a port of this machine."""
 
     callback_port: int | None = attrs.field(default=None, kw_only=True)
     """The port of this machine to come back to; otherwise any that is free."""
 
-    storage: Any = attrs.field(default=None, kw_only=True, repr=_shown_kind)
+    storage: Any = attrs.field(
+        default=None, kw_only=True, repr=_shown_kind, validator=_store
+    )
     """Where tokens are kept; ``None``: a `FileStorage` of this user."""
 
     profile: str = attrs.field(default="default", kw_only=True, validator=_text)
@@ -162,7 +202,9 @@ class OAuth:
     interactive: bool = attrs.field(default=True, kw_only=True, validator=_switch)
     """Whether a user may be asked. If not, `AuthRequired` says where to log in."""
 
-    open_browser: Any = attrs.field(default=True, kw_only=True, repr=_shown_function)
+    open_browser: Any = attrs.field(
+        default=True, kw_only=True, repr=_shown_function, validator=_switch_or_function
+    )
     """Whether to open the browser, or a function that is given the URL to open."""
 
     on_url: Callable[[str], object] | None = attrs.field(
@@ -197,8 +239,6 @@ class OAuth:
     it; needs the extra ``crypto``. Where the server demands it, it is done anyway."""
 
     def __attrs_post_init__(self) -> None:
-        if self.client_id is not None and not str(self.client_id).strip():
-            raise ValueError("client_id must be a text that is not blank")
         if self.client_secret is not None:
             if self.client_id is None:
                 raise ValueError("client_secret goes with a client_id")
@@ -245,7 +285,9 @@ class _Unattended:
     )
     """What to ask for instead of what the server names."""
 
-    storage: Any = attrs.field(default=None, kw_only=True, repr=_shown_kind)
+    storage: Any = attrs.field(
+        default=None, kw_only=True, repr=_shown_kind, validator=_store
+    )
     """Where tokens are kept; ``None``: in memory."""
 
     profile: str = attrs.field(default="default", kw_only=True, validator=_text)
@@ -262,9 +304,13 @@ class ClientCredentials(_Unattended):
 
     client_id: str = attrs.field(kw_only=True, validator=_text)
 
-    client_secret: str | None = attrs.field(default=None, kw_only=True, repr=_masked)
+    client_secret: str | None = attrs.field(
+        default=None, kw_only=True, repr=_masked, validator=_text_or_none
+    )
 
-    private_key_pem: str | None = attrs.field(default=None, kw_only=True, repr=_masked)
+    private_key_pem: str | None = attrs.field(
+        default=None, kw_only=True, repr=_masked, validator=_text_or_none
+    )
     """The key to sign with in place of a secret; needs the extra ``crypto``."""
 
     signing_algorithm: str = attrs.field(default="ES256", kw_only=True, validator=_text)
@@ -306,16 +352,20 @@ class EnterpriseManaged(_Unattended):
     client_id: str = attrs.field(kw_only=True, validator=_text)
     """The client as `issuer` knows it, which is the MCP server's."""
 
-    client_secret: str | None = attrs.field(default=None, kw_only=True, repr=_masked)
+    client_secret: str | None = attrs.field(
+        default=None, kw_only=True, repr=_masked, validator=_text_or_none
+    )
 
     idp_client_id: str = attrs.field(kw_only=True, validator=_text)
     """The client as the identity provider knows it."""
 
     idp_client_secret: str | None = attrs.field(
-        default=None, kw_only=True, repr=_masked
+        default=None, kw_only=True, repr=_masked, validator=_text_or_none
     )
 
-    idp_token_endpoint: str = attrs.field(kw_only=True, validator=_text)
+    idp_token_endpoint: str = attrs.field(
+        kw_only=True, repr=_shown_url, validator=_text
+    )
     """Where the identity provider exchanges tokens; https, or on this machine."""
 
     idp_issuer: str | None = attrs.field(
