@@ -1,0 +1,19 @@
+"""What is done against logins, tried on every shell, with all that reached anybody."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+TESTS = HERE.parent.parent
+
+for folder in (TESTS / "over_http", TESTS / "oauth", HERE):
+    sys.path.insert(0, str(folder))
+
+import checked  # noqa: E402 - found through the lines above
+import net  # noqa: E402 - as above
+
+internet = net.internet
+no_proxies = net.no_proxies
+posted_messages_are_checked = checked.posted_messages_are_checked

@@ -1,0 +1,230 @@
+"""Secrets of one authorization server, and a server that names another one.
+
+Every byte that reached the other is looked through, also for what is encoded.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from authorization_server import json_answer, oauth
+from stealing import (
+    GOOD,
+    SECRETS,
+    good_and_evil,
+    household,
+    knows_client,
+    protected_server,
+    stolen,
+    use,
+)
+
+import mcpwire
+
+pytestmark = [pytest.mark.anyio, pytest.mark.attack("S01")]
+
+WELL_KNOWN = "/.well-known/oauth-authorization-server"
+TENANT = "/tenant"
+
+
+# How a server that was good, or seemed to be, names another. Each returns whom it names
+# from now on.
+
+
+def names_it(good, evil):
+    return [evil.issuer]
+
+
+def names_several(good, evil):
+    return [good.issuer + "/gone", evil.issuer]
+
+
+def calls_it_good(good, evil):
+    evil.edit["metadata"] = lambda document: document | {"issuer": good.issuer}
+    return [evil.issuer]
+
+
+def forges_the_good(good, evil):
+    """The name is right, and what stands there is the other's."""
+    good.edit["metadata"] = lambda document: evil.metadata()
+    return [good.issuer]
+
+
+def has_no_metadata(good, evil):
+    for key in ("metadata", "openid"):
+        evil.on[key] = lambda request: (404, {}, b"")
+    return [evil.issuer]
+
+
+def spelled(change):
+    """Name a neighbour of the good server, whose endpoints are the other's."""
+
+    def name(good, evil):
+        named = change(good.issuer)
+        evil.iss = False  # it would say its own
+        answer = json_answer(evil.metadata() | {"issuer": named})
+        path = re.sub("(?i)^http://[^/]+", "", named).rstrip("/")
+        key = "metadata" if path == TENANT else WELL_KNOWN + path
+        good.on[key] = lambda request: answer
+        return [named]
+
+    return name
+
+
+NAMED = {
+    "it": names_it,
+    "several": names_several,
+    "it, which says it is the good one": calls_it_good,
+    "the good one, whose document is forged": forges_the_good,
+    "it, which has no metadata": has_no_metadata,
+    "a slash more": spelled(lambda issuer: issuer + "/"),
+    "no path": spelled(lambda issuer: issuer.removesuffix(TENANT)),
+    "another case": spelled(lambda issuer: issuer.replace(TENANT, "/Tenant")),
+    "the scheme's case": spelled(lambda issuer: issuer.replace("http:", "HTTP:")),
+    "another name of the host": spelled(
+        lambda issuer: issuer.replace("127.0.0.1", "localhost")
+    ),
+    "a zero before the port": spelled(
+        lambda issuer: issuer.replace("127.0.0.1:", "127.0.0.1:0")
+    ),
+    "an encoded letter": spelled(lambda issuer: issuer.replace("/t", "/%74")),
+    "dots": spelled(lambda issuer: issuer.replace("/t", "/x/../t")),
+}
+
+
+def name(server, good, evil, how):
+    """Have the server name the other; its tokens are what it wants from now on."""
+    says = {"resource": server.url, "authorization_servers": NAMED[how](good, evil)}
+    server.on_metadata = lambda request: json_answer(says)
+    server.auth = evil
+
+
+async def log_in(shell, server, good):
+    """Return a grant whose storage holds tokens, and a secret, of the good server."""
+    grant = oauth()
+    result = await use(shell, server.url, grant)
+    assert result.text == "hi"
+    [client] = good.clients.values()
+    assert client.secret is not None
+    return grant
+
+
+@pytest.mark.rule("REG-10", "REG-11")
+@pytest.mark.parametrize("how", NAMED)
+async def test_what_is_stored_never_reaches_another(shell, how):
+    options = {"path": TENANT, "auth_methods": ["client_secret_basic"]}
+    with good_and_evil(**options) as (good, evil), protected_server(good) as server:
+        grant = await log_in(shell, server, good)
+        name(server, good, evil, how)
+        outcome = await use(shell, server.url, grant)
+        assert stolen(good, evil.bodies) == []
+        if isinstance(outcome, mcpwire.MCPError):
+            assert isinstance(outcome, mcpwire.AuthError), outcome
+            assert {request.verb for request in evil.requests} <= {"GET"}
+        else:  # a user has agreed to what is another login altogether
+            assert len(evil.registrations) == len(evil.authorizations) == 1
+            assert evil.grants == ["authorization_code"]
+
+
+@pytest.mark.rule("REG-10")
+@pytest.mark.parametrize("how", NAMED)
+@pytest.mark.parametrize("kind", SECRETS)
+async def test_what_is_configured_never_reaches_another(shell, kind, how):
+    with good_and_evil(path=TENANT) as (good, evil), protected_server(good) as server:
+        knows_client(good, kind)
+        grant = SECRETS[kind](good, issuer=good.issuer)
+        name(server, good, evil, how)
+        outcome = await use(shell, server.url, grant)
+        assert stolen(good, evil.bodies, server.bodies) == []
+        assert isinstance(outcome, (mcpwire.DiscoveryError, mcpwire.UrlRefused))
+        assert {request.verb for request in evil.requests} <= {"GET"}
+        assert evil.authorizations == []
+        assert good.token_requests == []
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+async def test_what_is_configured_reaches_its_own(shell, kind):
+    with good_and_evil(path=TENANT) as (good, _), protected_server(good) as server:
+        knows_client(good, kind)
+        grant = SECRETS[kind](good, issuer=good.issuer)
+        result = await use(shell, server.url, grant)
+        assert result.text == "hi"
+        assert stolen(good, good.bodies)
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+async def test_only_who_says_so_trusts_whoever_is_named(shell, kind):
+    """And what would have been stolen is found where it is."""
+    with good_and_evil(path=TENANT) as (good, evil), protected_server(good) as server:
+        knows_client(evil, kind)
+        knows_client(good, kind)
+        grant = SECRETS[kind](good, issuer="discovered")
+        name(server, good, evil, "it")
+        await use(shell, server.url, grant)
+        assert stolen(good, evil.bodies)
+
+
+@pytest.mark.parametrize("era", ["session", "stateless"])
+@pytest.mark.parametrize(
+    "missing", [(), ("metadata", "openid")], ids=["404", "all 404"]
+)
+@pytest.mark.parametrize("kind", SECRETS)
+async def test_a_server_that_names_nobody_gets_nothing_that_is_configured(
+    shell, kind, missing, era
+):
+    with good_and_evil() as (good, _), household(good, era) as server:
+        for key in missing:
+            server.own.on[key] = lambda request: (404, {}, b"")
+        server.turn()
+        grant = SECRETS[kind](good, issuer=good.issuer)
+        outcome = await use(shell, server.url, grant)
+        assert stolen(good, server.bodies) == []
+        assert isinstance(outcome, mcpwire.DiscoveryError), outcome
+        assert {request.verb for request in server.own.requests} <= {"GET"}
+        assert server.own.authorizations == []
+        assert good.token_requests == []
+
+
+@pytest.mark.parametrize("era", ["session", "stateless"])
+@pytest.mark.parametrize(
+    "missing", [(), ("metadata", "openid")], ids=["404", "all 404"]
+)
+async def test_a_server_that_names_nobody_gets_nothing_that_is_stored(
+    shell, missing, era
+):
+    options = {"auth_methods": ["client_secret_post"]}
+    with good_and_evil(**options) as (good, _), household(good, era) as server:
+        grant = await log_in(shell, server, good)
+        for key in missing:
+            server.own.on[key] = lambda request: (404, {}, b"")
+        server.turn()
+        result = await use(shell, server.url, grant)
+        assert result.text == "hi"
+        # The access token is the server's own.
+        said = re.sub(rb"SENTINEL-GOOD-access-\d+", b"", server.bodies)
+        assert stolen(good, said) == []
+        assert server.own.grants == ["authorization_code"]
+
+
+@pytest.mark.parametrize("kind", ["refresh", *SECRETS])
+async def test_a_good_server_that_cannot_be_found_out_about_is_waited_for(shell, kind):
+    """What it names is right: nobody is asked in its place, and nothing is lost."""
+    options = {"path": TENANT, "auth_methods": ["client_secret_basic"]}
+    with good_and_evil(**options) as (good, _), household(good, "session") as server:
+        if kind == "refresh":
+            grant = await log_in(shell, server, good)
+            good.forget_all()
+        else:
+            knows_client(good, kind)
+            grant = SECRETS[kind](good, issuer=good.issuer)
+        for key in ("metadata", "openid"):
+            good.on[key] = lambda request: (404, {}, b"")
+        good.on["token"] = good.on["metadata"]
+        outcome = await use(shell, server.url, grant)
+        assert isinstance(outcome, mcpwire.DiscoveryError), outcome
+        said = re.sub(rb"SENTINEL-GOOD-access-\d+", b"", server.bodies)
+        assert stolen(good, said) == []
+        assert GOOD.encode() not in said
+        targets = {request.target for request in server.requests}
+        assert not targets & {"/register", "/token", "/authorize"}

@@ -1,0 +1,241 @@
+"""Answers that are another server's, tokens for another resource."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import pytest
+from authorization_server import browse, json_answer, oauth
+from stealing import (
+    BOUND_S,
+    GOOD,
+    good_and_evil,
+    household,
+    protected_server,
+    stolen,
+    use,
+)
+
+import mcpwire
+import mcpwire.sync
+from mcpwire.auth.errors import ResponseRefused
+
+pytestmark = pytest.mark.anyio
+
+# Whose answer it is...
+
+SAID = {
+    "another": lambda issuer: "https://evil.example",
+    "the server's": lambda issuer: "http://127.0.0.1:1",
+    "a slash more": lambda issuer: issuer + "/",
+    "the scheme's case": lambda issuer: issuer.replace("http:", "HTTP:"),
+    "another case": lambda issuer: issuer.replace("/tenant", "/Tenant"),
+    "a host's other name": lambda issuer: issuer.replace("127.0.0.1", "localhost"),
+    "encoded": lambda issuer: issuer.replace("/t", "/%74"),
+    "encoded twice": lambda issuer: issuer.replace(":", "%3A"),
+    "a zero more": lambda issuer: issuer.replace("127.0.0.1:", "127.0.0.1:0"),
+    "dots": lambda issuer: issuer.replace("/t", "/./t"),
+    "a space": lambda issuer: issuer + " ",
+    "longer": lambda issuer: issuer + "2",
+    "shorter": lambda issuer: issuer[:-1],
+    "blank": lambda issuer: "",
+    "twice": lambda issuer: [issuer, "https://evil.example"],
+    "twice the same": lambda issuer: [issuer, issuer],
+    "missing": lambda issuer: [],
+}
+
+
+def saying(change, seen, *, failed):
+    """Browse, and come back with another `iss`, or with several, or with none."""
+
+    def ask(url):
+        where, _, query = browse(url).partition("?")
+        pairs = parse_qsl(query)
+        issuer = dict(pairs)["iss"]
+        left = [(name, text) for name, text in pairs if name != "iss"]
+        if failed:
+            left = [pair for pair in left if pair[0] != "code"]
+            left += [("error", "access_denied"), ("error_description", "go away")]
+        said = change(issuer)
+        said = [said] if isinstance(said, str) else said
+        seen.append(url)
+        return f"{where}?{urlencode([*left, *(('iss', each) for each in said)])}"
+
+    return ask
+
+
+@pytest.mark.attack("S06")
+@pytest.mark.rule("FLOW-05", "FLOW-06", "FLOW-07")
+@pytest.mark.parametrize("failed", [False, True], ids=["code", "error"])
+@pytest.mark.parametrize("said", SAID)
+async def test_a_code_of_another_issuer_is_never_redeemed(shell, said, failed):
+    with good_and_evil(path="/tenant") as (good, _), protected_server(good) as server:
+        seen = []
+        grant = oauth(ask=saying(SAID[said], seen, failed=failed))
+        outcome = await use(shell, server.url, grant)
+        assert isinstance(outcome, ResponseRefused), outcome
+        assert (outcome.parameter, len(seen)) == ("iss", 1)
+        assert good.token_requests == []
+        assert "go away" not in str(outcome)
+
+
+@pytest.mark.attack("S06")
+async def test_a_code_of_the_issuer_is_redeemed(shell):
+    with good_and_evil(path="/tenant") as (good, _), protected_server(good) as server:
+        grant = oauth(ask=saying(lambda issuer: issuer, [], failed=False))
+        assert (await use(shell, server.url, grant)).text == "hi"
+        denied = oauth(ask=saying(lambda issuer: issuer, [], failed=True))
+        outcome = await use(shell, server.url, denied)
+        assert isinstance(outcome, mcpwire.ConsentDenied)
+        assert outcome.error == "access_denied"
+        assert good.grants == ["authorization_code"]
+
+
+@pytest.mark.attack("S06")
+@pytest.mark.parametrize("said", ["another", "a slash more", "blank", "twice"])
+async def test_who_does_not_promise_an_issuer_must_not_say_another(shell, said):
+    with good_and_evil(path="/tenant") as (good, _), protected_server(good) as server:
+        name = "authorization_response_iss_parameter_supported"
+        good.edit["metadata"] = lambda document: document | {name: False}
+        grant = oauth(ask=saying(SAID[said], [], failed=False))
+        outcome = await use(shell, server.url, grant)
+        if said == "twice":  # which says nothing
+            assert outcome.text == "hi"
+            return
+        assert isinstance(outcome, ResponseRefused), outcome
+        assert good.token_requests == []
+
+
+@pytest.mark.attack("S01", "S06")
+@pytest.mark.parametrize("promises", [True, False])
+async def test_a_code_of_the_good_one_never_reaches_who_sent_the_user_there(
+    shell, promises
+):
+    """The other server knows a client of the good one, and sends its users there."""
+    with good_and_evil() as (good, evil), protected_server(evil) as server:
+        good.add_client("client-1")
+        evil.iss = promises
+        there = {"authorization_endpoint": good.issuer + "/authorize"}
+        evil.edit["metadata"] = lambda document: document | there
+        outcome = await use(shell, server.url, oauth())
+        assert isinstance(outcome, ResponseRefused), outcome
+        assert len(good.authorizations) == 1
+        assert evil.token_requests == []
+        assert stolen(good, evil.bodies, server.bodies) == []
+
+
+@pytest.mark.attack("S01", "S06")
+async def test_who_is_logged_in_elsewhere_is_not_asked_with_what_was_begun_here(shell):
+    """A login that was begun with one issuer is finished with no other."""
+    with good_and_evil() as (good, evil), protected_server(good) as server:
+        begun = []
+        grant = oauth(ask=begun.append, interactive=False)
+        outcome = await use(shell, server.url, grant)
+        assert isinstance(outcome, mcpwire.AuthRequired)
+        back = browse(outcome.url)
+        says = {"resource": server.url, "authorization_servers": [evil.issuer]}
+        server.on_metadata = lambda request: json_answer(says)
+        target = mcpwire.Http(server.url, auth=grant)
+        async with asyncio.timeout(BOUND_S):
+            if shell.name == "asyncio":
+                await mcpwire.finish_login(target, back)
+            else:
+                await asyncio.to_thread(mcpwire.sync.finish_login, target, back)
+        assert good.grants == ["authorization_code"]
+        assert (evil.requests, stolen(good, evil.bodies)) == ([], [])
+
+
+# ... and which resource a token is for.
+
+CONFUSED = {
+    "another path": "{origin}/ab",
+    "a longer path": "{origin}/mcp/x",
+    "part of a segment": "{origin}/mc",
+    "another case": "{origin}/MCP",
+    "out and in": "{origin}/mcp/../ab",
+    "out and in, encoded": "{origin}/mcp/%2e%2e/ab",
+    "another host": "http://other.example/mcp",
+    "the host's other name": "http://localhost:{port}/mcp",
+    "another port": "http://127.0.0.1:1/mcp",
+    "no port": "http://127.0.0.1/mcp",
+    "https": "https://127.0.0.1:{port}/mcp",
+    "a user before the host": "http://x@127.0.0.1:{port}/mcp",
+    "a query": "{origin}/mcp?tenant=1",
+    "an empty query": "{origin}/mcp?",
+    "a fragment": "{origin}/mcp#x",
+    "an empty fragment": "{origin}/mcp#",
+    "a backslash": "{origin}\\mcp",
+    "no URL": "mcp",
+    "blank": "",
+    "nothing": None,
+    "a list": ["{origin}/mcp"],
+}
+
+
+def filled(value, server):
+    parts = {"origin": server.raw.origin, "port": server.raw.port}
+    if isinstance(value, list):
+        return [each.format(**parts) for each in value]
+    return value.format(**parts) if value else value
+
+
+@pytest.mark.attack("S07")
+@pytest.mark.rule("AUTH-09")
+@pytest.mark.parametrize("confused", CONFUSED)
+async def test_metadata_of_another_resource_leads_to_no_login(shell, confused):
+    with good_and_evil() as (good, evil), protected_server(evil) as server:
+        asked = []
+        says = {
+            "resource": filled(CONFUSED[confused], server),
+            "authorization_servers": [good.issuer],
+        }
+        server.on_metadata = lambda request: json_answer(says)
+        outcome = await use(shell, server.url, oauth(ask=asked.append))
+        assert isinstance(outcome, mcpwire.DiscoveryError), outcome
+        assert asked == good.requests == evil.requests == []
+
+
+EXACT = ("{origin}/mcp", "{origin}/mcp/", "{origin}", "{origin}/", "{origin}/x/../mcp")
+
+
+@pytest.mark.attack("S07")
+@pytest.mark.rule("FLOW-02", "FLOW-03")
+@pytest.mark.parametrize("text", EXACT)
+async def test_a_token_is_asked_for_as_the_resource_calls_itself(shell, text):
+    with good_and_evil() as (good, _), protected_server(good) as server:
+        server.resource = filled(text, server)
+        grant = oauth()
+        assert (await use(shell, server.url, grant)).text == "hi"
+        good.expire_all()
+        assert (await use(shell, server.url, grant)).text == "hi"
+        [authorized] = good.authorizations
+        assert authorized.query["resource"] == server.resource
+        for request in good.token_requests:
+            assert [v for n, v in request.pairs if n == "resource"] == [server.resource]
+        assert good.grants == ["authorization_code", "refresh_token"]
+
+
+@pytest.mark.attack("S07")
+async def test_a_server_without_metadata_is_what_its_tokens_are_for(shell):
+    with good_and_evil() as (good, _), household(good, "session") as server:
+        server.turn()
+        assert (await use(shell, server.url, oauth())).text == "hi"
+        [authorized] = server.own.authorizations
+        [redeemed] = server.own.token_requests
+        assert authorized.query["resource"] == redeemed.form["resource"] == server.url
+
+
+@pytest.mark.attack("S07")
+async def test_a_token_of_one_server_never_reaches_its_neighbour(shell):
+    """Two servers of one authorization server, and one store."""
+    with good_and_evil() as (good, _), protected_server(good) as server:
+        grant = oauth()
+        assert (await use(shell, server.url, grant)).text == "hi"
+        with protected_server(good) as neighbour:
+            says = {"resource": server.url, "authorization_servers": [good.issuer]}
+            neighbour.on_metadata = lambda request: json_answer(says)
+            outcome = await use(shell, neighbour.url, grant)
+            assert isinstance(outcome, mcpwire.DiscoveryError)
+            assert GOOD.encode() not in neighbour.bodies
+            assert urlsplit(server.url).path == urlsplit(neighbour.url).path
