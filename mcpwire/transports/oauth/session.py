@@ -42,7 +42,7 @@ RETRY_S: Final = 10.0
 """How long nobody is asked again who could not answer, while the token is good."""
 
 TRIES: Final = 5
-"""How many tokens one request is tried with, whatever happens."""
+"""How many tokens one request is tried with, whatever happens, beside its step-ups."""
 
 EARLY_S: Final = 1.0
 """How long a request waits for the next token while its own is good."""
@@ -105,7 +105,14 @@ class Credential:
 class Attempt:
     """What was tried for one request so far."""
 
-    __slots__ = ("has_logged_in", "has_refreshed", "nonce", "step_ups", "tries")
+    __slots__ = (
+        "has_logged_in",
+        "has_refreshed",
+        "nonce",
+        "required",
+        "step_ups",
+        "tries",
+    )
 
     def __init__(self) -> None:
         self.tries = 0
@@ -113,6 +120,8 @@ class Attempt:
         self.has_refreshed = self.has_logged_in = False
         self.nonce: str | None = None
         """The nonce that the server refused the last proof for."""
+        self.required: frozenset[str] | None = None
+        """The scopes that were asked for last, because the server wants them."""
 
     def note(self, how: str) -> None:
         """Take note of how the next token came about."""
@@ -138,6 +147,10 @@ class AuthSession:
         """The newest nonce of the server (RFC 9449 section 9)."""
         self._allowed = {target.parsed.target}
         self._futile = 0
+        self._stepped_up: Credential | None = None
+        """The last one that was not enough."""
+        self._in_vain: set[frozenset[str]] = set()
+        """Scopes that were asked for, and the server wants them still."""
         self._futile_logins = 0
         self._refused: Credential | None = None
         """What the last login gave that did not help."""
@@ -203,6 +216,8 @@ class AuthSession:
         record = obtained.record
         if current is None or current.record != record:
             current = self.current = Credential(record, obtained.how)
+        granted = {*(record.tokens.scopes or ())} if record.tokens is not None else ()
+        self._in_vain = {scopes for scopes in self._in_vain if not scopes <= granted}
         return current
 
     # Requests...
@@ -264,7 +279,7 @@ class AuthSession:
     ) -> Wanted | None:
         """Say what token the request is to be tried with next; ``None``: no other."""
         attempt.tries += 1
-        if attempt.tries >= TRIES:
+        if attempt.tries >= TRIES + attempt.step_ups:
             return None
         denial = read_denial(
             status,
@@ -313,14 +328,24 @@ class AuthSession:
         required = denial.scopes or ()
         attempt.step_ups += 1
         limit = grant.max_step_ups if isinstance(grant, OAuth) else 0
-        if attempt.step_ups > limit or self._futile >= FUTILE_MAX:
+        scopes = frozenset(required)
+        if scopes == attempt.required:
+            self._in_vain.add(scopes)
+        attempt.required = scopes
+        if (
+            attempt.step_ups > limit
+            or self._futile >= FUTILE_MAX
+            or scopes in self._in_vain
+        ):
             raise InsufficientScope(
                 f"{self.target} wants scopes that the token does not have: "
                 f"{' '.join(required)[:200] or 'it does not say which'}",
                 required=required,
                 scopes=credential.record.asked_scopes,
             )
-        self._futile += 1
+        if credential is not self._stepped_up:  # calls at once have one user between them
+            self._stepped_up = credential
+            self._futile += 1
 
     def accepted(self, attempt: Attempt) -> None:
         """Take note that the server let a request pass."""

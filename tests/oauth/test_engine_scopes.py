@@ -1,0 +1,251 @@
+"""More scopes: asked for once, together with those there are, and never in circles."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import attrs
+import pytest
+from authorization_server import (
+    SENTINEL,
+    browse,
+    oauth,
+    protected_server,
+)
+from engine_calls import BOUND_S, echo, whole
+from http_bytes import reply
+
+import mcpwire
+
+pytestmark = [pytest.mark.anyio, pytest.mark.pain("P35")]
+
+READ, WRITE, ADMIN = "mcp:read", "mcp:write", "mcp:admin"
+
+
+@pytest.fixture(params=["session", "stateless"])
+def server(request, auth):
+    """Give a server that wants a scope for calls that it does not name at first."""
+    with protected_server(auth, (READ,), era=request.param) as made:
+        made.needs["tools/call"] = (WRITE,)
+        yield made
+
+
+def asked_scopes(auth):
+    return [request.query.get("scope") for request in auth.authorizations]
+
+
+def denies(scopes):
+    """Return a handler that wants scopes, whatever the token has."""
+    names = iter(scopes)
+
+    def deny(request, conn):
+        wanted = f'Bearer error="insufficient_scope", scope="{next(names)}"'
+        conn.send(reply(403, www_authenticate=wanted))
+        return True
+
+    return deny
+
+
+@pytest.mark.case("G12")
+@pytest.mark.rule("FLOW-17", "FLOW-18")
+async def test_a_call_that_needs_more_is_made_again_with_both(shell, auth, server):
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+            await client.list_tools()
+            assert asked_scopes(auth) == [READ]
+            for _ in range(3):
+                await echo(client)
+            await client.list_tools()
+    assert asked_scopes(auth) == [READ, f"{READ} {WRITE}"]
+    assert auth.grants == ["authorization_code"] * 2  # a refresh would be in vain
+    assert len(server.executed) == 3
+
+
+@pytest.mark.rule("FLOW-18")
+async def test_what_was_granted_once_is_asked_for_again_after_a_new_start(
+    shell, auth, server
+):
+    grant = oauth()
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+            await echo(client)
+        server.needs["tools/list"] = (ADMIN,)
+        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+            await client.list_tools()
+            await echo(client)
+    union = f"{READ} {WRITE}"
+    assert asked_scopes(auth) == [READ, union, f"{union} {ADMIN}"]
+
+
+async def test_calls_that_need_more_together_ask_one_user(shell, auth, server):
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+            await asyncio.gather(*(echo(client) for _ in range(20)))
+    assert asked_scopes(auth) == [READ, f"{READ} {WRITE}"]
+    assert len(server.executed) == 20
+
+
+@pytest.mark.rule("FLOW-19")
+@pytest.mark.attack("S29")
+@pytest.mark.parametrize("limit", [0, 1, 2, 5])
+async def test_a_server_that_always_wants_another_scope_is_asked_for_a_few(
+    shell, auth, server, limit
+):
+    names = (f"scope{number}" for number in itertools.count())
+    target = mcpwire.Http(server.url, auth=oauth(max_step_ups=limit))
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
+        server.on["tools/call"] = denies(names)
+        server.needs.clear()
+        with pytest.raises(mcpwire.InsufficientScope) as caught:
+            await echo(client)
+        assert len(auth.authorizations) - 1 == limit
+        assert len(caught.value.required) == 1
+        assert SENTINEL not in whole(caught.value)
+        for _ in range(30):
+            with pytest.raises(mcpwire.InsufficientScope):
+                await echo(client)
+        assert len(auth.authorizations) - 1 <= 10
+        await client.list_tools()  # and the rest goes on
+
+
+@pytest.mark.case("G12")
+@pytest.mark.rule("FLOW-19")
+@pytest.mark.attack("S29")
+@pytest.mark.parametrize("says", [True, False])
+async def test_a_consent_that_does_not_help_is_asked_for_once(
+    shell, auth, server, says
+):
+    """The server grants less than was asked for, and may or may not say so."""
+    target = mcpwire.Http(server.url, auth=oauth())
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
+        auth.edit["token"] = less(auth, says)
+        for _ in range(5):
+            with pytest.raises(mcpwire.InsufficientScope) as caught:
+                await echo(client)
+            assert caught.value.required == (WRITE,)
+        await client.list_tools()
+        assert asked_scopes(auth) == [READ, f"{READ} {WRITE}"]
+        # For another reason it is another question.
+        del auth.edit["token"]
+        server.needs["tools/list"] = (ADMIN,)
+        await client.list_tools()
+        await echo(client)
+    assert asked_scopes(auth)[2:] == [f"{READ} {WRITE} {ADMIN}"]
+
+
+def less(auth, says):
+    """Return a function that has the server grant one scope alone."""
+
+    def edit(answer):
+        auth.live[answer["access_token"]] = (READ,)
+        del answer["scope"]
+        return answer | {"scope": READ} if says else answer
+
+    return edit
+
+
+@pytest.mark.attack("S29")
+async def test_without_a_user_the_error_says_what_is_wanted_and_where(
+    shell, auth, server
+):
+    grant = oauth()
+    alone = mcpwire.Http(server.url, auth=attrs.evolve(grant, interactive=False))
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+            await client.list_tools()
+        async with shell(alone) as client:
+            with pytest.raises(mcpwire.InsufficientScope) as caught:
+                await echo(client)
+            assert caught.value.required == (WRITE,)
+            assert caught.value.scopes == (READ, WRITE)
+            assert len(auth.authorizations) == 1
+            await client.list_tools()  # what the token is good for goes on
+            came_back = await asyncio.to_thread(browse, caught.value.url)
+            status = await finish(shell, alone, came_back)
+            assert {*status.scopes} == {READ, WRITE}
+            await echo(client)
+    assert asked_scopes(auth) == [READ, f"{READ} {WRITE}"]
+
+
+async def finish(shell, target, came_back):
+    if shell.name == "asyncio":
+        return await mcpwire.finish_login(target, came_back)
+    return await asyncio.to_thread(mcpwire.sync.finish_login, target, came_back)
+
+
+async def test_a_user_who_says_no_to_more_keeps_what_there_is(shell, auth, server):
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+            auth.on["authorize"] = deny_consent(auth)
+            with pytest.raises(mcpwire.ConsentDenied) as caught:
+                await echo(client)
+            assert caught.value.error == "access_denied"
+            await client.list_tools()
+            del auth.on["authorize"]
+            await echo(client)
+    assert auth.grants == ["authorization_code"] * 2
+
+
+def deny_consent(auth):
+    def deny(request):
+        asked = request.query
+        back = f"{asked['redirect_uri']}?error=access_denied&state={asked['state']}"
+        return 302, {"location": f"{back}&iss={auth.issuer}"}, b""
+
+    return deny
+
+
+@pytest.mark.rule("FLOW-17")
+async def test_a_program_that_logs_in_by_itself_does_not_step_up(shell, auth, server):
+    auth.add_client("robot", secret=f"{SENTINEL}-robot", method="client_secret_basic")
+    grant = mcpwire.ClientCredentials(
+        client_id="robot",
+        client_secret=f"{SENTINEL}-robot",
+        issuer=auth.issuer,
+        storage=mcpwire.MemoryStorage(),
+    )
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+            with pytest.raises(mcpwire.InsufficientScope) as caught:
+                await echo(client)
+    assert (caught.value.required, caught.value.url) == ((WRITE,), None)
+    assert SENTINEL not in whole(caught.value)
+    assert auth.grants == ["client_credentials"]
+
+
+@pytest.mark.parametrize(
+    "challenge",
+    ["", "Bearer", 'Bearer error="invalid_token"', 'Basic realm="x"', "garbage,=,"],
+)
+async def test_another_kind_of_no_starts_no_login(shell, auth, server, challenge):
+    def deny(request, conn):
+        fields = {"www_authenticate": challenge} if challenge else {}
+        conn.send(reply(403, **fields))
+        return True
+
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+            server.needs.clear()
+            server.on["tools/call"] = deny
+            with pytest.raises(mcpwire.HTTPError, match="403"):
+                await echo(client)
+    assert len(auth.authorizations) == 1
+
+
+async def test_a_server_that_does_not_say_which_is_asked_about_once(
+    shell, auth, server
+):
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+            server.needs.clear()
+            server.on["tools/call"] = lambda request, conn: (
+                conn.send(
+                    reply(403, www_authenticate='Bearer error="insufficient_scope"')
+                )
+                or True
+            )
+            for _ in range(5):
+                with pytest.raises(mcpwire.InsufficientScope):
+                    await echo(client)
+    assert len(auth.authorizations) <= 2
