@@ -26,7 +26,6 @@ def revoke_tokens(record: Record, server: Url, *, allow_insecure: bool) -> Steps
 
     Raises:
         RegistrationError: The client is of another issuer: nothing was sent.
-        TokenError: There is no way for the client to say who it is.
         UrlRefused: Its endpoint must not be asked.
         TokenError: It takes nothing that this client can say who it is by.
         AuthTemporarilyUnavailable: No answer came.

@@ -1,0 +1,380 @@
+"""Logging in with a user: who asks, for what, where they come back, what is stored."""
+
+from contextlib import suppress
+
+import attrs
+import pytest
+from driving import (
+    GOOD,
+    ISSUER,
+    NOW,
+    PRM,
+    REDIRECT,
+    RESOURCE,
+    World,
+    denied,
+    document,
+    metadata,
+    query_of,
+    refused,
+    registered,
+    resource_document,
+    server_document,
+    stored,
+    tokens,
+    wanted,
+    wants_more,
+    well_known,
+)
+
+from mcpwire.auth.config import OAuth
+from mcpwire.auth.errors import (
+    AuthRequired,
+    AuthTemporarilyUnavailable,
+    ConsentDenied,
+    DiscoveryError,
+    RegistrationError,
+    ResponseRefused,
+    TokenError,
+    UrlRefused,
+)
+from mcpwire.auth.exchange import pkce
+from mcpwire.auth.flow import obtain
+from mcpwire.auth.login import SAVES, log_in
+from mcpwire.auth.model import Record, Tokens
+from mcpwire.auth.steps import Answer, Ask, Fetch, Forget, Listen, Save
+
+OAUTH = OAuth()
+TOKEN = f"{ISSUER}/token"
+REGISTER = f"{ISSUER}/register"
+TIMEOUT = ConsentDenied("nobody came back", error="timeout")
+DENIED = ConsentDenied("no", error="access_denied")
+
+
+@pytest.mark.rule("FLOW-01", "FLOW-02", "REG-15")
+def test_from_nothing_to_tokens_that_are_stored_with_whose_they_are():
+    world = World()
+    obtained = world.run(obtain(OAUTH, wanted(denial=denied())))
+    record = Record(
+        ISSUER,
+        RESOURCE,
+        metadata(),
+        registered("new-client-1"),
+        Tokens("access-2", "Bearer", NOW + 3600, "refresh-2"),
+    )
+    assert obtained == (record, "logged-in")
+    assert world.record == record
+    assert world.asked == [PRM, well_known(ISSUER), REGISTER, TOKEN]
+
+
+@pytest.mark.rule("FLOW-01", "FLOW-02")
+def test_the_user_is_sent_with_a_challenge_and_the_code_goes_with_its_verifier():
+    world = World()
+    world.run(obtain(OAUTH, wanted(denial=denied(scopes=("a", "b")))))
+    [asked] = world.of(Ask)
+    [form] = world.token_forms()
+    query = query_of(asked.url)
+    assert query == {
+        "response_type": "code",
+        "client_id": "new-client-1",
+        "redirect_uri": REDIRECT,
+        "state": asked.state,
+        "code_challenge": pkce.challenge(form["code_verifier"]),
+        "code_challenge_method": "S256",
+        "scope": "a b",
+        "resource": RESOURCE,
+    }
+    assert form == {
+        "grant_type": "authorization_code",
+        "code": "code-1",
+        "code_verifier": form["code_verifier"],
+        "redirect_uri": REDIRECT,
+        "resource": RESOURCE,
+        "client_id": "new-client-1",
+    }
+    assert asked.state != form["code_verifier"]
+    assert (asked.redirect_uri, asked.scopes) == (REDIRECT, ("a", "b"))
+
+
+def test_without_metadata_of_the_resource_its_url_is_what_tokens_are_for():
+    world = World()
+    origin = "https://mcp.example"
+    world.answers = {
+        well_known(origin): server_document(origin),
+        f"{origin}/register": document(201, client_id="c"),
+        f"{origin}/token": tokens(),
+    }
+    record = world.run(obtain(OAUTH, wanted())).record
+    assert (record.issuer, record.resource) == (origin, RESOURCE)
+    assert world.token_forms(origin)[0]["resource"] == RESOURCE
+
+
+@pytest.mark.rule("ASM-07")
+def test_a_server_without_pkce_is_refused_before_anybody_registers():
+    world = World()
+    world.answers[well_known(ISSUER)] = server_document(
+        code_challenge_methods_supported=None
+    )
+    with pytest.raises(DiscoveryError):
+        world.run(obtain(OAUTH, wanted()))
+    assert world.asked == [PRM, well_known(ISSUER)]
+
+
+@pytest.mark.rule("SEC-08")
+@pytest.mark.attack("S04")
+def test_nobody_is_sent_to_a_url_that_a_shell_would_act_upon():
+    world = World()
+    world.answers[well_known(ISSUER)] = server_document(
+        authorization_endpoint=f"{ISSUER}/authorize?$(id)"
+    )
+    with pytest.raises(UrlRefused):
+        world.run(obtain(OAUTH, wanted()))
+    assert not world.of(Ask)
+
+
+# --- giving up --------------------------------------------------------------------
+
+UNHAPPY = {
+    "denied": (DENIED, ConsentDenied),
+    "nobody came": (TIMEOUT, ConsentDenied),
+    "an error": ({"error": "access_denied"}, ConsentDenied),
+    "another state": ({"state": "other", "code": "c"}, ResponseRefused),
+    "another issuer": ({"iss": "https://evil.example", "code": "c"}, ResponseRefused),
+    "no code": ({}, ResponseRefused),
+}
+
+
+@pytest.mark.fault("F39")
+@pytest.mark.parametrize(("back", "error"), UNHAPPY.values(), ids=UNHAPPY)
+def test_a_login_that_comes_to_nothing_costs_no_tokens(back, error):
+    world = World(stored(tokens=GOOD))
+    world.back = back
+    with pytest.raises(error):
+        world.run(obtain(OAUTH, wanted(denial=wants_more("b"), used="access-1")))
+    assert world.record == stored(tokens=GOOD)
+    assert world.token_forms() == []
+
+
+@pytest.mark.fault("F39")
+@pytest.mark.rule("REG-10")
+def test_a_registration_is_stored_before_the_user_is_asked():
+    world = World()
+    world.back = DENIED
+    with pytest.raises(ConsentDenied):
+        world.run(obtain(OAUTH, wanted()))
+    assert world.record == Record(
+        ISSUER, RESOURCE, metadata(), registered("new-client-1")
+    )
+    world.back = {"code": "code-1"}
+    obtained = world.run(obtain(OAUTH, wanted()))
+    assert obtained.record.identity == registered("new-client-1")
+    assert world.asked.count(REGISTER) == 1
+
+
+def test_it_is_stored_beside_tokens_that_somebody_else_stores_meanwhile():
+    world = World()
+    world.back = DENIED
+    theirs = stored(tokens=GOOD, identity=registered("theirs"))
+    world.on[Save] = lambda step: world.on.pop(Save) and world.store.put(theirs)
+    with pytest.raises(ConsentDenied):
+        world.run(log_in(OAUTH, wanted()))
+    assert world.record == attrs.evolve(theirs, registered=registered("new-client-1"))
+
+
+def test_a_registration_that_cannot_be_stored_does_not_end_a_login():
+    world = World()
+    world.on[Ask] = lambda step: world.on.pop(Save)
+    world.on[Save] = lambda step: world.store.put(None)
+    assert world.run(log_in(OAUTH, wanted())) == world.record
+    assert (
+        len(world.of(Save)) == SAVES + 2
+    )  # and both of the tokens, as the first lost too
+
+
+@pytest.mark.rule("REG-10")
+def test_another_port_is_another_registration_and_the_tokens_stay_with_the_first():
+    world = World(stored(tokens=GOOD))
+    world.port = 5005
+    world.back = DENIED
+    with pytest.raises(ConsentDenied):
+        world.run(obtain(OAUTH, wanted(denial=wants_more("b"), used="access-1")))
+    other = registered("new-client-1", redirect_uri="http://127.0.0.1:5005/callback")
+    assert world.record == stored(tokens=GOOD, registered=other)
+    assert world.of(Listen) == [Listen(REDIRECT)]
+
+
+OLD = stored(tokens=None)
+
+
+@pytest.mark.fault("F39")
+@pytest.mark.parametrize(
+    ("record", "left"),
+    [
+        (OLD, None),
+        (
+            stored(tokens=GOOD, identity=registered("first"), registered=OLD.identity),
+            stored(tokens=GOOD, identity=registered("first")),
+        ),
+        (stored(tokens=GOOD), stored(tokens=GOOD)),
+    ],
+)
+def test_a_registration_of_before_with_which_nobody_comes_back_is_doubted(record, left):
+    world = World(record)
+    world.back = TIMEOUT
+    with pytest.raises(ConsentDenied):
+        world.run(log_in(OAUTH, wanted(denial=wants_more("b"))))
+    assert world.record == left
+    assert REGISTER not in world.asked
+
+
+@pytest.mark.parametrize("error", ["timeout", "access_denied"])
+def test_a_fresh_registration_is_kept_whatever_the_user_does(error):
+    world = World()
+    world.back = ConsentDenied("no", error=error)
+    with pytest.raises(ConsentDenied):
+        world.run(log_in(OAUTH, wanted()))
+    assert world.record.identity == registered("new-client-1")
+
+
+@pytest.mark.rule("REG-10")
+def test_a_registration_that_the_token_endpoint_does_not_know_is_made_anew():
+    world = World(OLD)
+    world.answers[TOKEN] = [refused("invalid_client", 401), tokens()]
+    with pytest.raises(TokenError):
+        world.run(log_in(OAUTH, wanted()))
+    assert world.record is None
+    record = world.run(log_in(OAUTH, wanted()))
+    assert record.identity == registered("new-client-1")
+
+
+def test_what_somebody_else_forgot_meanwhile_needs_no_forgetting():
+    world = World(OLD)
+    world.answers[TOKEN] = refused("invalid_client", 401)
+    world.on[Ask] = lambda step: world.store.put(None)
+    with pytest.raises(TokenError):
+        world.run(log_in(OAUTH, wanted()))
+    assert not world.of(Forget)
+
+
+def test_a_code_that_is_refused_for_another_reason_forgets_no_registration():
+    world = World(OLD)
+    world.answers[TOKEN] = refused("invalid_grant")
+    with pytest.raises(TokenError):
+        world.run(log_in(OAUTH, wanted()))
+    assert world.record == OLD
+
+
+@pytest.mark.rule("REG-09")
+def test_who_is_not_registered_is_told_and_nothing_is_stored():
+    world = World()
+    world.answers[REGISTER] = refused("invalid_redirect_uri")
+    with pytest.raises(RegistrationError):
+        world.run(obtain(OAUTH, wanted()))
+    assert not world.of(Save)
+
+
+def test_a_server_that_cannot_answer_now_loses_nothing():
+    world = World(stored())
+    world.answers[TOKEN] = [refused("invalid_grant"), Answer(503, {}, b"")]
+    with pytest.raises(AuthTemporarilyUnavailable):
+        world.run(obtain(OAUTH, wanted()))
+    assert world.record == OLD
+
+
+# --- more scopes ------------------------------------------------------------------
+
+STEP_UPS = {
+    "those that were asked for and these": (("a",), ("a",), ("b",), ("a", "b")),
+    "those that were granted, too": (("a",), ("a", "x"), ("b",), ("a", "x", "b")),
+    "each once": (("a", "b"), ("a",), ("b", "a"), ("a", "b")),
+    "nobody said what was granted": (("a",), None, ("b",), ("a", "b")),
+    "it does not say which": (("a",), ("a",), (), ("a",)),
+}
+
+
+@pytest.mark.rule("FLOW-18", "FLOW-17")
+@pytest.mark.parametrize(
+    ("asked", "granted", "more", "chosen"), STEP_UPS.values(), ids=STEP_UPS
+)
+def test_a_step_up_asks_for_all_at_once(asked, granted, more, chosen):
+    had = attrs.evolve(GOOD, scopes=granted)
+    world = World(stored(tokens=had, asked_scopes=asked))
+    reasons = {"denial": wants_more(*more), "used": "access-1"}
+    obtained = world.run(obtain(OAUTH, wanted(**reasons)))
+    [step] = world.of(Ask)
+    assert step.scopes == chosen
+    assert obtained.how == "logged-in"
+    assert obtained.record.asked_scopes == chosen
+    assert obtained.record.tokens.scopes == chosen  # the server did not say otherwise
+
+
+def test_scopes_that_somebody_else_got_meanwhile_are_enough():
+    wide = attrs.evolve(GOOD, access_token="wide", scopes=("a", "b", "c"))
+    world = World(stored(tokens=wide))
+    reasons = {"denial": wants_more("b"), "used": "access-1"}
+    assert world.run(obtain(OAUTH, wanted(**reasons))).how == "stored"
+
+
+@pytest.mark.parametrize("scopes", [("a",), None])
+def test_scopes_of_another_token_that_are_not_enough_are_asked_for(scopes):
+    other = attrs.evolve(GOOD, access_token="other", scopes=scopes)
+    world = World(stored(tokens=other))
+    reasons = {"denial": wants_more("b"), "used": "access-1"}
+    assert world.run(obtain(OAUTH, wanted(**reasons))).how == "logged-in"
+
+
+def test_a_step_up_without_tokens_asks_for_what_was_asked_for_and_these():
+    world = World(OLD)
+    world.run(log_in(OAUTH, wanted(denial=wants_more("b"))))
+    assert world.of(Ask)[0].scopes == ("a", "b")
+
+
+@pytest.mark.rule("FLOW-13", "FLOW-25")
+def test_without_a_step_up_the_scopes_are_chosen_as_at_first():
+    world = World(stored(tokens=None))
+    world.answers[PRM] = resource_document(scopes_supported=["x", "y"])
+    world.answers[well_known(ISSUER)] = server_document(
+        scopes_supported=["x", "offline_access"]
+    )
+    world.run(obtain(OAUTH, wanted(denial=denied())))
+    assert world.of(Ask)[0].scopes == ("x", "y", "offline_access")
+
+
+# --- the way back -----------------------------------------------------------------
+
+BACK = {
+    "given": ({"redirect_uri": "https://app.example/cb"}, "https://app.example/cb"),
+    "ours, not asking": ({"interactive": False}, "http://127.0.0.1/callback"),
+    "asked by the user's": ({"ask": len}, "http://127.0.0.1/callback"),
+    "and at a port": (
+        {"ask": len, "callback_port": 7000},
+        "http://127.0.0.1:7000/callback",
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "uri"), BACK.values(), ids=BACK)
+def test_nobody_listens_where_the_way_back_is_not_ours(options, uri):
+    world = World()
+    with suppress(AuthRequired):
+        world.run(obtain(OAuth(**options), wanted()))
+    assert not world.of(Listen)
+    assert world.of(Fetch)[2].document["redirect_uris"] == [uri]
+
+
+PREFERRED = {
+    "nothing stored": (None, None),
+    "where it was registered": (OLD, REDIRECT),
+    "where it was registered last": (
+        stored(registered=registered("c", redirect_uri="http://127.0.0.1:9/callback")),
+        "http://127.0.0.1:9/callback",
+    ),
+    "never what another issuer knows": (stored("https://other.example"), None),
+}
+
+
+@pytest.mark.parametrize(("record", "uri"), PREFERRED.values(), ids=PREFERRED)
+def test_the_way_back_of_before_is_preferred(record, uri):
+    world = World(record)
+    world.run(log_in(OAUTH, wanted()))
+    assert world.of(Listen) == [Listen(uri)]
