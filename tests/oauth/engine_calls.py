@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import threading
 import time
 import traceback
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from authorization_server import browse
 
 from mcpwire.transports.oauth import performing, session
 
@@ -26,6 +32,20 @@ class Clock:
 
     def pass_by(self, seconds: float) -> None:
         self.ahead += seconds
+
+
+def come_back(url: str) -> None:
+    """Be a browser that logs in and follows the server's redirect to this machine."""
+
+    def follow() -> None:
+        there = urlsplit(browse(url))
+        connection = http.client.HTTPConnection(there.netloc, timeout=5)
+        with contextlib.closing(connection), contextlib.suppress(OSError):
+            # Whoever waited may have given up.
+            connection.request("GET", f"{there.path}?{there.query}")
+            connection.getresponse().read()
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 async def echo(client: Any, text: str = "hi") -> None:

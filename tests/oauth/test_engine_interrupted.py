@@ -7,7 +7,8 @@ import threading
 
 import pytest
 import schedule
-from authorization_server import browse, oauth, protected_server
+from authorization_server import oauth, protected_server
+from engine_calls import come_back
 from interrupts import Interrupts
 
 import mcpwire
@@ -275,22 +276,3 @@ def test_a_blocking_login_is_interrupted_at_sampled_moments(auth, server):
         client.connect()
         assert client.list_tools()
         client.close()
-
-
-def come_back(url):
-    """Be a browser that follows the server's redirect back to us."""
-    import http.client
-    from urllib.parse import urlsplit
-
-    def follow():
-        there = urlsplit(browse(url))
-        connection = http.client.HTTPConnection(there.netloc, timeout=5)
-        try:
-            connection.request("GET", f"{there.path}?{there.query}")
-            connection.getresponse().read()
-        except OSError:
-            pass  # whoever waited has given up
-        finally:
-            connection.close()
-
-    threading.Thread(target=follow, daemon=True).start()

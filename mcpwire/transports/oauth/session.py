@@ -343,7 +343,8 @@ class AuthSession:
                 required=required,
                 scopes=credential.record.asked_scopes,
             )
-        if credential is not self._stepped_up:  # calls at once have one user between them
+        # Calls that are made at once have one user between them.
+        if credential is not self._stepped_up:
             self._stepped_up = credential
             self._futile += 1
 
