@@ -129,7 +129,11 @@ def _logging_to(output: Output) -> Iterator[None]:
     logger = logging.getLogger("mcpwire")
     kept = logger.handlers, logger.propagate
     logger.handlers, logger.propagate = [Handler()], False
+    steps = logging.getLogger("mcpwire.oauth")
+    level = steps.level
+    steps.setLevel(logging.DEBUG if output.verbose else level)
     try:
         yield
     finally:
         logger.handlers, logger.propagate = kept
+        steps.setLevel(level)

@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
-from mcpwire.cli.manual import EPILOG, VERBS
+from mcpwire.cli.manual import AUTH, EPILOG, VERBS
 from mcpwire.cli.target.options import (
     add_http_options,
     add_process_options,
@@ -55,6 +55,7 @@ DEFAULTS: Final[dict[str, Any]] = {
     "scopes": [],
     "profile": None,
     "no_browser": False,
+    "callback_url": None,
     "mode": "auto",
     "output": None,
     "check": True,
@@ -116,6 +117,7 @@ class Options(argparse.Namespace):
     scopes: list[str]
     profile: str | None
     no_browser: bool
+    callback_url: str | None
     mode: str
     output: str | None
     check: bool
@@ -164,6 +166,8 @@ def parse(argv: Sequence[str]) -> Options:
     """
     name, head = argv[0], list(argv[1:])
     if name == "auth":  # the one command of two words
+        if head[:1] in (["-h"], ["--help"]):
+            return Options(verb=name, help=AUTH)
         name, head = _second_word(head)
     verb = VERBS.get(name)
     if verb is None:
@@ -190,7 +194,11 @@ def _second_word(words: list[str]) -> tuple[str, list[str]]:
     name = f"auth {words[0]}" if words else "auth"
     if name not in named:
         listed = ", ".join(word.removeprefix("auth ") for word in named)
-        raise UsageError(f"auth is followed by one of {listed}", suggestions=named)
+        similar = close_matches(name, named) if words else []
+        advice = did_you_mean(similar[:1])
+        raise UsageError(
+            f"auth is followed by one of {listed}{advice}", suggestions=similar
+        )
     return name, words[1:]
 
 
@@ -275,7 +283,7 @@ _count.__name__ = "number"
 
 def _parser(name: str) -> argparse.ArgumentParser:
     verb = VERBS[name]
-    target = TARGET_HELP if verb.takes_target else ""
+    target = TARGET_HELP if verb.takes_target and not verb.is_at_url else ""
     parser = _Parser(
         prog=f"mcpwire {name}",
         usage=verb.usage(name),
@@ -292,7 +300,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
         _add_own_options(parser, name)
         _add_common_options(parser)
     if verb.takes_target:
-        _add_server_options(parser)
+        _add_server_options(parser, is_at_url=verb.is_at_url)
     return parser
 
 
@@ -320,7 +328,12 @@ def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
         parser.add_argument(
             "--no-browser",
             action="store_true",
-            help="print where to log in, and read where that led",
+            help="print where to log in, and ask where that led",
+        )
+        parser.add_argument(
+            "--callback-url",
+            metavar="-|@FILE",
+            help="finish a login that was begun before: read where it led",
         )
     if name in ASKED_VERBS:
         parser.add_argument(
@@ -391,10 +404,13 @@ def _add_meanwhile_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_server_options(parser: argparse.ArgumentParser) -> None:
-    add_process_options(parser)
+def _add_server_options(parser: argparse.ArgumentParser, *, is_at_url: bool) -> None:
+    if not is_at_url:
+        add_process_options(parser)
     add_http_options(parser)
-    add_login_options(parser)
+    add_login_options(parser, is_login=is_at_url)
+    if is_at_url:
+        return
     group = parser.add_argument_group("any server")
     group.add_argument(
         "--roots",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["EPILOG", "OVERVIEW", "VERBS", "Verb"]
+__all__ = ["AUTH", "EPILOG", "OVERVIEW", "VERBS", "Verb"]
 
 
 class Verb(NamedTuple):
@@ -15,6 +15,7 @@ class Verb(NamedTuple):
     optional: tuple[str, ...] = ()
     takes_arguments: bool = False
     takes_target: bool = True
+    is_at_url: bool = False
     details: str = ""
 
     def usage(self, name: str) -> str:
@@ -23,6 +24,8 @@ class Verb(NamedTuple):
         words += ["[KEY=VALUE ...]"] if self.takes_arguments else []
         if not self.takes_target:
             return f"mcpwire {name} [options]"
+        if self.is_at_url:
+            return f"mcpwire {name} [options] URL"
         first = " ".join(["mcpwire", name, "[options]", "TARGET", *words])
         last = " ".join(["mcpwire", name, "[options]", *words, "-- SERVER [ARG ...]"])
         return f"{first}\n       {last}"
@@ -35,6 +38,13 @@ arguments:
   key:=json     a JSON value, whatever the schema says
   key=@file     the text of a file (key:=@file: the JSON in it)
   -             one JSON object with arguments, from standard input
+"""
+
+LOGIN: Final = """\
+It opens the browser, which comes back to a port of this machine. Where the browser is
+on another one, --no-browser prints the URL to log in at and asks for the one that the
+browser was sent to. Without a terminal it prints that URL, with exit code 3, and
+--callback-url - finishes what was begun so, with the URL from standard input.
 """
 
 VERBS: Final[dict[str, Verb]] = {
@@ -71,13 +81,15 @@ VERBS: Final[dict[str, Verb]] = {
     "info": Verb("show what was agreed on, how, and what a server says of itself"),
     "auth login": Verb(
         "log in to a server at a URL, for all commands from then on",
-        details="With --no-browser it prints where to log in, and reads the URL that "
-        "the\nbrowser was sent to from standard input.\n",
+        is_at_url=True,
+        details=LOGIN,
     ),
     "auth status": Verb(
-        "show the login to a server", details="Exit code 3: there is none.\n"
+        "show the login to a server",
+        is_at_url=True,
+        details="Nothing is asked of any server. Exit code 3: nobody is logged in.\n",
     ),
-    "auth logout": Verb("forget the login to a server, here and there"),
+    "auth logout": Verb("forget the login to a server, here and there", is_at_url=True),
     "demo": Verb(
         "run the main job against the embedded server and print each step",
         takes_target=False,
@@ -86,9 +98,14 @@ VERBS: Final[dict[str, Verb]] = {
 }
 
 
-def _verb_lines() -> str:
-    width = max(map(len, VERBS)) + 2
-    return "\n".join(f"  {name:<{width}}{v.summary}" for name, v in VERBS.items())
+def _verb_lines(before: str = "") -> str:
+    shown = {
+        name.removeprefix(before): verb.summary
+        for name, verb in VERBS.items()
+        if name.startswith(before)
+    }
+    width = max(map(len, shown)) + 2
+    return "\n".join(f"  {name:<{width}}{said}" for name, said in shown.items())
 
 
 OVERVIEW: Final = f"""\
@@ -104,12 +121,24 @@ TARGET is a URL, or the server's command line as one word, quoted; it is run wit
 shell. Or leave TARGET out and put the command at the end, after `--`: everything there
 is passed on as it is.
 
-  mcpwire ls https://mcp.example.com/mcp --header-env "Authorization=Bearer TOKEN"
+  mcpwire auth login https://mcp.example.com/mcp
+  mcpwire ls https://mcp.example.com/mcp
   mcpwire ls "npx -y @modelcontextprotocol/server-everything"
   mcpwire call "uvx mcp-server-time" get_current_time timezone=UTC
   mcpwire call get_current_time timezone=UTC -- uvx mcp-server-time
 
 `mcpwire COMMAND --help` shows a command's options; `mcpwire --version` the version.
+"""
+
+AUTH: Final = f"""\
+usage: mcpwire auth COMMAND [options] URL
+
+Log in to servers at a URL.
+
+commands:
+{_verb_lines("auth ")}
+
+`mcpwire auth COMMAND --help` shows a command's options.
 """
 
 EPILOG: Final = """\

@@ -20,6 +20,7 @@ from mcpwire.cli.failures import Exit, Interrupted, UsageError, exit_code
 from mcpwire.cli.output import progress_text
 from mcpwire.cli.schemas import literal
 from mcpwire.cli.target.making import target_of
+from mcpwire.cli.target.tokens import advise_login
 from mcpwire.cli.text.escape import shorten
 from mcpwire.cli.text.heads import MARKS, head_lines
 from mcpwire.errors import MCPError, MissingCapability
@@ -174,25 +175,12 @@ def _advice(error: BaseException) -> str:
     return "is it an MCP server that speaks over stdio?" if doubtful else ""
 
 
-def _advice_to_log_in(error: BaseException) -> str:
-    from mcpwire import AuthError, AuthRequired
-
-    url = getattr(error, "url", None)
-    if isinstance(error, AuthRequired) and url is not None:
-        return f"log in at {url}"
-    if isinstance(error, AuthError):
-        return ""
-    return "`mcpwire auth login URL` logs in; --auth-env VARIABLE sends a token"
-
-
 def _advice_at_url(error: BaseException) -> str:
     """Say the same of a server at a URL."""
     from mcpwire import ConnectError, HTTPError, NegotiationError, RemoteProtocolError
 
     if isinstance(error, ConnectError) and hasattr(error.__cause__, "verify_message"):
         return "--ca FILE trusts an authority of your own"  # as `ssl` says it
-    if exit_code(error) == Exit.AUTHORIZATION:
-        return _advice_to_log_in(error)
     # A page, or nothing, where an endpoint should be: most often the path is wrong.
     cause = error.__cause__ if isinstance(error, NegotiationError) else error
     status = cause.status if isinstance(cause, HTTPError) else None
@@ -216,6 +204,7 @@ class Session:
 
     def __init__(self, options: Options, output: Output, signals: Signals) -> None:
         self.connect_seconds = 0.0
+        self._is_connected = False
         self._started = time.monotonic()
         self.options = options
         self.output = output
@@ -294,6 +283,7 @@ class Session:
         started = time.monotonic()
         try:
             await self.client.connect()
+            self._is_connected = True
         except Exception as error:
             at_url = self.options.is_at_url
             advice = _advice_at_url(error) if at_url else _advice(error)
@@ -306,7 +296,10 @@ class Session:
                 self.output.detail(f"{'':11}{line}")
 
     def _advise(self, error: MCPError) -> None:
-        """Say which option declares what a server misses."""
+        """Say which option gives a server what it misses."""
+        if self.options.is_at_url and exit_code(error) == Exit.AUTHORIZATION:
+            advise_login(error, self.options, is_late=self._is_connected)
+            return
         data = getattr(error, "data", None)
         missing = data.get("requiredCapabilities") if isinstance(data, dict) else None
         if isinstance(error, MissingCapability) and isinstance(missing, dict):

@@ -18,6 +18,15 @@ from terminals import Terminal
 DISCOVER = [{"error": {"code": -32601, "message": "Method not found"}}]
 
 
+@pytest.fixture(autouse=True)
+def state_folder(tmp_path, monkeypatch):
+    """Keep logins where nobody else's are."""
+    folder = tmp_path / "state"
+    folder.mkdir()
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    return folder
+
+
 @pytest.fixture
 def cli(capsys):
     """Run a command line in this process."""

@@ -3,69 +3,151 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
+import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+import attrs
+
+from mcpwire import (
+    AuthError,
+    AuthRequired,
+    Http,
+    begin_login,
+    finish_login,
+    login,
+    login_status,
+    logout,
+)
 from mcpwire.cli.failures import Exit, UsageError
+from mcpwire.cli.streams import read_file, read_input
 from mcpwire.cli.target.making import target_of
+from mcpwire.cli.target.tokens import advise_login
 from mcpwire.cli.text.escape import one_line
+from mcpwire.transports.oauth.performing import returned_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from mcpwire import Http, LoginStatus
+    from mcpwire import LoginStatus
     from mcpwire.cli.grammar import Options
     from mcpwire.cli.output import Output
 
 __all__ = ["perform"]
+
+LONGEST_LINE: Final = 4_096
+"""What Linux keeps of a line that is typed, its newline included."""
 
 
 async def perform(options: Options, output: Output) -> int:
     """Run one of the three commands; return the exit code."""
     if not options.is_at_url:
         raise UsageError("only servers at a URL are logged in to")
-    target: Any = target_of(options, None, output)
-    return await _VERBS[options.verb](options, output, target)
+    target = target_of(options, None, output)
+    assert isinstance(target, Http)
+    try:
+        return await _VERBS[options.verb](options, output, target)
+    except AuthError as error:
+        advise_login(error, options, is_late=False)
+        raise
 
 
 async def _login(options: Options, output: Output, target: Http) -> int:
-    from mcpwire import login
-
-    if options.no_browser:
+    before = login_status(target)
+    status: LoginStatus | None
+    if options.callback_url is not None:
+        status = await finish_login(target, _read_returned(options.callback_url))
+    elif options.no_browser:
         status = await _by_hand(output, target)
     else:
         status = await login(target)
     if status is None:
         output.note(f"{target} wants no login")
-        return _show(output, None)
+    elif status == before:
+        output.note("there was a login already; `mcpwire auth logout URL` ends it")
     return _show(output, status)
 
 
 async def _by_hand(output: Output, target: Http) -> LoginStatus | None:
     """Have the user carry the URLs: where the browser is, we are not."""
-    from mcpwire import begin_login, finish_login, login_status
-
     begun = await begin_login(target)
     if begun is None:
         return login_status(target)
+    if not output.can_ask:
+        raise AuthRequired(
+            f"{target}: somebody has to log in", url=begun.url, scopes=begun.scopes
+        )
     output.note(f"log in at {begun.url}")
-    output.note("then paste the whole URL that the browser was sent to, and Enter:")
-    returned = await asyncio.to_thread(sys.stdin.readline)
-    if not returned.strip():
-        raise UsageError("no URL came from standard input")
-    return await finish_login(target, returned.strip())
+    output.note("then paste the whole URL that the browser was sent to; a page that")
+    output.note("cannot be shown is what comes of it, and is right")
+    while not _is_returned(line := await _line(output)):
+        output.note("that is not where the browser is sent to after the login")
+    return await finish_login(target, line)
+
+
+def _read_returned(word: str) -> str:
+    """Return the URL that was given to ``--callback-url``."""
+    if word != "-" and not word.startswith("@"):
+        raise UsageError(  # and it is not shown, for what it holds is a secret
+            "--callback-url: every process of the machine can read what stands in a "
+            "command line; - takes it from standard input, @FILE from a file"
+        )
+    text = (read_input() if word == "-" else read_file(word[1:])).strip()
+    if not _is_returned(text):
+        raise UsageError(
+            "--callback-url: that is not where the browser is sent to after the login"
+        )
+    return text
+
+
+def _is_returned(text: str) -> bool:
+    """Tell whether a URL may be an answer (RFC 6749 section 4.1.2)."""
+    names = returned_parameters(text).keys()
+    return "state" in names and not names.isdisjoint({"code", "error"})
+
+
+async def _line(output: Output) -> str:
+    """Return the next line from the terminal.
+
+    Raises:
+        UsageError: There is none, or the terminal has cut it.
+    """
+    loop = asyncio.get_running_loop()
+    read: asyncio.Future[bytes] = loop.create_future()
+    fd = sys.stdin.fileno()
+
+    def readable() -> None:
+        if not read.done():
+            try:
+                read.set_result(os.read(fd, LONGEST_LINE + 1))
+            except OSError:  # the terminal has gone
+                read.set_result(b"")
+
+    with output.prompting("> "):
+        loop.add_reader(fd, readable)
+        try:
+            line = await read
+        finally:
+            loop.remove_reader(fd)
+    if not line.strip():
+        raise UsageError("no URL was given")
+    if len(line) >= LONGEST_LINE:
+        raise UsageError(
+            f"a terminal takes {LONGEST_LINE - 1:,} characters of a line: put the URL "
+            "into a file, and give that with --callback-url @FILE"
+        )
+    return line.decode("utf-8", "replace").strip()
 
 
 async def _status(_: Options, output: Output, target: Http) -> int:
-    from mcpwire import login_status
-
-    return _show(output, login_status(target), Exit.AUTHORIZATION)
+    status = login_status(target)
+    code = _show(output, status)
+    return code if status is not None and not _is_over(status) else Exit.AUTHORIZATION
 
 
 async def _logout(_: Options, output: Output, target: Http) -> int:
-    from mcpwire import logout
-
     was_there = await logout(target)
     if output.is_json:
         output.document({"server": str(target), "forgotten": was_there})
@@ -75,35 +157,40 @@ async def _logout(_: Options, output: Output, target: Http) -> int:
     return Exit.OK
 
 
-def _show(output: Output, status: LoginStatus | None, missing: int = Exit.OK) -> int:
+def _show(output: Output, status: LoginStatus | None) -> int:
     if output.is_json:
-        output.document(None if status is None else _document(status))
+        output.document(None if status is None else attrs.asdict(status))
     elif status is None:
         output.lines(["not logged in"])
     else:
         output.lines(f"{name:<8} {one_line(text)}" for name, text in _lines(status))
-    return Exit.OK if status is not None else missing
+    return Exit.OK
 
 
-def _document(status: LoginStatus) -> dict[str, Any]:
-    import attrs
-
-    return attrs.asdict(status)
+def _is_over(status: LoginStatus) -> bool:
+    """Tell whether a login is of no use any more."""
+    ends = status.expires_at
+    return ends is not None and ends <= time.time() and not status.can_refresh
 
 
 def _lines(status: LoginStatus) -> list[tuple[str, str]]:
-    ends = "nobody knows"
-    if status.expires_at is not None:
-        ends = datetime.fromtimestamp(status.expires_at, UTC).isoformat(" ", "seconds")
-    renewed = "renewed by itself" if status.can_refresh else "not renewed"
     return [
         ("server", status.server),
         ("profile", status.profile),
         ("issuer", status.issuer),
         ("client", status.client_id),
         ("scopes", " ".join(status.scopes or ()) or "not known"),
-        ("ends", f"{ends} ({renewed})"),
+        ("token", _validity(status)),
     ]
+
+
+def _validity(status: LoginStatus) -> str:
+    renewed = "renewed by itself" if status.can_refresh else "not renewed"
+    if status.expires_at is None:
+        return f"good until the server says otherwise, {renewed}"
+    ends = datetime.fromtimestamp(status.expires_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    has_ended = status.expires_at <= time.time()
+    return f"{'ended' if has_ended else 'good until'} {ends}, {renewed}"
 
 
 _VERBS: Final[dict[str, Callable[[Options, Output, Http], Awaitable[int]]]] = {

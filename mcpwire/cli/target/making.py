@@ -100,9 +100,12 @@ def _at_url(options: Options, output: Output | None) -> Http:
 
 def _auth(options: Options, headers: dict[str, str], output: Output | None) -> Any:
     """Return what logs in; a header of the user's own takes its place."""
-    from mcpwire.cli.target.tokens import auth_of
+    from mcpwire.cli.target.tokens import auth_of, login_options
 
     if any(name.lower() == "authorization" for name in headers):
+        is_login = options.verb.startswith("auth ")
+        for option in [options.verb] if is_login else login_options(options):
+            raise UsageError(f"a header Authorization and {option} exclude each other")
         return None
     return auth_of(options, output)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.cli.failures import UsageError
 
@@ -14,9 +16,15 @@ if TYPE_CHECKING:
     from mcpwire.cli.grammar import Options
     from mcpwire.cli.output import Output
 
-__all__ = ["LOGIN_OPTIONS", "add_login_options", "auth_of", "has_login"]
+__all__ = [
+    "LOGIN_OPTIONS",
+    "add_login_options",
+    "advise_login",
+    "auth_of",
+    "login_options",
+]
 
-LOGIN_OPTIONS = {
+LOGIN_OPTIONS: Final = {
     "auth": "--auth",
     "auth_env": "--auth-env",
     "client_id": "--client-id",
@@ -28,18 +36,37 @@ LOGIN_OPTIONS = {
 """Options that only servers at a URL have."""
 
 
-def add_login_options(parser: argparse.ArgumentParser) -> None:
-    """Add what is about logging in."""
+LOGIN_S: Final = 300.0
+"""How long a user may take to log in."""
+
+VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+"""What is shown of the name of a variable: anything else may be the secret itself."""
+
+_NAMES: Final = {
+    "client_id": "--client-id",
+    "client_secret": "--client-secret-env",
+    "issuer": "--issuer",
+    "scopes": "--scope",
+    "profile": "--profile",
+}
+"""What the library calls its options, and what they are called here."""
+
+
+def add_login_options(parser: argparse.ArgumentParser, *, is_login: bool) -> None:
+    """Add what is about logging in; commands that do only that need not be told to."""
     group = parser.add_argument_group("authorization of a server at a URL")
-    group.add_argument(
-        "--auth",
-        action="store_true",
-        help="log in with the browser where the server wants that; without it the "
-        "login of `mcpwire auth login` is used, if there is one",
-    )
-    group.add_argument(
-        "--auth-env", metavar="VARIABLE", help="send the token that this variable holds"
-    )
+    if not is_login:
+        group.add_argument(
+            "--auth",
+            action="store_true",
+            help="log in where the server wants that; without it a login is used that "
+            "there is, of `mcpwire auth login` say",
+        )
+        group.add_argument(
+            "--auth-env",
+            metavar="VARIABLE",
+            help="send the token that this variable holds",
+        )
     group.add_argument(
         "--client-id", metavar="ID", help="this client, as it is registered there"
     )
@@ -56,51 +83,53 @@ def add_login_options(parser: argparse.ArgumentParser) -> None:
         dest="scopes",
         action="append",
         metavar="SCOPE",
-        help="ask for this instead of what the server names",
+        help="ask for this instead of what the server names, as often as needed",
     )
     group.add_argument(
         "--profile", metavar="NAME", help="which of several accounts (default)"
     )
 
 
+def login_options(options: Options) -> list[str]:
+    """Return which options say how to log in."""
+    return [option for name, option in LOGIN_OPTIONS.items() if getattr(options, name)]
+
+
 def auth_of(options: Options, output: Output | None) -> Any:
     """Return what `Http` is given as ``auth``; ``None``: nothing.
+
+    Whoever says how to log in wants to; else a login counts that there is.
 
     Raises:
         UsageError: An option makes no sense, or a variable is not set.
     """
+    given = login_options(options)
     if options.auth_env is not None:
-        other = [name for name in LOGIN_OPTIONS if name != "auth_env"]
-        for name in other:
-            if getattr(options, name):
-                raise UsageError(
-                    f"--auth-env and {LOGIN_OPTIONS[name]} exclude each other"
-                )
+        for option in given:
+            if option != "--auth-env":
+                raise UsageError(f"--auth-env and {option} exclude each other")
         return _variable("--auth-env", options.auth_env)
-    wants = any(
-        getattr(options, name) for name in ("client_id", "client_secret_env", "issuer")
-    )
-    if not (options.auth or options.verb.startswith("auth ") or wants):
-        is_logged_in = has_login(options)
-        if not is_logged_in:
-            return None
-    return _oauth(options, output)
+    if given or options.verb.startswith("auth ") or _has_login(options):
+        return _oauth(options, output)
+    return None
 
 
-def has_login(options: Options) -> bool:
+def _has_login(options: Options) -> bool:
     """Tell whether a login to that URL is stored."""
     from mcpwire.transports.oauth.storage.private import default_path
 
-    if not default_path().exists():  # most have none, and load nothing for it
+    try:
+        if not default_path().exists():  # most have none, and load nothing for it
+            return False
+    except OSError:  # there is no place for one
         return False
     from mcpwire import MCPError, OAuth, login_status
     from mcpwire.transports.http.target import Http
 
-    oauth = OAuth(profile=options.profile or "default")
     try:
         http = Http(
             options.command[0].strip(),
-            auth=oauth,
+            auth=OAuth(),
             allow_insecure=options.allow_insecure,
         )
         return login_status(http) is not None
@@ -114,8 +143,8 @@ def _oauth(options: Options, output: Output | None) -> Any:
     secret = None
     if options.client_secret_env is not None:
         secret = _variable("--client-secret-env", options.client_secret_env)
-    may_ask = options.may_ask and not options.no_browser
     is_there = output is not None and output.can_ask
+    may_ask = options.may_ask and not (options.no_browser or options.callback_url)
     try:
         return OAuth(
             client_id=options.client_id,
@@ -123,25 +152,69 @@ def _oauth(options: Options, output: Output | None) -> Any:
             issuer=options.issuer,
             scopes=" ".join(options.scopes) if options.scopes else None,
             profile=options.profile or "default",
-            interactive=may_ask and is_there,
+            interactive=is_there and may_ask,
             on_url=None if output is None else _show_with(output),
+            timeout=_time_to_log_in(options),
         )
     except ValueError as error:
         raise UsageError(_as_options(str(error))) from error
 
 
+def _time_to_log_in(options: Options) -> float | None:
+    """Return how long the user may take; for a login that is what --timeout says."""
+    if options.verb != "auth login" or options.timeout is None:
+        return LOGIN_S
+    return None if options.timeout == math.inf else options.timeout
+
+
 def _show_with(output: Output) -> Callable[[str], None]:
-    return lambda url: output.note(f"log in at {url}")
+    return lambda url: output.tell("login", {"url": url}, f"log in at {url}")
 
 
 def _as_options(text: str) -> str:
-    for name, option in LOGIN_OPTIONS.items():
-        text = text.replace(name, option)
-    return text
+    def option(match: re.Match[str]) -> str:
+        return _NAMES[match[0]]
+
+    # The first sentence alone: what follows is advice to programs.
+    text = text.partition("; name it, or say issuer=")[0]
+    return re.sub(rf"(?<!-)\b({'|'.join(_NAMES)})\b", option, text)
 
 
 def _variable(option: str, name: str) -> str:
-    value = os.environ.get(name)
+    value = os.environ.get(name, "").strip()
     if not value:
-        raise UsageError(f"{option} {name}: {name} is not set")
-    return value.strip()
+        shown = f" {name}: {name}" if VARIABLE.fullmatch(name) else ": the variable"
+        raise UsageError(f"{option}{shown} is not set")
+    return value
+
+
+def advise_login(error: BaseException, options: Options, *, is_late: bool) -> None:
+    """Say how to log in, where an error says that somebody has to.
+
+    Args:
+        error: What went wrong.
+        options: What was given.
+        is_late: Whether that came after the server had let us in.
+    """
+    from mcpwire import AuthError, AuthRequired
+
+    if isinstance(error, AuthRequired) and error.url is not None:
+        error.add_note(
+            "log in there, and give the URL that it leads to to `mcpwire auth login "
+            f"URL --callback-url -`: {error.url}"
+        )
+    elif isinstance(error, AuthError):
+        return
+    elif options.auth_env is not None:
+        error.add_note(f"it does not take the token of {_shown(options.auth_env)}")
+    elif is_late:
+        # `auth login` does no more than this command did until then.
+        error.add_note("--auth logs in; --auth-env VARIABLE sends a token")
+    else:
+        error.add_note(
+            "`mcpwire auth login URL` logs in; --auth-env VARIABLE sends a token"
+        )
+
+
+def _shown(name: str) -> str:
+    return name if VARIABLE.fullmatch(name) else "the variable"

@@ -201,7 +201,13 @@ def returned_parameters(returned: Any) -> dict[str, str]:
     """
     if isinstance(returned, str):
         query = returned.partition("#")[0].partition("?")[2]
-        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=64)
+        try:
+            pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=64)
+        except ValueError as error:
+            raise ConsentDenied(
+                "the URL that the user came back to has too many parameters",
+                error="invalid_request",
+            ) from error
         # What stands there twice says nothing (RFC 6749 section 3.1).
         names = [name for name, _ in pairs]
         return {name: value for name, value in pairs if names.count(name) == 1}

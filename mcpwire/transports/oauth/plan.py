@@ -14,6 +14,7 @@ names and addresses as they are written can be checked.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     Plan: TypeAlias = "Generator[Resolve | Send, Any, Answer]"
 
 __all__ = ["Pinned", "Plan", "Planner", "Resolve", "Send"]
+
+logger = logging.getLogger("mcpwire.oauth")
 
 MAX_REDIRECTS: Final = 3
 
@@ -245,7 +248,10 @@ class Planner:
                 continue
             if address is not None:
                 self._answering[url.host] = address
-            return document.answer()
+            answer = document.answer()
+            verb = "POST" if is_post(step) else "GET"
+            logger.debug("%s: %s %s: %d", step.what, verb, url, answer.status)
+            return answer
         raise AssertionError("there is always an address")
 
     def _place(self, url: Url) -> Http:
