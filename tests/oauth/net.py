@@ -10,6 +10,7 @@ last one stays. A connection to an address without a host is refused.
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import threading
 from typing import Any, Final
@@ -26,6 +27,7 @@ SERVER_ADDRESS: Final = "93.184.216.34"
 LOGIN_ADDRESS: Final = "151.101.1.69"
 
 _connect = socket.socket.connect
+_connect_ex = socket.socket.connect_ex
 _getaddrinfo = socket.getaddrinfo
 
 
@@ -62,11 +64,21 @@ class Internet:
     def connect(self, sock: socket.socket, address: Any) -> None:
         if sock.family == socket.AF_UNIX:
             return _connect(sock, address)
+        there = self._note(address)
+        if there is None:
+            raise ConnectionRefusedError(111, "Connection refused")
+        return _connect(sock, there)
+
+    def connect_ex(self, sock: socket.socket, address: Any) -> int:
+        if sock.family == socket.AF_UNIX:
+            return _connect_ex(sock, address)
+        there = self._note(address)
+        return errno.ECONNREFUSED if there is None else _connect_ex(sock, there)
+
+    def _note(self, address: Any) -> tuple[str, int] | None:
         self.connects.append(address[0])
         port = self.hosts.get(address[0])
-        if port is None:
-            raise ConnectionRefusedError(111, "Connection refused")
-        return _connect(sock, ("127.0.0.1", port))
+        return None if port is None else ("127.0.0.1", port)
 
 
 @pytest.fixture
@@ -77,7 +89,11 @@ def internet(monkeypatch):
     def connect(sock: socket.socket, address: Any) -> None:
         made.connect(sock, address)
 
+    def connect_ex(sock: socket.socket, address: Any) -> int:
+        return made.connect_ex(sock, address)
+
     monkeypatch.setattr(socket.socket, "connect", connect, raising=False)
+    monkeypatch.setattr(socket.socket, "connect_ex", connect_ex, raising=False)
     yield made
     made.goes_on.set()
 

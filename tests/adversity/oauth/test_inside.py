@@ -1,0 +1,224 @@
+"""Servers that have this machine ask where only it can: inside, and beside it.
+
+Whoever connects to anything is noted, whatever it goes through.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from authorization_server import json_answer, oauth
+from net import LOGIN_ADDRESS, SERVER_ADDRESS
+from public import (
+    HOST,
+    LITERALS,
+    NAMES,
+    OUTSIDE,
+    URL,
+    browse_out_there,
+    out_there,
+    public_servers,
+)
+from stealing import use
+
+import mcpwire
+import mcpwire.sync
+
+pytestmark = [pytest.mark.anyio, pytest.mark.attack("S05")]
+
+ENDPOINTS = (
+    "authorization_endpoint",
+    "token_endpoint",
+    "registration_endpoint",
+    "revocation_endpoint",
+)
+IGNORED = (
+    "jwks_uri",
+    "service_documentation",
+    "op_policy_uri",
+    "op_tos_uri",
+    "introspection_endpoint",
+    "userinfo_endpoint",
+    "device_authorization_endpoint",
+    "pushed_authorization_request_endpoint",
+    "check_session_iframe",
+    "registration_client_uri",
+    "resource_documentation",
+    "resource_policy_uri",
+    "resource_tos_uri",
+    "signed_metadata",
+    "logo_uri",
+)
+
+
+async def log_in(shell, grant=None, url=URL):
+    grant = grant or oauth(ask=browse_out_there)
+    return await use(shell, url, grant, allow_insecure=True, trust_env=False)
+
+
+def both(host):
+    return [f"https://{host}", f"http://{host}"]
+
+
+def batches(hosts, size):
+    return [hosts[start : start + size] for start in range(0, len(hosts), size)]
+
+
+def half(shell, field):
+    """Share the spellings out, so that each field sees each, and each shell half."""
+    first = (shell.name == "asyncio") ^ (ENDPOINTS.index(field) % 2)
+    return LITERALS[first::2]
+
+
+@pytest.mark.case("G07")
+async def test_a_server_out_there_is_logged_in_to(shell, internet):
+    """Otherwise what follows would show nothing."""
+    with public_servers(internet):
+        assert (await log_in(shell)).text == "hi"
+    assert set(internet.connects) == OUTSIDE
+
+
+async def test_where_a_user_is_inside_a_server_may_be_too(shell, internet):
+    """What is noted below is noted."""
+    with public_servers(internet) as (server, auth):
+        internet.names[HOST] = [["10.0.0.1"]]
+        internet.names["login.example"] = [["10.0.0.2"]]
+        internet.hosts = {"10.0.0.1": server.raw.port, "10.0.0.2": auth.raw.port}
+        assert (await log_in(shell)).text == "hi"
+    assert set(internet.connects) == {"10.0.0.1", "10.0.0.2"}
+
+
+@pytest.mark.case("G07")
+@pytest.mark.rule("SEC-04", "SEC-05")
+@pytest.mark.parametrize("hosts", [LITERALS, NAMES], ids=["literals", "names"])
+async def test_no_challenge_leads_inside(shell, internet, hosts):
+    with public_servers(internet) as (server, auth):
+        for url in (f"{each}/x" for host in hosts for each in both(host)):
+            server._challenge = lambda _, url=url: f'Bearer resource_metadata="{url}"'
+            outcome = await log_in(shell)
+            assert isinstance(outcome, mcpwire.UrlRefused), (url, outcome)
+        assert auth.requests == []
+    assert set(internet.connects) == {SERVER_ADDRESS}
+    assert set(internet.asked) == {HOST}
+
+
+@pytest.mark.case("G07")
+@pytest.mark.rule("SEC-04", "SEC-05")
+@pytest.mark.parametrize("path", ["", "/tenant"])
+@pytest.mark.parametrize("hosts", [LITERALS, NAMES], ids=["literals", "names"])
+async def test_no_issuer_is_inside(shell, internet, hosts, path):
+    with public_servers(internet) as (server, auth):
+        for four in batches([*hosts], 4):
+            named = [f"{each}{path}" for host in four for each in both(host)]
+            says = {"resource": URL, "authorization_servers": named}
+            server.on_metadata = lambda request, says=says: json_answer(says)
+            outcome = await log_in(shell)
+            assert isinstance(outcome, mcpwire.UrlRefused), (four, outcome)
+        assert auth.requests == []
+    assert set(internet.connects) == {SERVER_ADDRESS}
+
+
+@pytest.mark.case("G07")
+@pytest.mark.rule("SEC-04", "SEC-05")
+@pytest.mark.parametrize("field", ENDPOINTS)
+async def test_no_endpoint_is_spelled_inside(shell, internet, field):
+    asked = []
+    with public_servers(internet) as (server, auth):
+        for host in half(shell, field):
+            bad = {field: f"https://{host}/x?SENTINEL=1"}
+            auth.edit["metadata"] = lambda document, bad=bad: (
+                out_there(document, server, auth) | bad
+            )
+            outcome = await log_in(shell, oauth(ask=asked.append))
+            assert isinstance(outcome, mcpwire.UrlRefused), (host, outcome)
+            assert "SENTINEL" not in str(outcome) + outcome.url
+        assert {request.verb for request in auth.requests} == {"GET"}
+    assert (set(internet.connects), asked) == (OUTSIDE, [])
+
+
+@pytest.mark.case("G07")
+@pytest.mark.rule("SEC-04", "SEC-05")
+@pytest.mark.parametrize("field", ["token_endpoint", "registration_endpoint"])
+async def test_no_endpoint_leads_inside(shell, internet, field):
+    with public_servers(internet) as (server, auth):
+        for host in NAMES:
+            bad = {field: f"https://{host}/x"}
+            auth.edit["metadata"] = lambda document, bad=bad: (
+                out_there(document, server, auth) | bad
+            )
+            outcome = await log_in(shell)
+            assert isinstance(outcome, mcpwire.UrlRefused), (host, outcome)
+        assert auth.token_requests == []
+    assert set(internet.connects) == OUTSIDE
+    assert set(internet.asked) >= {*NAMES}
+
+
+@pytest.mark.rule("SEC-04")
+async def test_nobody_is_told_inside_that_a_token_is_no_more(shell, internet):
+    with public_servers(internet) as (server, auth):
+        for host in NAMES:
+            bad = {"revocation_endpoint": f"https://{host}/x"}
+            auth.edit["metadata"] = lambda document, bad=bad: (
+                out_there(document, server, auth) | bad
+            )
+            grant = oauth(ask=browse_out_there)
+            assert (await log_in(shell, grant)).text == "hi"
+            target = mcpwire.Http(URL, auth=grant, allow_insecure=True, trust_env=False)
+            if shell.name == "asyncio":
+                assert await mcpwire.logout(target)
+            else:
+                assert mcpwire.sync.logout(target)
+            assert mcpwire.login_status(target) is None
+    assert set(internet.connects) == OUTSIDE
+    assert set(internet.asked) >= {*NAMES}
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254", "127.0.0.1", "a4.example"])
+async def test_what_is_named_for_nothing_is_asked_for_nothing(shell, internet, host):
+    with public_servers(internet) as (server, auth):
+        extra = dict.fromkeys(IGNORED, f"https://{host}/x")
+        for key in ("metadata", "register"):
+            auth.edit[key] = lambda document: out_there(document, server, auth) | extra
+        server.on_metadata = lambda request: json_answer(
+            out_there(server.metadata(), server, auth) | extra
+        )
+        assert (await log_in(shell)).text == "hi"
+    assert set(internet.connects) == OUTSIDE
+    assert host not in internet.asked
+
+
+@pytest.mark.rule("SEC-05")
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("of", ["resource", "metadata", "register", "token"])
+async def test_no_redirect_leads_inside(shell, internet, of, status):
+    with public_servers(internet) as (server, auth):
+        for place in ("http://169.254.169.254/x", "//127.0.0.1/x", "http://a4.example"):
+            moved = (status, {"location": place}, b"")
+            if of == "resource":
+                server.on_metadata = lambda request, moved=moved: moved
+            else:
+                auth.on[of] = lambda request, moved=moved: moved
+            outcome = await log_in(shell)
+            assert isinstance(outcome, mcpwire.AuthError), outcome
+    assert set(internet.connects) <= OUTSIDE
+
+
+@pytest.mark.rule("SEC-04")
+@pytest.mark.parametrize("later", ["10.0.0.1", "127.0.0.1", "169.254.169.254"])
+async def test_a_name_that_leads_inside_in_the_next_moment_gets_nobody_there(
+    shell, internet, later
+):
+    for public in (1, 2, 3):
+        with public_servers(internet):
+            answers = [[LOGIN_ADDRESS]] * public
+            internet.names["login.example"] = [*answers, [later]]
+            # What a browser does is not ours to watch.
+            outcome = await log_in(shell, oauth(ask=returned))
+            assert isinstance(outcome, mcpwire.AuthError), outcome
+    assert set(internet.connects) <= OUTSIDE
+
+
+def returned(url):
+    asked = parse_qs(urlsplit(url).query)
+    return f"{asked['redirect_uri'][0]}?code=SENTINEL&state={asked['state'][0]}"
