@@ -189,6 +189,30 @@ def _race(
     raise race.failure()
 
 
+class _Held(socket.socket):
+    """A socket that is written down before there is any.
+
+    An interrupt that comes between opening a socket and writing it down would leave it
+    to the garbage collector.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, held: list[socket.socket]) -> None:
+        held.append(self)
+
+    def open(self, family: int, kind: int, protocol: int) -> None:
+        """Become one."""
+        super().__init__(family, kind, protocol)
+
+    def close(self) -> None:
+        """Close it, also one that never came to be."""
+        try:
+            super().close()
+        except AttributeError:  # interrupted while it became one
+            socket.SocketType.close(self)
+
+
 class _Race:
     """Several attempts to connect at once."""
 
@@ -200,12 +224,13 @@ class _Race:
 
     def start(self, address: Address) -> None:
         family, kind, protocol, _, where = address
+        sock = _Held(self._held)
         try:
-            sock = socket.socket(family, kind, protocol)
+            sock.open(family, kind, protocol)
         except OSError as error:  # a family that this machine does not have
             self._failures.append(error)
+            self._held.remove(sock)
             return
-        self._held.append(sock)
         sock.setblocking(False)
         prepare(sock)
         code = sock.connect_ex(where)

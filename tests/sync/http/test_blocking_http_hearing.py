@@ -103,10 +103,6 @@ def test_threads_that_subscribe_at_once_wait_together():
     assert verbs.index("GET") < verbs.index("resources/subscribe")
 
 
-# As in `test_blocking_engine_interrupts`: a socket that is interrupted before anybody
-# has written it down is closed by whoever collects it.
-@pytest.mark.filterwarnings("ignore:.*unclosed:pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.filterwarnings("ignore:.*unclosed:ResourceWarning")
 @pytest.mark.fault("F42")
 @pytest.mark.pain("P12")
 def test_a_subscribe_in_a_session_may_be_interrupted_at_any_moment():
