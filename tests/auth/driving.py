@@ -71,7 +71,7 @@ def resource_document(*issuers, **members):
     return document(**{"resource": RESOURCE, "authorization_servers": named} | members)
 
 
-def server_document(issuer=ISSUER, **members):
+def server_document(issuer=ISSUER, /, **members):
     """Return the metadata of an authorization server that has everything."""
     return document(
         **{

@@ -1,0 +1,95 @@
+"""What can go wrong, by what has to be done about it."""
+
+import copy
+import pickle
+
+import pytest
+
+from mcpwire.auth import errors
+from mcpwire.auth.errors import (
+    AuthRequired,
+    AuthTemporarilyUnavailable,
+    ConsentDenied,
+    DiscoveryError,
+    InsufficientScope,
+    RegistrationError,
+    ResponseRefused,
+    TokenError,
+    UrlRefused,
+)
+from mcpwire.errors import AuthError, MCPError
+
+URL = "https://as.example/authorize?state=SENTINEL"
+
+MADE = {
+    AuthRequired: {"url": URL, "scopes": ("a", "b")},
+    InsufficientScope: {"required": ("b",), "url": URL, "scopes": ("a", "b")},
+    ConsentDenied: {"error": "access_denied", "description": "they said no"},
+    ResponseRefused: {"parameter": "state"},
+    DiscoveryError: {"tried": (("https://as.example", "HTTP 404"),)},
+    RegistrationError: {"error": "invalid_client_metadata", "status": 400},
+    TokenError: {"error": "invalid_grant", "description": "over", "status": 400},
+    UrlRefused: {"url": "https://as.example", "rule": "it must be https"},
+    AuthTemporarilyUnavailable: {"retry_after": 7.0, "status": 503},
+}
+DEFAULTS = {
+    AuthRequired: {"url": None, "scopes": ()},
+    InsufficientScope: {"required": (), "url": None, "scopes": ()},
+    DiscoveryError: {"tried": ()},
+    RegistrationError: {"error": None, "status": None},
+    TokenError: {"error": None, "description": None, "status": None},
+    AuthTemporarilyUnavailable: {"retry_after": None, "status": None},
+}
+
+
+def members(error, names):
+    return {name: getattr(error, name) for name in names}
+
+
+def test_every_class_is_here():
+    assert {kind.__name__ for kind in MADE} == set(errors.__all__)
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_what_is_known_is_in_attributes_and_the_message_is_the_message(kind):
+    error = kind("it went wrong", **MADE[kind])
+    assert members(error, MADE[kind]) == MADE[kind]
+    assert str(error) == "it went wrong"
+    assert isinstance(error, AuthError)
+    assert isinstance(error, MCPError)
+
+
+@pytest.mark.parametrize("kind", DEFAULTS)
+def test_what_is_not_known_is_nothing(kind):
+    assert members(kind("it went wrong"), DEFAULTS[kind]) == DEFAULTS[kind]
+
+
+@pytest.mark.parametrize("kind", [AuthRequired, InsufficientScope])
+def test_lists_are_taken_as_they_come(kind):
+    assert kind("no", scopes=["a"]).scopes == ("a",)
+
+
+def test_too_few_scopes_are_a_login_that_is_required():
+    assert issubclass(InsufficientScope, AuthRequired)
+
+
+@pytest.mark.attack("S23")
+@pytest.mark.parametrize("kind", [AuthRequired, InsufficientScope])
+def test_where_to_log_in_is_in_no_text(kind):
+    error = kind("somebody has to log in", url=URL)
+    assert "SENTINEL" not in f"{error} {error!r} {error.args}"
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_whoever_waits_beside_gets_the_same_error(kind):
+    error = kind("it went wrong", **MADE[kind])
+    copied = copy.copy(error)
+    assert type(copied) is kind
+    assert members(copied, MADE[kind]) == MADE[kind]
+    assert str(copied) == "it went wrong"
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_an_error_travels_between_processes(kind):
+    error = pickle.loads(pickle.dumps(kind("it went wrong", **MADE[kind])))
+    assert members(error, MADE[kind]) == MADE[kind]

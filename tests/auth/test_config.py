@@ -1,0 +1,370 @@
+"""What a user may say of how tokens are got, and what is refused where it is said."""
+
+import functools
+
+import attrs
+import pytest
+from joserfc.jwk import ECKey
+
+from mcpwire.auth.config import (
+    DISCOVERED,
+    ClientCredentials,
+    EnterpriseManaged,
+    OAuth,
+    WorkloadIdentity,
+    is_grant,
+)
+from mcpwire.auth.model import Tokens
+from mcpwire.transports.oauth.storage import MemoryStorage
+
+ISSUER = "https://as.example"
+PEM = ECKey.generate_key("P-256").as_pem(private=True).decode()
+
+NEEDED = {
+    OAuth: {},
+    ClientCredentials: {"issuer": ISSUER, "client_id": "me", "client_secret": "s"},
+    WorkloadIdentity: {"issuer": ISSUER, "client_id": "me", "assertion": "jwt"},
+    EnterpriseManaged: {
+        "issuer": ISSUER,
+        "client_id": "me",
+        "idp_client_id": "me-there",
+        "idp_token_endpoint": "https://idp.example/token",
+        "id_token": "jwt",
+    },
+}
+UNATTENDED = [ClientCredentials, WorkloadIdentity, EnterpriseManaged]
+
+
+def make(kind, **options):
+    return kind(**NEEDED[kind] | options)
+
+
+def refusal(kind, **options):
+    with pytest.raises(ValueError) as caught:
+        make(kind, **options)
+    assert type(caught.value) is ValueError
+    return str(caught.value)
+
+
+def plain(url):
+    return url
+
+
+async def later():
+    return "jwt"
+
+
+# --- what is taken ----------------------------------------------------------------
+
+TAKEN = [
+    (OAuth, {}),
+    (OAuth, {"client_id": "me"}),
+    (OAuth, {"client_id": "me", "issuer": ISSUER}),
+    (OAuth, {"client_id": "me", "client_secret": "s", "issuer": ISSUER}),
+    (OAuth, {"client_id": "me", "client_secret": "s", "issuer": DISCOVERED}),
+    (OAuth, {"issuer": "https://as.example/tenant/"}),
+    (OAuth, {"issuer": "http://127.0.0.1:8080"}),
+    (OAuth, {"client_metadata_url": "https://app.example/client.json"}),
+    (OAuth, {"redirect_uri": "https://app.example/cb?tenant=1"}),
+    (OAuth, {"redirect_uri": "http://localhost:3000/cb"}),
+    (OAuth, {"callback_port": 1}),
+    (OAuth, {"callback_port": 65535}),
+    (OAuth, {"storage": MemoryStorage(), "profile": "work"}),
+    (OAuth, {"interactive": False, "open_browser": False}),
+    (OAuth, {"open_browser": plain, "on_url": plain, "ask": later}),
+    (OAuth, {"timeout": None}),
+    (OAuth, {"timeout": 0.5, "max_step_ups": 0}),
+    (OAuth, {"application_type": "web", "client_name": "App", "dpop": True}),
+    (ClientCredentials, {}),
+    (ClientCredentials, {"issuer": DISCOVERED}),
+    (ClientCredentials, {"client_secret": None, "private_key_pem": PEM}),
+    (WorkloadIdentity, {}),
+    (WorkloadIdentity, {"assertion": later, "issuer": DISCOVERED}),
+    (EnterpriseManaged, {}),
+    (EnterpriseManaged, {"idp_token_endpoint": "http://localhost:1/token"}),
+    (EnterpriseManaged, {"id_token": plain, "idp_issuer": "https://idp.example"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "options"), TAKEN)
+def test_what_is_taken_is_what_stands_there(kind, options):
+    grant = make(kind, **options)
+    for name, value in options.items():
+        assert getattr(grant, name) == value
+    assert is_grant(grant)
+
+
+@pytest.mark.parametrize("value", [None, "oauth", OAuth, Tokens("t")])
+def test_nothing_else_is_a_way_to_get_tokens(value):
+    assert not is_grant(value)
+
+
+@pytest.mark.parametrize("kind", NEEDED)
+@pytest.mark.parametrize(
+    ("given", "scopes"),
+    [
+        (None, None),
+        ("", ()),
+        ("a", ("a",)),
+        (" b  a b ", ("b", "a")),
+        (["a", "b", "a"], ("a", "b")),
+        ({"a": 1, "b": 2}, ("a", "b")),
+    ],
+)
+def test_scopes_are_words_each_once(kind, given, scopes):
+    assert make(kind, scopes=given).scopes == scopes
+
+
+def test_without_a_secret_whichever_issuer_is_named_is_trusted_anyway():
+    assert OAuth(issuer=DISCOVERED).issuer is None
+    assert OAuth(issuer=DISCOVERED, client_id="me").issuer is None
+
+
+@pytest.mark.parametrize(
+    ("options", "listens"),
+    [
+        ({}, True),
+        ({"callback_port": 7}, True),
+        ({"redirect_uri": "https://app.example/cb"}, False),
+        ({"ask": plain}, False),
+    ],
+)
+def test_a_port_of_ours_is_listened_at_unless_the_way_back_is_another(options, listens):
+    assert OAuth(**options).listens is listens
+
+
+@pytest.mark.parametrize("kind", NEEDED)
+def test_a_grant_stays_as_it_was_made(kind):
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        make(kind).profile = "other"
+
+
+# --- what is refused --------------------------------------------------------------
+
+NOT_HTTPS = "it must be https, without query and fragment"
+BLANK = "must be a text that is not blank"
+
+REFUSED = [
+    (OAuth, {"client_id": " "}, f"client_id {BLANK}"),
+    (OAuth, {"client_id": 5}, f"client_id {BLANK}"),
+    (OAuth, {"client_secret": "s"}, "client_secret goes with a client_id"),
+    (
+        OAuth,
+        {"client_id": "me", "client_secret": "", "issuer": ISSUER},
+        f"client_secret {BLANK}",
+    ),
+    (OAuth, {"issuer": ""}, f"issuer {BLANK}"),
+    (OAuth, {"issuer": 7}, f"issuer {BLANK}"),
+    (
+        OAuth,
+        {"issuer": "http://as.example"},
+        f"cannot use issuer 'http://as.example/': {NOT_HTTPS}",
+    ),
+    (
+        OAuth,
+        {"issuer": "https://as.example/?key=SENTINEL"},
+        f"cannot use issuer 'https://as.example/?***': {NOT_HTTPS}",
+    ),
+    (
+        OAuth,
+        {"issuer": "https://as.example/#SENTINEL"},
+        f"cannot use issuer 'https://as.example/#***': {NOT_HTTPS}",
+    ),
+    (
+        OAuth,
+        {"issuer": "https://me:SENTINEL@as.example"},
+        (
+            "cannot use URL 'https://***@as.example': it must not hold a user name or "
+            "password"
+        ),
+    ),
+    (
+        OAuth,
+        {"client_metadata_url": "https://app.example/"},
+        "cannot use client_metadata_url 'https://app.example/': it must have a path",
+    ),
+    (OAuth, {"client_metadata_url": 3}, f"client_metadata_url {BLANK}"),
+    (
+        OAuth,
+        {"redirect_uri": "http://app.example/cb"},
+        "cannot use redirect_uri 'http://app.example/cb': use https, or localhost",
+    ),
+    (
+        OAuth,
+        {"redirect_uri": "https://app.example/cb#SENTINEL"},
+        "cannot use redirect_uri 'https://app.example/cb#***': it holds a fragment",
+    ),
+    (OAuth, {"redirect_uri": b"x"}, f"redirect_uri {BLANK}"),
+    *(
+        (
+            OAuth,
+            {"callback_port": port},
+            f"callback_port must be 1 to 65535, got {port!r}",
+        )
+        for port in (0, 65536, -1, True, "80", 8.0)
+    ),
+    (
+        OAuth,
+        {"storage": {}},
+        (
+            "storage must have the methods of Storage, and dict has no load, save, "
+            "lease, release"
+        ),
+    ),
+    (OAuth, {"profile": ""}, f"profile {BLANK}"),
+    (OAuth, {"interactive": "no"}, "interactive must be True or False, got 'no'"),
+    (OAuth, {"open_browser": "no"}, "open_browser must be True or False, got 'no'"),
+    (OAuth, {"on_url": 1}, "on_url must be a function, got 1"),
+    (OAuth, {"ask": "me"}, "ask must be a function, got 'me'"),
+    (OAuth, {"timeout": 0}, "timeout must be above zero, got 0"),
+    (OAuth, {"timeout": "1"}, "timeout must be a number of seconds or None, got '1'"),
+    (OAuth, {"max_step_ups": -1}, "max_step_ups must be 0 or more, got -1"),
+    (OAuth, {"max_step_ups": True}, "max_step_ups must be 0 or more, got True"),
+    (OAuth, {"client_name": "\t"}, f"client_name {BLANK}"),
+    (OAuth, {"dpop": 1}, "dpop must be True or False, got 1"),
+    (OAuth, {"scopes": 5}, "scopes must be texts, got 5"),
+    (
+        OAuth,
+        {"scopes": ["a b"]},
+        (
+            "a scope must be visible ASCII without quotation marks, backslashes and "
+            "spaces, got 'a b'"
+        ),
+    ),
+    (
+        ClientCredentials,
+        {"client_secret": None},
+        "give either client_secret or private_key_pem",
+    ),
+    (
+        ClientCredentials,
+        {"private_key_pem": PEM},
+        "give either client_secret or private_key_pem",
+    ),
+    (ClientCredentials, {"client_secret": " "}, f"client_secret {BLANK}"),
+    (
+        ClientCredentials,
+        {"client_secret": None, "private_key_pem": ""},
+        f"private_key_pem {BLANK}",
+    ),
+    (ClientCredentials, {"signing_algorithm": ""}, f"signing_algorithm {BLANK}"),
+    (WorkloadIdentity, {"assertion": ""}, f"assertion {BLANK}"),
+    (WorkloadIdentity, {"assertion": b"SENTINEL"}, f"assertion {BLANK}"),
+    (EnterpriseManaged, {"client_secret": ""}, f"client_secret {BLANK}"),
+    (EnterpriseManaged, {"idp_client_secret": ""}, f"idp_client_secret {BLANK}"),
+    (EnterpriseManaged, {"id_token": None}, f"id_token {BLANK}"),
+    (
+        EnterpriseManaged,
+        {"idp_token_endpoint": "http://idp.example/token?key=SENTINEL"},
+        "cannot use idp_token_endpoint 'http://idp.example/token?***': use https",
+    ),
+    (
+        EnterpriseManaged,
+        {"idp_issuer": "http://idp.example"},
+        f"cannot use issuer 'http://idp.example/': {NOT_HTTPS}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "options", "message"), REFUSED)
+def test_what_cannot_be_is_refused_in_one_sentence(kind, options, message):
+    assert refusal(kind, **options) == message
+    assert "SENTINEL" not in message
+
+
+@pytest.mark.parametrize("application_type", ["desktop", "", 1])
+def test_a_client_registers_as_native_or_web(application_type):
+    assert "application_type" in refusal(OAuth, application_type=application_type)
+
+
+@pytest.mark.parametrize("kind", UNATTENDED)
+@pytest.mark.parametrize("name", ["client_id", "profile"])
+@pytest.mark.parametrize("value", ["", " ", 5, None])
+def test_names_are_texts(kind, name, value):
+    assert refusal(kind, **{name: value}) == f"{name} {BLANK}"
+
+
+@pytest.mark.attack("S01")
+@pytest.mark.rule("REG-10")
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        *((kind, {}) for kind in UNATTENDED),
+        (OAuth, {"client_id": "me", "client_secret": "SENTINEL"}),
+    ],
+)
+@pytest.mark.parametrize("issuer", [..., None])
+def test_who_gives_a_secret_names_whom_it_is_for(kind, options, issuer):
+    given = NEEDED[kind] | options | {"issuer": issuer}
+    if issuer is ...:
+        del given["issuer"]
+    with pytest.raises(ValueError) as caught:
+        kind(**given)
+    assert str(caught.value) == (
+        "issuer is missing: a secret goes to one authorization server; name it, or say "
+        "issuer='discovered' to trust whichever the MCP server names"
+    )
+
+
+@pytest.mark.parametrize("kind", UNATTENDED)
+@pytest.mark.parametrize("issuer", ["http://as.example", "https://as.example/?a", 4])
+def test_an_issuer_of_credentials_is_one(kind, issuer):
+    assert "issuer" in refusal(kind, issuer=issuer)
+
+
+@pytest.mark.parametrize(
+    ("pem", "algorithm"),
+    [("SENTINEL", "ES256"), (PEM, "RS256"), (PEM, "none"), (PEM, "HS256")],
+)
+def test_a_key_is_checked_where_it_is_given(pem, algorithm):
+    options = {"private_key_pem": pem, "signing_algorithm": algorithm}
+    message = refusal(ClientCredentials, client_secret=None, **options)
+    assert "SENTINEL" not in message
+    assert PEM.splitlines()[1] not in message
+
+
+# --- what is shown ----------------------------------------------------------------
+
+SHOWN = [
+    (OAuth, {"client_id": "me", "client_secret": "SENTINEL", "issuer": ISSUER}),
+    (OAuth, {"redirect_uri": "https://app.example/cb?key=SENTINEL"}),
+    (OAuth, {"storage": MemoryStorage()}),
+    (OAuth, {"ask": functools.partial(plain, "SENTINEL"), "on_url": plain}),
+    (OAuth, {"open_browser": functools.partial(plain, "SENTINEL")}),
+    (ClientCredentials, {"client_secret": "SENTINEL"}),
+    (ClientCredentials, {"client_secret": None, "private_key_pem": PEM}),
+    (WorkloadIdentity, {"assertion": "SENTINEL"}),
+    (WorkloadIdentity, {"assertion": functools.partial(plain, "SENTINEL")}),
+    (EnterpriseManaged, {"client_secret": "SENTINEL", "idp_client_secret": "SENTINEL"}),
+    (EnterpriseManaged, {"id_token": "SENTINEL"}),
+    (EnterpriseManaged, {"id_token": functools.partial(plain, "SENTINEL")}),
+    (EnterpriseManaged, {"idp_token_endpoint": "https://idp.example/?key=SENTINEL"}),
+]
+
+
+@pytest.mark.attack("S23")
+@pytest.mark.parametrize(("kind", "options"), SHOWN)
+def test_no_repr_shows_a_secret(kind, options):
+    grant = make(kind, **options)
+    shown = f"{grant!r} {grant} {[grant]} {attrs.evolve(grant, profile='other')!r}"
+    assert "SENTINEL" not in shown
+    assert PEM.splitlines()[1] not in shown
+    assert " at 0x" not in shown
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "part"),
+    [
+        (OAuth, {}, "client_secret=None"),
+        (OAuth, {"storage": MemoryStorage()}, "storage=<MemoryStorage>"),
+        (OAuth, {"on_url": plain}, "on_url=<plain>"),
+        (OAuth, {"on_url": functools.partial(plain)}, "on_url=<partial>"),
+        (OAuth, {}, "open_browser=True"),
+        (OAuth, {}, "redirect_uri=None"),
+        (ClientCredentials, {}, "client_secret='***'"),
+        (WorkloadIdentity, {}, "assertion='***'"),
+        (WorkloadIdentity, {"assertion": later}, "assertion=<later>"),
+    ],
+)
+def test_a_repr_says_what_is_there(kind, options, part):
+    assert part in repr(make(kind, **options))

@@ -1,0 +1,289 @@
+"""What is secret with one issuer never goes to another, whatever a server says."""
+
+import attrs
+import pytest
+from driving import (
+    EVIL,
+    EXPIRED,
+    GOOD,
+    ISSUER,
+    PRM,
+    SERVER,
+    World,
+    denied,
+    document,
+    registered,
+    resource_document,
+    server_document,
+    stored,
+    tokens,
+    wanted,
+    wants_more,
+    well_known,
+)
+
+from mcpwire.auth.config import (
+    DISCOVERED,
+    ClientCredentials,
+    EnterpriseManaged,
+    OAuth,
+    WorkloadIdentity,
+)
+from mcpwire.auth.errors import (
+    AuthError,
+    ConsentDenied,
+    DiscoveryError,
+    RegistrationError,
+)
+from mcpwire.auth.flow import obtain
+from mcpwire.auth.login import log_in
+from mcpwire.auth.model import Identity
+from mcpwire.auth.steps import Answer, Ask, Supply
+
+OAUTH = OAuth()
+SECRETS = ("access-1", "refresh-1", "SENTINEL", "client-1")
+GIVEN = {"client_id": "given-1", "client_secret": "SENTINEL-given"}
+ORIGIN = SERVER.origin
+NOT_THERE = Answer(404, {}, b"")
+
+CREDENTIALS = ClientCredentials(
+    issuer=ISSUER, client_id="SENTINEL-id", client_secret="SENTINEL-secret"
+)
+WORKLOAD = WorkloadIdentity(
+    issuer=ISSUER, client_id="SENTINEL-id", assertion="SENTINEL-jwt"
+)
+ENTERPRISE = EnterpriseManaged(
+    issuer=ISSUER,
+    client_id="SENTINEL-id",
+    client_secret="SENTINEL-secret",
+    idp_client_id="idp-id",
+    idp_token_endpoint="https://idp.example/token",
+    id_token=lambda: "never called here",
+)
+UNATTENDED = {
+    "client credentials": CREDENTIALS,
+    "workload": WORKLOAD,
+    "enterprise": ENTERPRISE,
+}
+
+
+def everything_at(issuer):
+    """Return the answers of an authorization server that takes whatever it is given."""
+    return {
+        well_known(issuer): server_document(issuer),
+        f"{issuer}/register": document(201, client_id="at-evil"),
+        f"{issuer}/token": tokens("access-evil", "refresh-evil"),
+        f"{issuer}/revoke": Answer(200, {}, b""),
+    }
+
+
+def hostile(which):
+    """Return what a hostile MCP server answers, and which hosts are its own."""
+    answers = everything_at(EVIL) | everything_at(ORIGIN)
+    answers[well_known(ISSUER)] = server_document()
+    if which == "names another":
+        answers[PRM] = resource_document(EVIL)
+    elif which == "names another first":
+        answers[PRM] = resource_document(EVIL, "https://third.example")
+    elif which == "names nobody, is one itself":
+        answers[PRM] = NOT_THERE
+    elif which == "names nobody and is none":
+        answers[PRM] = answers[well_known(ORIGIN)] = NOT_THERE
+    elif which == "says that another is the good one":
+        answers[PRM] = resource_document(EVIL)
+        answers[well_known(EVIL)] = server_document(
+            EVIL, issuer=ISSUER, token_endpoint=f"{EVIL}/token"
+        )
+    elif which == "names one that says nothing":
+        answers[PRM] = resource_document(EVIL)
+        answers[well_known(EVIL)] = NOT_THERE
+    else:
+        answers[PRM] = resource_document(which)
+        answers |= everything_at(which)
+    return answers
+
+
+HOSTILE = [
+    "names another",
+    "names another first",
+    "names nobody, is one itself",
+    "names nobody and is none",
+    "says that another is the good one",
+    "names one that says nothing",
+    # The same issuer to whoever normalises.
+    f"{ISSUER}/",
+    "https://AS.example",
+    f"{ISSUER}:443",
+    f"{ISSUER}/.",
+    "https://as.example.",
+]
+
+
+def assert_nothing_secret_left(world, *, asks_good=False):
+    """Check that no request holds what belongs to the good issuer."""
+    for host, text in world.sent:
+        if asks_good and text.startswith(f"{ISSUER}/token "):
+            continue
+        for secret in SECRETS:
+            assert secret not in text, (host, secret)
+
+
+@pytest.mark.attack("S01")
+@pytest.mark.rule("REG-10", "AUTH-11")
+@pytest.mark.parametrize("which", HOSTILE)
+@pytest.mark.parametrize(
+    "identity",
+    [
+        registered(client_secret="SENTINEL-registered", auth_method=None),
+        Identity(**GIVEN, issuer=ISSUER),
+    ],
+)
+@pytest.mark.parametrize("reasons", [{"must_log_in": True}, {}])
+def test_what_is_stored_is_of_its_issuer_alone(which, identity, reasons):
+    record = stored(identity=identity, tokens=attrs.evolve(EXPIRED))
+    world = World(record, hostile(which) | {f"{ISSUER}/token": NOT_THERE})
+    reasons = {"used": "access-1", "denial": denied()} | reasons
+    try:
+        obtained = world.run(obtain(OAUTH, wanted(**reasons)))
+    except AuthError:
+        assert world.record == record
+    else:
+        assert obtained.record.issuer != ISSUER
+        assert obtained.record.identity.client_id == "at-evil"
+    assert_nothing_secret_left(world, asks_good=True)
+
+
+@pytest.mark.attack("S01")
+@pytest.mark.rule("REG-10")
+@pytest.mark.parametrize("which", HOSTILE)
+def test_who_names_an_issuer_is_sent_to_no_other(which):
+    world = World(None, hostile(which))
+    grant = OAuth(**GIVEN, issuer=ISSUER)
+    with pytest.raises(DiscoveryError) as caught:
+        world.run(obtain(grant, wanted(denial=denied())))
+    assert_nothing_secret_left(world)
+    assert not world.of(Ask)
+    assert world.posted == []
+    assert "SENTINEL" not in f"{caught.value} {caught.value.tried}"
+
+
+@pytest.mark.attack("S01")
+@pytest.mark.rule("CC-05", "REG-10")
+@pytest.mark.parametrize("which", HOSTILE)
+@pytest.mark.parametrize("grant", UNATTENDED.values(), ids=UNATTENDED)
+@pytest.mark.parametrize("has_stored", [False, True])
+def test_unattended_credentials_are_sent_to_no_other(which, grant, has_stored):
+    identity = Identity("SENTINEL-id", "SENTINEL-secret", ISSUER)
+    record = stored(identity=identity) if has_stored else None
+    world = World(record, hostile(which))
+    with pytest.raises(DiscoveryError):
+        world.run(obtain(grant, wanted(used="access-1", denial=denied())))
+    assert_nothing_secret_left(world)
+    assert world.posted == []
+    assert not world.of(Supply)
+    assert world.record == record
+
+
+@pytest.mark.attack("S01")
+@pytest.mark.parametrize("grant", UNATTENDED.values(), ids=UNATTENDED)
+def test_to_trust_whomever_is_named_is_not_to_trust_who_names_nobody(grant):
+    world = World(None, hostile("names nobody and is none"))
+    trusting = attrs.evolve(grant, issuer=DISCOVERED)
+    with pytest.raises(DiscoveryError) as caught:
+        world.run(obtain(trusting, wanted()))
+    assert "issuer=" in str(caught.value)
+    assert_nothing_secret_left(world)
+    assert not world.of(Supply)
+
+
+@pytest.mark.attack("S01")
+def test_nor_does_a_user_s_secret_go_to_who_names_nobody():
+    world = World(None, hostile("names nobody and is none"))
+    with pytest.raises(RegistrationError):
+        world.run(obtain(OAuth(**GIVEN, issuer=DISCOVERED), wanted()))
+    assert_nothing_secret_left(world)
+
+
+@pytest.mark.rule("AUTH-12")
+def test_who_is_named_by_the_user_need_not_describe_itself():
+    world = World(None, hostile("names nobody and is none"))
+    grant = attrs.evolve(CREDENTIALS, issuer=ORIGIN)
+    assert world.run(obtain(grant, wanted())).record.issuer == ORIGIN
+    assert len(world.token_forms(ORIGIN)) == 1
+
+
+@pytest.mark.rule("REG-11")
+@pytest.mark.attack("S01")
+def test_a_client_that_was_used_with_one_issuer_is_not_taken_to_another():
+    record = stored(identity=Identity("given-1", issuer=ISSUER), tokens=None)
+    world = World(record, hostile("names another"))
+    with pytest.raises(RegistrationError) as caught:
+        world.run(obtain(OAuth(client_id="given-1"), wanted()))
+    assert ISSUER in str(caught.value)
+    assert EVIL in str(caught.value)
+    assert world.record == record
+    assert not world.of(Ask)
+
+
+@pytest.mark.rule("REG-11")
+def test_unless_the_user_names_the_other():
+    record = stored(identity=Identity("given-1", issuer=ISSUER), tokens=None)
+    world = World(record, hostile("names another"))
+    grant = OAuth(client_id="given-1", issuer=EVIL)
+    assert world.run(obtain(grant, wanted())).record.issuer == EVIL
+
+
+@pytest.mark.rule("REG-11")
+def test_a_client_is_used_with_nobody_as_long_as_no_login_came_of_it():
+    world = World(None, hostile("names another"))
+    world.back = ConsentDenied("no", error="access_denied")
+    grant = OAuth(client_id="given-1")
+    with pytest.raises(ConsentDenied):
+        world.run(obtain(grant, wanted()))
+    assert world.record is None
+    world.answers[PRM] = resource_document(ISSUER)
+    world.back = {"code": "code-1"}
+    assert world.run(obtain(grant, wanted())).record.issuer == ISSUER
+
+
+@pytest.mark.rule("REG-10")
+@pytest.mark.parametrize("kept", [GOOD, EXPIRED, None])
+def test_when_the_server_changes_its_issuer_the_client_registers_there(kept):
+    record = stored(tokens=kept)
+    world = World(record, hostile("names another"))
+    before = []
+    world.on[Ask] = lambda step: before.append(world.record)
+    reasons = {"denial": wants_more("b"), "used": "access-1"}
+    fresh = world.run(obtain(OAUTH, wanted(**reasons))).record
+    assert (fresh.issuer, fresh.identity.client_id) == (EVIL, "at-evil")
+    assert fresh.asked_scopes == ("b",)  # nobody was asked for the others there
+    if kept is not None:
+        assert before[0].tokens == kept
+        assert attrs.evolve(before[0], registered=None) == record
+
+
+@pytest.mark.attack("S01")
+@pytest.mark.rule("REG-10")
+def test_another_issuer_that_a_server_names_costs_no_tokens_until_the_user_agrees():
+    world = World(stored(tokens=GOOD), hostile("names another"))
+    world.back = ConsentDenied("no", error="access_denied")
+    with pytest.raises(ConsentDenied):
+        world.run(log_in(OAUTH, wanted()))
+    assert world.record.tokens == GOOD
+    assert world.record.identity == registered()
+    world.answers[PRM] = resource_document(ISSUER)
+    world.back = {"code": "code-1"}
+    world.run(log_in(OAUTH, wanted(denial=wants_more("b"))))
+    assert world.token_forms()[-1]["client_id"] == "client-1"
+
+
+@pytest.mark.rule("AUTH-10")
+@pytest.mark.parametrize(
+    ("grant", "record"), [(OAUTH, stored(tokens=None)), (OAuth(issuer=ISSUER), None)]
+)
+def test_of_several_issuers_the_known_one_is_asked_alone(grant, record):
+    world = World(record, hostile("names another"))
+    world.answers[PRM] = resource_document(EVIL, ISSUER)
+    world.answers[f"{ISSUER}/token"] = tokens()
+    assert world.run(obtain(grant, wanted())).record.issuer == ISSUER
+    assert "evil.example" not in {host for host, _ in world.sent}

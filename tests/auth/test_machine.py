@@ -1,0 +1,317 @@
+"""Logging in without a user: what is sent to whom, and what is believed."""
+
+import attrs
+import pytest
+from driving import (
+    GOOD,
+    ISSUER,
+    NOW,
+    PRM,
+    RESOURCE,
+    World,
+    denied,
+    document,
+    metadata,
+    refused,
+    resource_document,
+    server_document,
+    tokens,
+    wanted,
+    wants_more,
+    well_known,
+)
+from joserfc import jwt
+from joserfc.jwk import ECKey
+
+from mcpwire.auth.config import (
+    DISCOVERED,
+    ClientCredentials,
+    EnterpriseManaged,
+    WorkloadIdentity,
+)
+from mcpwire.auth.errors import AuthTemporarilyUnavailable, TokenError, UrlRefused
+from mcpwire.auth.exchange.token_endpoint import ID_JAG
+from mcpwire.auth.flow import obtain
+from mcpwire.auth.model import Identity, Record, Tokens
+from mcpwire.auth.steps import Answer, Ask, Draw, Fetch, Lease, Listen, Supply
+
+KEY = ECKey.generate_key("P-256")
+PEM = KEY.as_pem(private=True).decode()
+TOKEN = f"{ISSUER}/token"
+IDP = "https://idp.example/token"
+
+SECRET = ClientCredentials(issuer=ISSUER, client_id="me", client_secret="pass-word")
+SIGNED = ClientCredentials(issuer=ISSUER, client_id="me", private_key_pem=PEM)
+WORKLOAD = WorkloadIdentity(issuer=ISSUER, client_id="me", assertion="jwt-1")
+ENTERPRISE = EnterpriseManaged(
+    issuer=ISSUER,
+    client_id="me",
+    client_secret="pass-word",
+    idp_client_id="at-idp",
+    idp_client_secret="idp-pass",
+    idp_token_endpoint=IDP,
+    id_token="id-token-1",
+)
+GRANTS = {
+    "secret": SECRET,
+    "signed": SIGNED,
+    "workload": WORKLOAD,
+    "enterprise": ENTERPRISE,
+}
+
+
+def assertion(token="id-jag-1", **members):
+    """Return the answer of an identity provider that says yes."""
+    given = {"issued_token_type": ID_JAG, "token_type": "N_A", "access_token": token}
+    return document(**given | members)
+
+
+def world_with(**server):
+    world = World()
+    world.answers[TOKEN] = tokens("access-m", None)
+    world.answers[IDP] = assertion()
+    world.answers[well_known(ISSUER)] = server_document(**server)
+    return world
+
+
+@pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS)
+@pytest.mark.parametrize("issuer", [ISSUER, DISCOVERED])
+def test_nobody_is_asked_and_the_tokens_are_stored(grant, issuer):
+    world = world_with()
+    grant = attrs.evolve(grant, issuer=issuer)
+    obtained = world.run(obtain(grant, wanted(denial=denied(scopes=("a",)))))
+    secret = getattr(grant, "client_secret", None)
+    record = Record(
+        ISSUER,
+        RESOURCE,
+        metadata(),
+        Identity("me", secret, ISSUER),
+        Tokens("access-m", "Bearer", NOW + 3600, None, ("a",)),
+        ("a",),
+    )
+    assert obtained == (record, "logged-in")
+    assert world.record == record
+    assert not world.of(Ask) + world.of(Listen) + world.of(Lease)
+    assert f"{ISSUER}/register" not in world.asked
+
+
+@pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS)
+def test_a_good_token_that_is_stored_is_used(grant):
+    world = world_with()
+    first = world.run(obtain(grant, wanted()))
+    asked = len(world.asked)
+    assert world.run(obtain(grant, wanted())) == (first.record, "stored")
+    assert len(world.asked) == asked
+
+
+@pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS)
+def test_what_is_stored_for_another_client_is_not_used(grant):
+    world = world_with()
+    world.run(obtain(attrs.evolve(grant, client_id="other"), wanted()))
+    obtained = world.run(obtain(grant, wanted()))
+    assert obtained.how == "logged-in"
+    assert obtained.record.identity.client_id == "me"
+
+
+@pytest.mark.rule("CC-03")
+@pytest.mark.parametrize(
+    ("methods", "in_form"),
+    [(None, False), (["client_secret_basic"], False), (["client_secret_post"], True)],
+)
+def test_a_secret_is_shown_as_the_server_wants_it(methods, in_form):
+    world = world_with(token_endpoint_auth_methods_supported=methods)
+    world.run(obtain(SECRET, wanted(denial=denied(scopes=("a", "b")))))
+    expected = {"grant_type": "client_credentials", "scope": "a b"}
+    expected["resource"] = RESOURCE
+    if in_form:
+        expected |= {"client_id": "me", "client_secret": "pass-word"}
+    assert world.token_forms() == [expected]
+    headers = dict(world.of(Fetch)[-1].headers)
+    assert headers.get("authorization") == (
+        None if in_form else "Basic bWU6cGFzcy13b3Jk"
+    )
+
+
+@pytest.mark.rule("CC-01", "CC-02")
+def test_a_signature_is_for_this_issuer_alone_and_never_the_same():
+    world = world_with()
+    for _ in range(2):
+        world.run(obtain(SIGNED, wanted(used="access-m")))
+    first, second = (form["client_assertion"] for form in world.token_forms())
+    claims = jwt.decode(first, KEY, algorithms=["ES256"]).claims
+    assert (claims["aud"], claims["iss"], claims["sub"]) == (ISSUER, "me", "me")
+    assert claims["iat"] == int(NOW)
+    assert claims["jti"] != jwt.decode(second, KEY, algorithms=["ES256"]).claims["jti"]
+    assert set(world.token_forms()[0]) == {
+        "grant_type",
+        "resource",
+        "client_assertion_type",
+        "client_assertion",
+    }
+    assert len(world.of(Draw)) == 2
+    assert PEM not in repr(world.ledger)
+
+
+def test_a_workload_shows_what_its_platform_gave_it():
+    world = world_with()
+    world.run(obtain(attrs.evolve(WORKLOAD, scopes="x"), wanted()))
+    assert world.token_forms() == [
+        {
+            "grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
+            "assertion": "jwt-1",
+            "resource": RESOURCE,
+            "scope": "x",
+            "client_id": "me",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("grant", "field", "what"),
+    [
+        (WORKLOAD, "assertion", "the workload's assertion"),
+        (ENTERPRISE, "id_token", "the ID token"),
+    ],
+)
+def test_a_function_is_asked_each_time_and_once_it_is_known_for_whom(
+    grant, field, what
+):
+    def supply():
+        raise AssertionError("the shell calls it")
+
+    grant = attrs.evolve(grant, **{field: supply})
+    world = world_with()
+    for _ in range(2):
+        world.run(obtain(grant, wanted(used="access-m")))
+    assert world.of(Supply) == [Supply(supply, what)] * 2
+    assert "supplied-1" in str(world.posted[0])
+    kinds = world.kinds
+    assert kinds.index("Supply") > kinds.index("Fetch") + 1, "after discovery"
+
+
+@pytest.mark.parametrize("grant", [WORKLOAD, ENTERPRISE])
+def test_a_function_that_gives_nothing_ends_it(grant):
+    field = "assertion" if grant is WORKLOAD else "id_token"
+    world = world_with()
+    world.supplies = AuthTemporarilyUnavailable("it gave nothing")
+    with pytest.raises(AuthTemporarilyUnavailable):
+        world.run(obtain(attrs.evolve(grant, **{field: print}), wanted()))
+    assert world.posted == []
+    assert world.record is None
+
+
+@pytest.mark.rule("EMA-01", "EMA-02", "EMA-04")
+def test_an_id_token_goes_to_the_provider_and_its_assertion_to_the_issuer():
+    world = world_with()
+    grant = attrs.evolve(ENTERPRISE, scopes=("x", "y"))
+    world.run(obtain(grant, wanted()))
+    [(first, exchange), (second, request)] = world.posted
+    assert (first, second) == (IDP, TOKEN)
+    assert exchange == {
+        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+        "requested_token_type": ID_JAG,
+        "audience": ISSUER,
+        "subject_token": "id-token-1",
+        "subject_token_type": "urn:ietf:params:oauth:token-type:id_token",
+        "resource": RESOURCE,
+        "scope": "x y",
+    }
+    assert request == {
+        "grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
+        "assertion": "id-jag-1",
+        "resource": RESOURCE,
+        "scope": "x y",
+    }
+    headers = [dict(step.headers) for step in world.of(Fetch) if step.form]
+    assert headers[0]["authorization"] == "Basic YXQtaWRwOmlkcC1wYXNz"
+    assert headers[1]["authorization"] == "Basic bWU6cGFzcy13b3Jk"
+
+
+@pytest.mark.attack("S01")
+@pytest.mark.rule("EMA-01")
+@pytest.mark.parametrize("idp_issuer", [None, "https://idp.example"])
+def test_neither_sees_what_is_for_the_other(idp_issuer):
+    world = world_with()
+    world.run(obtain(attrs.evolve(ENTERPRISE, idp_issuer=idp_issuer), wanted()))
+    texts = dict(world.sent)
+    assert "id-token-1" not in texts["as.example"]
+    assert "at-idp" not in texts["as.example"]
+    assert "pass-word" not in texts["idp.example"]
+    assert "id-jag-1" not in texts["idp.example"]
+
+
+REFUSED = {
+    "of another type": assertion(issued_token_type="urn:other"),
+    "no": refused("invalid_grant"),
+    "a page": Answer(200, {}, b"<p>"),
+}
+
+
+@pytest.mark.parametrize("answer", REFUSED.values(), ids=REFUSED)
+def test_without_an_assertion_the_issuer_is_asked_nothing(answer):
+    world = world_with()
+    world.answers[IDP] = answer
+    with pytest.raises(TokenError):
+        world.run(obtain(ENTERPRISE, wanted()))
+    assert world.token_forms() == []
+
+
+@pytest.mark.fault("F38")
+@pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS)
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (refused("invalid_client", 401), TokenError),
+        (refused("invalid_grant"), TokenError),
+        (Answer(500, {}, b""), AuthTemporarilyUnavailable),
+    ],
+)
+def test_what_is_refused_is_tried_in_no_other_way(grant, answer, error):
+    world = world_with()
+    before = world.run(obtain(grant, wanted())).record
+    world.answers[TOKEN] = answer
+    with pytest.raises(error) as caught:
+        world.run(obtain(grant, wanted(used="access-m")))
+    assert world.record == before
+    assert len(world.token_forms()) == 2
+    for secret in ("pass-word", "jwt-1", "id-token-1", "id-jag-1"):
+        assert secret not in f"{caught.value} {caught.value!r}"
+
+
+@pytest.mark.attack("S05")
+@pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS)
+def test_nothing_is_sent_into_a_network_that_the_server_is_not_in(grant):
+    world = world_with(token_endpoint="https://10.0.0.1/token")
+    with pytest.raises(UrlRefused):
+        world.run(obtain(grant, wanted()))
+    assert world.posted == []
+
+
+def test_a_provider_may_be_in_a_network_of_its_own():
+    world = world_with()
+    inner = "https://10.0.0.1/token"
+    world.answers[inner] = assertion()
+    world.run(obtain(attrs.evolve(ENTERPRISE, idp_token_endpoint=inner), wanted()))
+    assert [url for url, _ in world.posted] == [inner, TOKEN]
+
+
+def test_scopes_are_those_of_the_user_or_of_the_server_and_never_offline_access():
+    listed = ["x", "offline_access"]
+    world = world_with(scopes_supported=listed)
+    world.answers[PRM] = resource_document(scopes_supported=listed)
+    world.run(obtain(SECRET, wanted()))
+    more = {"denial": wants_more("y"), "used": "access-m"}
+    world.run(obtain(SECRET, wanted(**more)))
+    world.run(obtain(attrs.evolve(SECRET, scopes="z"), wanted(**more)))
+    assert [form["scope"] for form in world.token_forms()] == ["x", "y", "z"]
+
+
+def test_no_refresh_token_of_a_machine_is_ever_sent():
+    world = world_with()
+    world.answers[TOKEN] = tokens("access-m", "refresh-m")
+    for _ in range(2):
+        world.run(obtain(SECRET, wanted(used="access-m")))
+    assert [form["grant_type"] for form in world.token_forms()] == [
+        "client_credentials"
+    ] * 2
+    assert GOOD.refresh_token not in str(world.sent)

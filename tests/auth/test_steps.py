@@ -1,0 +1,56 @@
+"""The steps of an authorization: none of them shows what it carries."""
+
+from typing import get_args
+
+import attrs
+import pytest
+from driving import stored
+
+from mcpwire.auth import steps
+from mcpwire.auth.model import Identity, Pending, Tokens
+
+RECORD = stored(
+    tokens=Tokens("SENTINEL-1", refresh_token="SENTINEL-2"),
+    identity=Identity("me", "SENTINEL-3", "https://as.example"),
+    dpop_key={"d": "SENTINEL-4"},
+)
+PENDING = Pending(RECORD, "SENTINEL-5", "SENTINEL-6", "http://localhost/", (), 1.0)
+ASK = steps.Ask("https://as.example/?state=SENTINEL", "SENTINEL", "http://a/", ("b",))
+
+SHOWN = [
+    (steps.Answer(400, {"x": "SENTINEL"}, b"SENTINEL"), "<Answer 400, 8 bytes>"),
+    (
+        steps.Fetch(
+            "the token endpoint",
+            "https://as.example/token?SENTINEL",
+            form=(("code", "SENTINEL"),),
+            headers=(("authorization", "SENTINEL"),),
+        ),
+        "<Fetch the token endpoint>",
+    ),
+    (steps.Fetch("it", "https://a.example", document={"a": "SENTINEL"}), "<Fetch it>"),
+    (ASK, "<Ask for b>"),
+    (attrs.evolve(ASK, scopes=()), "<Ask for no scopes>"),
+    (steps.Keep(PENDING), "<Keep>"),
+]
+
+
+@pytest.mark.attack("S23")
+@pytest.mark.parametrize(("step", "shown"), SHOWN, ids=[text for _, text in SHOWN])
+def test_a_step_says_what_it_is_and_nothing_of_what_it_carries(step, shown):
+    assert repr(step) == str(step) == shown
+
+
+@pytest.mark.attack("S23")
+def test_what_is_saved_shows_no_secret():
+    assert "SENTINEL" not in repr(steps.Save(RECORD))
+
+
+def test_every_step_is_exported():
+    kinds = {kind.__name__ for kind in get_args(steps.Step)}
+    assert kinds == set(steps.__all__) - {"Answer", "Step", "Steps"}
+
+
+def test_steps_with_the_same_members_are_the_same_step():
+    assert steps.Lease(30.0) == steps.Lease(30.0) != steps.Lease(1.0)
+    assert steps.Load() == steps.Load()
