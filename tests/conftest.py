@@ -38,7 +38,7 @@ def pytest_collection():
     """
     gc.disable()
     try:
-        with unmeasured.imports_alone():
+        with unmeasured.pause():
             return (yield)
     finally:
         gc.collect()
@@ -122,8 +122,8 @@ def wire_check(request):
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item):
-    """Measure no coverage where other tests have measured the same lines before."""
-    with unmeasured.pause_in(item.path.relative_to(TESTS)):
+    """Measure coverage of tests, not of pytest, and no line that others measure."""
+    with unmeasured.around(item, item.path.relative_to(TESTS)):
         return (yield)
 
 
@@ -132,4 +132,7 @@ def pytest_pyfunc_call(pyfuncitem):
     """Fail the async test that leaves a task running."""
     if leaks.acts_on(pyfuncitem.path, TESTS):
         leaks.watch_item(pyfuncitem)
-    return (yield)
+    if unmeasured.is_measured_elsewhere(pyfuncitem.path.relative_to(TESTS)):
+        return (yield)
+    with unmeasured.go_on():
+        return (yield)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
+    import pytest
+
 FOLDERS: Final = (
     "adversity/http/sentences/",
     "adversity/ownership/",
@@ -41,60 +43,109 @@ def current() -> Any:
     return None
 
 
-@contextlib.contextmanager
-def pause_in(test: Path) -> Iterator[None]:
-    """Measure nothing meanwhile, where that is a test of lines measured elsewhere.
+QUIET: Final = frozenset(
+    {
+        "anyio_backend",
+        "capsys",
+        "leak_check",
+        "measured_children",
+        "monkeypatch",
+        "request",
+        "tmp_path",
+        "tmp_path_factory",
+        "wire_check",
+    }
+)
+"""Fixtures that run no line of the package but of those that `testing/` measures."""
 
-    Neither here nor in the processes that the test starts.
+
+def is_measured_alone(item: pytest.Item) -> bool:
+    """Tell whether only the function of a test needs measuring, and no fixture.
+
+    Pytest itself takes most of the time of a short test, and three times as long where
+    coverage looks on. A fixture may start threads, which measure no more once they
+    were paused: where there is one, all of the test is measured.
     """
-    measuring = current() if test.as_posix().startswith(FOLDERS) else None
-    if measuring is None:
-        yield
-        return
-    found = {k: v for k, v in os.environ.items() if k.startswith("COVERAGE_")}
-    for name in found:
-        del os.environ[name]
-    measuring.stop()
-    try:
-        yield
-    finally:
-        measuring.start()
-        os.environ.update(found)
+    given = set(QUIET)
+    for mark in item.iter_markers("parametrize"):
+        if "indirect" not in mark.kwargs:
+            names = mark.args[0]
+            split = names.split(",") if isinstance(names, str) else names
+            given.update(name.strip() for name in split)
+    return given.issuperset(getattr(item, "fixturenames", ("unknown",)))
 
 
 @contextlib.contextmanager
-def imports_alone() -> Iterator[None]:
-    """Measure nothing meanwhile but the package's modules as they are first run.
+def pause() -> Iterator[None]:
+    """Measure nothing meanwhile in this process, but modules as they are first run.
 
-    While tests are collected nearly all the time goes into pytest and into its
-    rewriting of their assertions, which takes twice as long where coverage looks on.
+    No other test can measure the lines that only run as a module is imported.
     """
     measuring = current()
     if measuring is None:
         yield
         return
     execute = SourceFileLoader.exec_module
-    depth = 0
 
     def measured(loader: SourceFileLoader, module: ModuleType) -> None:
-        nonlocal depth
-        if not module.__name__.startswith("mcpwire"):
+        if current() is not None or not module.__name__.startswith("mcpwire"):
             execute(loader, module)
             return
-        depth += 1
-        if depth == 1:
-            measuring.start()
+        measuring.start()
         try:
             execute(loader, module)
         finally:
-            depth -= 1
-            if depth == 0:
-                measuring.stop()
+            measuring.stop()
 
     measuring.stop()
+    _paused.append(measuring)
     SourceFileLoader.exec_module = measured  # type: ignore[method-assign] # put back
     try:
         yield
     finally:
         SourceFileLoader.exec_module = execute  # type: ignore[method-assign] # as above
+        _paused.pop()
         measuring.start()
+
+
+_paused: Final[list[Any]] = []
+
+
+@contextlib.contextmanager
+def go_on() -> Iterator[None]:
+    """Measure meanwhile what was paused around."""
+    if not _paused:
+        yield
+        return
+    measuring = _paused.pop()
+    measuring.start()
+    try:
+        yield
+    finally:
+        measuring.stop()
+        _paused.append(measuring)
+
+
+@contextlib.contextmanager
+def pause_with_children() -> Iterator[None]:
+    """Measure nothing meanwhile, neither here nor in the processes that are started."""
+    found = {k: v for k, v in os.environ.items() if k.startswith("COVERAGE_")}
+    for name in found:
+        del os.environ[name]
+    try:
+        with pause():
+            yield
+    finally:
+        os.environ.update(found)
+
+
+def is_measured_elsewhere(path: Path) -> bool:
+    """Tell whether the lines that a test runs are measured by others."""
+    return path.as_posix().startswith(FOLDERS)
+
+
+def around(item: pytest.Item, path: Path) -> contextlib.AbstractContextManager[None]:
+    """Return what a test, at that path below the tests, is to be run in."""
+    if is_measured_elsewhere(path):
+        return pause_with_children()
+    return pause() if is_measured_alone(item) else contextlib.nullcontext()
