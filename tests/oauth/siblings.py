@@ -21,6 +21,8 @@ import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from unmeasured import unmeasured
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 BOUND_S: Final = 30.0
 
 PROGRAM: Final = """
-import asyncio, os, signal, sys, time
+import asyncio, os, signal, sys, time, traceback
 import httpx, mcpwire, mcpwire.sync
 from mcpwire.transports.oauth.storage import file
 
@@ -73,15 +75,19 @@ def run(kind):
             said = asyncio.run(on_asyncio(target))
         else:
             said = on_threads(target)
-    except mcpwire.MCPError as error:
+    except Exception as error:
         said = type(error).__name__
+        if not isinstance(error, mcpwire.MCPError):
+            traceback.print_exc()
     say(f"said {said}")
 
 for line in sys.stdin:
     made = os.fork()
     if not made:
-        run(line.strip())
-        os._exit(0)
+        try:
+            run(line.strip())
+        finally:
+            os._exit(0)
     os.write(1, f"{made} begins\\n".encode())
 try:
     while os.wait():
@@ -120,6 +126,7 @@ class Siblings:
             stdout=subprocess.PIPE,
             text=True,
             bufsize=1,
+            env=unmeasured(),
         )
         self._reader = threading.Thread(target=self._read)
         self._reader.start()

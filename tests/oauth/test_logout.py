@@ -271,6 +271,9 @@ async def test_a_login_without_a_refresh_token_says_so(doors, auth, server):
     target = mcpwire.Http(server.url, auth=oauth())
     status = await doors.login(target)
     assert (status.can_refresh, status.expires_at) == (False, None)
+    [access] = auth.live
+    assert await doors.logout(target) is True
+    assert revoked(auth) == [("access_token", access)]
 
 
 async def test_a_server_that_wants_no_login_has_no_status(doors, auth, server):
