@@ -6,6 +6,7 @@ import threading
 import webbrowser
 
 import pytest
+from hostile_urls import HOSTILE
 
 from mcpwire.auth.errors import UrlRefused
 from mcpwire.transports.oauth import browser as module
@@ -15,92 +16,6 @@ from mcpwire.wire.urls import parse_url
 SERVER = parse_url("https://mcp.example/mcp")
 LOCAL = parse_url("http://127.0.0.1:8000/mcp")
 URL = "https://login.example/authorize?response_type=code&state=x%20y"
-
-# Attacks that were reported of clients, and their kin.
-HOSTILE = (
-    # Schemes that are handlers of something on the machine.
-    "javascript:alert(1)",
-    "JavaScript://login.example/%0aalert(1)",
-    "data:text/html,<script>alert(1)</script>",
-    "vbscript:msgbox(1)",
-    "file:///etc/passwd",
-    "file://server/share/run.exe",
-    "smb://server/share",
-    "search-ms:query=calc&crumb=location:\\\\evil",
-    "ms-msdt:/id PCWDiagnostic",
-    "ms-officecmd:{}",
-    "shell:startup",
-    "ssh://-oProxyCommand=calc/x",
-    "telnet://evil.example",
-    "ftp://login.example/authorize",
-    "ws://login.example/authorize",
-    "about:blank",
-    "chrome://settings",
-    "view-source:https://login.example/",
-    "x-apple.systempreferences:",
-    "mailto:a@b.example",
-    "blob:https://login.example/x",
-    "jar:https://login.example/a!/b",
-    # Shells, on whatever system.
-    "https://login.example/$(calc.exe)",
-    "https://login.example/?a=$(calc.exe)",
-    "http://www.example.com/$(calc.exe)/",
-    "https://login.example/`calc`",
-    "https://login.example/;calc;",
-    "https://login.example/|calc",
-    "https://login.example/&calc&",
-    'https://login.example/"&calc&"',
-    "https://login.example/'&calc&'",
-    "https://login.example/?a='$(id)'",
-    "https://login.example/%COMSPEC%",
-    "https://login.example/?a=%COMSPEC:~0,1%",
-    "https://login.example/^calc",
-    "https://login.example/>out",
-    "https://login.example/<in",
-    "https://login.example/${IFS}calc",
-    "-oProxyCommand=calc",
-    "--version",
-    # Characters that end lines, arguments or hosts, for somebody.
-    "https://login.example/\r\nx: y",
-    "https://login.example/\nx",
-    "https://login.example/\tx",
-    "https://login.example/ x",
-    " https://login.example/",
-    "https://login.example/\x00",
-    "https://login.example/\x1b]8",
-    "https://login.example/\x7f",
-    "https://login.example/\u202egpj.exe",
-    "https://login.example\\@evil.example/",
-    "https:\\\\evil.example\\share",
-    "\\\\evil.example\\share\\run.exe",
-    "https://l\u00f6gin.example/",
-    "https://login.example\uff0fevil.example/",
-    "https://\u0430pple.example/",
-    # Hosts that are another than they seem, or none.
-    "https://login.example@evil.example/",
-    "https://user:hush-hush@login.example/",
-    "https:///authorize",
-    "https://",
-    "https:login.example",
-    "//login.example/authorize",
-    "/authorize",
-    "",
-    "https://login.example:0/",
-    "https://login.example:99999/",
-    "https://[::1%25eth0]/",
-    "https://999.1.1.1/",
-    "https://login.example/#fragment",
-    # Unencrypted, or inside.
-    "http://login.example/authorize",
-    "http://127.0.0.1:1/authorize",
-    "https://127.0.0.1/authorize",
-    "https://localhost/authorize",
-    "https://2130706433/authorize",
-    "https://169.254.169.254/latest/meta-data",
-    "https://10.0.0.1/admin?delete=all",
-    "https://[::ffff:10.0.0.1]/",
-    "https://login.example/" + "a" * 9_000,
-)
 
 
 class Browser(webbrowser.BaseBrowser):
