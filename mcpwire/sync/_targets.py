@@ -103,7 +103,11 @@ def _http_opener(target: Http, limits: Limits, recovery: Recovery) -> BlockingOp
 
             open_engine = partial(open_with_tokens, patience=authorizer.patience)
         return BlockingLegacy.open(
-            target, inbound, limits=limits, open_engine=open_engine
+            target,
+            inbound,
+            limits=limits,
+            open_engine=open_engine,
+            patience=patience,
         )
 
     patience = authorizer.patience if authorizer is not None else None

@@ -10,15 +10,16 @@ import time
 import pytest
 from authorization_server import browse, oauth, protected_legacy, protected_server
 from engine_calls import BOUND_S, come_back, echo
+from http_bytes import reply
 
 import mcpwire
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fault("F39")]
 
-THINKS_S = 0.7
+THINKS_S = 1.0
 """How long the user of these tests takes."""
 
-SHORT_S = 0.4
+SHORT_S = 0.8
 """What everything else may take."""
 
 LIMITS = {"connect_timeout": SHORT_S, "probe_timeout": SHORT_S / 2}
@@ -44,8 +45,7 @@ def stateless(auth):
     ("era", "engine"),
     [
         ("session", "direct"),
-        ("session", "httpx"),
-        ("stateless", "direct"),
+        ("stateless", "httpx"),
         ("dual", "direct"),
     ],
 )
@@ -70,8 +70,9 @@ async def test_connecting_to_a_server_of_2024_waits_for_a_user(shell, auth, mode
 
 
 async def test_a_call_waits_for_a_user_and_its_own_time_counts_again(
-    shell, auth, server
+    shell, auth, stateless
 ):
+    server = stateless
     server.is_open = True
     target = mcpwire.Http(server.url, auth=oauth(ask=thinking(shell)))
     async with asyncio.timeout(BOUND_S), shell(target) as client:
@@ -88,6 +89,35 @@ async def test_a_call_waits_for_a_user_and_its_own_time_counts_again(
     assert len(auth.authorizations) == 2
 
 
+async def test_a_call_at_a_server_of_2024_waits_for_a_user(shell, auth):
+    with protected_legacy(auth) as server:
+        server.is_open = True
+        target = mcpwire.Http(server.url, auth=oauth(ask=thinking(shell)))
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            server.is_open = False
+            result = await client.call_tool("echo", {"text": "hi"}, timeout=SHORT_S)
+            assert result.text == "hi"
+            server.on["tools/call"] = lambda request, conn: (
+                conn.send(reply(202)) or True
+            )
+            with pytest.raises(mcpwire.RequestTimeout):
+                await client.call_tool("echo", {"text": "hi"}, timeout=SHORT_S)
+
+
+@pytest.mark.usefixtures("released")
+async def test_a_user_of_a_server_of_2024_who_never_comes_back_ends_it(shell, auth):
+    with protected_legacy(auth) as server:
+        server.is_open = True
+        grant = oauth(timeout=SHORT_S, **never_asked(shell))
+        async with asyncio.timeout(BOUND_S):
+            async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+                server.is_open = False
+                began = time.monotonic()
+                with pytest.raises(mcpwire.ConsentDenied, match="nobody came back"):
+                    await client.call_tool("echo", {"text": "hi"}, timeout=BOUND_S)
+                assert time.monotonic() - began < SHORT_S + 5.0
+
+
 async def test_all_calls_that_wait_for_one_user_have_the_time(shell, auth, stateless):
     stateless.is_open = True
     target = mcpwire.Http(stateless.url, auth=oauth(ask=thinking(shell)))
@@ -101,7 +131,7 @@ async def test_all_calls_that_wait_for_one_user_have_the_time(shell, auth, state
 
 
 async def test_a_slow_server_is_not_a_slow_user(shell, auth, stateless):
-    """Its time counts, before the user is asked and after."""
+    """Its time counts, as it does where nobody is asked."""
     stateless.is_open = True
     target = mcpwire.Http(stateless.url, auth=oauth())
     async with asyncio.timeout(BOUND_S), shell(target) as client:

@@ -24,7 +24,7 @@ from mcpwire.transports.http.legacy.link import LegacyLink
 from mcpwire.transports.http.legacy.owner import OwnFields
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.sync._lead import Waiter
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.engine import Engine
     from mcpwire.transports.http.legacy.owner import Fields
     from mcpwire.transports.http.target import Http
+    from mcpwire.transports.oauth.patience import Patience
     from mcpwire.transports.tracing import Trace
 
     OpenEngine: TypeAlias = Callable[[Http, Limits], Engine]
@@ -48,7 +49,7 @@ LONGEST_WAIT_S: Final = 1.0
 class BlockingLegacy(RelayedPipes):
     """A connection to a server that speaks HTTP+SSE."""
 
-    __slots__ = ("_http",)
+    __slots__ = ("_http", "_patience")
 
     _relay: _Host
 
@@ -61,6 +62,7 @@ class BlockingLegacy(RelayedPipes):
         limits: Limits,
     ) -> None:
         self._http = target
+        self._patience: Patience | None = None
         super().__init__(inbound, ours, host, limits=limits, target=str(target))
         host.channel = ref(self)
 
@@ -72,8 +74,11 @@ class BlockingLegacy(RelayedPipes):
         limits: Limits = DEFAULT_LIMITS,
         *,
         open_engine: OpenEngine | None = None,
+        patience: Patience | None = None,
     ) -> BlockingLegacy:
         """Begin to connect; `ready` waits for it, and calls may be made before.
+
+        Their clocks stand still when `patience` says so.
 
         Raises:
             ConnectError: The target brings a client that cannot be used here.
@@ -88,7 +93,9 @@ class BlockingLegacy(RelayedPipes):
         host = _Host(target, theirs, limits, open_engine or opening.open_engine)
         try:
             host.start()
-            return cls(target, inbound, ours, host, limits)
+            made = cls(target, inbound, ours, host, limits)
+            made._patience = patience
+            return made
         except BaseException:
             ours.close()
             host.join(limits)
@@ -134,13 +141,25 @@ class BlockingLegacy(RelayedPipes):
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Perform a request; see `mcpwire.transports.base.Channel.call`."""
-        return super().call(
-            method,
-            self._with_fields(params, headers),
-            deadline=deadline,
-            handle=handle,
-            on_notification=on_notification,
-        )
+        with self._patient(deadline):
+            return super().call(
+                method,
+                self._with_fields(params, headers),
+                deadline=deadline,
+                handle=handle,
+                on_notification=on_notification,
+            )
+
+    @contextlib.contextmanager
+    def _patient(self, deadline: Deadline | None) -> Iterator[None]:
+        """Let no time pass for a call in there while a user logs in."""
+        if self._patience is None or deadline is None:
+            yield
+            return
+        from mcpwire.transports.oauth.patience import DeadlineClock
+
+        with self._patience.applied(DeadlineClock(deadline, monotonic)):
+            yield
 
     def begin(
         self,

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.session import Credential
 
-__all__ = ["BlockingAuthorizer"]
+__all__ = ["BlockingAuthorizer", "plain"]
 
 SLICE_S: Final = 0.1
 """How often one who waits looks whether its call is over."""
@@ -287,7 +287,7 @@ class BlockingAuthorizer:
         if type(step) is steps.Sleep:
             return operation.over.wait(step.seconds)
         if type(step) is steps.Supply:
-            return supplied(_plain(step.function(), step.what), step.what)
+            return supplied(plain(step.function(), step.what), step.what)
         if type(step) is steps.Ask:
             assert desk is not None
             return self._ask(step, desk, operation)
@@ -329,7 +329,7 @@ class _Question:
 
     def _run(self) -> None:
         try:
-            self._answer = _plain(self._ask(self._url), "ask")
+            self._answer = plain(self._ask(self._url), "ask")
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             self._error = error
         finally:
@@ -352,7 +352,7 @@ class _Question:
         return self._answer
 
 
-def _plain(value: Any, what: str) -> Any:
+def plain(value: Any, what: str) -> Any:
     """Return what a function of the user's gave; nothing here can await it.
 
     Raises:

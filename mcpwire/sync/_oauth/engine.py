@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import ConnectionClosed
 from mcpwire.transports.http.opening import open_engine
+from mcpwire.transports.oauth.patience import DeadlineClock
 from mcpwire.transports.oauth.session import Attempt, Filtered
 
 if TYPE_CHECKING:
@@ -98,8 +99,7 @@ class BlockingAuthEngine:
         work: Callable[[Callable[[], None]], Any],
     ) -> Any:
         """Wait for a token; an abort reaches it, and no time passes for a user."""
-        patience = self._authorizer.patience
-        clock = _Clock(deadline)
+        clock = DeadlineClock(deadline, monotonic)
 
         def check() -> None:
             error = self._aborted.get(reply)
@@ -110,11 +110,10 @@ class BlockingAuthEngine:
                 raise reply.out_of_time(now)
 
         self._waiting.add(reply)
-        patience.add(clock)
         try:
-            return work(check)
+            with self._authorizer.patience.applied(clock):
+                return work(check)
         finally:
-            patience.remove(clock)
             self._waiting.discard(reply)
             self._aborted.pop(reply, None)
 
@@ -143,29 +142,12 @@ class BlockingAuthEngine:
         self._engine.abandon()
 
 
-class _Clock:
-    """Lets a call's deadline stand still."""
-
-    __slots__ = ("_deadline",)
-
-    def __init__(self, deadline: Deadline | None) -> None:
-        self._deadline = deadline
-
-    def pause(self) -> None:
-        if self._deadline is not None:
-            self._deadline.pause(monotonic())
-
-    def resume(self) -> None:
-        if self._deadline is not None:
-            self._deadline.resume(monotonic())
-
-
 def open_with_tokens(
     target: Http, limits: Limits, *, patience: Patience
 ) -> AsyncEngine:
     """Return an engine for the loop that HTTP+SSE has of its own."""
-    from mcpwire.transports.oauth.authorizer import Authorizer
+    from mcpwire.sync._oauth.on_loop import LoopAuthorizer
 
     assert target.grant is not None
-    authorizer = Authorizer(target.grant, target, limits, patience)
+    authorizer = LoopAuthorizer(target.grant, target, limits, patience)
     return open_engine(target, limits, authorizer)

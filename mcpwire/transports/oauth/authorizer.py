@@ -229,13 +229,18 @@ class Authorizer:
         if type(step) is steps.Sleep:
             return await asyncio.sleep(step.seconds)
         if type(step) is steps.Supply:
-            return supplied(await _settled(step.function()), step.what)
+            return supplied(await self._told(step.function), step.what)
         if type(step) is steps.Ask:
             assert desk is not None
             return await self._ask(step, desk)
         if type(step) in QUICK:
             return quick(step, desk)
         return await self._stored(vault, step)
+
+    async def _told(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Return what a function of the user's says, at once or awaited."""
+        value = function(*args)
+        return await value if hasattr(value, "__await__") else value
 
     async def _stored(self, vault: Vault, step: steps.Step) -> Any:
         if vault.is_quick:
@@ -249,7 +254,7 @@ class Authorizer:
         try:
             async with asyncio.timeout(grant.timeout):
                 if grant.ask is not None:
-                    return returned_parameters(await _settled(grant.ask(step.url)))
+                    return returned_parameters(await self._told(grant.ask, step.url))
                 await asyncio.to_thread(desk.show, step.url, self._target.parsed)
                 assert desk.receiver is not None
                 return await desk.receiver.wait_async(step.state)
@@ -257,10 +262,6 @@ class Authorizer:
             raise too_late(grant.timeout) from error
         finally:
             self.patience.end()
-
-
-async def _settled(value: Any) -> Any:
-    return await value if hasattr(value, "__await__") else value
 
 
 def _is_cancelled() -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
+from mcpwire.transports.oauth.patience import DeadlineClock
 from mcpwire.transports.oauth.session import Attempt, Filtered
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class AuthEngine:
     """See `Engine`; an exchange may take several requests, and a login.
 
     Attributes:
+        patience: Whose clocks stand still while a user is asked.
         rearm: Told when a deadline that stood still runs again.
     """
 
@@ -33,6 +35,7 @@ class AuthEngine:
         self.rearm: Callable[[float], object] = _ignore
         self._engine = engine
         self._authorizer = authorizer
+        self.patience = authorizer.patience
         self._session = authorizer.session
         self._fed: dict[Any, Filtered] = {}
         self._waiting: dict[Any, asyncio.Task[Any]] = {}
@@ -97,12 +100,12 @@ class AuthEngine:
     ) -> Any:
         """Wait for a token; an abort reaches it, and no time passes for a user."""
         loop = asyncio.get_running_loop()
-        patience = self._authorizer.patience
-        clock = _Clock(deadline, loop.time, self.rearm)
+        patience = self.patience
+        clock = DeadlineClock(deadline, loop.time, self.rearm)
         task = self._waiting[reply] = loop.create_task(work, name="mcpwire-oauth-wait")
-        patience.add(clock)
         try:
-            return await task
+            with patience.applied(clock):
+                return await task
         except asyncio.CancelledError:
             error = self._aborted.get(reply)
             ours = asyncio.current_task()
@@ -111,7 +114,6 @@ class AuthEngine:
             raise error from None
         finally:
             task.cancel()
-            patience.remove(clock)
             del self._waiting[reply]
             self._aborted.pop(reply, None)
 
@@ -155,31 +157,6 @@ class AuthEngine:
         """Let go of what belongs to the parent process."""
         forked = getattr(self._engine, "forked", self._engine.abandon)
         forked()
-
-
-class _Clock:
-    """Lets a call's deadline stand still."""
-
-    __slots__ = ("_deadline", "_now", "_rearm")
-
-    def __init__(
-        self,
-        deadline: Deadline | None,
-        now: Callable[[], float],
-        rearm: Callable[[float], object],
-    ) -> None:
-        self._deadline = deadline
-        self._now = now
-        self._rearm = rearm
-
-    def pause(self) -> None:
-        if self._deadline is not None:
-            self._deadline.pause(self._now())
-
-    def resume(self) -> None:
-        if self._deadline is not None:
-            self._deadline.resume(self._now())
-            self._rearm(self._deadline.at)
 
 
 def _ignore(at: float) -> None:

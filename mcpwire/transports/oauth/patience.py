@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from threading import RLock
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-__all__ = ["Patience", "Pausing"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mcpwire.protocol.deadline import Deadline
+
+__all__ = ["DeadlineClock", "Patience", "Pausing"]
 
 
 class Pausing(Protocol):
@@ -55,3 +61,46 @@ class Patience:
             if not self._depth:
                 for clock in self._clocks:
                     clock.resume()
+
+    @contextmanager
+    def applied(self, clock: Pausing) -> Iterator[None]:
+        """Have this clock stand still in there, whenever it must."""
+        self.add(clock)
+        try:
+            yield
+        finally:
+            self.remove(clock)
+
+
+class DeadlineClock:
+    """Lets a call's deadline stand still.
+
+    Args:
+        deadline: Of the call; ``None``: it has none.
+        now: Tells the time that it is measured by.
+        rearm: Told when it ends, once it runs again.
+    """
+
+    __slots__ = ("_deadline", "_now", "_rearm")
+
+    def __init__(
+        self,
+        deadline: Deadline | None,
+        now: Callable[[], float],
+        rearm: Callable[[float], object] | None = None,
+    ) -> None:
+        self._deadline = deadline
+        self._now = now
+        self._rearm = rearm
+
+    def pause(self) -> None:
+        """Let the time that follows not count."""
+        if self._deadline is not None:
+            self._deadline.pause(self._now())
+
+    def resume(self) -> None:
+        """Let it count again."""
+        if self._deadline is not None:
+            self._deadline.resume(self._now())
+            if self._rearm is not None:
+                self._rearm(self._deadline.at)

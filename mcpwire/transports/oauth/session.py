@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.auth.config import OAuth
 from mcpwire.auth.discovery.challenges import read_denial
+from mcpwire.auth.discovery.scopes import widens
 from mcpwire.auth.errors import InsufficientScope, UrlRefused
 from mcpwire.auth.flow import Wanted, fits
 from mcpwire.protocol.http.request import Request
@@ -216,8 +217,8 @@ class AuthSession:
         record = obtained.record
         if current is None or current.record != record:
             current = self.current = Credential(record, obtained.how)
-        granted = {*(record.tokens.scopes or ())} if record.tokens is not None else ()
-        self._in_vain = {scopes for scopes in self._in_vain if not scopes <= granted}
+        granted = record.tokens.scopes if record.tokens is not None else None
+        self._in_vain = {vain for vain in self._in_vain if widens(granted, [*vain])}
         return current
 
     # Requests...

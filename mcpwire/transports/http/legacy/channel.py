@@ -8,6 +8,7 @@ duplex connection like a pipe, whose two directions are HTTP; see `link`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import ConnectionClosed, TransportError
@@ -17,13 +18,14 @@ from mcpwire.transports.http.legacy.link import LegacyLink
 from mcpwire.transports.http.legacy.owner import OwnFields
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
     from mcpwire.transports.http.engine import Engine
     from mcpwire.transports.http.legacy.owner import Fields
     from mcpwire.transports.http.target import Http
+    from mcpwire.transports.oauth.patience import Patience
     from mcpwire.transports.tracing import Trace
 
 __all__ = ["LegacyChannel"]
@@ -48,6 +50,7 @@ class LegacyChannel(Duplex):
         super().__init__(inbound, limits=limits, target=str(target))
         self._http = target
         self._own = OwnFields()
+        self._patience: Patience | None = getattr(engine, "patience", None)
         self._taken = 0
         self._is_settled = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
@@ -103,16 +106,33 @@ class LegacyChannel(Duplex):
             id = self._peer.requests_sent + 1
             self._own.keep(id, fields)
         try:
-            return await super().call(
-                method,
-                params,
-                deadline=deadline,
-                handle=handle,
-                on_notification=on_notification,
-            )
+            with self._patient(deadline):
+                return await super().call(
+                    method,
+                    params,
+                    deadline=deadline,
+                    handle=handle,
+                    on_notification=on_notification,
+                )
         finally:
             if self._peer.requests_sent < id:
                 self._own.drop(id)
+
+    @contextlib.contextmanager
+    def _patient(self, deadline: Deadline | None) -> Iterator[None]:
+        """Let no time pass for a call in there while a user logs in."""
+        if self._patience is None or deadline is None:
+            yield
+            return
+        from mcpwire.transports.oauth.patience import DeadlineClock
+
+        clock = DeadlineClock(deadline, self._loop.time, self._rearm)
+        with self._patience.applied(clock):
+            yield
+
+    def _rearm(self, at: float) -> None:
+        if at < self._clock.at:
+            self._clock.arm(at)
 
     def notify_nowait(
         self,
