@@ -1,0 +1,303 @@
+"""Logging in apart from any call, and finishing it elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from urllib.parse import parse_qs, urlsplit
+
+import attrs
+import pytest
+from authorization_server import SENTINEL, browse, oauth, protected_server
+from engine_calls import BOUND_S, echo, whole
+
+import mcpwire
+import mcpwire.sync
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def login_of(shell):
+    """Give the functions of a shell, awaited."""
+
+    class Functions:
+        def __getattr__(self, name):
+            if shell.name == "asyncio":
+                return getattr(mcpwire, name)
+            blocking = getattr(mcpwire.sync, name)
+
+            async def run(*args, **options):
+                return await asyncio.to_thread(blocking, *args, **options)
+
+            return run
+
+    return Functions()
+
+
+async def test_a_login_by_itself_is_of_use_to_every_client(
+    shell, login_of, auth, server
+):
+    grant = oauth()
+    target = mcpwire.Http(server.url, auth=grant)
+    async with asyncio.timeout(BOUND_S):
+        status = await login_of.login(target)
+        assert (status.server, status.issuer) == (server.url, auth.issuer)
+        assert (status.profile, status.can_refresh) == ("default", True)
+        assert mcpwire.login_status(target) == status
+        nobody = attrs.evolve(grant, interactive=False)
+        async with shell(mcpwire.Http(server.url, auth=nobody)) as client:
+            await echo(client)
+    assert len(auth.authorizations) == 1
+    assert SENTINEL not in repr(status)
+
+
+async def test_a_server_that_wants_no_login_gets_none(login_of, auth, server):
+    server.is_open = True
+    target = mcpwire.Http(server.url, auth=oauth())
+    async with asyncio.timeout(BOUND_S):
+        assert await login_of.login(target) is None
+        assert await login_of.begin_login(target) is None
+    assert auth.requests == []
+
+
+async def test_a_login_that_was_begun_is_finished_by_another_instance(
+    shell, login_of, auth, server, tmp_path
+):
+    def target(**options):
+        store = mcpwire.FileStorage(tmp_path / "private" / "store.sqlite")
+        grant = mcpwire.OAuth(storage=store, redirect_uri=BACK, **options)
+        return mcpwire.Http(server.url, auth=grant)
+
+    async with asyncio.timeout(BOUND_S):
+        begun = await login_of.begin_login(target())
+        assert begun.url.startswith(f"{auth.issuer}/authorize?")
+        assert begun.url not in repr(begun)
+        came_back = await asyncio.to_thread(browse, begun.url)
+        assert came_back.startswith(f"{BACK}?")
+        status = await login_of.finish_login(target(), came_back)
+        assert status.issuer == auth.issuer
+        async with shell(target(interactive=False)) as client:
+            await echo(client)
+    assert len(auth.registrations) == 1
+
+
+BACK = "https://app.example/oauth/callback"
+
+
+async def test_a_login_that_was_begun_is_finished_in_another_process(
+    login_of, auth, tmp_path
+):
+    with protected_server(auth) as server:
+        path = tmp_path / "private" / "store.sqlite"
+        grant = mcpwire.OAuth(storage=mcpwire.FileStorage(path), redirect_uri=BACK)
+        async with asyncio.timeout(BOUND_S):
+            begun = await login_of.begin_login(mcpwire.Http(server.url, auth=grant))
+            came_back = await asyncio.to_thread(browse, begun.url)
+            told = json.dumps([server.url, str(path), BACK, came_back])
+            child = await asyncio.to_thread(
+                subprocess.run,
+                [sys.executable, "-c", FINISH],
+                input=told,
+                capture_output=True,
+                text=True,
+                timeout=BOUND_S,
+                check=True,
+            )
+        assert child.stdout.strip() == auth.issuer
+        assert auth.grants == ["authorization_code"]
+
+
+FINISH = """
+import json, sys
+import mcpwire, mcpwire.sync
+
+url, path, back, came_back = json.load(sys.stdin)
+grant = mcpwire.OAuth(storage=mcpwire.FileStorage(path), redirect_uri=back)
+target = mcpwire.Http(url, auth=grant)
+print(mcpwire.sync.finish_login(target, came_back).issuer)
+"""
+
+
+@pytest.mark.pain("P35")
+async def test_whoever_may_not_ask_is_told_where_and_what_for(shell, login_of, auth):
+    with protected_server(auth, ("mcp:read",)) as server:
+        grant = oauth(interactive=False, redirect_uri=BACK)
+        target = mcpwire.Http(server.url, auth=grant)
+        async with asyncio.timeout(BOUND_S):
+            with pytest.raises(mcpwire.AuthRequired) as caught:
+                async with shell(target):
+                    pass
+            required = caught.value
+            assert not isinstance(required, mcpwire.InsufficientScope)
+            assert required.scopes == ("mcp:read",)
+            assert required.url not in str(required)
+            came_back = await asyncio.to_thread(browse, required.url)
+            params = parse_qs(urlsplit(came_back).query)
+            mapping = {name: text for name, [text] in params.items()}
+            await login_of.finish_login(target, mapping)
+            async with shell(target) as client:
+                await echo(client)
+        assert len(auth.authorizations) == 1
+
+
+async def test_whoever_is_told_twice_may_come_back_from_either(
+    shell, login_of, auth, server
+):
+    target = mcpwire.Http(
+        server.url, auth=oauth(interactive=False, redirect_uri=BACK, ask=None)
+    )
+    async with asyncio.timeout(BOUND_S):
+        begun = await login_of.begin_login(target)
+        with pytest.raises(mcpwire.AuthRequired):
+            async with shell(target):
+                pass
+        came_back = await asyncio.to_thread(browse, begun.url)
+        await login_of.finish_login(target, came_back)
+    assert mcpwire.login_status(target) is not None
+
+
+@pytest.mark.rule("FLOW-09")
+@pytest.mark.case("G02")
+@pytest.mark.parametrize("changed", ["state", "iss", "no state", "no code"])
+async def test_another_answer_finishes_nothing_and_goes_nowhere(
+    login_of, auth, server, changed
+):
+    target = mcpwire.Http(server.url, auth=oauth(redirect_uri=BACK))
+    async with asyncio.timeout(BOUND_S):
+        begun = await login_of.begin_login(target)
+        came_back = await asyncio.to_thread(browse, begun.url)
+        params = {k: v for k, [v] in parse_qs(urlsplit(came_back).query).items()}
+        if changed.startswith("no "):
+            del params[changed[3:]]
+        else:
+            params[changed] += "x"
+        with pytest.raises(mcpwire.AuthError) as caught:
+            await login_of.finish_login(target, params)
+    assert SENTINEL not in whole(caught.value)
+    assert auth.token_requests == []
+    assert mcpwire.login_status(target) is None
+
+
+@pytest.mark.case("G02")
+async def test_a_login_is_finished_once(login_of, auth, server):
+    target = mcpwire.Http(server.url, auth=oauth(redirect_uri=BACK))
+    async with asyncio.timeout(BOUND_S):
+        begun = await login_of.begin_login(target)
+        came_back = await asyncio.to_thread(browse, begun.url)
+        await login_of.finish_login(target, came_back)
+        with pytest.raises(mcpwire.AuthRequired, match="no login was begun"):
+            await login_of.finish_login(target, came_back)
+    assert auth.grants == ["authorization_code"]
+
+
+@pytest.mark.case("G02")
+async def test_a_user_who_says_no_is_told_apart(login_of, auth, server):
+    target = mcpwire.Http(server.url, auth=oauth(redirect_uri=BACK))
+    async with asyncio.timeout(BOUND_S):
+        begun = await login_of.begin_login(target)
+        [state] = parse_qs(urlsplit(begun.url).query)["state"]
+        refusal = {"error": "access_denied", "state": state, "iss": auth.issuer}
+        with pytest.raises(mcpwire.ConsentDenied) as caught:
+            await login_of.finish_login(target, refusal)
+    assert caught.value.error == "access_denied"
+    assert auth.token_requests == []
+
+
+@pytest.mark.case("G02")
+@pytest.mark.rule("ASM-07")
+async def test_a_server_without_pkce_is_not_logged_in_to(shell, auth, server):
+    auth.pkce = False
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(mcpwire.AuthError, match=r"PKCE|S256"):
+            async with shell(mcpwire.Http(server.url, auth=oauth())):
+                pass
+    assert (auth.authorizations, auth.token_requests) == ([], [])
+
+
+# Who the client is.
+
+
+@pytest.mark.case("G08")
+@pytest.mark.rule("REG-01", "REG-06")
+async def test_a_client_that_is_given_does_not_register(shell, auth, server):
+    auth.add_client("given", secret=f"{SENTINEL}-given", method="client_secret_basic")
+    grant = oauth(
+        client_id="given", client_secret=f"{SENTINEL}-given", issuer=auth.issuer
+    )
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+            await echo(client)
+            auth.expire_all()
+            await echo(client)
+    assert auth.registrations == []
+    assert auth.grants == ["authorization_code", "refresh_token"]
+
+
+@pytest.mark.case("G08")
+@pytest.mark.rule("REG-01", "REG-02")
+async def test_a_document_stands_in_for_a_registration(shell, auth, server):
+    document = "https://app.example/client.json"
+    auth.cimd = True
+    grant = oauth(client_metadata_url=document)
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+            await echo(client)
+    assert auth.registrations == []
+    assert auth.authorizations[0].query["client_id"] == document
+
+
+@pytest.mark.case("G08")
+@pytest.mark.rule("REG-07", "REG-08", "REG-13")
+@pytest.mark.parametrize(
+    ("methods", "method"),
+    [
+        (["none"], "none"),
+        (["client_secret_basic"], "client_secret_basic"),
+        (["client_secret_post"], "client_secret_post"),
+    ],
+)
+async def test_a_registration_is_as_the_server_can_take_it(
+    shell, auth, methods, method
+):
+    auth.auth_methods = methods
+    with protected_server(auth) as server:
+        async with asyncio.timeout(BOUND_S):
+            async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+                auth.expire_all()
+                await echo(client)
+    [asked] = (request.json for request in auth.registrations)
+    assert asked["token_endpoint_auth_method"] == method
+    assert asked["application_type"] == "native"
+    assert {*asked["grant_types"]} >= {"authorization_code", "refresh_token"}
+
+
+@pytest.mark.case("G08")
+@pytest.mark.rule("REG-09")
+@pytest.mark.parametrize("status", [400, 403, 404])
+async def test_a_registration_that_is_refused_says_so(shell, auth, server, status):
+    auth.on["register"] = lambda request: (
+        status,
+        {"content-type": "application/json"},
+        b'{"error": "invalid_redirect_uri"}',
+    )
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(mcpwire.RegistrationError) as caught:
+            async with shell(mcpwire.Http(server.url, auth=oauth())):
+                pass
+    assert caught.value.status == status
+    assert auth.authorizations == []
+
+
+@pytest.mark.case("G08")
+@pytest.mark.rule("REG-01")
+async def test_a_server_that_registers_nobody_is_said_to_want_a_client_id(
+    shell, auth, server
+):
+    auth.registration = False
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(mcpwire.RegistrationError, match="client_id"):
+            async with shell(mcpwire.Http(server.url, auth=oauth())):
+                pass
