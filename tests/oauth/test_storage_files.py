@@ -93,6 +93,10 @@ def test_what_was_replaced_or_removed_is_in_no_free_page(tmp_path):
     version = storage.save("key", SECRET, version)
     assert storage.path.read_bytes().count(b"SENTINEL") == 1
     storage.save("key", None, version)
+    storage.save("https://mcp.example/?key=SENTINEL", SECRET, 0)
+    storage.lease("https://mcp.example/?key=SENTINEL", "owner", 1e-9)
+    storage.save("https://mcp.example/?key=SENTINEL", None, version + 1)
+    storage.lease("another", "owner", 30)
     assert b"SENTINEL" not in storage.path.read_bytes()
 
 
@@ -365,14 +369,14 @@ def test_tables_that_somebody_else_makes_first_are_taken(tmp_path, monkeypatch):
 def test_a_forked_process_uses_the_store_as_its_parent_does(tmp_path):
     program = f"""
 import os, sys, threading
-from mcpwire.transports.oauth.storage import FileStorage
+from mcpwire.transports.oauth.storage import FileStorage, file
 
 storage = FileStorage({str(tmp_path / "credentials.sqlite")!r})
 storage.save("key", b"0", 0)
 goes_on, is_in = threading.Event(), threading.Event()
 
 def slowly(database):
-    database.execute("update credential set value = '1', version = 2")
+    file._save(database, "key", b"1", 1)
     is_in.set()
     goes_on.wait(20)
 

@@ -32,8 +32,8 @@ class Storage(Protocol):
     """What keeps credentials; write your own to keep them elsewhere.
 
     The methods are plain functions and may be called from any thread. A version is 0
-    for what was never stored, and another number after each change. A key may hold a
-    secret, where the URL of the server does.
+    for what is not stored, and for what is a number that was no version before. A key
+    may hold a secret, where the URL of the server does.
     """
 
     def load(self, key: str) -> tuple[bytes | None, int]:
@@ -64,7 +64,8 @@ class MemoryStorage:
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
-        self._values: dict[str, tuple[bytes | None, int]] = {}
+        self._values: dict[str, tuple[bytes, int]] = {}
+        self._changes = 0
         self._leases: dict[str, tuple[str, float]] = {}
 
     def __repr__(self) -> str:
@@ -81,8 +82,12 @@ class MemoryStorage:
         with self._mutex:
             if self._values.get(key, (None, 0))[1] != version:
                 return None
-            self._values[key] = (value, version + 1)
-            return version + 1
+            if value is None:
+                self._values.pop(key, None)
+                return 0
+            self._changes += 1
+            self._values[key] = (value, self._changes)
+            return self._changes
 
     def lease(self, key: str, owner: str, seconds: float) -> bool:
         """Let the owner be the only one for so long; see `Storage.lease`."""
@@ -103,5 +108,4 @@ class MemoryStorage:
     def keys(self) -> list[str]:
         """Return what is stored, in order."""
         with self._mutex:
-            values = self._values.items()
-            return sorted(key for key, (value, _) in values if value is not None)
+            return sorted(self._values)

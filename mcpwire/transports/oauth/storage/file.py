@@ -24,7 +24,7 @@ from mcpwire.transports.oauth.storage.private import (
 if TYPE_CHECKING:
     import os
     import sqlite3
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import ModuleType
 
 __all__ = ["FileStorage"]
@@ -45,16 +45,12 @@ ATTEMPTS: Final = 3
 VERSION: Final = 1
 """Of the tables; a file with another one is not ours to change."""
 
-CREDENTIALS: Final = """
-create table credential (
-    key text primary key, version integer not null, value blob
-) without rowid
-"""
-LEASES: Final = """
-create table lease (
-    key text primary key, owner text not null, begun real not null, ends real not null
-) without rowid
-"""
+TABLES: Final[Mapping[str, str]] = {
+    "credential": "key text primary key, version integer not null, value blob not null",
+    "lease": "key text primary key, owner text not null, begun real, ends real",
+    # What is removed leaves nothing behind, and no version comes twice all the same.
+    "change": "id integer primary key, number integer not null",
+}
 
 BROKEN: Final = frozenset({11, 26})
 """SQLITE_CORRUPT and SQLITE_NOTADB."""
@@ -226,8 +222,8 @@ class FileStorage:
         version = _version(database)  # somebody may have been quicker
         tables = database.execute("select count(*) from sqlite_master").fetchone()
         if (version, *tables) == (0, 0):
-            database.execute(CREDENTIALS)
-            database.execute(LEASES)
+            for name, columns in TABLES.items():
+                database.execute(f"create table {name} ({columns})")
             database.execute(f"pragma user_version = {VERSION}")
         elif version != VERSION:
             raise self._failed("it is another program's, or a newer mcpwire's")
@@ -302,10 +298,16 @@ def _save(
 ) -> int | None:
     if _load(database, key)[1] != version:
         return None
+    if value is None:
+        database.execute("delete from credential where key = ?", (key,))
+        return 0
+    row = database.execute("select number from change").fetchone()
+    number: int = 1 if row is None else row[0] + 1
+    database.execute("insert or replace into change values (0, ?)", (number,))
     database.execute(
-        "insert or replace into credential values (?, ?, ?)", (key, version + 1, value)
+        "insert or replace into credential values (?, ?, ?)", (key, number, value)
     )
-    return version + 1
+    return number
 
 
 def _lease(database: sqlite3.Connection, key: str, owner: str, seconds: float) -> bool:
@@ -316,6 +318,7 @@ def _lease(database: sqlite3.Connection, key: str, owner: str, seconds: float) -
     # One that begins in the future was made before the clock was set back.
     if row is not None and row[0] != owner and row[1] - SLACK_S <= now < row[2]:
         return False
+    database.execute("delete from lease where ends <= ?", (now,))
     database.execute(
         "insert or replace into lease values (?, ?, ?, ?)",
         (key, owner, now, now + seconds),
@@ -330,5 +333,5 @@ def _release(database: sqlite3.Connection, key: str, owner: str) -> None:
 def _keys(database: sqlite3.Connection | None) -> list[str]:
     if database is None:
         return []
-    rows = database.execute("select key from credential where value is not null")
+    rows = database.execute("select key from credential")
     return [row[0] for row in rows]
