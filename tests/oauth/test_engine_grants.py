@@ -1,0 +1,318 @@
+"""Programs, workloads and employees log in without a user; keys that tokens need."""
+
+from __future__ import annotations
+
+import asyncio
+
+import proofs
+import pytest
+from authorization_server import (
+    ID_JAG,
+    JWT_BEARER,
+    SENTINEL,
+    TOKEN_EXCHANGE,
+    authorization_server,
+    json_answer,
+    oauth,
+    protected_legacy,
+    protected_server,
+)
+from engine_calls import BOUND_S, HOUR_S, echo, whole
+from joserfc.jwk import ECKey, RSAKey
+
+import mcpwire
+
+pytestmark = pytest.mark.anyio
+
+SECRET = f"{SENTINEL}-robot"
+KEYS = {
+    "ES256": ECKey.generate_key("P-256"),
+    "RS256": RSAKey.generate_key(2048),
+}
+ASSERTION = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJ3b3JrbG9hZCJ9.c2lnbmF0dXJl"
+
+
+def with_secret(auth, **options):
+    auth.add_client("robot", secret=SECRET, method="client_secret_basic")
+    return mcpwire.ClientCredentials(
+        client_id="robot", client_secret=SECRET, issuer=auth.issuer, **options
+    )
+
+
+def with_key(auth, algorithm="ES256", **options):
+    key = KEYS[algorithm]
+    auth.add_client(
+        "robot", key=key.as_pem(private=False).decode(), method="private_key_jwt"
+    )
+    return mcpwire.ClientCredentials(
+        client_id="robot",
+        private_key_pem=key.as_pem(private=True).decode(),
+        signing_algorithm=algorithm,
+        issuer=auth.issuer,
+        **options,
+    )
+
+
+def workload(auth, assertion=ASSERTION, **options):
+    auth.add_client("workload")
+    return mcpwire.WorkloadIdentity(
+        client_id="workload", assertion=assertion, issuer=auth.issuer, **options
+    )
+
+
+def employee(auth, idp, **options):
+    auth.add_client("app", secret=SECRET, method="client_secret_basic")
+    idp.add_client("app-at-idp")
+    return mcpwire.EnterpriseManaged(
+        client_id="app",
+        client_secret=SECRET,
+        issuer=auth.issuer,
+        idp_client_id="app-at-idp",
+        idp_token_endpoint=idp.url("/token"),
+        idp_issuer=idp.issuer,
+        id_token=options.pop("id_token", ID_TOKEN),
+        **options,
+    )
+
+
+ID_TOKEN = f"{SENTINEL}.id.token"
+
+UNATTENDED = {
+    "secret": with_secret,
+    "key": with_key,
+    "workload": workload,
+}
+
+
+@pytest.fixture
+def idp():
+    """Give the company's provider."""
+    with authorization_server() as made:
+        yield made
+
+
+# Without a user.
+
+
+@pytest.mark.rule("CC-01", "CC-05")
+@pytest.mark.parametrize("kind", UNATTENDED)
+async def test_a_program_gets_a_token_and_later_another(
+    shell, auth, server, clock, kind
+):
+    target = mcpwire.Http(server.url, auth=UNATTENDED[kind](auth))
+    async with asyncio.timeout(BOUND_S), shell(target) as client:
+        await asyncio.gather(*(echo(client) for _ in range(10)))
+        assert len(auth.token_requests) == 1
+        auth.expire_all()
+        await asyncio.gather(*(echo(client) for _ in range(10)))
+        assert len(auth.token_requests) == 2
+        clock.pass_by(HOUR_S - 30)
+        await echo(client)
+    assert len(auth.token_requests) == 3
+    assert len(set(auth.grants)) == 1
+    assert {request.form["resource"] for request in auth.token_requests} == {server.url}
+    assert (auth.authorizations, auth.registrations) == ([], [])
+
+
+@pytest.mark.rule("CC-01")
+@pytest.mark.parametrize("kind", UNATTENDED)
+async def test_a_server_of_2024_takes_programs_too(shell, auth, kind):
+    with protected_legacy(auth) as server:
+        target = mcpwire.Http(server.url, auth=UNATTENDED[kind](auth))
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            await echo(client)
+    assert len(set(auth.grants)) == 1
+
+
+@pytest.mark.rule("CC-02")
+@pytest.mark.parametrize("algorithm", KEYS)
+async def test_a_program_signs_who_it_is(shell, auth, server, algorithm):
+    grant = with_key(auth, algorithm, scopes="a b")
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+            auth.expire_all()
+            await echo(client)
+    asked = [request.form for request in auth.token_requests]
+    assert len({form["client_assertion"] for form in asked}) == 2
+    kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+    for form in asked:
+        assert form["client_assertion_type"] == kind
+        assert (form["grant_type"], form["scope"]) == ("client_credentials", "a b")
+        assert "client_id" not in form
+        claims = proofs.claims_of(form["client_assertion"])
+        assert (claims["sub"], claims["aud"]) == ("robot", auth.issuer)
+    private = KEYS[algorithm].as_pem(private=True)
+    assert private not in auth.bodies
+
+
+@pytest.mark.parametrize("how", ["text", "function", "awaited"])
+async def test_a_workload_shows_what_its_platform_gave(shell, auth, server, how):
+    given = iter(range(100))
+
+    def tell():
+        return f"{ASSERTION}{next(given)}"
+
+    async def tell_later():
+        return tell()
+
+    ways = {
+        "text": ASSERTION,
+        "function": tell,
+        "awaited": shell.callback(tell_later),
+    }
+    grant = workload(auth, ways[how])
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+            auth.expire_all()
+            await echo(client)
+    assert auth.grants == [JWT_BEARER] * 2
+    first, other = (request.form["assertion"] for request in auth.token_requests)
+    assert (first == other) == (how == "text")
+    assert SENTINEL not in repr(grant)
+
+
+@pytest.mark.rule("EMA-01", "EMA-02", "EMA-04")
+async def test_an_employee_is_known_by_the_company_alone(shell, auth, idp, server):
+    grant = employee(auth, idp)
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+            await echo(client)
+            auth.expire_all()
+            await echo(client)
+    assert idp.grants == [TOKEN_EXCHANGE] * 2
+    assert auth.grants == [JWT_BEARER] * 2
+    exchange = idp.token_requests[0].form
+    assert exchange["requested_token_type"] == ID_JAG
+    assert (exchange["audience"], exchange["resource"]) == (auth.issuer, server.url)
+    assert exchange["subject_token"] == ID_TOKEN
+    redeemed = auth.token_requests[0]
+    assert redeemed.form["assertion"].startswith(f"{SENTINEL}-id-jag")
+    assert redeemed.headers["authorization"].startswith("Basic ")
+    assert auth.authorizations + idp.authorizations == []
+    # What is for the one stays with the one.
+    assert ID_TOKEN.encode() not in auth.bodies + server.bodies
+    assert SECRET.encode() not in idp.bodies + server.bodies
+
+
+# What goes wrong is not tried in another way.
+
+
+REFUSALS = ["invalid_client", "invalid_grant", "unauthorized_client"]
+
+
+@pytest.mark.fault("F38")
+@pytest.mark.parametrize("error", REFUSALS)
+@pytest.mark.parametrize("kind", UNATTENDED)
+async def test_a_program_that_is_refused_is_told_so_once(shell, auth, kind, error):
+    with protected_server(auth) as server:
+        grant = UNATTENDED[kind](auth)
+        auth.on["token"] = lambda request: json_answer({"error": error}, 400)
+        async with asyncio.timeout(BOUND_S):
+            with pytest.raises(mcpwire.TokenError) as caught:
+                async with shell(mcpwire.Http(server.url, auth=grant)):
+                    pass
+    assert caught.value.error == error
+    seen = whole(caught.value)
+    assert not [secret for secret in (SECRET, ASSERTION, "PRIVATE") if secret in seen]
+    assert len(auth.token_requests) == 1
+
+
+@pytest.mark.fault("F38")
+@pytest.mark.rule("EMA-02")
+async def test_a_company_that_says_no_is_not_gone_round(shell, auth, idp, server):
+    grant = employee(auth, idp)
+    idp.on["token"] = lambda request: json_answer({"error": "access_denied"}, 400)
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(mcpwire.TokenError) as caught:
+            async with shell(mcpwire.Http(server.url, auth=grant)):
+                pass
+    assert SENTINEL not in whole(caught.value)
+    assert (len(idp.token_requests), auth.token_requests) == (1, [])
+
+
+@pytest.mark.attack("S01")
+@pytest.mark.rule("REG-11")
+@pytest.mark.parametrize("kind", UNATTENDED)
+async def test_what_is_for_one_issuer_goes_to_no_other(shell, auth, idp, kind):
+    with protected_server(idp) as server:  # it names another than was configured
+        grant = UNATTENDED[kind](auth)
+        async with asyncio.timeout(BOUND_S):
+            with pytest.raises(mcpwire.DiscoveryError):
+                async with shell(mcpwire.Http(server.url, auth=grant)):
+                    pass
+    assert idp.token_requests == []
+    for secret in (SECRET, ASSERTION, "client_assertion"):
+        assert secret.encode() not in idp.bodies
+
+
+# Keys that tokens are bound to.
+
+
+@pytest.fixture
+def binding():
+    """Give an authorization server that binds tokens to keys."""
+    with authorization_server(dpop=True) as made:
+        yield made
+
+
+@pytest.mark.parametrize("era", ["session", "stateless"])
+@pytest.mark.parametrize("nonces", [False, True])
+async def test_a_bound_token_comes_with_proofs(shell, binding, clock, era, nonces):
+    with protected_server(binding, era=era, dpop=True) as server:
+        if nonces:
+            binding.nonce, server.nonce = "at-issuer-1", "at-server-1"
+        target = mcpwire.Http(server.url, auth=oauth())
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            await echo(client)
+            if nonces:
+                binding.nonce, server.nonce = "at-issuer-2", "at-server-2"
+            await echo(client)
+            binding.expire_all()
+            await echo(client)
+            await asyncio.gather(*(echo(client) for _ in range(5)))
+    assert set(binding.grants) == {"authorization_code", "refresh_token"}
+    assert len(binding.authorizations) == 1
+    shown = [
+        request.headers["dpop"]
+        for request in [*server.messages, *binding.token_requests]
+        if "dpop" in request.headers
+    ]
+    claims = [proofs.read(proof) for proof in shown]
+    assert len({thumbprint for thumbprint, _ in claims}) == 1
+    assert len({each["jti"] for _, each in claims}) == len(claims)
+    bound = [message for message in server.messages if "dpop" in message.headers]
+    assert all(each.headers["authorization"].startswith("DPoP ") for each in bound)
+
+
+async def test_a_key_outlives_a_new_start(shell, binding, tmp_path):
+    with protected_server(binding, dpop=True) as server:
+        async with asyncio.timeout(BOUND_S):
+            for _ in range(2):
+                store = mcpwire.FileStorage(tmp_path / "private" / "store.sqlite")
+                grant = oauth(storage=store)
+                async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+                    await echo(client)
+                    binding.expire_all()
+                    await echo(client)
+    assert len(binding.authorizations) == 1
+    thumbprints = {
+        proofs.read(request.headers["dpop"])[0] for request in binding.token_requests
+    }
+    assert len(thumbprints) == 1
+
+
+@pytest.mark.parametrize("wants", [False, True])
+async def test_tokens_are_bound_where_it_is_wanted(shell, binding, wants):
+    with protected_server(binding) as server:
+        target = mcpwire.Http(server.url, auth=oauth(dpop=wants))
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            await echo(client)
+    assert bool(binding.bound) == wants
+
+
+async def test_a_server_of_2024_takes_bound_tokens_too(shell, binding):
+    with protected_legacy(binding) as server:
+        target = mcpwire.Http(server.url, auth=oauth(dpop=True))
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            await echo(client)
+    assert binding.bound
