@@ -90,6 +90,48 @@ async def test_a_server_of_2024_gets_the_token_at_its_endpoint_too(shell, auth, 
         assert token not in said_in_urls(server, auth)
 
 
+@pytest.mark.pain("P32", "P35")
+async def test_a_server_of_2024_wants_another_token_and_another_scope(shell, auth):
+    with protected_legacy(auth, ("mcp:read",)) as server:
+        target = mcpwire.Http(server.url, auth=oauth())
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            auth.expire_all()
+            calls = (client.call_tool("echo", {"text": "hi"}) for _ in range(10))
+            assert {each.text for each in await asyncio.gather(*calls)} == {"hi"}
+            assert auth.grants == ["authorization_code", "refresh_token"]
+            server.needs["tools/call"] = ("mcp:write",)
+            assert (await client.call_tool("echo", {"text": "on"})).text == "on"
+        assert auth.authorizations[-1].query["scope"] == "mcp:read mcp:write"
+        assert len(server.executed) == 11
+
+
+@pytest.mark.pain("P31", "P32")
+async def test_a_stream_that_is_refused_a_while_comes_back(shell, auth):
+    with protected_server(auth, resumable=True) as server:
+        heard = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        options = {
+            **shell.listening,
+            "on_notification": lambda _: loop.call_soon_threadsafe(heard.set),
+        }
+        target = mcpwire.Http(server.url, auth=oauth())
+        async with asyncio.timeout(BOUND_S), shell(target, **options) as client:
+            await asyncio.to_thread(server.wait_until, lambda: server.streams)
+            auth.on["token"] = lambda request: (503, {}, b"")
+            auth.expire_all()
+            before = server.challenges
+            server.close_streams()
+            await asyncio.to_thread(
+                server.wait_until, lambda: server.challenges > before
+            )
+            del auth.on["token"]
+            assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
+            await asyncio.to_thread(server.wait_until, lambda: server.streams, 10.0)
+            server.push({"method": "notifications/tools/list_changed"})
+            await heard.wait()
+        assert len(auth.authorizations) == 1
+
+
 @pytest.mark.rule("FLOW-02", "FLOW-13")
 async def test_what_is_asked_for_names_the_server(shell, auth):
     with protected_server(auth, ("mcp:read",)) as server:
