@@ -1,0 +1,176 @@
+"""Who comes back to this machine while a user logs in: anybody at all."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+from authorization_server import browse, oauth
+from stealing import good_and_evil, protected_server, use
+
+import mcpwire
+
+pytestmark = [pytest.mark.anyio, pytest.mark.attack("S22")]
+
+MARK = "<script>SENTINEL</script>"
+
+
+def get(port, path, *, verb="GET", host=None):
+    """Visit the port of a login, and return status and page; None: nobody is there."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        headers = {} if host is None else {"Host": host}
+        connection.request(verb, path, headers=headers)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    except OSError:
+        return None
+    finally:
+        connection.close()
+
+
+class Visits:
+    """Opens no browser but visits on its own, in a thread."""
+
+    def __init__(self, *before):
+        self.before = before
+        self.port = None
+        self.answers = []
+        self.good = self.again = None
+        self.thread = None
+
+    def __call__(self, url):
+        self.thread = threading.Thread(target=self.visit, args=(url,))
+        self.thread.start()
+
+    def visit(self, url):
+        back = urlsplit(browse(url))
+        assert (back.hostname, back.path) == ("127.0.0.1", "/callback")
+        self.port = back.port
+        for each in self.before:
+            self.answers.append(each(self.port, back))
+        self.good = get(self.port, f"{back.path}?{back.query}")
+        self.again = get(self.port, f"{back.path}?{back.query}")
+
+
+def with_params(**changes):
+    """Come back with other parameters than the right ones; None: without that one."""
+
+    def visit(port, back):
+        params = {name: text for name, [text] in parse_qs(back.query).items()}
+        for name, change in changes.items():
+            params[name] = change(params[name]) if callable(change) else change
+        left = {name: text for name, text in params.items() if text is not None}
+        return get(port, f"{back.path}?{urlencode(left)}")
+
+    return visit
+
+
+BAD = {
+    "another state": with_params(state="guessed", code=MARK),
+    "no state": with_params(state=None, code="stolen"),
+    "a blank state": with_params(state=""),
+    "a longer state": with_params(state=lambda text: text + "x"),
+    "the state without its end": with_params(state=lambda text: text[:-1]),
+    "the state in capitals": with_params(state=str.upper),
+    "the state, and nothing else": with_params(code=None),
+    "two states": lambda port, back: get(port, f"{back.path}?{back.query}&state=x"),
+    "an error of another": with_params(
+        state="guessed", code=None, error="access_denied", error_description=MARK
+    ),
+    "an error without state": with_params(state=None, code=None, error="x"),
+    "a POST": lambda port, back: get(port, f"{back.path}?{back.query}", verb="POST"),
+    "a HEAD": lambda port, back: get(port, f"{back.path}?{back.query}", verb="HEAD"),
+    "another path": lambda port, back: get(port, f"/?{back.query}"),
+    "below the path": lambda port, back: get(port, f"{back.path}/x?{back.query}"),
+    "another host": lambda port, back: get(
+        port, f"{back.path}?{back.query}", host=f"evil.example:{port}"
+    ),
+    "nothing": lambda port, back: get(port, "/favicon.ico"),
+}
+
+
+@pytest.mark.rule("FLOW-09")
+@pytest.mark.parametrize("bad", BAD)
+async def test_three_that_are_wrong_keep_nobody_from_logging_in(shell, bad):
+    with good_and_evil() as (good, _), protected_server(good) as server:
+        visits = Visits(*[BAD[bad]] * 3)
+        grant = oauth(ask=None, open_browser=visits)
+        result = await use(shell, server.url, grant)
+        visits.thread.join(5)
+        assert result.text == "hi"
+        assert [status for status, _ in visits.answers] == [visits.answers[0][0]] * 3
+        for status, page in visits.answers:
+            assert 400 <= status < 500
+            assert "SENTINEL" not in page
+            assert "script" not in page
+        assert visits.good[0] == 200
+        assert "SENTINEL" not in visits.good[1]
+        assert visits.again is None or 400 <= visits.again[0] < 500
+        [redeemed] = good.token_requests
+        assert redeemed.form["code"].startswith(good.sentinel)
+        assert get(visits.port, "/callback") is None
+
+
+@pytest.mark.rule("FLOW-09")
+async def test_all_of_them_at_once_keep_nobody_from_logging_in(shell):
+    def at_once(port, back):
+        visits = [
+            threading.Thread(target=each, args=(port, back)) for each in BAD.values()
+        ]
+        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+        for each in visits:
+            each.start()
+        for each in visits:
+            each.join(10)
+        for each in silent:
+            each.close()
+        return 400, ""
+
+    with good_and_evil() as (good, _), protected_server(good) as server:
+        visits = Visits(at_once)
+        grant = oauth(ask=None, open_browser=visits)
+        assert (await use(shell, server.url, grant)).text == "hi"
+        visits.thread.join(5)
+        assert good.grants == ["authorization_code"]
+
+
+@pytest.mark.rule("FLOW-09")
+@pytest.mark.parametrize("params", [{"code": ""}, {"iss": "x"}, {"iss": None}])
+async def test_what_comes_with_the_right_state_counts_once(shell, params):
+    """Whoever knows it is the one who was sent there: nobody else is waited for."""
+    with good_and_evil() as (good, _), protected_server(good) as server:
+        visits = Visits(with_params(**params))
+        grant = oauth(ask=None, open_browser=visits)
+        outcome = await use(shell, server.url, grant)
+        visits.thread.join(5)
+        assert isinstance(outcome, mcpwire.AuthError), outcome
+        assert good.token_requests == []
+        assert visits.good is None or visits.good[0] >= 400
+
+
+async def test_a_port_that_somebody_has_is_not_shared(shell):
+    with good_and_evil() as (good, _), protected_server(good) as server:
+        opened = []
+        with socket.create_server(("127.0.0.1", 0)) as squatter:
+            port = squatter.getsockname()[1]
+            grant = oauth(ask=None, open_browser=opened.append, callback_port=port)
+            outcome = await use(shell, server.url, grant)
+        assert isinstance(outcome, mcpwire.AuthError), outcome
+        assert str(port) in str(outcome)
+        assert opened == good.authorizations == []
+
+
+@pytest.mark.parametrize("methods", [None, [], ["plain"], "S256", [["S256"]], ["s256"]])
+async def test_nobody_logs_in_where_codes_are_not_protected(shell, methods):
+    asked = []
+    with good_and_evil() as (good, _), protected_server(good) as server:
+        name = "code_challenge_methods_supported"
+        good.edit["metadata"] = lambda document: document | {name: methods}
+        outcome = await use(shell, server.url, oauth(ask=asked.append))
+        assert isinstance(outcome, mcpwire.DiscoveryError), outcome
+        assert "S256" in str(outcome)
+        assert asked == good.registrations == []

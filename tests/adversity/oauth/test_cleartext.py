@@ -1,0 +1,131 @@
+"""Credentials that would travel unencrypted."""
+
+from __future__ import annotations
+
+import certificates
+import pytest
+from authorization_server import json_answer, oauth
+from public import HOST, URL, browse_out_there, public_servers
+from stealing import GOOD, SECRETS, good_and_evil, protected_server, stolen, use
+
+import mcpwire
+
+pytestmark = [pytest.mark.anyio, pytest.mark.attack("S30")]
+
+WHERE = (
+    "http://mcp.example/mcp",
+    "http://mcp.example:443/mcp",
+    "http://93.184.216.34/mcp",
+    "http://10.0.0.1/mcp",
+    "http://169.254.169.254/mcp",
+    "http://0.0.0.0/mcp",
+    "http://localhost.example/mcp",
+    "http://127.0.0.1.example/mcp",
+    "HTTP://mcp.example/mcp",
+)
+AUTH = {
+    "oauth": lambda: "oauth",
+    "a login": oauth,
+    "a token": lambda: f"{GOOD}-token",
+    **{
+        kind: lambda kind=kind: SECRETS[kind](Idp, issuer="https://login.example")
+        for kind in SECRETS
+    },
+}
+
+
+class Idp:
+    issuer = "https://idp.example"
+
+
+@pytest.mark.parametrize("kind", AUTH)
+@pytest.mark.parametrize("url", WHERE)
+def test_no_credentials_are_taken_for_a_server_without_encryption(url, kind):
+    with pytest.raises(ValueError, match="unencrypted") as caught:
+        mcpwire.Http(f"{url}?key=hush-hush", auth=AUTH[kind]())
+    assert "allow_insecure=True" in str(caught.value)
+    assert GOOD not in str(caught.value)
+    assert "hush-hush" not in str(caught.value)
+    mcpwire.Http(url, auth=AUTH[kind](), allow_insecure=True)
+
+
+LOCAL = ("http://127.0.0.1/mcp", "http://[::1]:8000/mcp", "http://localhost/mcp")
+
+
+@pytest.mark.parametrize("kind", AUTH)
+@pytest.mark.parametrize("url", [*LOCAL, "https://mcp.example/mcp"])
+def test_on_this_machine_and_encrypted_they_are(url, kind):
+    assert mcpwire.Http(url, auth=AUTH[kind]())
+
+
+async def test_who_allows_it_logs_in_without_encryption(shell, internet):
+    with public_servers(internet) as (_, auth):
+        grant = oauth(ask=browse_out_there)
+        outcome = await use(shell, URL, grant, allow_insecure=True, trust_env=False)
+        assert outcome.text == "hi"
+        assert auth.grants == ["authorization_code"]
+
+
+ENDPOINTS = ("authorization_endpoint", "token_endpoint", "registration_endpoint")
+ISSUER = "http://login.example"
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+@pytest.mark.parametrize("field", [*ENDPOINTS, "authorization_servers"])
+async def test_what_came_encrypted_never_goes_on_without(
+    shell, internet, field, allowed
+):
+    """Not even where somebody said that it may."""
+    context = certificates.server_context()
+    with (
+        good_and_evil() as (good, _),
+        protected_server(good, ssl_context=context) as server,
+    ):
+        internet.hosts["127.0.0.1"] = server.raw.port
+        # Both speak for themselves, at one address.
+        says = {"resource": server.url, "authorization_servers": [ISSUER]}
+        own = server.raw.origin
+        if field != "authorization_servers":
+            says["authorization_servers"] = [own]
+        document = good.metadata() | {
+            "issuer": own,
+            **dict.fromkeys(ENDPOINTS, f"{own}/x"),
+            field: f"{ISSUER}/x",
+        }
+        server.on_metadata = lambda request: json_answer(
+            says if "protected-resource" in request.target else document
+        )
+        asked = []
+        outcome = await use(
+            shell,
+            server.url,
+            oauth(ask=asked.append),
+            ssl=certificates.client_context(),
+            allow_insecure=allowed,
+            trust_env=False,
+        )
+        assert isinstance(outcome, mcpwire.UrlRefused), outcome
+        assert outcome.rule == "it must be https"
+        assert asked == []
+        assert stolen(good, server.bodies) == []
+    assert set(internet.connects) == {"127.0.0.1"}
+    assert internet.asked == []
+
+
+@pytest.mark.parametrize("host", [HOST, "10.0.0.1"])
+async def test_a_server_on_this_machine_has_no_login_without_encryption_elsewhere(
+    shell, internet, host
+):
+    with good_and_evil() as (good, _), protected_server(good) as server:
+        internet.hosts["127.0.0.1"] = server.raw.port
+        says = {"resource": server.url, "authorization_servers": [f"http://{host}"]}
+        server.on_metadata = lambda request: json_answer(says)
+        outcome = await use(shell, server.url, oauth(), trust_env=False)
+        assert isinstance(outcome, mcpwire.UrlRefused), outcome
+    assert set(internet.connects) == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("field", ["redirect_uri", "issuer"])
+def test_nothing_of_a_grant_is_unencrypted(field):
+    with pytest.raises(ValueError, match="https"):
+        mcpwire.OAuth(client_id="a", **{field: "http://login.example/x"})

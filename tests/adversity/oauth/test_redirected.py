@@ -1,0 +1,183 @@
+"""Requests with credentials, and answers that send them somewhere else."""
+
+from __future__ import annotations
+
+import asyncio
+
+import certificates
+import pytest
+from authorization_server import oauth
+from http_bytes import reply
+from stealing import BOUND_S, GOOD, good_and_evil, protected_server, stolen, use
+
+import mcpwire
+import mcpwire.sync
+
+pytestmark = [pytest.mark.anyio, pytest.mark.attack("S02")]
+
+STATUSES = (301, 302, 303, 307, 308)
+PLACES = {
+    "another path": "/elsewhere",
+    "another port": "http://127.0.0.1:{other}/mcp",
+    "another host": "http://localhost:{other}/mcp",
+    "another scheme": "https://127.0.0.1:{other}/mcp",
+    "a user before the host": "http://127.0.0.1:{port}@127.0.0.1:{other}/mcp",
+    "relative to the scheme": "//127.0.0.1:{other}/mcp",
+}
+HEADERS = {"x-api-key": f"{GOOD}-api-key"}
+
+
+def place(name, server, other):
+    return PLACES[name].format(port=server.raw.port, other=other.raw.port)
+
+
+def moving(status, location):
+    def handler(request, conn):
+        conn.send(reply(status, location=location))
+        return True
+
+    return handler
+
+
+@pytest.fixture
+def stage():
+    """Two servers, and a grant that holds a good token for the first."""
+    with (
+        good_and_evil() as (good, evil),
+        protected_server(good, resumable=True) as server,
+        protected_server(evil) as other,
+    ):
+        yield good, server, other
+
+
+def target(server, grant, *, follows):
+    return mcpwire.Http(
+        server.url, auth=grant, follow_redirects=follows, headers=HEADERS
+    )
+
+
+async def logged_in(shell, server):
+    grant = oauth()
+    assert (await use(shell, server.url, grant)).text == "hi"
+    return grant
+
+
+@pytest.mark.case("G06")
+@pytest.mark.parametrize("follows", [False, True])
+async def test_no_call_is_sent_elsewhere(shell, stage, follows):
+    good, server, other = stage
+    grant = await logged_in(shell, server)
+    known = len(server.messages)
+    async with asyncio.timeout(BOUND_S):
+        async with shell(target(server, grant, follows=follows)) as client:
+            for name in PLACES:
+                for status in STATUSES:
+                    location = place(name, server, other)
+                    server.on["tools/call"] = moving(status, location)
+                    with pytest.raises(mcpwire.MCPError) as caught:
+                        await client.call_tool("echo", {"text": "hi"})
+                    named = location.rpartition("@")[2]
+                    assert named in str(caught.value)
+                    assert GOOD not in str(caught.value)
+            del server.on["tools/call"]
+            assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
+    assert (other.connections, other.requests) == (0, [])
+    paths = {request.target for request in server.messages[known:]}
+    assert paths == {"/mcp"}
+    assert stolen(good, other.bodies) == []
+
+
+@pytest.mark.case("G06")
+@pytest.mark.parametrize("follows", [False, True])
+@pytest.mark.parametrize("verb", ["GET", "DELETE"])
+async def test_neither_stream_nor_end_is_sent_elsewhere(shell, stage, verb, follows):
+    good, server, other = stage
+    grant = await logged_in(shell, server)
+    options = {**shell.listening, "sampling": lambda _: None}
+    for number, name in enumerate(PLACES):
+        before = server.verbs().count(verb)
+        status = STATUSES[number % len(STATUSES)]
+        server.on[verb] = moving(status, place(name, server, other))
+        async with asyncio.timeout(BOUND_S):
+            aim = target(server, grant, follows=follows)
+            async with shell(aim, **options) as client:
+                assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
+                if verb == "GET":
+                    await asyncio.to_thread(
+                        server.wait_until,
+                        lambda before=before: server.verbs().count("GET") > before,
+                    )
+        assert server.verbs().count(verb) > before
+    assert (other.connections, other.requests) == (0, [])
+    assert not any(request.target == "/elsewhere" for request in server.requests)
+    assert stolen(good, other.bodies) == []
+
+
+@pytest.mark.parametrize("follows", [False, True])
+async def test_nothing_that_came_by_https_is_sent_by_http(shell, follows):
+    context = certificates.server_context()
+    with (
+        good_and_evil() as (good, evil),
+        protected_server(evil) as other,
+        protected_server(good, ssl_context=context) as server,
+    ):
+        grant = oauth()
+        aim = mcpwire.Http(
+            server.url,
+            auth=grant,
+            ssl=certificates.client_context(),
+            follow_redirects=follows,
+        )
+        async with asyncio.timeout(BOUND_S), shell(aim) as client:
+            for status in STATUSES:
+                for port in (server.raw.port, other.raw.port):
+                    location = f"http://127.0.0.1:{port}/mcp"
+                    server.on["tools/call"] = moving(status, location)
+                    with pytest.raises(mcpwire.MCPError, match="https to http"):
+                        await client.call_tool("echo", {"text": "hi"})
+        assert server.raw.handshake_errors == []
+        assert other.connections == 0
+
+
+# Documents and forms...
+
+
+@pytest.mark.case("G06")
+@pytest.mark.parametrize("name", list(PLACES)[1:])
+@pytest.mark.parametrize("of", ["resource", "metadata", "register", "token", "refresh"])
+async def test_no_document_or_form_is_sent_elsewhere(shell, stage, of, name):
+    good, server, other = stage
+    good.auth_methods = ["client_secret_post"]
+    grant = await logged_in(shell, server) if of == "refresh" else None
+    good.expire_all()
+    for status in STATUSES if of in {"token", "refresh"} else (302, 307):
+        moved = (status, {"location": place(name, server, other)}, b"")
+        if of == "resource":
+            server.on_metadata = lambda request, moved=moved: moved
+        else:
+            key = "token" if of == "refresh" else of
+            good.on[key] = lambda request, moved=moved: moved
+        outcome = await use(shell, server.url, grant or oauth())
+        assert isinstance(outcome, mcpwire.AuthError), outcome
+        if of in {"register", "token", "refresh"}:
+            assert isinstance(outcome, mcpwire.UrlRefused)
+            assert place(name, server, other).rpartition("@")[2] in str(outcome)
+        assert GOOD not in str(outcome)
+    assert (other.connections, other.requests) == (0, [])
+
+
+async def test_no_token_is_given_back_elsewhere(shell, stage):
+    good, server, other = stage
+    for name, status in zip(PLACES, STATUSES, strict=False):
+        grant = await logged_in(shell, server)
+        moved = (status, {"location": place(name, server, other)}, b"")
+        good.on["revoke"] = lambda request, moved=moved: moved
+        aim = mcpwire.Http(server.url, auth=grant)
+        async with asyncio.timeout(BOUND_S):
+            if shell.name == "asyncio":
+                assert await mcpwire.logout(aim)
+            else:
+                assert await asyncio.to_thread(mcpwire.sync.logout, aim)
+    assert len(good.of("revoke")) >= 5
+    assert not any(request.path == "/elsewhere" for request in good.requests)
+    assert (other.connections, other.requests) == (0, [])

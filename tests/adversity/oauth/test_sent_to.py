@@ -1,0 +1,138 @@
+"""Where an authorization server may send a user: nowhere that harms the machine."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import webbrowser
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from authorization_server import oauth
+from hostile_urls import HOSTILE
+from public import URL, browse_out_there, out_there, public_servers
+from stealing import BOUND_S, use
+
+import mcpwire
+import mcpwire.sync
+
+pytestmark = [pytest.mark.anyio, pytest.mark.attack("S04"), pytest.mark.rule("SEC-08")]
+
+WAYS = ("ask", "browser", "own browser", "nobody")
+SAFE = re.compile(r"[A-Za-z0-9:/?=&%._~*!@,+-]+")
+
+
+class Shown:
+    """Notes what anybody would have been shown."""
+
+    def __init__(self, monkeypatch):
+        self.urls = []
+        browser = webbrowser.BaseBrowser("noting")
+        browser.open = self.note
+        monkeypatch.setattr(webbrowser, "get", lambda *_: browser)
+
+    def note(self, url, *_, **__):
+        self.urls.append(url)
+        return True
+
+    def grant(self, way):
+        return {
+            "ask": lambda: oauth(ask=self.note),
+            "browser": lambda: oauth(ask=None, on_url=self.note, timeout=0.2),
+            "own browser": lambda: oauth(ask=None, open_browser=self.note, timeout=0.2),
+            "nobody": lambda: oauth(ask=self.note, interactive=False),
+        }[way]()
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    return Shown(monkeypatch)
+
+
+def named(text, server, auth):
+    """Return metadata whose authorization endpoint is that, or begins with it."""
+    return lambda document: (
+        out_there(document, server, auth) | {"authorization_endpoint": text}
+    )
+
+
+@pytest.mark.parametrize("turn", range(len(WAYS)))
+async def test_nobody_is_shown_a_hostile_url(shell, internet, shown, turn):
+    with public_servers(internet) as (server, auth):
+        first = turn + (shell.name == "asyncio")
+        for number, text in enumerate(HOSTILE[turn :: len(WAYS)]):
+            auth.edit["metadata"] = named(text, server, auth)
+            grant = shown.grant(WAYS[(first + number) % len(WAYS)])
+            outcome = await use(shell, URL, grant, allow_insecure=True, trust_env=False)
+            assert isinstance(outcome, mcpwire.AuthError), (text, outcome)
+            assert not isinstance(outcome, mcpwire.AuthRequired), text
+            assert str(outcome).isprintable()
+            assert "hush-hush" not in str(outcome)
+        assert auth.token_requests == []
+    assert shown.urls == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_url_that_is_none_is_shown(shell, internet, shown, way):
+    """Otherwise what stands above would show nothing."""
+    with public_servers(internet):
+        grant = shown.grant(way)
+        outcome = await use(shell, URL, grant, allow_insecure=True, trust_env=False)
+        if way == "nobody":
+            assert isinstance(outcome, mcpwire.AuthRequired)
+            shown.urls.append(outcome.url)
+    assert shown.urls
+    for url in shown.urls:
+        assert url.startswith("https://login.example/authorize?")
+
+
+async def test_no_login_is_begun_at_a_hostile_url(shell, internet, shown):
+    with public_servers(internet) as (server, auth):
+        for text in HOSTILE[::9]:
+            auth.edit["metadata"] = named(text, server, auth)
+            target = mcpwire.Http(
+                URL, auth=shown.grant("ask"), allow_insecure=True, trust_env=False
+            )
+            begun = (
+                mcpwire.begin_login(target)
+                if shell.name == "asyncio"
+                else asyncio.to_thread(mcpwire.sync.begin_login, target)
+            )
+            with pytest.raises(mcpwire.AuthError) as caught:
+                await asyncio.wait_for(begun, BOUND_S)
+            assert not isinstance(caught.value, mcpwire.AuthRequired)
+    assert shown.urls == []
+
+
+WEAPONS = ("$(calc)", "`calc`", "'&calc&'", "a;calc", "a|b", "%COMSPEC%", "^x", "<x>")
+
+
+@pytest.mark.parametrize("where", ["client", "scope", "resource", "query"])
+async def test_what_a_server_puts_into_the_url_is_encoded(shell, internet, where):
+    """Client ids, scopes and resources are a server's own texts."""
+    seen = []
+
+    def ask(url):
+        seen.append(url)
+        return browse_out_there(url)
+
+    with public_servers(internet) as (server, auth):
+        for weapon in WEAPONS:
+            if where == "client":
+                auth.add_client(weapon)
+                auth.edit["register"] = lambda document, id_=weapon: (
+                    document | {"client_id": id_}
+                )
+            elif where == "scope":
+                server.scopes = (weapon.replace('"', ""),)
+            elif where == "resource":
+                server.resource = f"{server.raw.origin}/mcp/../mcp?{weapon}"
+            else:
+                auth.edit["metadata"] = named(
+                    f"https://login.example/authorize?a={weapon}", server, auth
+                )
+            await use(shell, URL, oauth(ask=ask), allow_insecure=True, trust_env=False)
+    for url in seen:
+        assert SAFE.fullmatch(url), url
+        assert parse_qs(urlsplit(url).query)["state"]
+    assert len(seen) == {"client": 8, "scope": 8}.get(where, len(seen))
