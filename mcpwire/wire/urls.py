@@ -62,9 +62,10 @@ _NAME: Final = re.compile(
     r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.?"
 )
 # A URL whose userinfo, if any, stands where it belongs; what follows it in one group.
+# Where a query with an @ follows the host at once, that may be a password cut short.
 _READABLE: Final = re.compile(
     r"([A-Za-z][A-Za-z0-9+.\-]*://)([^/?#@]*@)?"
-    r"((?:\[[0-9A-Fa-f:.]*\]|[A-Za-z0-9_.\-]*)(?::[0-9]*)?(?:[/?#].*)?)",
+    r"((?:\[[0-9A-Fa-f:.]*\]|[A-Za-z0-9_.\-]*)(?::[0-9]*)?(?:/.*|[?#][^@]*)?)",
     re.DOTALL,
 )
 _QUERY_OR_FRAGMENT: Final = re.compile(r"([?#]).*", re.DOTALL)
@@ -156,6 +157,9 @@ def parse_url(text: str, *, allow_userinfo: bool = False) -> Url:
     userinfo, at_sign, host_and_port = authority.rpartition("@")
     if "@" in userinfo or (at_sign and not allow_userinfo):
         raise _refused(text, "it must not hold a user name or password")
+    if not path and "@" in f"{query or ''}{fragment or ''}":
+        # Or the password holds a character that cuts it off.
+        raise _refused(text, "an @ behind a host needs a path between them")
     host, port = _parse_host_and_port(text, host_and_port, _DEFAULT_PORTS[scheme])
     return Url(
         scheme, userinfo if at_sign else None, host, port, path or "/", query, fragment
