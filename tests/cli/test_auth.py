@@ -25,7 +25,7 @@ from authorization_server import (
     protected_server,
 )
 
-TOLD = re.compile(r"`mcpwire auth login URL --callback-url -`: (http://\S+)$")
+TOLD = re.compile(r"the URL that this leads to: (http://\S+)$")
 HOW = "`mcpwire auth login URL` logs in; --auth-env VARIABLE sends a token"
 
 
@@ -307,6 +307,8 @@ def test_a_registered_client_logs_in_with_its_secret(
     done = log_in(server.url, *words, auth.issuer)
     assert done.code == 0, done
     assert "client   me\n" in done.out
+    auth.expire_all()
+    assert cli("ls", server.url).code == 0, "renewed by what is stored"
     assert not auth.registrations
     assert f"{SENTINEL}-own".encode() not in server.bodies
 

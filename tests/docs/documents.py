@@ -11,12 +11,15 @@
 ===========  ==============================================================
 
 Programs of the documents are found through a folder of shims: nothing is fetched. What
-shows the address of a server on this machine gets one, on any port that is free.
+shows the address of a server on this machine gets one, on any port that is free. Who
+logs in does it at a terminal, with a browser that consents, and keeps it for the block.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import re
 import subprocess
 import sys
@@ -53,6 +56,15 @@ asyncio.run(main())
 """
 
 MEASURED = re.compile(r" *\d[\d,]*(\.\d+)?(?= (ms|µs|s)\b)|\d[\d,]*(?=/s)")
+DATE = re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d UTC")
+QUERY = re.compile(r"(?<=/authorize\?)\S+")
+BROWSER = """\
+import os, sys, urllib.request
+if os.fork():  # as browsers do: what was started returns
+    os._exit(0)
+with urllib.request.urlopen(sys.argv[1]) as page:
+    page.read()
+"""
 VERSION = re.compile(r"\b\d+\.\d+\.\d+(\.dev\d+|rc\d+)?\b")
 BETWEEN = re.compile(r"```\s*```text\n")
 
@@ -112,6 +124,7 @@ def needs_everything(block: Block) -> bool:
 
 def normal(text: str) -> str:
     """Return the text without what differs from run to run."""
+    text = QUERY.sub("...", DATE.sub("DATE", text))
     return VERSION.sub("VERSION", MEASURED.sub("N", text))
 
 
@@ -126,6 +139,10 @@ class Runner:
         python = f'exec "{sys.executable}"'
         self._shim("mcpwire", f'{python} -m mcpwire "$@"')
         self._shim("python", f'{python} "$@"')
+        (folder / "browser.py").write_text(BROWSER, encoding="utf-8")
+        self._shim("browser", f'{python} -S "{folder}/browser.py" "$@"')
+        self.state = folder / "state"
+        self.state.mkdir()
         self.everything = real_server("everything", folder)
         server = " ".join(f'"{word}"' for word in self.everything.argv)
         self._shim("npx", f'test "$*" = "-y {EVERYTHING}" || exit 127\nexec {server}')
@@ -145,7 +162,8 @@ class Runner:
         parts = []
         with served(block.text) as place:
             for command in commands(block):
-                said = self._run(["/bin/sh", "-c", place.put(command)])
+                run = self._type if " auth login " in command else self._run
+                said = run(["/bin/sh", "-c", place.put(command)])
                 parts.append(f"$ {command}\n{place.show(said)}")
         return "".join(parts)
 
@@ -156,12 +174,42 @@ class Runner:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=self.folder,
-            env=unmeasured(PATH=f"{self.shims}:{os.environ['PATH']}"),
+            env=self.environment,
             timeout=PATIENCE,
             check=False,
         )
         text = done.stdout.decode()
         return text if not text or text.endswith("\n") else f"{text}\n"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What is run finds there."""
+        return unmeasured(
+            PATH=f"{self.shims}:{os.environ['PATH']}",
+            XDG_STATE_HOME=str(self.state),
+            BROWSER=str(self.shims / "browser"),
+        )
+
+    def _type(self, argv: list[str]) -> str:
+        """Run something at a terminal, where nobody types."""
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            argv,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=self.folder,
+            env={**self.environment, "TERM": "dumb"},
+        )
+        os.close(theirs)
+        said = b""
+        # So Linux tells the end, which the login's own time limit sees to.
+        with contextlib.suppress(OSError):
+            while data := os.read(ours, 65_536):
+                said += data
+        os.close(ours)
+        process.wait(PATIENCE)
+        return said.decode().replace("\r\n", "\n")
 
 
 def program(block: Block) -> str:

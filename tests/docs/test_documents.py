@@ -133,3 +133,5 @@ def test_measured_numbers_and_versions_do_not_count():
     assert normal("   1.30 ms  a 0.1.0.dev0") == normal(" 1,030 ms  a 10.2.3")
     assert normal("5 µs each, 1,000/s") == normal("50 µs each, 9/s")
     assert normal("2 things") != normal("3 things")
+    assert normal("/authorize?a=1 b") == normal("/authorize?... b")
+    assert normal("2026-11-22 10:36 UTC") == normal("2027-01-01 00:00 UTC")

@@ -200,8 +200,8 @@ def advise_login(error: BaseException, options: Options, *, is_late: bool) -> No
 
     if isinstance(error, AuthRequired) and error.url is not None:
         error.add_note(
-            "log in there, and give the URL that it leads to to `mcpwire auth login "
-            f"URL --callback-url -`: {error.url}"
+            "give `mcpwire auth login URL --callback-url -` the URL that this leads "
+            f"to: {error.url}"
         )
     elif isinstance(error, AuthError):
         return
