@@ -20,10 +20,10 @@ pytestmark = pytest.mark.anyio
 BOUND_S = 20.0
 
 PYTHON_CALLS = {
-    ("session", "json"): 50,
-    ("session", "sse"): 52,
-    ("stateless", "json"): 51,
-    ("stateless", "sse"): 53,
+    ("session", "json"): 46,
+    ("session", "sse"): 47,
+    ("stateless", "json"): 47,
+    ("stateless", "sse"): 48,
 }
 """Python functions entered per call, asyncio's own included."""
 

@@ -104,6 +104,35 @@ def test_another_body_behind_a_known_head_is_its_own():
     assert counts.parsed == 0
 
 
+class AtOnce(Diary):
+    """Takes whole responses in one call, or will not."""
+
+    def __init__(self, takes):
+        super().__init__()
+        self.takes = takes
+
+    def whole(self, fields, body):
+        if self.takes is KeyboardInterrupt:
+            raise KeyboardInterrupt
+        if self.takes:
+            self.events.append((dict(fields), body))
+        return self.takes
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_reply_that_takes_a_response_in_one_call_is_told_in_one(name):
+    data, body = WHOLE[name]
+    reader = warm(data)
+    told = one_more(reader, data, AtOnce(takes=True))
+    assert [entry[1] for entry in told.events] == [body]
+    assert told.told[2] == 0
+    assert (reader.is_complete, reader.may_reuse) == (True, True)
+    assert one_more(reader, data, AtOnce(takes=False)).told[1:] == (body, 1)
+    with pytest.raises(KeyboardInterrupt):
+        one_more(reader, data, AtOnce(takes=KeyboardInterrupt))
+    assert (reader.is_complete, reader.may_reuse) == (False, False)
+
+
 READ_AGAIN = {
     "too little": JSON + b"ab",
     "too much": JSON + b"abcd",

@@ -15,10 +15,10 @@ from mcpwire.sync._made import http_channel
 BOUND_S = 20.0
 
 PYTHON_CALLS = {
-    ("session", "json"): 22,
-    ("session", "sse"): 24,
-    ("stateless", "json"): 23,
-    ("stateless", "sse"): 25,
+    ("session", "json"): 19,
+    ("session", "sse"): 20,
+    ("stateless", "json"): 20,
+    ("stateless", "sse"): 21,
 }
 """Python functions entered per call."""
 
