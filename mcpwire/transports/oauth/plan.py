@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.http._sockets import Address
     from mcpwire.wire.urls import AddressClass, Url
 
-    Plan: TypeAlias = "Generator[Resolve | Send, Any, Answer]"
+Plan: TypeAlias = "Generator[Resolve | Send, Any, Answer]"
 
 __all__ = ["Pinned", "Plan", "Planner", "Resolve", "Send"]
 
