@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import threading
@@ -362,66 +361,3 @@ def test_whoever_never_sets_it_aside_is_not_waited_for_for_ever(
     [warning] = warnings(caplog)
     assert "another process does not let it go" in warning
     assert aside(storage) == []
-
-
-# A file that goes away.
-
-
-def test_a_file_that_is_removed_or_replaced_is_another_store(storage, tmp_path):
-    other = FileStorage(tmp_path / "other.sqlite")
-    other.save(KEY, b"another", 0)
-    storage.path.unlink()
-    assert storage.load(KEY) == (None, 0)
-    assert storage.save(KEY, b"late", 1) is None
-    other.path.rename(storage.path)
-    assert storage.load(KEY) == (b"another", 1)
-
-
-def test_nothing_is_written_to_a_file_that_was_removed_meanwhile(storage, monkeypatch):
-    saves = file._save
-    seen = []
-
-    def removed(database, *given):
-        if not seen:
-            storage.path.unlink()
-        seen.append(given)
-        return saves(database, *given)
-
-    monkeypatch.setattr(file, "_save", removed)
-    assert storage.save(KEY, b"late", 1) is None
-    assert len(seen) == 2
-    assert storage.load(KEY) == (None, 0)
-
-
-def test_a_file_that_always_goes_away_is_given_up(storage, monkeypatch):
-    seen = []
-
-    def removed(database, *given):
-        storage.path.unlink()
-        seen.append(given)
-        raise sqlite3.OperationalError("gone")
-
-    monkeypatch.setattr(file, "_lease", removed)
-    assert storage.lease(KEY, "one", 30)
-    assert len(seen) == file.ATTEMPTS
-
-
-@pytest.mark.pain("P33")
-def test_a_process_that_is_killed_while_it_writes_has_written_nothing(storage):
-    program = """
-import os, signal, sqlite3, sys
-database = sqlite3.connect(sys.argv[1], isolation_level=None)
-database.execute("pragma cache_size = 1")
-database.execute("begin immediate")
-database.execute("update credential set version = 2, value = zeroblob(200000)")
-database.execute("insert into credential values ('b', 1, zeroblob(200000))")
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-    before = storage.path.stat().st_size
-    child = [sys.executable, "-S", "-c", program, str(storage.path)]
-    assert subprocess.run(child, timeout=BOUND_S, check=False).returncode == -9
-    journal = storage.path.with_name(storage.path.name + "-journal")
-    assert journal.stat().st_mode & 0o777 == 0o600
-    assert storage.path.stat().st_size > before  # it was in the middle of it
-    assert storage.load(KEY) == (SECRET, 1)
-    assert not journal.exists()

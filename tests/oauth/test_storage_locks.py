@@ -1,0 +1,217 @@
+"""The file of a `FileStorage` while others use it, fork, die, or take it away."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcpwire import FileStorage
+from mcpwire.transports.oauth.storage import file, private
+
+SECRET = b"some-SENTINEL-token"
+KEY = "key"
+BOUND_S = 20.0
+
+
+@pytest.fixture
+def storage(tmp_path):
+    made = FileStorage(tmp_path / "credentials.sqlite")
+    made.save(KEY, SECRET, 0)
+    return made
+
+
+# Nothing is taken along, and no lock is lost.
+
+
+def test_nothing_is_open_between_two_calls(tmp_path):
+    def opened():
+        targets = []
+        for link in Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(OSError):
+                targets.append(link.readlink())
+        return [target for target in targets if tmp_path in target.parents]
+
+    storage = FileStorage(tmp_path / "credentials.sqlite")
+    storage.save("key", SECRET, 0)
+    storage.load("key")
+    storage.lease("key", "owner", 30)
+    assert opened() == []
+    assert len(storage._run(lambda database: opened())) == 1
+
+
+@pytest.mark.pain("P33")
+@pytest.mark.fault("F40")
+def test_no_other_use_in_this_process_ends_the_lock_of_a_transaction(tmp_path):
+    storage = FileStorage(tmp_path / "credentials.sqlite")
+    storage.save("key", SECRET, 0)
+    attempt = (
+        "import sqlite3, sys\n"
+        "database = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)\n"
+        "try: database.execute('begin immediate')\n"
+        "except sqlite3.OperationalError as error: print(error)"
+    )
+
+    def meanwhile(database):
+        other = FileStorage(storage.path)
+        assert other.load("key")[0] == SECRET
+        private.make_private(storage.path, is_ours=False)
+        child = [sys.executable, "-S", "-c", attempt, str(storage.path)]
+        return subprocess.run(child, capture_output=True, timeout=BOUND_S, check=True)
+
+    assert storage._run(meanwhile).stdout == b"database is locked\n"
+
+
+def test_a_transaction_that_is_broken_off_has_not_happened(tmp_path):
+    storage = FileStorage(tmp_path / "credentials.sqlite")
+    storage.save("key", SECRET, 0)
+
+    def broken_off(database):
+        database.execute("delete from credential")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        storage._run(broken_off)
+    assert storage.load("key") == (SECRET, 1)
+
+
+def test_tables_that_somebody_else_makes_first_are_taken(tmp_path, monkeypatch):
+    storage = FileStorage(tmp_path / "credentials.sqlite")
+    private.make_private(storage.path, is_ours=False)
+    set_up = storage._set_up
+
+    def late(database):
+        monkeypatch.undo()
+        FileStorage(storage.path).save("key", SECRET, 0)
+        version = iter([0])
+        monkeypatch.setattr(
+            "mcpwire.transports.oauth.storage.file._version",
+            lambda database: next(version, 1),
+        )
+        set_up(database)
+
+    monkeypatch.setattr(storage, "_set_up", late)
+    assert storage.load("key") == (SECRET, 1)
+
+
+# Forks.
+
+
+@pytest.mark.fault("F40", "F43")
+def test_a_forked_process_uses_the_store_as_its_parent_does(tmp_path):
+    program = f"""
+import os, sys, threading
+from mcpwire.transports.oauth.storage import FileStorage, file
+
+storage = FileStorage({str(tmp_path / "credentials.sqlite")!r})
+storage.save("key", b"0", 0)
+goes_on, is_in = threading.Event(), threading.Event()
+
+def slowly(database):
+    file._save(database, "key", b"1", 1)
+    is_in.set()
+    goes_on.wait(20)
+
+# A child that is made in the middle of a transaction must not end or undo it.
+thread = threading.Thread(target=storage._run, args=(slowly,))
+thread.start()
+is_in.wait(20)
+made = os.fork()
+if not made:
+    print(storage.load("key"), flush=True)
+    sys.exit(0)
+assert os.waitpid(made, 0)[1] == 0
+goes_on.set()
+thread.join()
+if not os.fork():
+    print(storage.save("key", b"2", 2), flush=True)
+    sys.exit(0)
+assert os.wait()[1] == 0
+print(storage.load("key"))
+"""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program]
+    done = subprocess.run(command, capture_output=True, timeout=BOUND_S, check=False)
+    assert done.stderr == b""
+    assert done.stdout.decode().splitlines() == ["(b'0', 1)", "3", "(b'2', 3)"]
+
+
+def test_a_forked_process_waits_for_no_thread_of_its_parent(monkeypatch):
+    class Held:
+        def __enter__(self):
+            raise AssertionError("held for ever")
+
+    monkeypatch.setattr(private, "_making", Held())
+    private._forked()
+    with private._making:
+        pass
+
+
+# A file that goes away.
+
+
+@pytest.mark.fault("F40")
+def test_a_file_that_is_removed_or_replaced_is_another_store(storage, tmp_path):
+    other = FileStorage(tmp_path / "other.sqlite")
+    other.save(KEY, b"another", 0)
+    storage.path.unlink()
+    assert storage.load(KEY) == (None, 0)
+    assert storage.save(KEY, b"late", 1) is None
+    other.path.rename(storage.path)
+    assert storage.load(KEY) == (b"another", 1)
+
+
+@pytest.mark.fault("F40")
+def test_nothing_is_written_to_a_file_that_was_removed_meanwhile(storage, monkeypatch):
+    saves = file._save
+    seen = []
+
+    def removed(database, *given):
+        if not seen:
+            storage.path.unlink()
+        seen.append(given)
+        return saves(database, *given)
+
+    monkeypatch.setattr(file, "_save", removed)
+    assert storage.save(KEY, b"late", 1) is None
+    assert len(seen) == 2
+    assert storage.load(KEY) == (None, 0)
+
+
+@pytest.mark.fault("F40")
+def test_a_file_that_always_goes_away_is_given_up(storage, monkeypatch):
+    seen = []
+
+    def removed(database, *given):
+        storage.path.unlink()
+        seen.append(given)
+        raise sqlite3.OperationalError("gone")
+
+    monkeypatch.setattr(file, "_lease", removed)
+    assert storage.lease(KEY, "one", 30)
+    assert len(seen) == file.ATTEMPTS
+
+
+@pytest.mark.pain("P33")
+@pytest.mark.fault("F40")
+def test_a_process_that_is_killed_while_it_writes_has_written_nothing(storage):
+    program = """
+import os, signal, sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("pragma cache_size = 1")
+database.execute("begin immediate")
+database.execute("update credential set version = 2, value = zeroblob(200000)")
+database.execute("insert into credential values ('b', 1, zeroblob(200000))")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    before = storage.path.stat().st_size
+    child = [sys.executable, "-S", "-c", program, str(storage.path)]
+    assert subprocess.run(child, timeout=BOUND_S, check=False).returncode == -9
+    journal = storage.path.with_name(storage.path.name + "-journal")
+    assert journal.stat().st_mode & 0o777 == 0o600
+    assert storage.path.stat().st_size > before  # it was in the middle of it
+    assert storage.load(KEY) == (SECRET, 1)
+    assert not journal.exists()
