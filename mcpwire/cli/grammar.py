@@ -298,13 +298,15 @@ def _parser(name: str) -> argparse.ArgumentParser:
     parser.add_argument("-h", "--help", action="store_true", help="show this")
     if name != "demo-server":
         _add_own_options(parser, name)
-        _add_common_options(parser)
+        _add_common_options(parser, name)
     if verb.takes_target:
         _add_server_options(parser, is_at_url=verb.is_at_url)
     return parser
 
 
-def _add_common_options(parser: argparse.ArgumentParser) -> None:
+def _add_common_options(parser: argparse.ArgumentParser, name: str) -> None:
+    of_calls = "limit of connecting and of each request (30 s; inf: none)"
+    of_login = "how long the user may take (300 s; inf: none)"
     parser.add_argument(
         "--json", action="store_true", help="print one JSON document, errors as JSON"
     )
@@ -312,7 +314,7 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
         "--timeout",
         type=_seconds,
         metavar="SECONDS",
-        help="limit of connecting and of each request (30 s; inf: none)",
+        help=of_login if name == "auth login" else of_calls,
     )
     parser.add_argument(
         "-v",

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["Session", "Signals", "run_interruptible"]
+__all__ = ["Session", "Signals", "advice_at_url", "run_interruptible"]
 
 CONNECT_TIMEOUT_S: Final = 60.0
 """What `npx` and `uvx` may take to install a server at its first start."""
@@ -175,8 +175,8 @@ def _advice(error: BaseException) -> str:
     return "is it an MCP server that speaks over stdio?" if doubtful else ""
 
 
-def _advice_at_url(error: BaseException) -> str:
-    """Say the same of a server at a URL."""
+def advice_at_url(error: BaseException) -> str:
+    """Say what a person may have got wrong of a server at a URL."""
     from mcpwire import ConnectError, HTTPError, NegotiationError, RemoteProtocolError
 
     if isinstance(error, ConnectError) and hasattr(error.__cause__, "verify_message"):
@@ -286,7 +286,7 @@ class Session:
             self._is_connected = True
         except Exception as error:
             at_url = self.options.is_at_url
-            advice = _advice_at_url(error) if at_url else _advice(error)
+            advice = advice_at_url(error) if at_url else _advice(error)
             if advice:
                 error.add_note(advice)
             raise

@@ -348,6 +348,8 @@ def test_a_token_comes_from_a_variable(cli, auth, server, monkeypatch):
         (None, ["--auth-env", "TOKEN"], "--auth-env TOKEN: TOKEN is not set"),
         (" ", ["--auth-env", "TOKEN"], "--auth-env TOKEN: TOKEN is not set"),
         (None, ["--auth-env", SENTINEL.lower()], "--auth-env: the variable is not set"),
+        ("a b", ["--auth-env", "TOKEN"], "--auth-env: TOKEN holds no token"),
+        ("a\nb", ["--auth-env", "TOKEN"], "--auth-env: TOKEN holds no token"),
         ("a", ["--auth-env", "TOKEN", "--auth"], "--auth-env and --auth exclude"),
         ("a", ["--auth-env", "TOKEN", "--issuer", "x"], "--auth-env and --issuer ex"),
         (
@@ -385,7 +387,7 @@ def test_options_that_make_no_sense_are_told(cli, monkeypatch, value, words, sai
         (("auth",), "auth is followed by one of login, status, logout\n"),
         (("auth", "logni"), "login, status, logout; did you mean 'auth login'?"),
         (("auth", "login"), "auth login needs TARGET (see mcpwire auth login --help)"),
-        (("auth", "login", "server"), "only servers at a URL are logged in to"),
+        (("auth", "login", "server"), "logged in to, which begins with http:// or"),
         (("auth", "status", "--", "a", "b"), "only servers at a URL are logged in to"),
         (("auth", "login", "ftp://a/"), "ftp"),
         (("auth", "login", "http://mcp.example.com/"), "use https, or say --allow-ins"),
@@ -473,6 +475,28 @@ def test_a_broken_store_keeps_nobody_from_a_server(cli, server, state_folder):
     path.chmod(0o600)
     done = cli("call", server.url, "echo", "text=hi")
     assert (done.code, done.out) == (0, "hi\n")
+
+
+def test_a_login_that_cannot_be_kept_is_no_login(cli, seen, server, state_folder):
+    (state_folder / "mcpwire").write_text("no folder")
+    done = cli("auth", "login", server.url)
+    assert (done.code, done.out) == (3, "")
+    assert "the login worked, and cannot be kept; -v shows why" in done.err
+
+
+def test_a_url_that_is_no_endpoint_is_said_to_be_none(cli, auth):
+    done = cli("auth", "login", auth.origin)
+    assert done.code == 4
+    assert done.err.endswith("; is it the URL of an MCP endpoint, with its path?\n")
+
+
+def test_time_that_a_user_may_take_is_bounded(cli, monkeypatch, seen, server):
+    from mcpwire.transports.oauth import performing
+
+    monkeypatch.setattr(performing, "open_browser", lambda url, server: True)
+    done = cli("auth", "login", server.url, "--timeout", "0.1")
+    assert done.code == 3
+    assert "nobody came back from logging in within 0.1 s" in done.err
 
 
 def test_a_header_of_ones_own_takes_the_place_of_a_login(

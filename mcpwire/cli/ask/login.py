@@ -12,21 +12,25 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from mcpwire import (
-    AuthError,
     AuthRequired,
     Http,
+    MCPError,
+    OAuth,
+    StorageError,
     begin_login,
     finish_login,
     login,
     login_status,
     logout,
 )
-from mcpwire.cli.failures import Exit, UsageError
+from mcpwire.cli.failures import Exit, UsageError, exit_code
+from mcpwire.cli.session import advice_at_url
 from mcpwire.cli.streams import read_file, read_input
 from mcpwire.cli.target.making import target_of
 from mcpwire.cli.target.tokens import advise_login
 from mcpwire.cli.text.escape import one_line
 from mcpwire.transports.oauth.performing import returned_parameters
+from mcpwire.transports.stdio.channel import can_watch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -44,13 +48,19 @@ LONGEST_LINE: Final = 4_096
 async def perform(options: Options, output: Output) -> int:
     """Run one of the three commands; return the exit code."""
     if not options.is_at_url:
-        raise UsageError("only servers at a URL are logged in to")
+        raise UsageError(
+            "only servers at a URL are logged in to, which begins with http:// or "
+            "https://"
+        )
     target = target_of(options, None, output)
     assert isinstance(target, Http)
     try:
         return await _VERBS[options.verb](options, output, target)
-    except AuthError as error:
-        advise_login(error, options, is_late=False)
+    except MCPError as error:
+        if exit_code(error) == Exit.AUTHORIZATION:
+            advise_login(error, options, is_late=False)
+        elif advice := advice_at_url(error):
+            error.add_note(advice)
         raise
 
 
@@ -65,9 +75,21 @@ async def _login(options: Options, output: Output, target: Http) -> int:
         status = await login(target)
     if status is None:
         output.note(f"{target} wants no login")
+    elif _kept(target) is None:
+        raise StorageError(
+            "the login worked, and cannot be kept; -v shows why, and XDG_STATE_HOME "
+            "names another folder for it"
+        )
     elif status == before:
         output.note("there was a login already; `mcpwire auth logout URL` ends it")
     return _show(output, status)
+
+
+def _kept(target: Http) -> LoginStatus | None:
+    """Return what the next command will find."""
+    grant = target.grant
+    assert isinstance(grant, OAuth)
+    return login_status(attrs.evolve(target, auth=attrs.evolve(grant, storage=None)))
 
 
 async def _by_hand(output: Output, target: Http) -> LoginStatus | None:
@@ -75,7 +97,7 @@ async def _by_hand(output: Output, target: Http) -> LoginStatus | None:
     begun = await begin_login(target)
     if begun is None:
         return login_status(target)
-    if not output.can_ask:
+    if not (output.can_ask and can_watch(asyncio.get_running_loop())):
         raise AuthRequired(
             f"{target}: somebody has to log in", url=begun.url, scopes=begun.scopes
         )

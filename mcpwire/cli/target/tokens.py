@@ -108,7 +108,7 @@ def auth_of(options: Options, output: Output | None) -> Any:
         for option in given:
             if option != "--auth-env":
                 raise UsageError(f"--auth-env and {option} exclude each other")
-        return _variable("--auth-env", options.auth_env)
+        return _token(options.auth_env)
     if given or options.verb.startswith("auth ") or _has_login(options):
         return _oauth(options, output)
     return None
@@ -178,6 +178,13 @@ def _as_options(text: str) -> str:
     # The first sentence alone: what follows is advice to programs.
     text = text.partition("; name it, or say issuer=")[0]
     return re.sub(rf"(?<!-)\b({'|'.join(_NAMES)})\b", option, text)
+
+
+def _token(name: str) -> str:
+    value = _variable("--auth-env", name)
+    if not (value.isascii() and value.isprintable()) or " " in value:
+        raise UsageError(f"--auth-env: {_shown(name)} holds no token")
+    return value
 
 
 def _variable(option: str, name: str) -> str:
