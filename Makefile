@@ -75,7 +75,8 @@ $(PEERS)/%/.made: $(PINS)/requirements-%.txt | $(VENV)/.dev
 
 peers: ## install the real servers of the tests and the official suite into .peers
 	@$(MAKE_QUIETLY) -s -j 3 $(PEERS)/fastmcp/.made $(PEERS)/node/.made \
-		$(PEERS)/python-sdk/.made $(PEERS)/servers/.made $(PEERS)/conformance/.made
+		$(PEERS)/python-sdk/.made $(PEERS)/servers/.made $(PEERS)/authlib/.made \
+		$(PEERS)/conformance/.made
 
 # --- proof --------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from base64 import b64encode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote_plus
+from urllib.parse import quote
 
 from mcpwire.auth.errors import DiscoveryError, RegistrationError, TokenError
 from mcpwire.auth.exchange.answers import read_object
@@ -203,8 +203,9 @@ def authenticate(
         raise TokenError(f"the client {client_id!r} needs a secret to authenticate")
     if method == "client_secret_post":
         return [*form, ("client_id", client_id), ("client_secret", secret)], []
-    # RFC 6749 section 2.3.1: both parts are encoded as in a form first.
-    text = f"{quote_plus(client_id)}:{quote_plus(secret)}"
+    # RFC 6749 section 2.3.1: both parts are encoded as in a form first. Some servers
+    # (Authlib) decode percent signs and leave a plus; a space as %20 is read by all.
+    text = f"{quote(client_id, safe='')}:{quote(secret, safe='')}"
     return form, [("authorization", f"Basic {b64encode(text.encode()).decode()}")]
 
 
