@@ -70,7 +70,7 @@ class Client(ClientMixin):
         return redirect_uri in self.metadata.get("redirect_uris", ())
 
     def check_client_secret(self, client_secret: str) -> bool:
-        return secrets.compare_digest(self.client_secret, client_secret)
+        return self.client_secret == client_secret
 
     def check_endpoint_auth_method(self, method: str, endpoint: str) -> bool:
         return self.metadata["token_endpoint_auth_method"] == method
