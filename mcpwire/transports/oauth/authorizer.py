@@ -138,8 +138,9 @@ class Authorizer:
             return await asyncio.shield(running)
         finally:
             self._waiters -= 1
-            if not self._waiters and not self._keeps_on:
-                running.cancel()
+            # Not the one that was waited for: it may be over, and another have begun.
+            if self._running and not (self._waiters or self._keeps_on):
+                self._running.cancel()
 
     async def settle(self) -> None:
         """Wait a moment for an operation that nobody waits for, and then end it."""
