@@ -29,10 +29,16 @@ TOLD = re.compile(r"the URL that this leads to: (http://\S+)$")
 HOW = "`mcpwire auth login URL` logs in; --auth-env VARIABLE sends a token"
 
 
-@pytest.fixture(autouse=True)
-def nobody_is_shown_a_secret(capsys):
-    yield
-    assert SENTINEL not in "".join(capsys.readouterr())
+@pytest.fixture
+def cli(cli):
+    """Run a command line, which shows nobody a secret."""
+
+    def run(*words):
+        done = cli(*words)
+        assert SENTINEL not in done.out + done.err
+        return done
+
+    return run
 
 
 @pytest.fixture
@@ -74,7 +80,7 @@ def log_in(cli, given):
 def seen(monkeypatch):
     """Sit at the terminal, with a browser that consents; give what it was shown."""
     from mcpwire.cli.output import Output
-    from mcpwire.transports.oauth import performing
+    from mcpwire.transports.oauth import browser
 
     shown, threads = [], []
 
@@ -89,7 +95,7 @@ def seen(monkeypatch):
         return True
 
     monkeypatch.setattr(Output, "can_ask", True)
-    monkeypatch.setattr(performing, "open_browser", open_browser)
+    monkeypatch.setattr(browser, "open_browser", open_browser)
     yield shown
     for thread in threads:
         thread.join(5)
@@ -264,6 +270,7 @@ def test_the_way_back_is_refused_in_the_command_line(cli, server):
     assert "- takes it from standard input, @FILE from a file" in done.err
 
 
+@pytest.mark.attack("S22")
 def test_the_way_back_of_another_login_leaves_this_one_alone(cli, given, server, auth):
     begun = cli("auth", "login", server.url)
     back = browse(TOLD.search(begun.err)[1])
@@ -424,6 +431,7 @@ def test_the_help_of_login_says_what_it_takes(cli):
 # What is told...
 
 
+@pytest.mark.attack("S29")
 def test_more_scopes_in_the_middle_of_a_command_are_asked_for(cli, log_in, server):
     log_in(server.url)
     server.needs["tools/call"] = ("mcp:write",)
@@ -490,12 +498,14 @@ def test_a_url_that_is_no_endpoint_is_said_to_be_none(cli, auth):
     assert done.err.endswith("; is it the URL of an MCP endpoint, with its path?\n")
 
 
-def test_time_that_a_user_may_take_is_bounded(cli, monkeypatch, seen, server):
-    from mcpwire.transports.oauth import performing
+@pytest.mark.parametrize("is_open", [True, False])
+def test_time_that_a_user_may_take_is_bounded(cli, monkeypatch, seen, server, is_open):
+    from mcpwire.transports.oauth import browser
 
-    monkeypatch.setattr(performing, "open_browser", lambda url, server: True)
+    monkeypatch.setattr(browser, "open_browser", lambda url, server: is_open)
     done = cli("auth", "login", server.url, "--timeout", "0.1")
     assert done.code == 3
+    assert ("no browser opens here" in done.err) is not is_open
     assert "nobody came back from logging in within 0.1 s" in done.err
 
 

@@ -22,7 +22,7 @@ from documents import (
     normal,
     pairs,
 )
-from unmeasured import unmeasured
+from served import served
 
 SHOWN = [pair for document in DOCUMENTS for pair in pairs(document)]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -100,8 +100,10 @@ def test_each_link_within_the_repository_leads_somewhere(document):
             assert (path.parent / link.partition("#")[0]).exists(), link
 
 
+ARGUMENTS = {"log_in.py": "http://localhost:9000/mcp"}
 PRINTED = {
     "quickstart.py": "'get-sum'",
+    "log_in.py": "Logged in at http://localhost:9001 for ('mcp',)\n['echo', ",
     "progress_and_cancel.py": "cancelled: True\nand still there: {'sum': 5}\n",
     "in_memory.py": "hi\nHello, Ada.\n",
     "test_a_server.py": "4 passed",
@@ -117,16 +119,18 @@ def test_each_example_has_its_expectation():
 def test_an_example_runs(runner, path):
     if "npx" in path.read_text(encoding="utf-8"):
         demand(runner)
-    done = subprocess.run(
-        [sys.executable, str(path)],
-        capture_output=True,
-        text=True,
-        env=unmeasured(PATH=f"{runner.shims}:{os.environ['PATH']}"),
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert PRINTED[path.name] in done.stdout
+    argument = ARGUMENTS.get(path.name, "")
+    with served(argument) as place:
+        done = subprocess.run(
+            [sys.executable, str(path), *place.put(argument).split()],
+            capture_output=True,
+            text=True,
+            env=runner.environment,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert PRINTED[path.name] in place.show(done.stdout)
 
 
 def test_measured_numbers_and_versions_do_not_count():

@@ -154,6 +154,7 @@ def _oauth(options: Options, output: Output | None) -> Any:
             profile=options.profile or "default",
             interactive=is_there and may_ask,
             on_url=None if output is None else _show_with(output),
+            open_browser=True if output is None else _open_with(output),
             timeout=_time_to_log_in(options),
         )
     except ValueError as error:
@@ -169,6 +170,19 @@ def _time_to_log_in(options: Options) -> float | None:
 
 def _show_with(output: Output) -> Callable[[str], None]:
     return lambda url: output.tell("login", {"url": url}, f"log in at {url}")
+
+
+def _open_with(output: Output) -> Callable[[str], None]:
+    def open_url(url: str) -> None:
+        from mcpwire.transports.oauth.browser import open_browser
+
+        if not open_browser(url, server=None):  # it was checked against it before
+            output.note(
+                "no browser opens here; where there is one elsewhere, Ctrl-C and "
+                "`mcpwire auth login URL --no-browser`"
+            )
+
+    return open_url
 
 
 def _as_options(text: str) -> str:
