@@ -113,15 +113,13 @@ NO_USE = {
     "nothing": None,
     "no tokens": stored(tokens=None),
     "no refresh token": stored(tokens=attrs.evolve(EXPIRED, refresh_token=None)),
-    "of another client": stored(identity=Identity("another", issuer=ISSUER)),
 }
 
 
 @pytest.mark.parametrize("record", NO_USE.values(), ids=NO_USE)
 def test_where_nothing_can_be_refreshed_the_user_logs_in(record):
     world = World(record)
-    grant = OAuth(client_id="given-1")
-    obtained = world.run(obtain(grant, wanted(**AGAIN)))
+    obtained = world.run(obtain(OAUTH, wanted(**AGAIN)))
     assert obtained.how == "logged-in"
     assert world.record == obtained.record
     assert [form["grant_type"] for form in world.token_forms()] == [
@@ -129,8 +127,9 @@ def test_where_nothing_can_be_refreshed_the_user_logs_in(record):
     ]
 
 
-def test_a_good_token_of_another_client_is_not_used():
-    world = World(stored(tokens=GOOD))
+@pytest.mark.parametrize("kept", [GOOD, EXPIRED])
+def test_a_token_of_another_client_is_neither_used_nor_refreshed(kept):
+    world = World(stored(tokens=kept))
     obtained = world.run(obtain(OAuth(client_id="given-1"), wanted()))
     assert obtained.record.identity.client_id == "given-1"
     assert obtained.how == "logged-in"

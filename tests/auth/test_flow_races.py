@@ -8,11 +8,13 @@ from driving import (
     ISSUER,
     Actor,
     World,
+    denied,
     refused,
     registered,
     stored,
     tokens,
     wanted,
+    wants_more,
 )
 
 from mcpwire.auth.config import OAuth
@@ -199,3 +201,27 @@ def test_no_repr_of_what_is_wanted_or_came_of_it_shows_a_token():
     shown += repr(world.run(obtain(OAUTH, wanted())))
     shown += repr(world.run(renew(OAUTH, wanted())))
     assert "SENTINEL" not in shown
+
+
+MORE = {"denial": wants_more("b"), "used": "access-1"}
+ALIKE = [
+    ({}, {}, True),
+    ({"used": "a"}, {"used": "a"}, True),
+    ({"used": "a"}, {"used": "b"}, False),
+    ({"used": "a"}, {"used": "a", "denial": denied()}, True),
+    ({"used": "a"}, {"used": "a", "must_log_in": True}, False),
+    ({"used": "a"}, {"used": "a", "asks_nobody": True}, False),
+    (MORE, MORE, True),
+    (MORE, MORE | {"used": "another"}, True),
+    (MORE, MORE | {"denial": wants_more("c")}, False),
+    (MORE, {"used": "access-1"}, False),
+    (MORE, {"used": "access-1", "denial": denied(scopes=("b",))}, False),
+    (MORE, {"denial": denied(403)}, False),
+]
+
+
+@pytest.mark.pain("P31")
+@pytest.mark.parametrize(("one", "other", "is_alike"), ALIKE)
+def test_one_answer_is_for_all_who_ask_the_same(one, other, is_alike):
+    assert wanted(**one).asks_like(wanted(**other)) is is_alike
+    assert wanted(**other).asks_like(wanted(**one)) is is_alike
