@@ -188,3 +188,17 @@ async def test_a_storm_of_refusals_bothers_a_user_a_few_times_at_most(
         del auth.edit["token"]
     async with asyncio.timeout(BOUND_S), shell(target) as client:
         await echo(client)  # a new connection is a new try
+
+
+async def test_without_a_refresh_token_a_token_is_used_to_its_end(
+    shell, auth, server, clock
+):
+    auth.refresh = False
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+            clock.pass_by(HOUR_S - 30)
+            await echo(client)
+            assert server.challenges == 1
+            clock.pass_by(60)
+            await echo(client)
+    assert auth.grants == ["authorization_code"] * 2

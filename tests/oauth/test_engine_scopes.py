@@ -13,7 +13,7 @@ from authorization_server import (
     oauth,
     protected_server,
 )
-from engine_calls import BOUND_S, echo, whole
+from engine_calls import BOUND_S, HOUR_S, echo, whole
 from http_bytes import reply
 
 import mcpwire
@@ -249,3 +249,22 @@ async def test_a_server_that_does_not_say_which_is_asked_about_once(
                 with pytest.raises(mcpwire.InsufficientScope):
                     await echo(client)
     assert len(auth.authorizations) <= 2
+
+
+async def test_more_scopes_are_asked_for_when_a_refresh_is_over(shell, auth, clock):
+    """What is under way for another reason is no answer, and is not disturbed."""
+    with protected_server(auth, (READ,)) as server:
+        server.needs["tools/call"] = (WRITE,)
+        before = 1
+
+        def hold(request):
+            if request.form["grant_type"] == "refresh_token":
+                server.wait_until(lambda: server.challenges > before)
+
+        async with asyncio.timeout(BOUND_S):
+            async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+                auth.on["token"] = hold
+                clock.pass_by(HOUR_S - 50)
+                await echo(client)
+    assert auth.grants == ["authorization_code", "refresh_token", "authorization_code"]
+    assert asked_scopes(auth) == [READ, f"{READ} {WRITE}"]

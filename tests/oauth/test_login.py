@@ -10,7 +10,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import attrs
 import pytest
-from authorization_server import SENTINEL, browse, oauth, protected_server
+from authorization_server import (
+    SENTINEL,
+    browse,
+    oauth,
+    protected_legacy,
+    protected_server,
+)
 from engine_calls import BOUND_S, echo, whole
 
 import mcpwire
@@ -301,3 +307,48 @@ async def test_a_server_that_registers_nobody_is_said_to_want_a_client_id(
         with pytest.raises(mcpwire.RegistrationError, match="client_id"):
             async with shell(mcpwire.Http(server.url, auth=oauth())):
                 pass
+
+
+# The function that asks.
+
+
+class Unsure(Exception):
+    """What a function of a user's raises."""
+
+
+def unsure(url):
+    raise Unsure
+
+
+async def test_what_a_function_raises_is_raised_where_it_is_waited_for(
+    shell, auth, server
+):
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(Unsure):
+            async with shell(mcpwire.Http(server.url, auth=oauth(ask=unsure))):
+                pass
+        async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+            await echo(client)
+    assert auth.grants == ["authorization_code"]
+
+
+@pytest.mark.parametrize("answer", [None, 7, b"bytes", ["a", "list"]])
+async def test_what_a_function_gives_must_be_a_way_back(shell, auth, server, answer):
+    grant = oauth(ask=lambda url: answer)
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(mcpwire.ConsentDenied, match="must return the URL"):
+            async with shell(mcpwire.Http(server.url, auth=grant)):
+                pass
+    assert auth.token_requests == []
+
+
+@pytest.mark.parametrize("mode", ["auto", "2024-11-05"])
+def test_a_blocking_client_awaits_nothing_and_says_so(auth, mode):
+    async def ask(url):
+        return browse(url)
+
+    serve = protected_legacy if mode == "2024-11-05" else protected_server
+    with serve(auth) as server:
+        target = mcpwire.Http(server.url, auth=oauth(ask=ask))
+        with pytest.raises(mcpwire.LocalProtocolError, match="plain function"):
+            mcpwire.sync.Client(target, mode=mode).connect()
