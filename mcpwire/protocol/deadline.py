@@ -8,8 +8,11 @@ while the clock stands still, so a shell compares it without looking at anything
 from __future__ import annotations
 
 from math import inf
+from typing import Final
 
 __all__ = ["Deadline"]
+
+_new: Final = object.__new__
 
 
 class Deadline:
@@ -62,6 +65,22 @@ class Deadline:
         else:
             self._cap = now + maximum
             self._clamp()
+
+    @staticmethod
+    def of(now: float, timeout: float) -> Deadline:
+        """Return ``Deadline(now, timeout)`` for two thirds of what that costs.
+
+        Each call makes one, and none has a maximum but where progress extends it: here
+        Python does not go by way of the type to enter `__init__`.
+        """
+        self = _new(Deadline)
+        self.started = now
+        self.timeout = self._timeout = timeout
+        self._maximum = None
+        self._pauses = 0
+        self.at = now + timeout
+        self._cap = inf
+        return self
 
     def _clamp(self) -> None:
         if self.at > self._cap:

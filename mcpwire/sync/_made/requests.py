@@ -64,6 +64,7 @@ class Requests(Repeats):
         self._timeout = timeout
         self._max_timeout = max_timeout
         self._limits = connection.settings.limits
+        self._progress_extends = connection.settings.reset_on_progress
         self._cache = cache
 
     @property
@@ -81,8 +82,8 @@ class Requests(Repeats):
         if seconds is None:
             return None
         now = self._connection.time()
-        if not self._connection.settings.reset_on_progress:
-            return Deadline(now, seconds)
+        if not self._progress_extends:
+            return Deadline.of(now, seconds)
         maximum = self._max_timeout or seconds * PROGRESS_EXTENDS_TIMES
         return Deadline(now, seconds, maximum=maximum)
 

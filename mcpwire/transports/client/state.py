@@ -49,6 +49,12 @@ class ConnectionState:
 
     how_to_connect: ClassVar[str]
 
+    # Of the class until they are set: with more than 30 attributes of its own an object
+    # has a dict that nothing shares, and each call looks a few of them up.
+    _doubts_era = False  # whether the remembered era may be wrong now
+    _is_noise_told = False
+    hears_always = False
+
     channel: Any
     inbound: Any
     _current: Any
@@ -57,8 +63,6 @@ class ConnectionState:
         self._target = target
         self._closed_stats = ClientStats()
         self._is_wanted = False  # connected, and not closed by us since
-        self._doubts_era = False  # whether the remembered era may be wrong now
-        self._is_noise_told = False
         self._current = None
         self.settings = settings
         self.channel = None
@@ -71,7 +75,6 @@ class ConnectionState:
         self.renewed: list[Callable[[], None]] = []
         self.is_kept: Callable[[str], bool] = _never
         self.is_needed: Callable[[], bool] = bool
-        self.hears_always = False
 
     def __str__(self) -> str:
         """Return target, state and revision as one readable line."""
