@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.auth import steps
 from mcpwire.auth.config import OAuth
 from mcpwire.auth.flow import finish, obtain, revoke
-from mcpwire.errors import AuthError, CallCancelled, LocalProtocolError
+from mcpwire.errors import AuthError, CallCancelled
 from mcpwire.sync._bell import Bell
 from mcpwire.sync._oauth.fetching import BlockingFetcher
 from mcpwire.transports.oauth.patience import Patience
@@ -24,6 +24,7 @@ from mcpwire.transports.oauth.performing import (
     Desk,
     Vault,
     keeps_on,
+    plain,
     quick,
     returned_parameters,
     supplied,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.session import Credential
 
-__all__ = ["BlockingAuthorizer", "plain"]
+__all__ = ["BlockingAuthorizer"]
 
 SLICE_S: Final = 0.1
 """How often one who waits looks whether its call is over."""
@@ -350,19 +351,3 @@ class _Question:
         if self._error is not None:
             raise self._error
         return self._answer
-
-
-def plain(value: Any, what: str) -> Any:
-    """Return what a function of the user's gave; nothing here can await it.
-
-    Raises:
-        LocalProtocolError: It would have to be awaited.
-    """
-    if hasattr(value, "__await__"):
-        close = getattr(value, "close", None)
-        if close is not None:
-            close()
-        raise LocalProtocolError(
-            f"{what}: a blocking client cannot await; give a plain function"
-        )
-    return value

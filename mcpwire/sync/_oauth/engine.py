@@ -146,7 +146,7 @@ def open_with_tokens(
     target: Http, limits: Limits, *, patience: Patience
 ) -> AsyncEngine:
     """Return an engine for the loop that HTTP+SSE has of its own."""
-    from mcpwire.sync._oauth.on_loop import LoopAuthorizer
+    from mcpwire.transports.oauth.threaded import LoopAuthorizer
 
     assert target.grant is not None
     authorizer = LoopAuthorizer(target.grant, target, limits, patience)

@@ -7,8 +7,8 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.sync._oauth.authorizer import plain
 from mcpwire.transports.oauth.authorizer import Authorizer
+from mcpwire.transports.oauth.performing import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
