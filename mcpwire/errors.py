@@ -477,6 +477,9 @@ class NegotiationError(MCPError):
 class AuthError(MCPError):
     """Authorization failed."""
 
+    is_passing: ClassVar[bool] = False
+    """Whether the same may go well a moment later."""
+
 
 class GroupError(MCPError):
     """A group of servers refused a request."""

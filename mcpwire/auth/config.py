@@ -196,6 +196,9 @@ class OAuth:
     )
     """Where tokens are kept; ``None``: a `FileStorage` of this user."""
 
+    kept: Any = attrs.field(init=False, default=None, eq=False, repr=False)
+    """Where they are kept in place of ``None``, once that is known."""
+
     profile: str = attrs.field(default="default", kw_only=True, validator=_text)
     """Tells several accounts with one server apart."""
 
@@ -289,6 +292,9 @@ class _Unattended:
         default=None, kw_only=True, repr=_shown_kind, validator=_store
     )
     """Where tokens are kept; ``None``: in memory."""
+
+    kept: Any = attrs.field(init=False, default=None, eq=False, repr=False)
+    """Where they are kept in place of ``None``, once that is known."""
 
     profile: str = attrs.field(default="default", kw_only=True, validator=_text)
     """Tells several accounts with one server apart."""

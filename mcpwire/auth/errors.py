@@ -163,6 +163,8 @@ class AuthTemporarilyUnavailable(AuthError):
         status: The HTTP status, where there was an answer.
     """
 
+    is_passing = True
+
     def __init__(
         self,
         message: str,

@@ -6,7 +6,6 @@ so each call still ends when its time is over, or when somebody interrupts it.
 
 from __future__ import annotations
 
-import copy
 import threading
 from math import inf
 from time import monotonic
@@ -26,6 +25,7 @@ from mcpwire.transports.oauth.performing import (
     keeps_on,
     plain,
     quick,
+    raise_again,
     returned_parameters,
     supplied,
     too_late,
@@ -140,18 +140,21 @@ class BlockingAuthorizer:
         self._mutex = threading.Lock()
         self._running: _Operation | None = None
 
-    def first(self, check: Callable[[], None]) -> Credential | None:
+    def first(
+        self, check: Callable[[], None], *, asks_nobody: bool = False
+    ) -> Credential | None:
         """Return a token to begin with: none where none is stored.
 
         Args:
             check: Raises where whoever waits need not wait any longer.
+            asks_nobody: Whether no user is to be asked, even where none is good.
 
         Raises:
             AuthError: The one that is stored is of no more use, and there is no other.
         """
         session = self.session
         if not session.is_begun:
-            vault = Vault(self._grant, self._target)
+            vault = Vault(self._grant, self._target, self._limits)
             session.begin(vault.perform(steps.Load()))
         current = session.current
         if session.is_ready or current is None:
@@ -159,7 +162,9 @@ class BlockingAuthorizer:
         if not session.can_renew():
             return session.spare()
         if session.spare() is None:
-            return self.obtain(session.wanted(used=current.token), check)
+            return self.obtain(
+                session.wanted(used=current.token, asks_nobody=asks_nobody), check
+            )
         ends_at = monotonic() + EARLY_S
 
         def check_early() -> None:
@@ -201,7 +206,7 @@ class BlockingAuthorizer:
             if not operation.wanted.asks_like(wanted):
                 continue  # it was about something else: look what there is by now
             if operation.error is not None:
-                raise copy.copy(operation.error) from operation.error
+                raise_again(operation.error)
             assert operation.credential is not None, "nothing came of it"
             return operation.credential
 
@@ -250,7 +255,7 @@ class BlockingAuthorizer:
 
     def _drive(self, work: Steps[Any], operation: _Operation) -> Any:
         grant, target = self._grant, self._target
-        vault = Vault(grant, target)
+        vault = Vault(grant, target, self._limits)
         if isinstance(grant, OAuth):
             operation.desk = Desk(grant)
         fetcher = operation.fetcher = BlockingFetcher(target, self._limits)
@@ -301,7 +306,7 @@ class BlockingAuthorizer:
     ) -> dict[str, str]:
         grant = self._grant
         assert isinstance(grant, OAuth)
-        self.patience.begin()
+        begun = self.patience.begin()
         try:
             if grant.ask is not None:
                 question = _Question(grant.ask, step.url)
@@ -312,7 +317,7 @@ class BlockingAuthorizer:
         except TimeoutError as error:
             raise too_late(grant.timeout) from error
         finally:
-            self.patience.end()
+            self.patience.end(begun)
 
 
 class _Question:

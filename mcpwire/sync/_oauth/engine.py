@@ -7,7 +7,6 @@ The two differ in how they wait, and in nothing else.
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mcpwire.errors import ConnectionClosed
 from mcpwire.transports.http.opening import open_engine
 from mcpwire.transports.oauth.patience import DeadlineClock
-from mcpwire.transports.oauth.session import Attempt, Filtered
+from mcpwire.transports.oauth.session import Filtered, check_wanted, is_unattended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.engine import Fed
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.patience import Patience
+    from mcpwire.transports.oauth.session import Attempt
 
 __all__ = ["BlockingAuthEngine", "open_with_tokens"]
 
@@ -68,14 +68,14 @@ class BlockingAuthEngine:
         """
         session = self._session
         authorizer = self._authorizer
-        attempt = Attempt()
-        # Nobody logs in again for saying goodbye.
+        attempt: Attempt | None = None
         is_last = request.start.startswith(b"DELETE ")
         credential = session.current
         if not session.is_ready:
-            credential = self._within(reply, deadline, authorizer.first)
+            work = partial(authorizer.first, asks_nobody=is_unattended(request))
+            credential = self._within(reply, deadline, work)
         while True:
-            equipped = session.equip(request, credential, os.urandom(16))
+            equipped = session.equip(request, credential)
             filtered = Filtered(reply, session, credential, attempt, is_last=is_last)
             self._fed[reply] = filtered
             try:
@@ -87,9 +87,13 @@ class BlockingAuthEngine:
             wanted = filtered.wanted
             if wanted is None:
                 return
+            if is_unattended(request):
+                wanted = wanted._replace(asks_nobody=True)
             credential = self._within(
                 reply, deadline, partial(authorizer.obtain, wanted)
             )
+            attempt = filtered.attempt
+            assert attempt is not None, "wanted without a denial"
             attempt.note(credential.how)
 
     def _within(
@@ -102,6 +106,7 @@ class BlockingAuthEngine:
         clock = DeadlineClock(deadline, monotonic)
 
         def check() -> None:
+            check_wanted(reply)
             error = self._aborted.get(reply)
             if error is not None:
                 raise error

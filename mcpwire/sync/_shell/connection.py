@@ -92,6 +92,7 @@ class Connection(ConnectionState):
             self._trace = Trace(settings.trace, settings.limits)
             opener = self._trace.watching(opener)
         self._opener = opener
+        self.patience = opener.patience
         self._background = background
         self._process: int | None = None
         self._turns = Turns()

@@ -10,8 +10,8 @@ from __future__ import annotations
 import copy
 import threading
 from random import random
-from time import monotonic
-from typing import TYPE_CHECKING
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Final
 
 from mcpwire.errors import (
     ConnectionClosed,
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from mcpwire.sync._targets import OpenChannel
 
 __all__ = ["Reviver"]
+
+SLICE_S: Final = 0.05
+"""How soon a call whose clock stands still looks again."""
 
 
 class Reviver:
@@ -79,27 +82,48 @@ class Reviver:
     # Bringing it back...
 
     def revive(self, method: str, deadline: Deadline | None) -> None:
-        """Wait until it is open again, within the deadline of a call."""
-        now = monotonic()
-        left = None if deadline is None else deadline.remaining(now)
-        until = None if left is None else now + left
-        try:
-            self._take_turn(until)
+        """Wait until it is open again, within the deadline of a call.
+
+        No time passes for the call while a user logs in.
+        """
+        patience = self._connection.patience
+        if patience is None or deadline is None:
+            self._revive_by(method, deadline)
+            return
+        from mcpwire.transports.oauth.patience import DeadlineClock
+
+        with patience.applied(DeadlineClock(deadline, monotonic)):
+            self._revive_by(method, deadline)
+
+    def _revive_by(self, method: str, deadline: Deadline | None) -> None:
+        while True:
+            now = monotonic()
+            left = None if deadline is None else deadline.remaining(now)
+            until = None if left is None else now + left
             try:
-                self._revive(until)
-            finally:
-                with self._state:
-                    self._thread = 0
-                    self._state.notify_all()
-        except OutOfTime:
-            assert deadline is not None
-            assert deadline.timeout is not None
-            raise RequestTimeout(
-                method=method,
-                timeout=deadline.timeout,
-                elapsed=deadline.elapsed(monotonic()),
-                detail="the connection was lost and is being opened again",
-            ) from None
+                self._revive_once(until)
+            except OutOfTime:
+                assert deadline is not None
+                if not deadline.expired(monotonic()):  # its clock stood still
+                    sleep(SLICE_S)
+                    continue
+                assert deadline.timeout is not None
+                raise RequestTimeout(
+                    method=method,
+                    timeout=deadline.timeout,
+                    elapsed=deadline.elapsed(monotonic()),
+                    detail="the connection was lost and is being opened again",
+                ) from None
+            return
+
+    def _revive_once(self, until: float | None) -> None:
+        self._take_turn(until)
+        try:
+            self._revive(until)
+        finally:
+            with self._state:
+                self._thread = 0
+                self._state.notify_all()
 
     def _take_turn(self, until: float | None) -> None:
         with self._state:

@@ -85,6 +85,7 @@ class Connection(ConnectionState):
             self._trace = Trace(settings.trace, settings.limits)
             opener = self._trace.watching(opener)
         self._opener = opener
+        self.patience = opener.patience
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -273,6 +274,8 @@ class Connection(ConnectionState):
                 )
             # The loop ended under it: what is left can only be let go.
             self.abandon()
+            if self.patience is not None:
+                self.patience.reset()
             self._loop = self._opening = self._closing = None
             self._reviver.forget()
             self._background.clear()

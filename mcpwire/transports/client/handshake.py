@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.targets import OpenChannel, Opener
 
-__all__ = ["Handshake"]
+__all__ = ["Handshake", "ScopeClock"]
 
 
 class Handshake:
@@ -140,12 +140,8 @@ class Handshake:
         if patience is None:
             yield
             return
-        clock = _ScopeClock(scope, self._loop)
-        patience.add(clock)
-        try:
+        with patience.applied(ScopeClock(scope, self._loop)):
             yield
-        finally:
-            patience.remove(clock)
 
     async def _receive(
         self, patience: float | None
@@ -189,7 +185,7 @@ class Handshake:
                 await asyncio.wait([closing])
 
 
-class _ScopeClock:
+class ScopeClock:
     """A time limit that stands still while a user is asked."""
 
     def __init__(self, scope: asyncio.Timeout, loop: asyncio.AbstractEventLoop) -> None:

@@ -7,6 +7,7 @@ does it, shared like the opening itself: it ends when the last who waits has gon
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from random import random
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.recovery.restarts import Restarts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mcpwire.transports.client.connection import Connection
     from mcpwire.transports.targets import OpenChannel
 
@@ -101,8 +104,9 @@ class Reviver:
         left = None if deadline is None else deadline.remaining(now)
         try:
             async with asyncio.timeout(left) as scope:
-                await self._given_up()
-                await self._share(self.start())
+                with self._patient(scope, deadline):
+                    await self._given_up()
+                    await self._share(self.start())
         except TimeoutError as error:
             if isinstance(error, MCPError) or not scope.expired():
                 raise
@@ -114,6 +118,25 @@ class Reviver:
                 elapsed=deadline.elapsed(self._connection.time()),
                 detail="the connection was lost and is being opened again",
             ) from None
+
+    @contextlib.contextmanager
+    def _patient(
+        self, scope: asyncio.Timeout, deadline: Deadline | None
+    ) -> Iterator[None]:
+        """Let no time pass for a call in there while a user logs in."""
+        patience = self._connection.patience
+        if patience is None or deadline is None:
+            yield
+            return
+        from mcpwire.transports.client.handshake import ScopeClock
+        from mcpwire.transports.oauth.patience import DeadlineClock
+
+        loop = asyncio.get_running_loop()
+        with (
+            patience.applied(ScopeClock(scope, loop)),
+            patience.applied(DeadlineClock(deadline, self._connection.time)),
+        ):
+            yield
 
     async def _given_up(self) -> None:
         """Wait for the end of a task whose last caller has gone, if there is one."""

@@ -199,6 +199,10 @@ class Http:
                 unencrypted to another machine.
         """
         pairs = check_headers(headers)
+        if self.grant is not None and any(name in _TOKENS for name, _ in pairs):
+            raise LocalProtocolError(
+                "auth= and an authorization header exclude each other"
+            )
         if self.allow_insecure or self.parsed.is_secure:
             return pairs
         for name, _ in pairs:
@@ -311,6 +315,9 @@ def _grant(target: Http) -> Grant | None:
     checked: Grant = grant
     return checked
 
+
+_TOKENS: Final = frozenset({"authorization", "dpop"})
+"""The fields in which a token travels: two of them would be two answers to who asks."""
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 

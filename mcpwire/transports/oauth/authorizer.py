@@ -8,7 +8,6 @@ server was asked for what it gives only once: then it goes on until that is stor
 from __future__ import annotations
 
 import asyncio
-import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.auth import steps
@@ -23,6 +22,7 @@ from mcpwire.transports.oauth.performing import (
     Vault,
     keeps_on,
     quick,
+    raise_again,
     returned_parameters,
     supplied,
     too_late,
@@ -71,21 +71,20 @@ class Authorizer:
         self._grant = grant
         self._target = target
         self._limits = limits
-        self._running: asyncio.Task[Credential] | None = None
-        self._wanted: Wanted | None = None
-        self._waiters = 0
-        self._keeps_on = False
-        """Whether the operation must not be broken off now."""
+        self._running: _Operation | None = None
 
-    async def first(self) -> Credential | None:
+    async def first(self, *, asks_nobody: bool = False) -> Credential | None:
         """Return a token to begin with: none where none is stored.
+
+        Args:
+            asks_nobody: Whether no user is to be asked, even where none is good.
 
         Raises:
             AuthError: The one that is stored is of no more use, and there is no other.
         """
         session = self.session
         if not session.is_begun:
-            vault = Vault(self._grant, self._target)
+            vault = Vault(self._grant, self._target, self._limits)
             session.begin(await self._stored(vault, steps.Load()))
         current = session.current
         if session.is_ready or current is None:
@@ -93,7 +92,9 @@ class Authorizer:
         if not session.can_renew():
             return session.spare()
         if session.spare() is None:
-            return await self.obtain(session.wanted(used=current.token))
+            return await self.obtain(
+                session.wanted(used=current.token, asks_nobody=asks_nobody)
+            )
         try:
             async with asyncio.timeout(EARLY_S):
                 return await self.obtain(
@@ -113,65 +114,56 @@ class Authorizer:
             good = self.session.meets(wanted)
             if good is not None:
                 return good
-            running = self._running
-            if running is None or running.done():
-                running = self._begin(wanted)
+            running = self._under_way() or self._begin(wanted)
             # What was begun for something else says nothing of this.
-            is_answer = self._wanted is not None and self._wanted.asks_like(wanted)
+            is_answer = running.wanted.asks_like(wanted)
             try:
-                credential = await self._join(running)
+                credential = await running.join()
             except asyncio.CancelledError:
-                if not running.cancelled() or _is_cancelled():
+                if not running.task.cancelled() or _is_cancelled():
                     raise
                 # By those who waited before, and have all gone.
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - raised again where it is an answer
                 if is_answer:
-                    raise copy.copy(error) from error
+                    raise_again(error)
             else:
                 if is_answer:
                     return credential
 
-    async def _join(self, running: asyncio.Task[Credential]) -> Credential:
-        """Wait for an operation, which ends with the last who waits for it."""
-        self._waiters += 1
-        try:
-            return await asyncio.shield(running)
-        finally:
-            self._waiters -= 1
-            # Not the one that was waited for: it may be over, and another have begun.
-            if self._running and not (self._waiters or self._keeps_on):
-                self._running.cancel()
-
     async def settle(self) -> None:
         """Wait a moment for an operation that nobody waits for, and then end it."""
-        running = self._running
-        if running is None or running.done() or self._waiters:
+        running = self._under_way()
+        if running is None or running.waiters:
             return
-        await asyncio.wait([running], timeout=SETTLE_S)
-        if not running.done():
-            running.cancel()
-            await asyncio.wait([running])
+        task = running.task
+        await asyncio.wait([task], timeout=SETTLE_S)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
 
-    def _begin(self, wanted: Wanted) -> asyncio.Task[Credential]:
-        self._wanted = wanted
-        self._running = asyncio.get_running_loop().create_task(
-            self._obtain(wanted), name="mcpwire-oauth"
+    def _under_way(self) -> _Operation | None:
+        """Return the operation that runs: none of a loop that was closed."""
+        running = self._running
+        if running is None or running.task.done():
+            return None
+        here = running.task.get_loop() is asyncio.get_running_loop()
+        return running if here else None
+
+    def _begin(self, wanted: Wanted) -> _Operation:
+        running = self._running = _Operation(wanted)
+        running.task = asyncio.get_running_loop().create_task(
+            self._obtain(running), name="mcpwire-oauth"
         )
-        self._running.add_done_callback(_looked_at)
-        return self._running
+        running.task.add_done_callback(_looked_at)
+        return running
 
-    async def _obtain(self, wanted: Wanted) -> Credential:
-        operation = obtain(self._grant, wanted)
+    async def _obtain(self, running: _Operation) -> Credential:
+        operation = obtain(self._grant, running.wanted)
         try:
-            obtained = await self._drive(operation, self._is_wanted)
+            obtained = await self._drive(operation, running.is_wanted)
         finally:
-            self._keeps_on = False
+            running.keeps_on = False
         return self.session.take(obtained)
-
-    def _is_wanted(self, step: steps.Step) -> bool:
-        """Tell whether to perform that step, of what perhaps nobody waits for."""
-        before, self._keeps_on = self._keeps_on, keeps_on(step, self._keeps_on)
-        return self._waiters > 0 or (before and self._keeps_on)
 
     async def finish(self, params: Mapping[str, str]) -> Record:
         """Finish a login that was begun; see `mcpwire.auth.flow.finish`."""
@@ -194,7 +186,7 @@ class Authorizer:
         is_wanted: Callable[[steps.Step], bool] = _always,
     ) -> Any:
         target = self._target
-        vault = Vault(self._grant, target)
+        vault = Vault(self._grant, target, self._limits)
         grant = self._grant
         desk = Desk(grant) if isinstance(grant, OAuth) else None
         fetcher = Fetcher(target, self._limits)
@@ -251,7 +243,7 @@ class Authorizer:
     async def _ask(self, step: steps.Ask, desk: Desk) -> dict[str, str]:
         grant = self._grant
         assert isinstance(grant, OAuth)
-        self.patience.begin()
+        begun = self.patience.begin()
         try:
             async with asyncio.timeout(grant.timeout):
                 if grant.ask is not None:
@@ -262,7 +254,42 @@ class Authorizer:
         except TimeoutError as error:
             raise too_late(grant.timeout) from error
         finally:
-            self.patience.end()
+            self.patience.end(begun)
+
+
+class _Operation:
+    """One operation that is under way.
+
+    Attributes:
+        wanted: What for.
+        task: Runs it.
+        waiters: How many wait for it.
+        keeps_on: Whether it must not be broken off now.
+    """
+
+    __slots__ = ("keeps_on", "task", "waiters", "wanted")
+
+    task: asyncio.Task[Credential]
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.waiters = 0
+        self.keeps_on = False
+
+    async def join(self) -> Credential:
+        """Wait for it; it ends with the last who does."""
+        self.waiters += 1
+        try:
+            return await asyncio.shield(self.task)
+        finally:
+            self.waiters -= 1
+            if not self.waiters and not self.keeps_on:
+                self.task.cancel()
+
+    def is_wanted(self, step: steps.Step) -> bool:
+        """Tell whether to perform that step, of what perhaps nobody waits for."""
+        before, self.keeps_on = self.keeps_on, keeps_on(step, self.keeps_on)
+        return self.waiters > 0 or (before and self.keeps_on)
 
 
 def _is_cancelled() -> bool:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.transports.oauth.patience import DeadlineClock
-from mcpwire.transports.oauth.session import Attempt, Filtered
+from mcpwire.transports.oauth.session import Filtered, check_wanted, is_unattended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from mcpwire.protocol.http.request import Request
     from mcpwire.transports.http.engine import Engine, Fed
     from mcpwire.transports.oauth.authorizer import Authorizer
-    from mcpwire.transports.oauth.session import Credential
+    from mcpwire.transports.oauth.session import Attempt, Credential
 
 __all__ = ["AuthEngine"]
 
@@ -68,14 +67,14 @@ class AuthEngine:
             AuthError: The server wants a token that is not to be had.
         """
         session = self._session
-        attempt = Attempt()
-        # Nobody logs in again for saying goodbye.
+        attempt: Attempt | None = None
         is_last = request.start.startswith(b"DELETE ")
         credential = session.current
         if not session.is_ready:
-            credential = await self._within(reply, deadline, self._authorizer.first())
+            work = self._authorizer.first(asks_nobody=is_unattended(request))
+            credential = await self._within(reply, deadline, work)
         while True:
-            equipped = session.equip(request, credential, os.urandom(16))
+            equipped = session.equip(request, credential)
             filtered = Filtered(reply, session, credential, attempt, is_last=is_last)
             self._fed[reply] = filtered
             try:
@@ -87,9 +86,13 @@ class AuthEngine:
             wanted = filtered.wanted
             if wanted is None:
                 return
+            if is_unattended(request):
+                wanted = wanted._replace(asks_nobody=True)
             credential = await self._within(
                 reply, deadline, self._authorizer.obtain(wanted)
             )
+            attempt = filtered.attempt
+            assert attempt is not None, "wanted without a denial"
             attempt.note(credential.how)
 
     async def _within(
@@ -99,13 +102,14 @@ class AuthEngine:
         work: Coroutine[Any, Any, Credential | None],
     ) -> Any:
         """Wait for a token; an abort reaches it, and no time passes for a user."""
+        check_wanted(reply)
         loop = asyncio.get_running_loop()
         patience = self.patience
         clock = DeadlineClock(deadline, loop.time, self.rearm)
         task = self._waiting[reply] = loop.create_task(work, name="mcpwire-oauth-wait")
         try:
             with patience.applied(clock):
-                return await task
+                credential = await task
         except asyncio.CancelledError:
             error = self._aborted.get(reply)
             ours = asyncio.current_task()
@@ -116,6 +120,9 @@ class AuthEngine:
             task.cancel()
             del self._waiting[reply]
             self._aborted.pop(reply, None)
+        # It may have been aborted in the turn in which the token came.
+        check_wanted(reply)
+        return credential
 
     def abort(self, reply: Fed, error: MCPError) -> bool:
         """End the exchange of that reply with an error; return whether one ran."""

@@ -31,6 +31,7 @@ class Patience:
         self._mutex = RLock()
         self._clocks: list[Pausing] = []
         self._depth = 0
+        self._generation = 0
 
     def add(self, clock: Pausing) -> None:
         """Have this clock stand still from now on, whenever it must."""
@@ -42,25 +43,37 @@ class Patience:
     def remove(self, clock: Pausing) -> None:
         """Let this clock run by itself again."""
         with self._mutex:
+            if clock not in self._clocks:  # see `reset`
+                return
             self._clocks.remove(clock)
             if self._depth:
                 clock.resume()
 
-    def begin(self) -> None:
-        """Take note that a user is asked."""
+    def begin(self) -> int:
+        """Take note that a user is asked; return what `end` takes."""
         with self._mutex:
             self._depth += 1
             if self._depth == 1:
                 for clock in self._clocks:
                     clock.pause()
+            return self._generation
 
-    def end(self) -> None:
+    def end(self, begun: int) -> None:
         """Take note that the user has answered, or never will; once per `begin`."""
         with self._mutex:
+            if begun != self._generation:
+                return
             self._depth -= 1
             if not self._depth:
                 for clock in self._clocks:
                     clock.resume()
+
+    def reset(self) -> None:
+        """Forget who waits and who is asked: the loop that they were on is closed."""
+        with self._mutex:
+            self._generation += 1
+            self._depth = 0
+            self._clocks.clear()
 
     @contextmanager
     def applied(self, clock: Pausing) -> Iterator[None]:

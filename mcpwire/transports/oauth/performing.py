@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from contextlib import suppress
 from time import time as wall_time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 from urllib.parse import parse_qsl
 
 from mcpwire.auth import steps
@@ -19,7 +20,7 @@ from mcpwire.auth.record import (
     load_pending,
     pending_key,
 )
-from mcpwire.errors import LocalProtocolError
+from mcpwire.errors import LocalProtocolError, MCPError
 from mcpwire.transports.oauth.browser import open_browser
 from mcpwire.transports.oauth.receiver import LoopbackReceiver
 from mcpwire.transports.oauth.storage import (
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mcpwire.auth.config import Grant
+    from mcpwire.limits import Limits
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.storage import Storage
 
@@ -42,11 +44,15 @@ __all__ = [
     "keeps_on",
     "plain",
     "quick",
+    "raise_again",
     "returned_parameters",
     "storage_of",
     "supplied",
     "too_late",
 ]
+
+LEASE_MORE_S: Final = 10.0
+"""By how much a lease outlasts the requests to an authorization server."""
 
 KEEPS: Final = 5
 """How often somebody else's login, begun in the same moment, is overwritten."""
@@ -56,9 +62,11 @@ def storage_of(grant: Grant) -> Storage:
     """Return where the tokens of a grant are kept."""
     storage: Any = grant.storage
     if storage is None:
+        storage = grant.kept
+    if storage is None:
         storage = FileStorage() if isinstance(grant, OAuth) else MemoryStorage()
         # The same one for all connections that are made with it.
-        object.__setattr__(grant, "storage", storage)
+        object.__setattr__(grant, "kept", storage)
     chosen: Storage = storage
     return chosen
 
@@ -66,8 +74,11 @@ def storage_of(grant: Grant) -> Storage:
 class Vault:
     """The store, as one operation sees it: it knows what it has loaded last."""
 
-    def __init__(self, grant: Grant, target: Http) -> None:
+    def __init__(self, grant: Grant, target: Http, limits: Limits) -> None:
         self._storage = storage_of(grant)
+        # It must outlast the requests it is for: one more for a nonce, and some time
+        # for the store. Who believes too early that we have died sends the same token.
+        self._lease_min = 2 * limits.oauth_timeout + LEASE_MORE_S
         whose = target.parsed.unmasked, grant.profile, type(grant).__name__
         self._key = credential_key(*whose)
         self._pending = pending_key(*whose)
@@ -122,7 +133,8 @@ class Vault:
         return load_pending(data)
 
     def _lease(self, step: Any) -> bool:
-        self._has_lease = self._storage.lease(self._key, self._owner, step.seconds)
+        seconds = max(step.seconds, self._lease_min)
+        self._has_lease = self._storage.lease(self._key, self._owner, seconds)
         return self._has_lease
 
     def _release(self, step: Any) -> None:
@@ -220,6 +232,17 @@ def returned_parameters(returned: Any) -> dict[str, str]:
         f"{type(returned).__name__}",
         error="invalid_request",
     )
+
+
+def raise_again(error: BaseException) -> NoReturn:
+    """Raise an error for one of those who waited for the same.
+
+    Each gets one of our own for itself. What a function of the user's raised may be of
+    a class that cannot be copied.
+    """
+    if isinstance(error, MCPError):
+        raise copy.copy(error) from error
+    raise error
 
 
 def supplied(value: object, what: str) -> str:

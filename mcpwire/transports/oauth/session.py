@@ -13,6 +13,7 @@ Whatever cannot be mended goes on to the reply, which says what it means.
 
 from __future__ import annotations
 
+import os
 from math import inf
 from time import monotonic
 from time import time as wall_time
@@ -24,8 +25,12 @@ from mcpwire.auth.discovery.scopes import widens
 from mcpwire.auth.errors import InsufficientScope, UrlRefused
 from mcpwire.auth.flow import Wanted, fits
 from mcpwire.protocol.http.request import Request
+from mcpwire.wire import jsonrpc
+from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcpwire.auth.config import Grant
     from mcpwire.auth.discovery.challenges import Denial
     from mcpwire.auth.flow import Obtained
@@ -34,7 +39,14 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.engine import Fed
     from mcpwire.transports.http.target import Http
 
-__all__ = ["Attempt", "AuthSession", "Credential", "Filtered"]
+__all__ = [
+    "Attempt",
+    "AuthSession",
+    "Credential",
+    "Filtered",
+    "check_wanted",
+    "is_unattended",
+]
 
 SKEW_S: Final = 60.0
 """So long before a token expires another is asked for."""
@@ -55,6 +67,30 @@ FUTILE_LOGINS: Final = 3
 """How many logins in a row, likewise."""
 
 DENIED: Final = frozenset({401, 403})
+
+_GIVEN_UP: Final = encode(jsonrpc.notification("notifications/cancelled"))[:-1]
+
+
+def is_unattended(request: Request) -> bool:
+    """Tell whether nobody waits for what comes of a request: no user is asked for it.
+
+    Who gives up a call that waits for a login would be asked to log in, to say so.
+    """
+    body = request.body
+    return request.start.startswith(b"DELETE ") or (
+        body is not None and body.startswith(_GIVEN_UP)
+    )
+
+
+def check_wanted(reply: Any) -> None:
+    """Go no further with an exchange that was aborted while nothing waited in it.
+
+    Raises:
+        MCPError: What it was aborted with.
+    """
+    error: MCPError | None = getattr(reply, "aborted", None)
+    if error is not None:
+        raise error
 
 
 class Credential:
@@ -146,7 +182,7 @@ class AuthSession:
         self.is_begun = False
         self._nonce: str | None = None
         """The newest nonce of the server (RFC 9449 section 9)."""
-        self._allowed = {target.parsed.target}
+        self._allowed = {target.parsed.target.encode("ascii")}
         self._futile = 0
         self._stepped_up: Credential | None = None
         """The last one that was not enough."""
@@ -192,6 +228,8 @@ class AuthSession:
 
     def begin(self, record: Record | None) -> None:
         """Begin with what is stored, if that is any good."""
+        if self.is_begun:  # by another request, which may have got a newer one since
+            return
         self.is_begun = True
         if record is None or record.tokens is None:
             return
@@ -218,7 +256,8 @@ class AuthSession:
         if current is None or current.record != record:
             current = self.current = Credential(record, obtained.how)
         granted = record.tokens.scopes if record.tokens is not None else None
-        self._in_vain = {vain for vain in self._in_vain if widens(granted, [*vain])}
+        known = tuple(self._in_vain)  # at once: other threads may add to it
+        self._in_vain = {vain for vain in known if widens(granted, [*vain])}
         return current
 
     # Requests...
@@ -228,17 +267,17 @@ class AuthSession:
 
         Each connection has an endpoint of its own; the one before is of no more use.
         """
-        self._allowed = {self.target.parsed.target, target}
+        both = (self.target.parsed.target, target)
+        self._allowed = {each.encode("ascii") for each in both}
 
-    def equip(
-        self, request: Request, credential: Credential | None, jti: bytes
-    ) -> Request:
+    def equip(self, request: Request, credential: Credential | None) -> Request:
         """Return a request with the token, if it may have it.
 
         Raises:
             UrlRefused: It goes elsewhere than what the token is for.
         """
-        if request.target not in self._allowed:
+        # What `Request.target` does, without a call for each request.
+        if request.start.split(b" ", 2)[1] not in self._allowed:
             path = request.target.partition("?")[0]
             raise UrlRefused(
                 f"{self.target}: no token is sent to {path!r} of the same origin",
@@ -254,7 +293,7 @@ class AuthSession:
                 request.verb,
                 url,
                 now=wall_time(),
-                jti=jti.hex(),
+                jti=os.urandom(16).hex(),
                 access_token=credential.token,
                 nonce=self._nonce,
             )
@@ -359,21 +398,29 @@ class AuthSession:
 class Filtered:
     """Stands before a reply, and keeps back what another token may mend.
 
-    Nothing is kept back of the answer to the last request of all.
+    Nothing is kept back of the answer to the last request of all. What is not kept back
+    goes to the reply itself, without a call in between.
 
     Attributes:
+        attempt: What was tried for the request; ``None``: nothing was ever denied.
         wanted: What token to try next; ``None``: the reply was fed.
         error: Why there is none, where something said so.
+        data: Takes the next bytes of the body.
+        end: Takes note that the body is complete.
+        whole: Takes an answer as a whole, where the reply can do that.
     """
 
     __slots__ = (
-        "_attempt",
         "_credential",
         "_is_last",
         "_reply",
         "_session",
+        "attempt",
+        "data",
+        "end",
         "error",
         "wanted",
+        "whole",
     )
 
     def __init__(
@@ -381,17 +428,27 @@ class Filtered:
         reply: Fed,
         session: AuthSession,
         credential: Credential | None,
-        attempt: Attempt,
+        attempt: Attempt | None = None,
         *,
         is_last: bool = False,
     ) -> None:
         self._reply = reply
         self._session = session
         self._credential = credential
-        self._attempt = attempt
+        self.attempt = attempt
+        self.data: Callable[[bytes], None] = reply.data
+        self.end: Callable[[], None] = reply.end
+        # A first answer that is a success says nothing of tokens.
+        self.whole = None if attempt is not None else getattr(reply, "whole", None)
         self.wanted: Wanted | None = None
         self.error: MCPError | None = None
         self._is_last = is_last
+
+    @property
+    def aborted(self) -> MCPError | None:
+        """What an abort from outside ends it with; engines look before they wait."""
+        error: MCPError | None = getattr(self._reply, "aborted", None)
+        return error
 
     @property
     def is_over(self) -> bool:
@@ -403,31 +460,27 @@ class Filtered:
         session = self._session
         if b"dpop-nonce" in fields:
             session.note_nonce(fields)
+        attempt = self.attempt
         if status in DENIED and not self._is_last:
+            if attempt is None:
+                attempt = self.attempt = Attempt()
             try:
-                self.wanted = session.judge(
-                    status, fields, self._credential, self._attempt
-                )
+                self.wanted = session.judge(status, fields, self._credential, attempt)
             except InsufficientScope as error:
                 # Raised where the request was made: whoever feeds this would close
                 # the connection.
                 self.error = error
             if self.wanted is not None or self.error is not None:
+                self.data = self.end = _drop
                 return
-        elif self._attempt.has_logged_in:
-            session.accepted(self._attempt)
+        elif attempt is not None and attempt.has_logged_in:
+            session.accepted(attempt)
         self._reply.head(status, fields)
-
-    def data(self, chunk: bytes) -> None:
-        """Take the next bytes of the body."""
-        if self.wanted is None and self.error is None:
-            self._reply.data(chunk)
-
-    def end(self) -> None:
-        """Take note that the body is complete."""
-        if self.wanted is None and self.error is None:
-            self._reply.end()
 
     def out_of_time(self, now: float) -> MCPError:
         """Build the error for a deadline that has passed."""
         return self._reply.out_of_time(now)
+
+
+def _drop(*_: object) -> None:
+    """Take nothing of an answer that is kept back."""

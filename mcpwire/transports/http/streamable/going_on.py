@@ -17,6 +17,7 @@ from time import time as wall_time
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
+    AuthError,
     ConnectError,
     ConnectionClosed,
     HTTPError,
@@ -218,7 +219,9 @@ class GoingOn(HttpInbound):
         start = self._heads.get(place.cursor, await self._own_fields(reply))
         try:
             await self._exchange(reply, Request(start))
-        except (ConnectError, ConnectionClosed) as error:
+        except (AuthError, ConnectError, ConnectionClosed) as error:
+            if not _is_passing(error):
+                raise
             # Whether this one was sent says nothing of the call.
             failure = ConnectionClosed(str(error), target=self.target, sent=True)
             failure.__cause__ = error
@@ -304,8 +307,12 @@ class GoingOn(HttpInbound):
         start = self._start(reply.what, params, await self._own_fields(reply))
         try:
             await self._exchange(reply, Request(start, body))
-        except (ConnectError, ConnectionClosed) as error:
-            return ConnectionClosed(str(error), target=self.target, sent=True)
+        except (AuthError, ConnectError, ConnectionClosed) as error:
+            if not _is_passing(error):
+                raise
+            failure = ConnectionClosed(str(error), target=self.target, sent=True)
+            failure.__cause__ = error
+            return failure
         return None
 
     def doubted(self, reply: Reply) -> None:
@@ -418,7 +425,8 @@ class GoingOn(HttpInbound):
             reply.broke()
         except MCPError as error:
             logger.debug("the server's stream: %s", error)
-            if not reply.openings:  # it lasted until what it brought went wrong
+            # It lasted until what it brought went wrong, or there is no token just now.
+            if not (reply.openings or getattr(error, "is_passing", False)):
                 backoff.refused()
         except Exception:  # a function for headers may raise anything
             logger.exception("the server's stream: there are no headers")
@@ -453,6 +461,11 @@ def _retry_after(reply: Reply) -> float | None:
     if reply.status < 300:
         return None
     return parse_retry_after(_field(reply, b"retry-after"), wall_time())
+
+
+def _is_passing(error: MCPError) -> bool:
+    """Tell whether it may go well the next time."""
+    return not isinstance(error, AuthError) or error.is_passing
 
 
 def _is_final(error: MCPError) -> bool:

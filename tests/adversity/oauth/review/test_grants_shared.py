@@ -1,0 +1,101 @@
+"""What is given to `Http` stays what it was, and what the user's functions raise is it.
+
+Grants and targets are values: somebody keeps clients by them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from authorization_server import oauth, protected_server
+
+import mcpwire
+
+pytestmark = [pytest.mark.anyio]
+
+BOUND_S = 20.0
+
+
+@pytest.mark.parametrize("how", ["oauth", "machine"])
+def test_using_a_grant_does_not_change_its_hash(how, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    grant = mcpwire.OAuth()
+    if how == "machine":
+        grant = mcpwire.ClientCredentials(
+            client_id="us", client_secret="secret", issuer="https://auth.example.com"
+        )
+    target = mcpwire.Http("https://mcp.example.com/mcp", auth=grant)
+    clients = {target: "client"}
+    assert mcpwire.login_status(target) is None
+    assert clients[target] == "client"
+
+
+class WithTwo(Exception):
+    """As many libraries write theirs: it cannot be made of its own `args`."""
+
+    def __init__(self, message, *, response):
+        super().__init__(message)
+        self.response = response
+
+
+async def test_what_a_function_of_the_users_raises_comes_out_of_the_call(shell, auth):
+    def ask(url):
+        raise WithTwo("the metadata service is down", response=503)
+
+    with protected_server(auth) as server:
+        async with asyncio.timeout(BOUND_S):
+            with pytest.raises(WithTwo) as caught:
+                async with shell(mcpwire.Http(server.url, auth=oauth(ask=ask))):
+                    pass
+    assert caught.value.response == 503
+
+
+# One way to say who asks.
+
+
+@pytest.mark.attack("S23")
+@pytest.mark.parametrize("how", ["function", "call"])
+async def test_no_request_carries_two_authorization_fields(shell, auth, how):
+    """A server, and a proxy before it, could each take another one of them."""
+    own = {"Authorization": "Bearer of-the-users-own"}
+    with protected_server(auth) as server:
+        options = {"headers": lambda: own} if how == "function" else {}
+        target = mcpwire.Http(server.url, auth=oauth(), **options)
+        async with asyncio.timeout(BOUND_S):
+            with pytest.raises(mcpwire.LocalProtocolError, match="exclude each other"):
+                async with shell(target) as client:
+                    await client.call_tool("echo", {"text": "hi"}, headers=own)
+        for request in server.requests:
+            assert request.raw.lower().count(b"\r\nauthorization:") <= 1
+            assert b"of-the-users-own" not in request.raw
+
+
+# Who asks for tokens...
+
+
+class Watched(mcpwire.MemoryStorage):
+    """Notes how long leases are to last."""
+
+    def __init__(self):
+        super().__init__()
+        self.seconds = []
+
+    def lease(self, key, owner, seconds):
+        self.seconds.append(seconds)
+        return super().lease(key, owner, seconds)
+
+
+@pytest.mark.pain("P33")
+@pytest.mark.attack("S24")
+async def test_a_lease_outlasts_the_requests_that_it_is_for(shell, auth):
+    """Another process would send the same refresh token, as a thief would."""
+    storage = Watched()
+    limits = mcpwire.Limits(oauth_timeout=60.0)
+    with protected_server(auth) as server:
+        target = mcpwire.Http(server.url, auth=oauth(storage=storage))
+        async with asyncio.timeout(BOUND_S), shell(target, limits=limits) as client:
+            auth.expire_all()
+            await client.list_tools()
+    assert auth.grants == ["authorization_code", "refresh_token"]
+    assert min(storage.seconds) > 2 * limits.oauth_timeout  # one more for a nonce

@@ -1,0 +1,74 @@
+"""What ends a call ends it in whatever moment it comes, also between two requests."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from authorization_server import oauth, protected_server
+
+import mcpwire
+from mcpwire.sync._oauth.authorizer import BlockingAuthorizer
+from mcpwire.sync._oauth.engine import BlockingAuthEngine
+from mcpwire.transports.oauth.authorizer import Authorizer
+from mcpwire.transports.oauth.engine import AuthEngine
+
+pytestmark = [pytest.mark.anyio]
+
+BOUND_S = 20.0
+SOON_S = 3.0
+
+
+def out_of_time(reply):
+    """Do what the channel's clock does when the deadline of a call has passed."""
+    channel = reply._owner
+    channel._expire(reply.id, reply, channel._shell.time())
+
+
+def expire_as_the_token_comes(shell, patches):
+    """Have the deadline of a call pass when its token is there, and nothing waits."""
+    replies = []
+    is_asyncio = shell.name == "asyncio"
+    engine = AuthEngine if is_asyncio else BlockingAuthEngine
+    authorizer = Authorizer if is_asyncio else BlockingAuthorizer
+    usual_within, usual_obtain = engine._within, authorizer.obtain
+
+    def within(self, reply, deadline, work):
+        replies.append(reply)
+        return usual_within(self, reply, deadline, work)
+
+    async def obtain(self, wanted):
+        credential = await usual_obtain(self, wanted)
+        # Once this task is over, and before whoever waits for it runs.
+        asyncio.get_running_loop().call_soon(out_of_time, replies[0])
+        return credential
+
+    def obtain_blocking(self, wanted, check):
+        credential = usual_obtain(self, wanted, check)
+        out_of_time(replies[0])
+        return credential
+
+    patches.setattr(engine, "_within", within)
+    patches.setattr(authorizer, "obtain", obtain if is_asyncio else obtain_blocking)
+
+
+@pytest.mark.parametrize("engine", ["direct", "httpx"])
+async def test_a_deadline_that_passes_as_the_token_comes_counts(
+    shell, auth, monkeypatch, engine
+):
+    """Nothing waits in that moment, so nothing can be woken; it must be looked for."""
+    with protected_server(auth) as server:
+        async with asyncio.timeout(BOUND_S):
+            target = mcpwire.Http(server.url, auth=oauth(), engine=engine)
+            async with shell(target) as client:
+                auth.expire_all()
+                expire_as_the_token_comes(shell, monkeypatch)
+                call = asyncio.create_task(client.call_tool("slow", timeout=15.0))
+                await asyncio.wait([call], timeout=SOON_S)
+                monkeypatch.undo()
+                is_over = call.done()
+                server.release()
+                with pytest.raises(mcpwire.RequestTimeout):
+                    await call
+                assert is_over
+                assert server.verbs().count("tools/call") == 1
