@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -11,6 +12,7 @@ from mcpwire.auth.errors import AuthRequired
 from mcpwire.auth.model import Login, LoginStatus
 from mcpwire.auth.record import credential_key, load
 from mcpwire.client import Client
+from mcpwire.errors import RPCError
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.transports.http.target import Http
 from mcpwire.transports.oauth.authorizer import Authorizer
@@ -53,8 +55,8 @@ async def login(
     """
     http = _http(target)
     _grant(http)
-    async with Client(http, limits=limits):
-        pass  # a server that wants tokens turns this away, and says what it wants
+    async with Client(http, limits=limits) as client:
+        await _knock(client)
     return login_status(http)
 
 
@@ -78,7 +80,8 @@ async def begin_login(
     storage_of(grant)  # the copy has the same
     alone = attrs.evolve(http, auth=attrs.evolve(grant, interactive=False))
     try:
-        async with Client(alone, limits=limits):
+        async with Client(alone, limits=limits) as client:
+            await _knock(client)
             return None
     except AuthRequired as required:
         if required.url is None:
@@ -136,6 +139,24 @@ def login_status(target: str | Http) -> LoginStatus | None:
     data, _ = storage_of(grant).load(key)
     record = load(data) if data is not None else None
     return None if record is None or record.tokens is None else _status(http, record)
+
+
+async def _knock(client: Client) -> None:
+    """Ask for something: some servers let everybody in, and want a token after that.
+
+    Raises:
+        AuthError: It is not to be had.
+    """
+    declared = client.capabilities
+    if declared is None:
+        return
+    with suppress(RPCError):  # another answer than to turn us away is good enough
+        if declared.tools is not None:
+            await client.list_tools_page()
+        elif declared.resources is not None:
+            await client.list_resources_page()
+        elif declared.prompts is not None:
+            await client.list_prompts_page()
 
 
 def _http(target: Any) -> Http:

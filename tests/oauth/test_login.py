@@ -69,6 +69,19 @@ async def test_a_server_that_wants_no_login_gets_none(login_of, auth, server):
     assert auth.requests == []
 
 
+async def test_a_server_that_lets_everybody_in_is_asked_for_more(
+    login_of, auth, server
+):
+    server.free = {"initialize", "notifications/initialized", "server/discover"}
+    target = mcpwire.Http(server.url, auth=oauth())
+    async with asyncio.timeout(BOUND_S):
+        begun = await login_of.begin_login(target)
+        assert begun.url.startswith(f"{auth.issuer}/authorize?")
+        status = await login_of.login(target)
+        assert status.issuer == auth.issuer
+        assert await login_of.begin_login(target) is None
+
+
 async def test_a_login_that_was_begun_is_finished_by_another_instance(
     shell, login_of, auth, server, tmp_path
 ):

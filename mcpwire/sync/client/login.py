@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -12,6 +13,7 @@ from mcpwire.auth.config import OAuth
 from mcpwire.auth.errors import AuthRequired
 from mcpwire.auth.model import Login, LoginStatus
 from mcpwire.auth.record import credential_key, load
+from mcpwire.errors import RPCError
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.sync._oauth.authorizer import BlockingAuthorizer
 from mcpwire.sync.client import Client
@@ -53,8 +55,8 @@ def login(target: str | Http, *, limits: Limits = DEFAULT_LIMITS) -> LoginStatus
     """
     http = _http(target)
     _grant(http)
-    with Client(http, limits=limits):
-        pass  # a server that wants tokens turns this away, and says what it wants
+    with Client(http, limits=limits) as client:
+        _knock(client)
     return login_status(http)
 
 
@@ -76,7 +78,8 @@ def begin_login(target: str | Http, *, limits: Limits = DEFAULT_LIMITS) -> Login
     storage_of(grant)  # the copy has the same
     alone = attrs.evolve(http, auth=attrs.evolve(grant, interactive=False))
     try:
-        with Client(alone, limits=limits):
+        with Client(alone, limits=limits) as client:
+            _knock(client)
             return None
     except AuthRequired as required:
         if required.url is None:
@@ -134,6 +137,24 @@ def login_status(target: str | Http) -> LoginStatus | None:
     data, _ = storage_of(grant).load(key)
     record = load(data) if data is not None else None
     return None if record is None or record.tokens is None else _status(http, record)
+
+
+def _knock(client: Client) -> None:
+    """Ask for something: some servers let everybody in, and want a token after that.
+
+    Raises:
+        AuthError: It is not to be had.
+    """
+    declared = client.capabilities
+    if declared is None:
+        return
+    with suppress(RPCError):  # another answer than to turn us away is good enough
+        if declared.tools is not None:
+            client.list_tools_page()
+        elif declared.resources is not None:
+            client.list_resources_page()
+        elif declared.prompts is not None:
+            client.list_prompts_page()
 
 
 def _http(target: Any) -> Http:
