@@ -84,6 +84,16 @@ UNATTENDED = {
 }
 
 
+@pytest.fixture(params=["session"])
+def server(request, auth):
+    """Give a server of one era: which makes no difference to most of this."""
+    with protected_server(auth, era=request.param) as made:
+        yield made
+
+
+BOTH = pytest.mark.parametrize("server", ["session", "stateless"], indirect=True)
+
+
 @pytest.fixture
 def idp():
     """Give the company's provider."""
@@ -96,6 +106,7 @@ def idp():
 
 @pytest.mark.rule("CC-01", "CC-05")
 @pytest.mark.parametrize("kind", UNATTENDED)
+@BOTH
 async def test_a_program_gets_a_token_and_later_another(
     shell, auth, server, clock, kind
 ):

@@ -25,6 +25,16 @@ import mcpwire.sync
 pytestmark = pytest.mark.anyio
 
 
+@pytest.fixture(params=["stateless"])
+def server(request, auth):
+    """Give a server of one era: which makes no difference to most of this."""
+    with protected_server(auth, era=request.param) as made:
+        yield made
+
+
+BOTH = pytest.mark.parametrize("server", ["session", "stateless"], indirect=True)
+
+
 @pytest.fixture
 def login_of(shell):
     """Give the functions of a shell, awaited."""
@@ -43,6 +53,7 @@ def login_of(shell):
     return Functions()
 
 
+@BOTH
 async def test_a_login_by_itself_is_of_use_to_every_client(
     shell, login_of, auth, server
 ):
@@ -60,6 +71,7 @@ async def test_a_login_by_itself_is_of_use_to_every_client(
     assert SENTINEL not in repr(status)
 
 
+@BOTH
 async def test_a_server_that_wants_no_login_gets_none(login_of, auth, server):
     server.is_open = True
     target = mcpwire.Http(server.url, auth=oauth())
@@ -69,6 +81,7 @@ async def test_a_server_that_wants_no_login_gets_none(login_of, auth, server):
     assert auth.requests == []
 
 
+@BOTH
 async def test_a_server_that_lets_everybody_in_is_asked_for_more(
     login_of, auth, server
 ):
