@@ -77,8 +77,9 @@ async def begin_login(
     """
     http = _http(target)
     grant = _asking(http)
-    storage_of(grant)  # the copy has the same
-    alone = attrs.evolve(http, auth=attrs.evolve(grant, interactive=False))
+    # The same one, also where none was given.
+    quiet = attrs.evolve(grant, interactive=False, storage=storage_of(grant))
+    alone = attrs.evolve(http, auth=quiet)
     try:
         async with Client(alone, limits=limits) as client:
             await _knock(client)

@@ -75,8 +75,9 @@ def begin_login(target: str | Http, *, limits: Limits = DEFAULT_LIMITS) -> Login
     """
     http = _http(target)
     grant = _asking(http)
-    storage_of(grant)  # the copy has the same
-    alone = attrs.evolve(http, auth=attrs.evolve(grant, interactive=False))
+    # The same one, also where none was given.
+    quiet = attrs.evolve(grant, interactive=False, storage=storage_of(grant))
+    alone = attrs.evolve(http, auth=quiet)
     try:
         with Client(alone, limits=limits) as client:
             _knock(client)

@@ -370,6 +370,11 @@ def _check_engine(target: Http) -> None:
     """Check what only one of the engines can do, and what excludes each other."""
     client = target.http_client
     if client is not None:
+        if target.auth is not None and getattr(client, "auth", None) is not None:
+            raise ValueError(
+                "auth= and the http_client's own auth exclude each other: it would "
+                "write over the token"
+            )
         if not all(
             callable(getattr(client, n, None)) for n in ("build_request", "send")
         ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import os
 from contextlib import suppress
 from time import time as wall_time
@@ -50,6 +51,8 @@ __all__ = [
     "supplied",
     "too_late",
 ]
+
+logger = logging.getLogger("mcpwire.oauth")
 
 LEASE_MORE_S: Final = 10.0
 """By how much a lease outlasts the requests to an authorization server."""
@@ -144,7 +147,12 @@ class Vault:
         """Give the lease back, if it is had."""
         if self._has_lease:
             self._has_lease = False
-            self._storage.release(self._key, self._owner)
+            try:
+                self._storage.release(self._key, self._owner)
+            except Exception:  # the user's own store may raise any; what came counts
+                logger.warning(
+                    "a lease cannot be given back, and ends by itself", exc_info=True
+                )
 
 
 _STORED: Final[Mapping[type, Callable[[Vault, Any], Any]]] = {

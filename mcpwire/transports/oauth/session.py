@@ -473,7 +473,7 @@ class Filtered:
             if self.wanted is not None or self.error is not None:
                 self.data = self.end = _drop
                 return
-        elif attempt is not None and attempt.has_logged_in:
+        elif attempt is not None:
             session.accepted(attempt)
         self._reply.head(status, fields)
 

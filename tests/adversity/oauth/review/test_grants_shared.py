@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from authorization_server import oauth, protected_server
+from authorization_server import browse, oauth, protected_server
 
 import mcpwire
 
@@ -99,3 +99,20 @@ async def test_a_lease_outlasts_the_requests_that_it_is_for(shell, auth):
             await client.list_tools()
     assert auth.grants == ["authorization_code", "refresh_token"]
     assert min(storage.seconds) > 2 * limits.oauth_timeout  # one more for a nonce
+
+
+@pytest.mark.fault("F40")
+async def test_a_login_is_begun_and_finished_where_nothing_can_be_stored(
+    auth, monkeypatch, tmp_path
+):
+    """What a file cannot take lasts as long as the object that says how to log in."""
+    (tmp_path / "state").write_text("no folder")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with protected_server(auth) as server:
+        grant = mcpwire.OAuth(redirect_uri="https://app.example.com/back")
+        target = mcpwire.Http(server.url, auth=grant)
+        async with asyncio.timeout(BOUND_S):
+            begun = await mcpwire.begin_login(target)
+            returned = await asyncio.to_thread(browse, begun.url)
+            status = await mcpwire.finish_login(target, returned)
+    assert status.issuer == auth.issuer
