@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ TESTS = Path(__file__).parent
 sys.path.insert(0, str(TESTS))
 
 import leaks  # noqa: E402 - found through the line above
+import sentinel  # noqa: E402 - as above
 import spec_files  # noqa: E402 - as above
 import unmeasured  # noqa: E402 - as above
 import wirecheck  # noqa: E402 - as above
@@ -79,6 +81,35 @@ def measured_children():
 
             patch.setattr(target, "INHERITED", (*target.INHERITED, *named))
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def sentinel_watch():
+    """Look for secrets wherever the run shows something; see `sentinel`."""
+    with pytest.MonkeyPatch.context() as patch:
+        sentinel.install(patch, sentinel.WATCH)
+        yield sentinel.WATCH
+    logging.getLogger().removeHandler(sentinel.WATCH)
+
+
+def pytest_runtest_setup(item):
+    """Listen to all that is said where tests have secrets."""
+    # Who counts lines says which ones they want.
+    all_of_it = "caplog" not in item.fixturenames and sentinel.listens(item.path, TESTS)
+    sentinel.set_levels(logging.DEBUG if all_of_it else logging.NOTSET)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item):
+    """Fail the test that has shown a secret, its other fixtures included."""
+    outcome = yield
+    for _, name, said in item._report_sections:
+        if name != "log":  # which was looked at line by line
+            sentinel.WATCH.look(f"what was captured of {name}", said)
+    sentinel.WATCH.look("the test's name", item.nodeid)
+    if found := sentinel.WATCH.take():
+        pytest.fail("a secret was shown:\n" + "\n".join(found), pytrace=False)
+    return outcome
 
 
 @pytest.fixture(autouse=True)

@@ -51,6 +51,7 @@ QUIET: Final = frozenset(
         "measured_children",
         "monkeypatch",
         "request",
+        "sentinel_watch",
         "tmp_path",
         "tmp_path_factory",
         "wire_check",

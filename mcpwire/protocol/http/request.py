@@ -7,7 +7,7 @@ import attrs
 __all__ = ["Request"]
 
 
-@attrs.define
+@attrs.define(repr=False)
 class Request:
     """The parts of a request; the engine adds the length of its body and sends it."""
 
@@ -16,6 +16,11 @@ class Request:
 
     body: bytes | None = None
     """``None``: the request has none, and tells no length."""
+
+    def __repr__(self) -> str:
+        """Show no header, body or query: a token may be in any of them."""
+        path = self.target.partition("?")[0]
+        return f"<Request {self.verb} {path}>"
 
     @property
     def verb(self) -> str:

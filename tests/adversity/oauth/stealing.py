@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 BOUND_S: Final = 20.0
 GOOD: Final = "SENTINEL-GOOD"
 EVIL: Final = "SENTINEL-EVIL"
-CLIENT: Final = "SENTINEL-GOOD-client"
-EMPLOYER: Final = "SENTINEL-GOOD-employer"
+CLIENT: Final = "client-of-the-good-one"
+EMPLOYER: Final = "employer-of-the-good-one"
 KEY: Final = ECKey.generate_key("P-256")
 PEM: Final = KEY.as_pem(private=True).decode()
 PUBLIC_PEM: Final = KEY.as_pem(private=False).decode()
@@ -141,7 +141,11 @@ def secrets_of(good: AuthorizationServer) -> set[bytes]:
         if name in form
     }
     sent |= {request.query.get("state", "") for request in good.authorizations}
-    return {GOOD.encode(), *(text.encode() for text in sent if text)}
+    return {
+        GOOD.encode(),
+        b"of-the-good-one",
+        *(text.encode() for text in sent if text),
+    }
 
 
 def stolen(good: AuthorizationServer, *others: bytes) -> list[tuple[bytes, bytes]]:

@@ -45,3 +45,10 @@ def test_what_heads_write_is_read_back(kind):
     assert fields[b"x-own"] == b"a b"
     written = b"".join(name + b": " + value + b"\r\n" for name, value in request.fields)
     assert start.partition(b"\r\n")[2] == written
+
+
+@pytest.mark.attack("S23")
+def test_a_request_shows_no_secret_of_it():
+    start = b"POST /mcp?key=hush HTTP/1.1\r\nauthorization: Bearer hush\r\n"
+    request = Request(start, b'{"password": "hush"}')
+    assert repr(request) == str(request) == "<Request POST /mcp>"

@@ -1,0 +1,235 @@
+"""Secrets at work and at rest: in no repr, no log, no process list, no other file."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from authorization_server import authorization_server, browse, oauth, protected_server
+from sentinel import SENTINEL
+from stealing import BOUND_S, PEM, SECRETS, good_and_evil, knows_client, use
+
+import mcpwire
+
+pytestmark = [pytest.mark.anyio, pytest.mark.attack("S23")]
+
+PROCESSES = Path("/proc")
+
+
+def shown():
+    """Return what each object of the package shows of itself that is there now."""
+    found = []
+    for each in gc.get_objects():
+        kind = type(each)
+        if str(kind.__module__).startswith("mcpwire."):
+            text = f"{each!r}{each!s}"
+            if SENTINEL in text or "BEGIN PRIVATE" in text:
+                found.append((f"{kind.__module__}.{kind.__qualname__}", text[:90]))
+    return found
+
+
+def test_what_shows_a_secret_is_found():
+    """Otherwise what follows would show nothing."""
+    from mcpwire.auth.model import Tokens
+
+    class Open(Tokens):
+        __module__ = "mcpwire.somewhere"
+
+        def __repr__(self):
+            return self.access_token
+
+    leak = Open(f"{SENTINEL}-token")
+    assert len(shown()) == 1
+    del leak
+
+
+@pytest.mark.parametrize("kind", ["login", "dpop", *SECRETS])
+async def test_nothing_shows_a_secret_while_it_is_used(shell, kind):
+    options = {"dpop": kind == "dpop", "auth_methods": ["client_secret_post"]}
+    with (
+        good_and_evil(**options) as (good, _),
+        protected_server(good, dpop=kind == "dpop") as server,
+    ):
+        if kind in SECRETS:
+            good.auth_methods = None
+            knows_client(good, kind)
+            grant = SECRETS[kind](good, issuer=good.issuer)
+        else:
+            grant = oauth()
+        target = mcpwire.Http(server.url, auth=grant)
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
+            assert shown() == []
+            good.forget_all()
+            good.on["token"] = lambda request: (
+                400,
+                {"content-type": "application/json"},
+                b'{"error": "server_error", "error_description": "%s"}'
+                % request.body.replace(b'"', b"")[:400],
+            )
+            with pytest.raises(mcpwire.MCPError) as caught:
+                await client.call_tool("echo", {"text": "hi"})
+            assert SENTINEL not in str(caught.value)
+            assert shown() == []
+
+
+async def test_nobody_who_is_told_everything_is_told_a_secret(shell, caplog):
+    """Not by us, not by what we use."""
+    caplog.set_level(logging.DEBUG)
+    for name in ("httpx", "httpcore", "mcpwire", "asyncio"):
+        caplog.set_level(logging.DEBUG, logger=name)
+    options = {"auth_methods": ["client_secret_basic"]}
+    with (
+        good_and_evil(**options) as (good, _),
+        protected_server(good, ("a",)) as server,
+    ):
+        server.needs["tools/call"] = ("b",)
+        grant = oauth()
+        for _ in range(2):
+            assert (await use(shell, server.url, grant)).text == "hi"
+            good.expire_all()
+        target = mcpwire.Http(server.url, auth=grant)
+        assert mcpwire.login_status(target) is not None
+    names = {record.name.partition(".")[0] for record in caplog.records}
+    assert names >= {"mcpwire", "httpcore"}
+    assert SENTINEL not in caplog.text
+    assert "code_verifier" not in caplog.text
+    assert "Bearer " not in caplog.text
+
+
+# In the command line...
+
+
+class Watched:
+    """A command, and what could be seen of it and its children while it ran."""
+
+    def __init__(self, words, environment, **options):
+        self.seen = set()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mcpwire", *words],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+            **options,
+        )
+
+    def look(self):
+        """Note the command lines of every process of this machine."""
+        for entry in PROCESSES.glob("[0-9]*"):
+            try:
+                if os.getsid(int(entry.name)) == self.process.pid:
+                    self.seen.add((entry / "cmdline").read_text())
+            except OSError:  # gone meanwhile
+                continue
+
+    def finish(self, given=None):
+        done = threading.Event()
+
+        def watch():
+            while not done.wait(0.005):
+                self.look()
+
+        looking = threading.Thread(target=watch)
+        looking.start()
+        try:
+            out, err = self.process.communicate(given, timeout=BOUND_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            raise
+        finally:
+            done.set()
+            looking.join()
+        return self.process.returncode, out, err
+
+
+BROWSER = """#!{python}
+import sys, urllib.request
+class Stay(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None
+opener = urllib.request.build_opener(Stay)
+try:
+    opener.open(sys.argv[1], timeout=10)
+except urllib.error.HTTPError as answer:
+    urllib.request.urlopen(answer.headers["Location"], timeout=10).read()
+"""
+
+
+def readers_of(folder):
+    """Return the files that hold a secret, and who may read them."""
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_file() and SENTINEL.encode() in path.read_bytes():
+            modes = [stat.S_IMODE(each.stat().st_mode) for each in (path, path.parent)]
+            found[path.name] = modes
+    return found
+
+
+@pytest.mark.skipif(not PROCESSES.is_dir(), reason="processes are seen on Linux only")
+@pytest.mark.timeout(120)
+def test_no_secret_stands_in_a_process_list_or_in_a_file_but_the_store(tmp_path):
+    program = tmp_path / "bin" / "browser"
+    program.parent.mkdir()
+    program.write_text(BROWSER.format(python=sys.executable))
+    program.chmod(0o755)
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = {
+        **{k: v for k, v in os.environ.items() if not k.startswith("XDG_")},
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "BROWSER": str(program),
+        "MY_SECRET": f"{SENTINEL}-configured",
+    }
+    with authorization_server() as auth, protected_server(auth) as server:
+        auth.add_client("known", secret=f"{SENTINEL}-configured")
+        words = ("--client-id", "known", "--client-secret-env", "MY_SECRET")
+        words += ("--issuer", auth.issuer, "-v")
+        login = Watched(["auth", "login", server.url, *words], environment, cwd=home)
+        code, out, err = login.finish("")
+        if code == 3:  # without a terminal somebody else comes back with the URL
+            back = browse(re.search(r"the URL that this leads to: (\S+)$", err)[1])
+            again = ["auth", "login", server.url, "--callback-url", "-", *words]
+            login = Watched(again, environment, cwd=home)
+            code, more, errors = login.finish(f"{back}\n")
+            out, err = out + more, err + errors
+        assert code == 0, err
+        assert auth.grants == ["authorization_code"]
+        call = ["call", server.url, "echo", "text=hi", *words]
+        used = Watched(call, environment, cwd=home)
+        code, more, errors = used.finish()
+        assert code == 0, errors
+        [token] = auth.live
+        given = {**environment, "TOKEN": token}
+        call = ["call", server.url, "echo", "text=hi", "--auth-env", "TOKEN"]
+        plain = Watched(call, given, cwd=home)
+        code, _, err_of_token = plain.finish()
+        assert code == 0, err_of_token
+        assert SENTINEL not in out + err + more + errors + err_of_token
+        for each in (login, used, plain):
+            assert any("mcpwire" in line for line in each.seen)
+            assert not [line for line in each.seen if SENTINEL in line]
+    found = readers_of(home)
+    assert list(found) == ["credentials.sqlite"]
+    assert found["credentials.sqlite"] == [0o600, 0o700]
+    assert PEM not in out
+
+
+def test_a_secret_in_a_process_list_would_be_seen(tmp_path):
+    words = ["call", "http://127.0.0.1:1/mcp", SENTINEL]
+    watched = Watched(words, {**os.environ, "HOME": str(tmp_path)})
+    watched.finish()
+    assert any(SENTINEL in line for line in watched.seen)
