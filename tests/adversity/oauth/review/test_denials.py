@@ -1,0 +1,83 @@
+"""Answers that turn a request away, and servers that make more of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from authorization_server import browse, oauth, protected_legacy, protected_server
+from engine_calls import echo
+from http_bytes import head
+from shells import Signal
+
+import mcpwire
+
+pytestmark = [pytest.mark.anyio, pytest.mark.fault("F38")]
+
+BOUND_S = 20.0
+
+
+@pytest.mark.parametrize("engine", ["direct", "httpx"])
+@pytest.mark.parametrize("framing", ["length", "chunks", "close"])
+async def test_a_refusal_whose_body_never_ends_is_not_waited_for(
+    shell, auth, engine, framing
+):
+    fields = {
+        "length": {"content_length": "1000000"},
+        "chunks": {"transfer_encoding": "chunked"},
+        "close": {"connection": "close"},
+    }[framing]
+    with protected_server(auth) as server:
+        target = mcpwire.Http(server.url, auth=oauth(), engine=engine)
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            auth.expire_all()
+            usual = server._turns_away
+
+            def turn_away(request, conn):
+                if server._complaint(request) is None or server.raw is None:
+                    return usual(request, conn)
+                if "/.well-known/" in request.target:
+                    return usual(request, conn)
+                conn.send(head(401, www_authenticate="Bearer", **fields))
+                conn.wait_closed(BOUND_S)
+                raise ConnectionAbortedError
+
+            server._turns_away = turn_away
+            started = asyncio.get_running_loop().time()
+            await echo(client)
+            assert asyncio.get_running_loop().time() - started < 5.0
+            server._turns_away = usual
+    assert auth.grants == ["authorization_code", "refresh_token"]
+
+
+async def test_giving_up_a_call_asks_for_no_login_with_a_server_of_2024_either(
+    shell, auth
+):
+    times, asked, never = [], Signal(), asyncio.Event()
+
+    async def ask(url):
+        times.append(url)
+        if len(times) == 1:
+            return await asyncio.to_thread(browse, url)
+        asked.set()
+        await never.wait()
+        return None
+
+    with protected_legacy(auth) as server:
+        grant = oauth(ask=shell.callback(ask))
+        async with asyncio.timeout(BOUND_S):
+            async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+                auth.forget_all()
+                call = await client.start_call("echo", {"text": "given up"})
+                await asked.wait()
+                call.cancel()
+                with pytest.raises(mcpwire.CallCancelled):
+                    await (
+                        call
+                        if shell.name == "asyncio"
+                        else asyncio.to_thread(call.result)
+                    )
+                closing_at = asyncio.get_running_loop().time()
+            assert asyncio.get_running_loop().time() - closing_at < 5.0
+            never.set()
+    assert len(times) == 2
