@@ -179,14 +179,20 @@ class Client(SkillVerbs, NoticeVerbs):
         return said
 
     async def _validate(self, name: str, result: CallToolResult, validate: str) -> None:
-        """Hold a result against what its tool promised.
+        """Hold a result against what its tool promised; ``"warn"`` only tells.
 
         Raises:
             RemoteProtocolError: It breaks that, or the schema cannot be used.
         """
         if self._known_tools.get(name) is None:
             await self.list_tools()
-        problem = self._known_tools.problem(name, result)
+        problem: str | None
+        try:
+            problem = self._known_tools.problem(name, result)
+        except RemoteProtocolError as error:
+            if validate == "error":
+                raise
+            problem = str(error)  # what was called has happened, and has its result
         if problem is None:
             return
         if validate == "error":

@@ -1,0 +1,114 @@
+"""Output schemas: of a server's own making, and nobody's surprise, in both shells."""
+
+import asyncio
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+from fakes import FakeServer
+
+import mcpwire
+from mcpwire.protocol.results import output_schema
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "adversity"))
+
+import shells
+
+pytestmark = [pytest.mark.anyio, pytest.mark.pain("P37")]
+
+BOUND_S = 10.0
+SCHEMA = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}},
+    "required": ["n"],
+}
+CANARY = {"type": "object", "properties": {"n": {"$ref": "http://127.0.0.1:1/n"}}}
+BROKEN = {
+    "no such type": {"type": "objekt"},
+    "no object": {"type": "object", "properties": []},
+    "a reference to nothing": {"$ref": "#/$defs/none"},
+    "a reference elsewhere": CANARY,
+    "a reference to a file": {"$ref": "file:///etc/hostname"},
+    "itself": {"$ref": "#"},
+}
+
+
+@pytest.fixture(params=shells.SHELLS)
+def shell(request):
+    made = shells.SHELLS[request.param]()
+    yield made
+    made.close()
+
+
+def promising(schema, **result):
+    tool = {"name": "x", "inputSchema": {"type": "object"}, "outputSchema": schema}
+    said = {"content": [{"type": "text", "text": "hi"}], **result}
+    return FakeServer(
+        {"tools/list": lambda *_: {"tools": [tool]}, "tools/call": lambda *_: said}
+    )
+
+
+@pytest.fixture
+def nobody_connects(monkeypatch):
+    """Fail the test in which anything is connected to, or a name resolved."""
+
+    def refuse(*_, **__):
+        raise AssertionError("somebody was asked for a schema")
+
+    for name in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, refuse, raising=False)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, *BROKEN.values()], ids=["good", *BROKEN])
+async def test_nothing_is_checked_and_no_list_fetched_unless_somebody_asks(
+    shell, schema, nobody_connects
+):
+    server = promising(schema, structuredContent={"n": "one"})
+    async with asyncio.timeout(BOUND_S), shell(server) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["x"]
+        for _ in range(3):
+            result = await client.call_tool("x")
+            assert result.structured_content == {"n": "one"}
+        assert len(server.requests("tools/list")) == 1
+
+
+@pytest.mark.parametrize("validate", ["warn", "error"])
+@pytest.mark.parametrize("schema", [SCHEMA, *BROKEN.values()], ids=["good", *BROKEN])
+async def test_a_result_that_reports_failure_is_never_checked(shell, schema, validate):
+    server = promising(schema, structuredContent={"n": "one"}, isError=True)
+    async with asyncio.timeout(BOUND_S), shell(server) as client:
+        result = await client.call_tool("x", validate=validate)
+        assert result.is_error
+
+
+@pytest.mark.attack("S03")
+@pytest.mark.parametrize("schema", BROKEN.values(), ids=BROKEN)
+async def test_a_warning_comes_beside_the_result_whatever_is_wrong(
+    shell, schema, caplog, nobody_connects
+):
+    server = promising(schema, structuredContent={"n": "one"})
+    async with asyncio.timeout(BOUND_S), shell(server) as client:
+        result = await client.call_tool("x", validate="warn")
+        assert result.structured_content == {"n": "one"}
+        assert len(caplog.records) == 1
+        with pytest.raises(mcpwire.RemoteProtocolError):
+            await client.call_tool("x", validate="error")
+
+
+async def test_a_schema_is_compiled_once(shell, monkeypatch):
+    made = []
+    usual = output_schema.OutputValidator.__init__
+
+    def counting(self, schema):
+        made.append(schema)
+        usual(self, schema)
+
+    monkeypatch.setattr(output_schema.OutputValidator, "__init__", counting)
+    server = promising(SCHEMA, structuredContent={"n": 1})
+    async with asyncio.timeout(BOUND_S), shell(server) as client:
+        for _ in range(5):
+            result = await client.call_tool("x", validate="error")
+            assert result.structured_content == {"n": 1}
+        assert len(made) == len(server.requests("tools/list")) == 1
