@@ -177,22 +177,27 @@ class LoadedSkill:
 
         Raises:
             SkillError: The file has another size or digest; no other can be read then.
-            LocalProtocolError: It has no such file, or one that was wrong before;
-                nothing was sent.
+            LocalProtocolError: It has no such file, or one that was wrong; then
+                nothing was sent, or what came is not given out.
         """
         from mcpwire.protocol.results.skills import locate
 
+        self._check()
+        uri = locate(self.entry, path)
+        try:
+            data = await _read(self._requests, self.entry, uri, options)
+        except RemoteProtocolError as error:
+            self._fault = error
+            raise
+        self._check()  # another that was asked for beside it may have been wrong
+        return data
+
+    def _check(self) -> None:
         if self._fault is not None:
             raise LocalProtocolError(
                 f"the skill {self.name!r} had a file that is not what the server says "
                 "of it: load it again"
             ) from self._fault
-        uri = locate(self.entry, path)
-        try:
-            return await _read(self._requests, self.entry, uri, options)
-        except RemoteProtocolError as error:
-            self._fault = error
-            raise
 
     async def read_text(self, path: str, **options: Unpack[CallOptions]) -> str:
         """Read one of its files as `read_file` does, and return its text.

@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from fakes import FakeServer
+from fakes import SILENCE, FakeServer
 
 import mcpwire
 from mcpwire.protocol.methods import SKILLS
@@ -301,6 +301,37 @@ async def test_after_another_file_no_file_of_the_skill_is_read(client, data, rul
         assert await again.read_file(FORMS) == FILES[FORMS]
 
 
+@pytest.mark.rule("EXT-05")
+async def test_what_comes_after_another_file_is_not_given_out(client):
+    """Of two files that are asked for together the first that comes is wrong."""
+    server = SkillServer(files={**FILES, FORMS: b"A form!\n"})
+    held = {}
+
+    def read(params, _):
+        if params["uri"] != LOGO:
+            return server.read(params, _)
+        held.update(server.current)
+        return SILENCE
+
+    def get(params, _):
+        if held:  # what was held back comes with whatever is asked for next
+            answer = {"id": held["id"], "result": server.read({"uri": LOGO}, None)}
+            server.send({"jsonrpc": "2.0", **answer})
+        return server.get(params, _)
+
+    server.methods |= {"resources/read": read, "skills/get": get}
+    async with client(server) as c:
+        skill = await c.load_skill(URI)
+        logo = asyncio.create_task(skill.read_file(LOGO))
+        while not held:  # noqa: ASYNC110 - a server's thread tells no loop
+            await asyncio.sleep(0.001)  # until it has the request
+        with pytest.raises(mcpwire.SkillError):
+            await skill.read_file(FORMS)
+        await c.get_skill(URI)
+        with pytest.raises(mcpwire.LocalProtocolError, match="load it again"):
+            await logo
+
+
 async def test_a_read_that_gives_several_contents_is_refused(client):
     server = SkillServer()
     one = {"uri": URI, "text": DOCUMENT.decode()}
@@ -351,6 +382,9 @@ OFF = {
 }
 
 
+HANDSHAKE = {"server/discover", "initialize", "notifications/initialized"}
+
+
 @pytest.mark.rule("EXT-02", "EXT-03")
 @pytest.mark.parametrize("why", OFF)
 @pytest.mark.parametrize("verb", VERBS)
@@ -358,10 +392,10 @@ async def test_what_is_not_switched_on_is_refused_and_nothing_is_sent(shell, ver
     options, extensions, message = OFF[why]
     server = SkillServer(**options)
     async with asyncio.timeout(BOUND_S), shell(server, extensions=extensions) as c:
-        sent = len(server.received)
         with pytest.raises(mcpwire.LocalProtocolError, match=message):
             await getattr(c, verb)(*VERBS[verb])
-        assert len(server.received) == sent
+    # The last of the handshake may come after that: nobody waits for it.
+    assert {m["method"] for m in server.received} <= HANDSHAKE
 
 
 async def test_an_entry_is_of_no_use_where_the_extension_is_off(shell):
