@@ -6,6 +6,7 @@ Whoever has a terminal and a browser is in test_auth_terminal.py.
 import io
 import json
 import re
+import shlex
 import sys
 import threading
 import time
@@ -154,6 +155,27 @@ def test_without_a_terminal_nobody_is_asked(cli, server, auth, words):
     url = TOLD.search(done.err)[1]
     assert url.startswith(f"{auth.issuer}/authorize?")
     assert "somebody has to log in" in done.err
+
+
+def test_what_is_told_to_finish_a_login_finishes_it(cli, given, server):
+    """In the words of the message, and none but those."""
+    begun = cli("auth", "login", server.url, "--profile", "my work")
+    [words] = re.findall("`mcpwire (auth login [^`]+)`", begun.err)
+    given(browse(TOLD.search(begun.err)[1]))
+    done = cli(*(server.url if word == "URL" else word for word in shlex.split(words)))
+    assert done.code == 0, done
+    assert "profile  my work\n" in done.out
+
+
+def test_a_client_of_whichever_server_is_named_is_said_so(
+    cli, log_in, auth, server, monkeypatch
+):
+    monkeypatch.setenv("SECRET", f"{SENTINEL}-own")
+    auth.add_client("me", secret=f"{SENTINEL}-own", redirect_uris=None)
+    words = "--client-id", "me", "--client-secret-env", "SECRET"
+    done = log_in(server.url, *words, "--issuer=discovered")
+    assert done.code == 0, done
+    assert f"issuer   {auth.issuer}\n" in done.out
 
 
 def test_no_ask_asks_nobody_at_a_terminal_either(cli, seen, server):
@@ -324,10 +346,11 @@ def test_a_secret_goes_to_no_issuer_that_was_not_named(cli, auth, server, monkey
     monkeypatch.setenv("SECRET", f"{SENTINEL}-own")
     words = "--client-id", "me", "--client-secret-env", "SECRET"
     done = cli("auth", "login", server.url, *words)
-    assert done == (
-        2,
-        "",
-        "mcpwire: --issuer is missing: a secret goes to one authorization server\n",
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "mcpwire: --issuer is missing: a secret goes to one authorization server; "
+        "name it, or say --issuer='discovered' to trust whichever the MCP server "
+        "names\n"
     )
     done = cli("auth", "login", server.url, *words, "--issuer", "https://as.example")
     assert done.code == 3

@@ -189,8 +189,6 @@ def _as_options(text: str) -> str:
     def option(match: re.Match[str]) -> str:
         return _NAMES[match[0]]
 
-    # The first sentence alone: what follows is advice to programs.
-    text = text.partition("; name it, or say issuer=")[0]
     return re.sub(rf"(?<!-)\b({'|'.join(_NAMES)})\b", option, text)
 
 
@@ -220,9 +218,13 @@ def advise_login(error: BaseException, options: Options, *, is_late: bool) -> No
     from mcpwire import AuthError, AuthRequired
 
     if isinstance(error, AuthRequired) and error.url is not None:
+        import shlex
+
+        # Of what was given, this alone says which login is gone on with.
+        chosen = f"--profile {shlex.quote(options.profile)} " if options.profile else ""
         error.add_note(
-            "give `mcpwire auth login URL --callback-url -` the URL that this leads "
-            f"to: {error.url}"
+            f"give `mcpwire auth login URL {chosen}--callback-url -` the URL that this "
+            f"leads to: {error.url}"
         )
     elif isinstance(error, AuthError):
         return
