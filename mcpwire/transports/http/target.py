@@ -279,10 +279,10 @@ def _bearer(target: Http) -> tuple[tuple[str, str], ...]:
     if any(name == "authorization" for name, _ in _static(target)):
         raise ValueError("auth= and an authorization header exclude each other")
     # RFC 6750, 2.1; whatever is wrong with it, it is not shown.
-    if _TOKEN.fullmatch(auth) is None:
+    if _TOKEN.fullmatch(auth) is None or auth.lower() == "oauth":
         raise ValueError(
-            "auth must be 'oauth', a token or a grant such as mcpwire.OAuth(), got a "
-            f"text of {len(auth)} characters that is none"
+            "auth must be 'oauth', a token (without 'Bearer') or a grant such as "
+            f"mcpwire.OAuth(), got a text of {len(auth)} characters that is none"
         )
     try:
         return target.check({"authorization": f"Bearer {auth}"})

@@ -1,0 +1,279 @@
+"""What the documents promise of authorization, as a stranger would try it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from threading import Lock
+from urllib.parse import urlsplit
+
+import pytest
+from authorization_server import (
+    SENTINEL,
+    AuthorizationServer,
+    Recorded,
+    oauth,
+    protected_server,
+)
+from engine_calls import BOUND_S, echo
+from fetches import ANSWER, LOGIN, SERVER, failure, local_server, step
+from fetches import target as target_of
+from http_bytes import reply
+from net import Shell
+from protected import ProtectedMcp
+from raw_server import WAIT_S, raw_server
+
+import mcpwire
+import mcpwire.sync
+from mcpwire.auth.errors import UrlRefused
+
+pytestmark = pytest.mark.anyio
+
+# As a program of the user's would be: nothing is given but where the server is.
+PROGRAMS = {
+    "asyncio": """
+import asyncio, sys, mcpwire
+
+async def main():
+    async with mcpwire.Client(mcpwire.Http(sys.argv[1], auth="oauth")) as client:
+        print((await client.call_tool("echo", {"text": "hi"})).text)
+
+asyncio.run(main())
+""",
+    "blocking": """
+import sys, mcpwire.sync
+
+server = mcpwire.Http(sys.argv[1], auth="oauth")
+with mcpwire.sync.Client(server) as client:
+    print(client.call_tool("echo", {"text": "hi"}).text)
+""",
+}
+
+BROWSER = """\
+#!{python} -S
+import os, sys, urllib.request
+if os.fork():  # as browsers do: what was started returns
+    os._exit(0)
+with urllib.request.urlopen(sys.argv[1]) as page:
+    page.read()
+"""
+
+
+@pytest.fixture
+def program(shell, tmp_path, monkeypatch):
+    """Give what runs a program of that shell and returns what it printed."""
+    browser = tmp_path / "browser"
+    browser.write_text(BROWSER.format(python=sys.executable))
+    browser.chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    async def run(url, *, has_browser=True):
+        monkeypatch.setenv("BROWSER", str(browser) if has_browser else "false")
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-c", PROGRAMS[shell.name], url],
+            capture_output=True,
+            text=True,
+            timeout=BOUND_S,
+        )
+        assert SENTINEL not in done.stdout + done.stderr
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def stateless(auth):
+    with protected_server(auth, era="stateless") as made:
+        yield made
+
+
+@pytest.mark.rule("AUTH-08", "FLOW-27")
+async def test_the_word_oauth_is_enough(program, auth, stateless, tmp_path):
+    server = stateless
+    assert await program(server.url) == "hi\n"
+    assert (len(auth.registrations), len(auth.authorizations)) == (1, 1)
+    [stored] = (tmp_path / "state" / "mcpwire").iterdir()
+    modes = [path.stat().st_mode & 0o777 for path in (stored, stored.parent)]
+    assert modes == [0o600, 0o700]
+    # The next program asks nobody, and need not be turned away first.
+    assert server.challenges == 1
+    assert await program(server.url, has_browser=False) == "hi\n"
+    assert (server.challenges, len(auth.authorizations)) == (1, 1)
+
+
+@pytest.mark.pain("P32")
+async def test_the_next_program_knows_when_a_token_ends_and_who_renews_it(
+    program, auth, stateless
+):
+    """It is ahead of the end, and of everybody who would tell it who that is."""
+    server = stateless
+    auth.expires_in = 30  # less than what is left for a refresh
+    assert await program(server.url) == "hi\n"
+    before = len(auth.of("metadata")), server.challenges
+    auth.expires_in = 3600
+    for _ in range(2):
+        assert await program(server.url, has_browser=False) == "hi\n"
+    assert auth.grants.count("authorization_code") == 1
+    assert (len(auth.of("metadata")), server.challenges) == before
+    assert auth.grants[-1] == "refresh_token"
+
+
+class Mine:
+    """A store as docs/auth.md describes one: the five methods and nothing else."""
+
+    def __init__(self):
+        self.values, self.leases, self.lock = {}, {}, Lock()
+
+    def load(self, key):
+        return self.values.get(key, (None, 0))
+
+    def save(self, key, value, version):
+        with self.lock:
+            if self.values.get(key, (None, 0))[1] != version:
+                return None
+            self.values[key] = value, version + 1
+            return version + 1
+
+    def lease(self, key, owner, seconds):
+        with self.lock:
+            return self.leases.setdefault(key, owner) == owner
+
+    def release(self, key, owner):
+        with self.lock:
+            if self.leases.get(key) == owner:
+                del self.leases[key]
+
+    def keys(self):
+        return [key for key, (value, _) in self.values.items() if value is not None]
+
+
+async def test_a_store_of_ones_own_is_all_that_it_takes(shell, auth, server):
+    store = Mine()
+    target = mcpwire.Http(server.url, auth=oauth(storage=store))
+    async with asyncio.timeout(BOUND_S):
+        async with shell(target) as client:
+            await echo(client)
+            auth.expire_all()
+            await asyncio.gather(*(echo(client) for _ in range(10)))
+        assert auth.grants == ["authorization_code", "refresh_token"]
+        assert mcpwire.login_status(target).can_refresh
+        assert (len(store.keys()), store.leases) == (1, {})
+        alone = mcpwire.OAuth(storage=store, interactive=False)
+        async with shell(mcpwire.Http(server.url, auth=alone)) as client:
+            await echo(client)
+        assert await mcpwire.logout(target)
+        assert mcpwire.login_status(target) is None
+    assert len(auth.authorizations) == 1
+
+
+async def test_a_program_that_logs_in_by_itself_leaves_no_file(
+    shell, auth, server, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    auth.add_client("robot", secret=f"{SENTINEL}-robot")
+    grant = mcpwire.ClientCredentials(
+        client_id="robot", client_secret=f"{SENTINEL}-robot", issuer=auth.issuer
+    )
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+            await echo(client)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.rule("AUTH-01")
+def test_a_server_that_is_started_is_logged_in_to_in_no_way():
+    """Its credentials come from its environment (`env=`)."""
+    with pytest.raises(TypeError, match="auth"):
+        mcpwire.Stdio("server", auth="oauth")
+    with pytest.raises(ValueError, match="URL"):
+        mcpwire.login_status(mcpwire.Stdio("server"))
+
+
+@pytest.mark.parametrize("text", ["OAuth", "OAUTH", "Bearer abc", "bearer abc", ""])
+def test_what_was_hardly_meant_as_a_token_is_none(text):
+    with pytest.raises(ValueError, match=r"'oauth', a token \(without 'Bearer'\)"):
+        mcpwire.Http("https://mcp.example/mcp", auth=text)
+
+
+@pytest.mark.attack("S05")
+def test_through_a_proxy_that_is_given_literals_are_refused_and_names_are_its_own(
+    kind, internet
+):
+    def script(conn):
+        conn.receive()
+        conn.send(ANSWER)
+
+    with local_server(internet, script) as proxy:
+        url = f"http://{SERVER}/mcp"
+        target = target_of(url, allow_insecure=True, proxy=proxy.origin)
+        shell = Shell(kind, target)
+        for inside in ("10.0.0.1", "169.254.169.254", "[fd00::1]", "100.64.0.1"):
+            failure(shell, step(f"https://{inside}/x"), UrlRefused)
+        assert (internet.connects, proxy.requests) == ([], [])
+        assert shell.fetch(step(f"http://{LOGIN}/x")).status == 200
+    assert proxy.requests[0].target == f"http://{LOGIN}/x"
+    assert internet.asked == []
+    assert internet.connects == ["127.0.0.1"]
+
+
+# 2025-03-26: the server itself gives the tokens.
+
+
+class OwnLogin(ProtectedMcp):
+    """Is its own authorization server, and knows nothing of resource metadata."""
+
+    def serve(self, conn):
+        usual = conn.receive
+
+        def receive(timeout=WAIT_S):
+            while True:
+                request = usual(timeout)
+                path = None if request is None else urlsplit(request.target).path
+                key = self.auth.keys().get(path)
+                if key is None:
+                    return request
+                recorded = Recorded(request, key, conn)
+                self.auth.requests.append(recorded)
+                status, fields, body = self.auth.usual(recorded)
+                named = {name.replace("-", "_"): text for name, text in fields.items()}
+                conn.send(reply(status, body, **named))
+
+        conn.receive = receive
+        super().serve(conn)
+
+    def _challenge(self, params):
+        return "Bearer"
+
+
+@pytest.mark.parametrize("says", [True, False])
+async def test_a_server_of_2025_03_may_give_its_tokens_itself(shell, says):
+    auth = AuthorizationServer(iss=False)
+    server = OwnLogin("session", version="2025-03-26")
+    server.guard(auth)
+    server.on_metadata = lambda _: (404, {}, b"")
+
+    def starts(raw):
+        server.take(raw)
+        auth.take(raw)
+
+    if not says:  # then what it has stands where it has always stood
+        auth.keys = lambda: {
+            f"/{key}": key for key in ("authorize", "token", "register")
+        }
+    with raw_server(server.serve, starts=starts):
+        target = mcpwire.Http(server.url, auth=oauth())
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            await echo(client)
+            auth.expire_all()
+            await echo(client)
+            assert mcpwire.login_status(target).issuer == auth.origin
+    assert auth.grants == ["authorization_code", "refresh_token"]
+    assert len(auth.registrations) == 1
+    [asked] = auth.authorizations
+    assert asked.query["code_challenge_method"] == "S256"
+    assert len(auth.of("metadata")) == says
