@@ -146,6 +146,11 @@ class BlockingAuthEngine:
         """Let go of the sockets at once and wait for nothing, from anywhere."""
         self._engine.abandon()
 
+    def forked(self) -> None:
+        """Let go of what belongs to the parent process; its sockets stay open there."""
+        forked = getattr(self._engine, "forked", self._engine.abandon)
+        forked()
+
 
 def open_with_tokens(
     target: Http, limits: Limits, *, patience: Patience
