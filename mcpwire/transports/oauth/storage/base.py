@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Protocol
 
 from mcpwire.errors import AuthError
+from mcpwire.transports._fork import let_go_after_fork
 
 __all__ = ["MemoryStorage", "Storage", "StorageError"]
 
@@ -67,10 +68,15 @@ class MemoryStorage:
         self._values: dict[str, tuple[bytes, int]] = {}
         self._changes = 0
         self._leases: dict[str, tuple[str, float]] = {}
+        let_go_after_fork(self)
 
     def __repr__(self) -> str:
         """Return one line without anything that is stored."""
         return f"<{type(self).__name__} {len(self.keys())} credentials>"
+
+    def forked(self) -> None:
+        """Go on in a child: the thread that holds the lock may be the parent's."""
+        self._mutex = threading.Lock()
 
     def load(self, key: str) -> tuple[bytes | None, int]:
         """Return what is stored, and its version."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import warnings
 
@@ -29,6 +30,20 @@ def fork_and_wait(work):
         finally:
             os._exit(status)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.fault("F40")
+def test_a_store_in_memory_is_of_use_in_a_child_whoever_used_it_during_the_fork():
+    storage = mcpwire.MemoryStorage()
+    storage.save("key", b"value", 0)
+
+    def use():
+        signal.alarm(5)  # else it would wait for a thread that is not there
+        return 0 if storage.load("key") == (b"value", 1) else 2
+
+    with storage._mutex:
+        assert fork_and_wait(use) == 0
+    assert storage.load("key") == (b"value", 1)
 
 
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
