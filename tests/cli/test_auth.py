@@ -299,6 +299,7 @@ def test_the_way_back_of_another_login_leaves_this_one_alone(cli, given, server,
     given(re.sub("state=[^&]+", "state=other", back))
     done = cli("auth", "login", server.url, "--callback-url", "-")
     assert done.code == 3
+    assert "; log in anew; each login has a URL" in done.err
     given(back)
     assert cli("auth", "login", server.url, "--callback-url", "-").code == 0
 

@@ -102,8 +102,8 @@ async def _by_hand(output: Output, target: Http) -> LoginStatus | None:
             f"{target}: somebody has to log in", url=begun.url, scopes=begun.scopes
         )
     output.note(f"log in at {begun.url}")
-    output.note("then paste the whole URL that the browser was sent to; a page that")
-    output.note("cannot be shown is what comes of it, and is right")
+    output.note("then paste the whole URL that the browser ends at; that its page does")
+    output.note("not load is as it should be: nobody listens there")
     while not _is_returned(line := await _line(output)):
         output.note("that is not where the browser is sent to after the login")
     return await finish_login(target, line)

@@ -215,7 +215,7 @@ def advise_login(error: BaseException, options: Options, *, is_late: bool) -> No
         options: What was given.
         is_late: Whether that came after the server had let us in.
     """
-    from mcpwire import AuthError, AuthRequired
+    from mcpwire import AuthError, AuthRequired, ResponseRefused
 
     if isinstance(error, AuthRequired) and error.url is not None:
         import shlex
@@ -226,6 +226,8 @@ def advise_login(error: BaseException, options: Options, *, is_late: bool) -> No
             f"give `mcpwire auth login URL {chosen}--callback-url -` the URL that this "
             f"leads to: {error.url}"
         )
+    elif isinstance(error, ResponseRefused) and error.parameter == "state":
+        error.add_note("log in anew; each login has a URL to come back to of its own")
     elif isinstance(error, AuthError):
         return
     elif options.auth_env is not None:
