@@ -333,7 +333,6 @@ def test_the_document_goes_to_the_registration_endpoint_as_json():
     assert not sent.may_redirect
 
 
-@pytest.mark.rule("ASM-09")
 @pytest.mark.parametrize(
     "endpoint",
     ["http://as.example/register", "https://10.0.0.1/r", "https://u:p@as.example/r"],
