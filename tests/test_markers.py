@@ -24,6 +24,13 @@ SHOWN: dict[int, dict[str, list[str]]] = {
         "fault": [f"F{number:02}" for number in (*range(19, 38), 48, 50)],
         "attack": [f"S{number:02}" for number in (2, 10, 15, 19, 27, 28, 30, 31, 33)],
     },
+    5: {
+        "attack": [
+            f"S{number:02}" for number in (*range(1, 8), *range(22, 25), 29, 30)
+        ],
+        "pain": [f"P{number:02}" for number in range(31, 38)],
+        "fault": [f"F{number:02}" for number in range(38, 41)],
+    },
 }
 """Issue -> marker -> the ids it had to show; an issue that closes adds its line."""
 

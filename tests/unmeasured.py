@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FOLDERS: Final = (
     "adversity/http/sentences/",
+    "adversity/oauth/",
     "adversity/ownership/",
     "adversity/traffic/",
     "matrix/",

@@ -148,11 +148,14 @@ async def test_closing_ends_a_login_at_once(shell, auth, server):
 
 
 async def test_closing_ends_a_login_that_a_function_asks_for(shell, auth, server):
-    asked, answered = threading.Event(), threading.Event()
+    asked, answered, ended = (threading.Event() for _ in range(3))
 
     async def never(url):
         asked.set()
-        await asyncio.to_thread(answered.wait, BOUND_S)
+        try:
+            await asyncio.to_thread(answered.wait, BOUND_S)
+        finally:
+            ended.set()
         return url
 
     server.is_open = True
@@ -167,6 +170,7 @@ async def test_closing_ends_a_login_that_a_function_asks_for(shell, auth, server
         answered.set()
         with pytest.raises(mcpwire.MCPError):
             await (call if shell.name == "asyncio" else asyncio.to_thread(call.result))
+        await asyncio.to_thread(ended.wait, BOUND_S)  # the function is the test's own
 
 
 # At any moment.
