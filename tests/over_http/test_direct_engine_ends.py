@@ -15,7 +15,7 @@ from raw_server import raw_server
 
 from mcpwire.errors import ConnectionClosed, TransportError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.transports.http import _connection, _sockets
+from mcpwire.transports.http import _connection, _sockets, direct
 from mcpwire.transports.http.direct import DirectEngine
 from mcpwire.transports.http.target import Http
 
@@ -322,7 +322,11 @@ async def test_a_forked_process_closes_its_copies_and_the_parent_goes_on():
             assert repr(engine.engine) == f"<DirectEngine {server.url} 1 open, 1 idle>"
 
 
-async def test_an_abort_in_the_turn_in_which_a_tail_is_over_ends_the_exchange():
+async def test_an_abort_in_the_turn_in_which_a_tail_is_over_ends_the_exchange(
+    monkeypatch,
+):
+    # Else the wait may be over by itself before both have been called.
+    monkeypatch.setattr(direct, "TAIL_WAIT_S", 5.0)
     error = ConnectionClosed("given up", sent=False)
     with raw_server(echo) as server:
         async with engine_to(server) as shown:
