@@ -38,6 +38,7 @@ def pytest_collection():
     Items, modules and syntax trees live as long as the session. Frozen, they are not
     looked through each time that a test collects what it has made.
     """
+    unmeasured.import_package()
     gc.disable()
     try:
         with unmeasured.pause():

@@ -289,7 +289,7 @@ async def test_fifty_calls_at_once_get_each_its_own_answer(kind):
     gate = threading.Barrier(50)
 
     def script(conn):
-        # The second fifty come when the client has read the first, however long it takes.
+        # The second fifty come when the client has read the first: that may take long.
         while (request := conn.receive(SLOW_S)) is not None:
             if request.json < 50:
                 gate.wait(10)
