@@ -67,6 +67,18 @@ class Limits:
     head: int = _size(64 * _KIB)
     """The head of an HTTP answer."""
 
+    body: int = _size(4 * _MIB)
+    """The body of one request to an HTTP server; never more than `message`."""
+
+    body_timeout: float = _seconds(30.0)
+    """How long a client may take to send such a body."""
+
+    listens: int = _size(1_024)
+    """`subscriptions/listen` requests that a server keeps open at once."""
+
+    batch: int = _size(1_000)
+    """Messages in one batch (2025-03-26 only)."""
+
     stderr_tail: int = _size(64 * _KIB)
     """How much of a child's stderr is kept for error messages."""
 

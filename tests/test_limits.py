@@ -23,6 +23,10 @@ def test_the_default_limits_are_those_documented():
     assert attrs.asdict(DEFAULT_LIMITS) == {
         "message": 64 * MIB,
         "head": 64 * 1024,
+        "body": 4 * MIB,
+        "body_timeout": 30.0,
+        "listens": 1_024,
+        "batch": 1_000,
         "stderr_tail": 64 * 1024,
         "oauth_document": MIB,
         "oauth_timeout": 10.0,

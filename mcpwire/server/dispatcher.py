@@ -25,7 +25,14 @@ from mcpwire.errors import (
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.methods import declared_extensions
 from mcpwire.server.handlers import run_handler
-from mcpwire.server.request import RequestContext, Session, check_level
+from mcpwire.server.hub import Hub
+from mcpwire.server.request import (
+    IN_MEMORY,
+    Facts,
+    RequestContext,
+    Session,
+    check_level,
+)
 from mcpwire.server.routes import Route, capabilities_at, check_handlers, routes_at
 from mcpwire.types import encode
 from mcpwire.types.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
@@ -36,12 +43,14 @@ from mcpwire.wire.json import encode as encode_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from mcpwire.server.auth.resource import ResourceServer
     from mcpwire.server.handlers import Handler
     from mcpwire.server.request import AskFn, NotifyFn
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.types.lifecycle import Implementation
     from mcpwire.versions import Revision
+    from mcpwire.wire.headers import ParamHeader
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["Dispatcher"]
@@ -69,6 +78,13 @@ class Dispatcher:
         instructions: How the server wants to be used.
         revisions: What it speaks; all of them by default.
         limits: Bounds on what one client may cost.
+        auth: Who may ask, over HTTP; everybody without it.
+
+    Attributes:
+        hub: Who hears that something changed.
+        limits: As given.
+        auth: As given.
+        revisions: What it speaks, newest first.
 
     Raises:
         ValueError: A handler's method needs a capability that is not declared, or no
@@ -84,29 +100,40 @@ class Dispatcher:
         instructions: str | None = None,
         revisions: Iterable[Revision] = REVISIONS,
         limits: Limits = DEFAULT_LIMITS,
+        auth: ResourceServer | None = None,
     ) -> None:
         self._info = encode(info)
         self._stamp = {SERVER_INFO: Fragment(encode_json(self._info))}
         self._instructions = instructions
-        self._revisions = tuple(sorted(revisions, reverse=True))
-        self._sessions = tuple(r for r in self._revisions if r.era is Era.SESSION)
-        if not self._revisions:
+        self.revisions = tuple(sorted(revisions, reverse=True))
+        self._sessions = tuple(r for r in self.revisions if r.era is Era.SESSION)
+        if not self.revisions:
             raise ValueError("a server must speak at least one revision")
-        self._capabilities = {
-            r.name: capabilities_at(r, capabilities) for r in self._revisions
-        }
         self._built_in: dict[str, Handler] = {
             "logging/setLevel": _set_level,
             "ping": _ping,
             "server/discover": self._discover,
         }
-        handlers = {**self._built_in, **methods}
-        self._routes = {
-            r.name: routes_at(r, self._capabilities[r.name], handlers)
-            for r in self._revisions
-        }
-        check_handlers(methods, self._revisions, self._capabilities, self._routes)
+        self.hub = Hub()
         self.limits = limits
+        self.auth = auth
+        self.declare(capabilities, methods)
+
+    def declare(
+        self, capabilities: Mapping[str, Any], methods: Mapping[str, Handler]
+    ) -> None:
+        """Declare anew what this server can do; open sessions keep what they know.
+
+        Raises:
+            ValueError: As for the constructor; nothing has changed then.
+        """
+        declared = {r.name: capabilities_at(r, capabilities) for r in self.revisions}
+        handlers = {**self._built_in, **methods}
+        routes = {
+            r.name: routes_at(r, declared[r.name], handlers) for r in self.revisions
+        }
+        check_handlers(methods, self.revisions, declared, routes)
+        self._capabilities, self._routes = declared, routes
 
     def __repr__(self) -> str:
         """Return one readable line."""
@@ -117,7 +144,7 @@ class Dispatcher:
     @property
     def is_stateless_spoken(self) -> bool:
         """Whether requests may stand alone."""
-        return len(self._sessions) < len(self._revisions)
+        return len(self._sessions) < len(self.revisions)
 
     def opens_alone(self, params: Mapping[str, Any] | None) -> bool:
         """Tell whether a request opens as those of the stateless era do.
@@ -141,8 +168,18 @@ class Dispatcher:
         notify: NotifyFn,
         *,
         ask: AskFn | None = None,
+        facts: Facts = IN_MEMORY,
     ) -> RequestContext:
         """Decide a request's era and whether it can be answered there.
+
+        Args:
+            id: Its id.
+            method: Its method.
+            params: Its params.
+            session: The session that its connection has, if any.
+            notify: Sends what belongs to it; called on the loop's thread only.
+            ask: Asks the client on its behalf, where there is a session.
+            facts: What the transport knows of it.
 
         Raises:
             RPCError: It is refused; this is the answer.
@@ -166,8 +203,11 @@ class Dispatcher:
             session=session,
             client_capabilities=capabilities,
             notify=notify,
-            ask=ask,
+            # 2026-07-28 streamable-http: a server sends no requests of its own.
+            ask=ask if session is not None else None,
             can_log="logging" in self._capabilities[revision.name],
+            params=params,
+            facts=facts,
         )
         self._check_route(request)
         return request
@@ -183,7 +223,7 @@ class Dispatcher:
         if type(capabilities) is not dict:
             raise InvalidParams(f"params._meta needs {CLIENT_CAPABILITIES}, an object")
         revision = find_revision(version)
-        if revision not in self._revisions or revision.era is not Era.STATELESS:
+        if revision not in self.revisions or revision.era is not Era.STATELESS:
             raise self._unsupported(version)
         return revision, capabilities
 
@@ -223,10 +263,20 @@ class Dispatcher:
         return UnsupportedVersion(
             "the protocol version is not supported",
             data={
-                "supported": [r.name for r in self._revisions],
+                "supported": [r.name for r in self.revisions],
                 "requested": version,
             },
         )
+
+    def is_long_lived(self, request: RequestContext) -> bool:
+        """Tell whether an admitted request stays open until somebody ends it."""
+        return self._routes[request.revision.name][request.method].is_long_lived
+
+    def param_headers(
+        self, request: RequestContext, params: Mapping[str, Any]
+    ) -> tuple[ParamHeader, ...]:
+        """Return which arguments of an admitted request its header fields repeat."""
+        return ()
 
     def answer_now(
         self, request: RequestContext, params: dict[str, Any]
@@ -279,9 +329,14 @@ class Dispatcher:
     # What every server answers...
 
     def initialize(
-        self, params: dict[str, Any] | None, session: Session | None
+        self,
+        params: dict[str, Any] | None,
+        session: Session | None,
+        facts: Facts = IN_MEMORY,
     ) -> tuple[Session, dict[str, Any]]:
         """Open a session; return it and the result.
+
+        Whoever owns the connection sets its `send` and adds it to the `hub`.
 
         Raises:
             RPCError: It is refused; this is the answer.
@@ -305,11 +360,14 @@ class Dispatcher:
             **self._description(revision),
             "serverInfo": self._info,
         }
-        return Session(revision, client_info, capabilities), result
+        session = Session(
+            revision, client_info, capabilities, principal=facts.principal
+        )
+        return session, result
 
     def _discover(self, _: dict[str, Any], request: RequestContext) -> dict[str, Any]:
         return {
-            "supportedVersions": [r.name for r in self._revisions],
+            "supportedVersions": [r.name for r in self.revisions],
             **self._description(request.revision),
         }
 
@@ -318,6 +376,15 @@ class Dispatcher:
         if self._instructions is not None:
             described["instructions"] = self._instructions
         return described
+
+    # Its own life...
+
+    async def start(self) -> None:
+        """Be ready to perform; one more user, who calls `aclose` when done."""
+
+    async def aclose(self) -> None:
+        """One user less; the last one ends what is still open."""
+        self.hub.close()
 
     # Connections...
 

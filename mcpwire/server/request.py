@@ -18,6 +18,8 @@ from mcpwire.wire.jsonrpc import is_request_id
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from mcpwire.server.asking.rounds import Rounds
+    from mcpwire.server.auth.principal import Principal
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     AskFn = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
     """Sends a request to the client and returns its result."""
 
-__all__ = ["LEVELS", "RequestContext", "Session", "check_level"]
+__all__ = ["IN_MEMORY", "LEVELS", "Facts", "RequestContext", "Session", "check_level"]
 
 LEVELS: Final = (
     "debug",
@@ -45,7 +47,32 @@ LEVELS: Final = (
 _MESSAGES_SINCE: Final = REVISIONS[1]
 
 
-@attrs.define
+@attrs.frozen(kw_only=True)
+class Facts:
+    """What the transport knows of a request beside its message."""
+
+    transport: str = "memory"
+    """``"stdio"``, ``"memory"`` or ``"http"``."""
+
+    headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    """The header fields by lower-case name; none of them is a credential."""
+
+    principal: Principal | None = None
+    """Who asks, where that was proved."""
+
+    close_stream: Callable[[float | None], None] | None = None
+    """Ends the stream that answers this request, so that the client comes back for the
+    rest; takes what it should wait for, in seconds. ``None`` where nothing can end."""
+
+
+IN_MEMORY: Final = Facts()
+
+
+def _unheard(_: str, __: dict[str, Any]) -> None:
+    """Drop a notification: nobody has said yet where it would go."""
+
+
+@attrs.define(eq=False)
 class Session:
     """What `initialize` fixed for one connection (revisions up to 2025-11-25)."""
 
@@ -62,6 +89,24 @@ class Session:
 
     is_initialized: bool = False
     """Whether the client has said so (`notifications/initialized`)."""
+
+    id: str | None = None
+    """Its id over HTTP, which is a secret; elsewhere there is none."""
+
+    principal: Principal | None = None
+    """Whose it is, where that was proved."""
+
+    state: dict[str, Any] = attrs.field(factory=dict, repr=False)
+    """What handlers keep for it."""
+
+    subscribed: set[str] = attrs.field(factory=set, repr=False)
+    """The URIs of the resources whose changes the client wants to hear of."""
+
+    send: NotifyFn = attrs.field(default=_unheard, repr=False)
+    """Sends a notification that belongs to no request."""
+
+    is_closed: bool = False
+    """Whether its client is gone."""
 
 
 def check_level(level: object) -> str:
@@ -81,11 +126,15 @@ class RequestContext:
     Attributes:
         id: Its id on the wire.
         method: Its method.
+        params: Its params, empty where it had none.
         meta: Its `_meta`, empty where it had none.
         revision: The revision that governs it.
         session: The session it belongs to; ``None`` where it stands alone.
         client_info: Who the client says it is, where it said so; for display only.
         client_capabilities: What the client declared, for this request or the session.
+        facts: What the transport knows of it.
+        rounds: What was asked and answered in it so far, where anything was and the
+            client answers with the next request (2026-07-28 basic/patterns/mrtr).
         is_cancelled: Whether the client withdrew it, or is gone.
     """
 
@@ -96,13 +145,17 @@ class RequestContext:
         "_level",
         "_notify",
         "_progress",
+        "_state",
         "client_capabilities",
         "client_info",
+        "facts",
         "id",
         "is_cancelled",
         "meta",
         "method",
+        "params",
         "revision",
+        "rounds",
         "session",
     )
 
@@ -118,14 +171,20 @@ class RequestContext:
         notify: NotifyFn,
         can_log: bool,
         ask: AskFn | None = None,
+        params: Mapping[str, Any] | None = None,
+        facts: Facts = IN_MEMORY,
     ) -> None:
         self.id = id
         self.method = method
+        self.params = params or {}
         self.meta = meta
         self.revision = revision
         self.session = session
         self.client_capabilities = client_capabilities
+        self.facts = facts
         self.is_cancelled = False
+        self.rounds: Rounds | None = None
+        self._state: dict[str, Any] | None = None
         self._is_answered = False
         self._notify = notify
         self._ask = ask
@@ -159,6 +218,50 @@ class RequestContext:
         """The answer is leaving: nothing is sent for this request any more."""
         self._is_answered = True
 
+    @property
+    def state(self) -> dict[str, Any]:
+        """What handlers keep: for the session, or for a request that stands alone."""
+        if self.session is not None:
+            return self.session.state
+        if self._state is None:
+            self._state = {}
+        return self._state
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether `ask` reaches the client before this request is answered."""
+        return self._ask is not None
+
+    def for_task(self, *, ask: AskFn | None, notify: NotifyFn) -> RequestContext:
+        """Return what a handler gets that goes on when this request is answered.
+
+        Args:
+            ask: How it asks the client; ``None``: not at all.
+            notify: Takes what it tells the client meanwhile.
+        """
+        twin = RequestContext(
+            self.id,
+            self.method,
+            self.meta,
+            self.revision,
+            session=self.session,
+            client_capabilities=self.client_capabilities,
+            notify=notify,
+            can_log=self._can_log,
+            ask=ask,
+            params=self.params,
+            # Its stream is not this request's any more.
+            facts=attrs.evolve(self.facts, close_stream=None),
+        )
+        twin.rounds = self.rounds
+        twin._state = self._state
+        return twin
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Send a notification that belongs to this request, while it is open."""
+        if self.is_open:
+            self._notify(method, params)
+
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Send the client a request of ours; return its result.
 
@@ -168,7 +271,7 @@ class RequestContext:
             RPCError: The client refused.
             RequestTimeout: It did not answer in time, and was told so.
         """
-        if self._ask is None or self.session is None:
+        if self._ask is None:
             raise LocalProtocolError(
                 f"{self.method}: a server may not ask {method!r} of its own at "
                 f"{self.revision}"

@@ -52,6 +52,12 @@ class Route:
     extension: str | None = None
     """The extension that the client must have declared too."""
 
+    is_long_lived: bool = False
+    """Whether its answer comes only when somebody ends it."""
+
+    may_need_input: bool = False
+    """Whether an input-required result may answer it."""
+
 
 def capabilities_at(
     revision: Revision, capabilities: Mapping[str, Any]
@@ -79,7 +85,13 @@ def routes_at(
             if find(method) is None:  # a method of its own, outside the protocol
                 routes[method] = Route(handler)
         elif spec.kind is Kind.REQUEST and is_declared(spec, capabilities):
-            routes[method] = Route(handler, spec.cacheable, spec.extension)
+            routes[method] = Route(
+                handler,
+                is_cacheable=spec.cacheable,
+                extension=spec.extension,
+                is_long_lived=spec.long_lived,
+                may_need_input=spec.may_need_input,
+            )
     return routes
 
 

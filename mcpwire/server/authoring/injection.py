@@ -1,0 +1,252 @@
+"""Parameters that the server fills, not the client: the context, and dependencies.
+
+A parameter annotated `Context` gets the context; one whose default value, or whose
+`Annotated` metadata, is ``Depends(function)`` gets what that function returns. They are
+read once, when the function is registered, and nothing of them shows in its schema.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from mcpwire.server.asking.context import Context
+
+    RunPlain = Callable[[Callable[[], Any]], Awaitable[Any]]
+    """Runs a plain function where it may block."""
+
+__all__ = [
+    "CONTEXT",
+    "Dependency",
+    "Depends",
+    "Injected",
+    "Plans",
+    "hints_of",
+    "injected_by",
+    "where",
+]
+
+
+class _ContextMark:
+    def __repr__(self) -> str:
+        return "CONTEXT"
+
+
+CONTEXT: Final = _ContextMark()
+"""Stands for a parameter that gets the context."""
+
+
+@attrs.frozen(eq=False)
+class Dependency:
+    """What `Depends` makes: a function whose result a parameter gets."""
+
+    function: Callable[..., Any]
+
+
+Injected: typing.TypeAlias = "Dependency | _ContextMark"
+
+
+def Depends(function: Callable[..., Any]) -> Any:  # noqa: N802 - stands for a value
+    """Let a parameter have what that function returns, once for each request.
+
+    The function may be plain (it runs in a worker thread), async, a generator or an
+    async generator; what a generator does after its one ``yield`` happens when the
+    request is done. Its own parameters are the context and further dependencies.
+
+    ::
+
+        async def database(ctx: Context) -> AsyncIterator[Database]:
+            async with ctx.lifespan.pool.acquire() as connection:
+                yield connection
+
+
+        @server.tool
+        async def count(table: str, db: Database = Depends(database)) -> int: ...
+
+    Raises:
+        TypeError: It cannot be called.
+    """
+    if not callable(function):
+        raise TypeError(f"Depends needs a function, got {function!r}")
+    return Dependency(function)
+
+
+def where(function: Callable[..., Any]) -> str:
+    """Return a function's name and place, for error messages."""
+    inner = inspect.unwrap(getattr(function, "func", function))
+    name = getattr(inner, "__qualname__", None) or type(function).__name__
+    code = getattr(inner, "__code__", None)
+    if code is None:
+        return str(name)
+    return f"{name} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return a function's type hints with their metadata.
+
+    Raises:
+        TypeError: A hint cannot be evaluated; names it.
+    """
+    target = inspect.unwrap(getattr(function, "func", function))
+    if not hasattr(target, "__annotations__"):
+        target = type(function).__call__
+    target = getattr(target, "__func__", target)
+    try:
+        return typing.get_type_hints(
+            target, localns=_closure(target), include_extras=True
+        )
+    except NameError as error:
+        raise TypeError(
+            f"{where(function)}: a type hint names {error.name!r}, which is not known "
+            "there: define it in the module, or leave out the future import"
+        ) from error
+
+
+def _closure(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the names of the enclosing functions that a function uses."""
+    cells = getattr(function, "__closure__", None) or ()
+    names = function.__code__.co_freevars if cells else ()
+    found = {}
+    for name, cell in zip(names, cells, strict=False):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not bound yet
+            continue
+    return found
+
+
+def injected_by(
+    parameter: inspect.Parameter, hint: Any
+) -> Dependency | _ContextMark | None:
+    """Return what fills a parameter; ``None``: the client does."""
+    from mcpwire.server.asking.context import Context
+
+    if isinstance(parameter.default, Dependency):
+        return parameter.default
+    if typing.get_origin(hint) is Annotated:
+        for item in hint.__metadata__:
+            if isinstance(item, Dependency):
+                return item
+        hint = hint.__origin__
+    members = typing.get_args(hint) or (hint,)
+    if any(isinstance(one, type) and issubclass(one, Context) for one in members):
+        return CONTEXT
+    return None
+
+
+@attrs.frozen(eq=False)
+class _Plan:
+    """How one dependency is made: worked out once."""
+
+    function: Callable[..., Any]
+    kind: str
+    injected: Mapping[str, Dependency | _ContextMark]
+
+
+def _plan(dependency: Dependency) -> _Plan:
+    """Read a dependency's function.
+
+    Raises:
+        TypeError: It has a parameter that nothing fills.
+    """
+    function = dependency.function
+    injected = {}
+    hints = hints_of(function)
+    for name, parameter in inspect.signature(function).parameters.items():
+        found = injected_by(parameter, hints.get(name))
+        if found is not None:
+            injected[name] = found
+        elif parameter.default is inspect.Parameter.empty:
+            raise TypeError(
+                f"{where(function)}: nothing fills the parameter {name!r} of a "
+                "dependency: annotate it Context or give it a Depends"
+            )
+    return _Plan(function, _kind(function), injected)
+
+
+def _kind(function: Callable[..., Any]) -> str:
+    inner = inspect.unwrap(getattr(function, "func", function))
+    if not inspect.isroutine(inner) and not inspect.isclass(inner):
+        inner = type(inner).__call__
+    if inspect.isasyncgenfunction(inner):
+        return "async generator"
+    if inspect.isgeneratorfunction(inner):
+        return "generator"
+    return "async" if inspect.iscoroutinefunction(inner) else "plain"
+
+
+class Plans:
+    """The dependencies of one function, in the order in which they are made.
+
+    Raises:
+        TypeError: Nothing fills a parameter, or a dependency needs itself.
+    """
+
+    def __init__(self, injected: Mapping[str, Dependency | _ContextMark]) -> None:
+        self._injected = dict(injected)
+        self._plans: dict[Callable[..., Any], _Plan] = {}
+        self._add(injected, ())
+
+    def _add(
+        self,
+        injected: Mapping[str, Dependency | _ContextMark],
+        above: tuple[Callable[..., Any], ...],
+    ) -> None:
+        for found in injected.values():
+            if not isinstance(found, Dependency):
+                continue
+            function = found.function
+            if function in above:
+                raise TypeError(f"{where(function)}: a dependency needs itself")
+            if function not in self._plans:
+                plan = _plan(found)
+                self._add(plan.injected, (*above, function))
+                self._plans[function] = plan
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._plans)
+
+    async def fill(
+        self, context: Context, stack: AsyncExitStack, run_plain: RunPlain
+    ) -> dict[str, Any]:
+        """Make all of them; return the arguments for the function.
+
+        What has an end ends with the stack.
+        """
+        made: dict[Callable[..., Any], Any] = {}
+        for function, plan in self._plans.items():
+            arguments = _arguments(plan.injected, context, made)
+            made[function] = await _make(plan, arguments, stack, run_plain)
+        return _arguments(self._injected, context, made)
+
+
+def _arguments(
+    injected: Mapping[str, Dependency | _ContextMark],
+    context: Context,
+    made: Mapping[Callable[..., Any], Any],
+) -> dict[str, Any]:
+    return {
+        name: made[found.function] if isinstance(found, Dependency) else context
+        for name, found in injected.items()
+    }
+
+
+async def _make(
+    plan: _Plan, arguments: dict[str, Any], stack: AsyncExitStack, run_plain: RunPlain
+) -> Any:
+    if plan.kind == "async":
+        return await plan.function(**arguments)
+    if plan.kind == "async generator":
+        manager = asynccontextmanager(plan.function)(**arguments)
+        return await stack.enter_async_context(manager)
+    if plan.kind == "generator":
+        return stack.enter_context(contextmanager(plan.function)(**arguments))
+    return await run_plain(lambda: plan.function(**arguments))
