@@ -1,0 +1,25 @@
+"""The server that the official conformance suite tests.
+
+It is written with nothing but the public names of mcpwire, one function for each tool,
+resource and prompt that the suite asks for by name, all of them in `fixture/`.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from fixture import contents, documents, jobs, questions
+from fixture.app import server
+
+# In this order they are listed.
+PARTS = (contents, questions, documents, jobs)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--port", type=int, default=3001)
+    server.run(http=f"127.0.0.1:{parser.parse_args().port}")
+
+
+if __name__ == "__main__":
+    main()
