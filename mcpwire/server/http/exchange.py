@@ -1,0 +1,353 @@
+"""One HTTP request while it is answered, over ASGI.
+
+It hides what ASGI asks for: the body in pieces, the answer in two or more events, the
+client that may be gone at any of them. It knows nothing of JSON-RPC but its encoding.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import InvalidRequest
+from mcpwire.server.http.timers import Line
+from mcpwire.wire.json import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+
+    from mcpwire.errors import RPCError
+    from mcpwire.limits import Limits
+    from mcpwire.server.request import Facts
+
+    Scope = MutableMapping[str, Any]
+    Event = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[Event]]
+    Send = Callable[[Event], Awaitable[None]]
+    Fields = Iterable[tuple[str, str]]
+
+__all__ = ["ClientGone", "Exchange", "Headers", "HttpProblem"]
+
+JSON: Final = "application/json"
+
+# 2026-07-28 streamable-http, "Receiving Messages": proxies must not hold it back.
+STREAM_FIELDS: Final = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
+
+_LENGTH_DIGITS_MAX: Final = 15  # beyond, a length is over every limit
+
+
+class ClientGone(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class HttpProblem(Exception):
+    """The request is refused with a status of HTTP.
+
+    Attributes:
+        status: The status.
+        error: What the body says, as a JSON-RPC error.
+        headers: Fields that go with it.
+    """
+
+    def __init__(
+        self, status: int, error: str | RPCError, headers: Fields = ()
+    ) -> None:
+        if isinstance(error, str):
+            error = InvalidRequest(error)
+        super().__init__(f"{status}: {error.message}")
+        self.status = status
+        self.error = error
+        self.headers = tuple(headers)
+
+
+class Headers:
+    """The header fields of a request; names in lower case.
+
+    Attributes:
+        joined: Each field's value; the values of one that came repeatedly are joined by
+            ``", "`` (RFC 9110, 5.3).
+    """
+
+    __slots__ = ("_repeated", "joined")
+
+    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
+        joined: dict[str, str] = {}
+        self._repeated: dict[str, list[str]] = {}
+        for raw_name, raw_value in raw:
+            name = raw_name.decode("latin-1").lower()
+            value = raw_value.decode("latin-1").strip(" \t")
+            if name in joined:
+                self._repeated.setdefault(name, [joined[name]]).append(value)
+                value = f"{joined[name]}, {value}"
+            joined[name] = value
+        self.joined = joined
+
+    def get(self, name: str) -> str | None:
+        """Return a field's value, or ``None`` where it did not come."""
+        return self.joined.get(name)
+
+    def all(self, name: str) -> list[str]:
+        """Return each value of a field that may have come several times."""
+        value = self.joined.get(name)
+        if value is None:
+            return []
+        return list(self._repeated.get(name, (value,)))
+
+    def repeats(self, name: str) -> bool:
+        """Tell whether a field came more than once."""
+        return bool(self._repeated) and name in self._repeated
+
+
+class Exchange:
+    """One request and its answer, which is sent once.
+
+    Args:
+        scope: The request's head, as ASGI has it.
+        receive: Gives the body, and says when the client is gone.
+        send: Takes the answer.
+        limits: Bounds on the body.
+        reading: Where it waits while the body comes; of the application.
+
+    Attributes:
+        verb: The request's method, of HTTP.
+        path: Its path, below where the application is mounted.
+        headers: Its header fields.
+        facts: What handlers may know of it; set once it is known who asks.
+        extra: Fields that go with every answer, in the form of ASGI.
+        status: What was answered; ``None`` before.
+        is_gone: Whether the client is known to be gone.
+    """
+
+    __slots__ = (
+        "_gone",
+        "_is_late",
+        "_limits",
+        "_reader",
+        "_reading",
+        "_receive",
+        "_send",
+        "extra",
+        "facts",
+        "headers",
+        "is_gone",
+        "path",
+        "scope",
+        "status",
+        "verb",
+    )
+
+    facts: Facts
+
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        limits: Limits,
+        reading: Line | None = None,
+    ) -> None:
+        self.scope = scope
+        self.verb: str = scope["method"]
+        self.path: str = scope["path"]
+        self.headers = Headers(scope["headers"])
+        self.extra: list[tuple[bytes, bytes]] = []
+        self.status: int | None = None
+        self.is_gone = False
+        self._receive = receive
+        self._send = send
+        self._limits = limits
+        self._reading = reading or Line(limits.body_timeout)
+        self._reader: asyncio.Task[Any] | None = None
+        self._is_late = False
+        self._gone: asyncio.Event | None = None
+
+    # What came...
+
+    async def body(self) -> bytes:
+        """Return the whole body.
+
+        Raises:
+            HttpProblem: It is too large, or comes too slowly.
+            ClientGone: The client went away in the middle.
+        """
+        limit = min(self._limits.body, self._limits.message)
+        length = self.headers.joined.get("content-length", "")
+        if length.isdecimal() and (
+            len(length) > _LENGTH_DIGITS_MAX or int(length) > limit
+        ):
+            raise self._too_large(limit)
+        self._reader = asyncio.current_task()
+        self._reading.add(self)
+        try:
+            return await self._read(limit)
+        except asyncio.CancelledError:
+            if not self._is_late or self._reader is None:
+                raise
+            if self._reader.uncancel():
+                raise
+            seconds = self._limits.body_timeout
+            problem = HttpProblem(
+                408, f"the body did not come within {seconds:g} s", self._closing()
+            )
+            raise problem from None
+        finally:
+            self._reading.discard(self)
+
+    async def _read(self, limit: int) -> bytes:
+        event = await self._receive()
+        if event["type"] == "http.request" and not event.get("more_body"):
+            body: bytes = event.get("body", b"")
+            if len(body) > limit:
+                raise self._too_large(limit)
+            return body
+        chunks: list[bytes] = []
+        size = 0
+        while event["type"] == "http.request":
+            chunk = event.get("body", b"")
+            size += len(chunk)
+            if size > limit:
+                raise self._too_large(limit)
+            chunks.append(chunk)
+            if not event.get("more_body"):
+                return b"".join(chunks)
+            event = await self._receive()
+        self._note_gone()
+        raise ClientGone
+
+    def on_time(self) -> None:
+        """Stop reading: the body takes too long."""
+        self._is_late = True
+        if self._reader is not None:
+            self._reader.cancel()
+
+    def _too_large(self, limit: int) -> HttpProblem:
+        return HttpProblem(
+            413, f"the body must not be over {limit} bytes", self._closing()
+        )
+
+    def _closing(self) -> Fields:
+        """Return what says that the rest of the body will not be read."""
+        # HTTP/2 and 3 have no such field: RFC 9113, 8.2.2.
+        is_http_1 = self.scope.get("http_version", "1.1").startswith("1")
+        return (("connection", "close"),) if is_http_1 else ()
+
+    # Whether anybody waits...
+
+    @property
+    def gone(self) -> asyncio.Event:
+        """Is set when the client is known to be gone; `watch` finds out."""
+        if self._gone is None:
+            self._gone = asyncio.Event()
+            if self.is_gone:
+                self._gone.set()
+        return self._gone
+
+    def _note_gone(self) -> None:
+        self.is_gone = True
+        if self._gone is not None:
+            self._gone.set()
+
+    async def watch(self) -> None:
+        """Wait until the client is gone; only after the body, and once at a time."""
+        while not self.is_gone:
+            event = await self._receive()
+            if event["type"] == "http.disconnect":
+                self._note_gone()
+
+    # The answer...
+
+    async def reply(
+        self,
+        status: int,
+        message: dict[str, Any] | None = None,
+        headers: Fields = (),
+    ) -> None:
+        """Answer with one message as JSON, or with no body at all.
+
+        Raises:
+            LocalProtocolError: The message has no JSON form; nothing was sent.
+            ClientGone: Nobody takes it.
+        """
+        if message is None:
+            await self.reply_bytes(status, b"", None, headers)
+        else:
+            await self.reply_bytes(status, encode(message), JSON, headers)
+
+    async def reply_bytes(
+        self,
+        status: int,
+        body: bytes,
+        content_type: str | None,
+        headers: Fields = (),
+    ) -> None:
+        """Answer with these bytes.
+
+        Raises:
+            ClientGone: Nobody takes them.
+        """
+        fields = [(name.encode(), value.encode("latin-1")) for name, value in headers]
+        if content_type is not None:
+            fields.append((b"content-type", content_type.encode("latin-1")))
+        # RFC 9110, 8.6: with neither of these statuses goes a length.
+        if status not in {204, 304}:
+            fields.append((b"content-length", b"%d" % len(body)))
+        await self._start(status, fields)
+        # RFC 9110, 9.3.2: the answer to HEAD has no content.
+        await self._put(b"" if self.verb == "HEAD" else body, is_last=True)
+
+    async def start_stream(self, headers: Fields = ()) -> None:
+        """Begin to answer with an event stream.
+
+        A server may keep the head until the first bytes follow.
+
+        Raises:
+            ClientGone: Nobody takes it.
+        """
+        fields = [(name.encode(), value.encode("latin-1")) for name, value in headers]
+        await self._start(200, [*STREAM_FIELDS, *fields])
+
+    async def write(self, data: bytes) -> None:
+        """Send the next bytes of the stream, as fast as the client takes them.
+
+        Raises:
+            ClientGone: Nobody takes them.
+        """
+        await self._put(data, is_last=False)
+
+    async def end(self, data: bytes = b"") -> None:
+        """End the stream, with these last bytes.
+
+        Raises:
+            ClientGone: Nobody takes them.
+        """
+        await self._put(data, is_last=True)
+
+    async def _start(self, status: int, fields: list[tuple[bytes, bytes]]) -> None:
+        assert self.status is None
+        self.status = status
+        await self._tell(
+            {
+                "type": "http.response.start",
+                "status": status,
+                "headers": [*fields, *self.extra],
+            }
+        )
+
+    async def _put(self, data: bytes, *, is_last: bool) -> None:
+        await self._tell(
+            {"type": "http.response.body", "body": data, "more_body": not is_last}
+        )
+
+    async def _tell(self, event: Event) -> None:
+        if self.is_gone:
+            raise ClientGone
+        try:
+            await self._send(event)
+        except OSError as error:
+            # ASGI, "Disconnected Client": since 2.4 a server may raise this.
+            self._note_gone()
+            raise ClientGone from error

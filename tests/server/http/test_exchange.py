@@ -1,0 +1,234 @@
+"""One HTTP request over ASGI: its body, its answer, its client."""
+
+import asyncio
+
+import pytest
+from asgi_driver import Visit, scope
+
+from mcpwire import Limits
+from mcpwire.errors import LocalProtocolError, ParseError
+from mcpwire.server.http.exchange import ClientGone, Exchange, Headers, HttpProblem
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+def opened(body=None, *, limits=None, **options):
+    visit = Visit(scope(**options), body)
+    made = Exchange(visit.scope, visit.receive, visit.send, limits or Limits())
+    return visit, made
+
+
+def test_header_names_are_lower_case_and_values_without_space_around_them():
+    headers = Headers([(b"X-One", b" 1\t"), (b"x-two", b"a"), (b"X-Two", b"b")])
+    assert headers.joined == {"x-one": "1", "x-two": "a, b"}
+    assert headers.get("x-one") == "1"
+    assert headers.get("x-three") is None
+    assert headers.all("x-one") == ["1"]
+    assert headers.all("x-two") == ["a", "b"]
+    assert headers.all("x-three") == []
+    assert headers.repeats("x-two")
+    assert not headers.repeats("x-one")
+
+
+async def test_a_body_in_one_piece_is_read():
+    _, made = opened(b"abc")
+    assert await made.body() == b"abc"
+
+
+async def test_a_body_in_pieces_is_joined():
+    visit, made = opened()
+    visit.give(b"ab", more=True)
+    visit.give(b"", more=True)
+    visit.give(b"c")
+    assert await made.body() == b"abc"
+
+
+@pytest.mark.case("D14")
+@pytest.mark.attack("S13")
+async def test_a_body_that_announces_too_much_is_refused_unread():
+    visit, made = opened(limits=Limits(body=10), headers=[("Content-Length", "11")])
+    with pytest.raises(HttpProblem) as caught:
+        await made.body()
+    assert caught.value.status == 413
+    assert caught.value.headers == (("connection", "close"),)
+    assert visit.asked == 0
+
+
+@pytest.mark.parametrize("length", ["9" * 5000, "1" + "0" * 16])
+async def test_a_length_of_many_digits_is_too_much(length):
+    _, made = opened(headers=[("Content-Length", length)])
+    with pytest.raises(HttpProblem) as caught:
+        await made.body()
+    assert caught.value.status == 413
+
+
+@pytest.mark.case("D14")
+@pytest.mark.attack("S13")
+async def test_a_body_is_counted_while_it_is_read():
+    visit, made = opened(limits=Limits(body=10), http_version="2")
+    for _ in range(5):
+        visit.give(b"1234", more=True)
+    with pytest.raises(HttpProblem) as caught:
+        await made.body()
+    assert caught.value.status == 413
+    assert caught.value.headers == ()
+    assert visit.asked == 3
+
+
+async def test_a_body_of_just_the_limit_is_taken():
+    _, made = opened(
+        b"1234567890", limits=Limits(body=10), headers=[("Content-Length", "10")]
+    )
+    assert await made.body() == b"1234567890"
+
+
+async def test_a_body_in_one_piece_that_lied_about_its_length_is_refused():
+    _, made = opened(
+        b"12345678901", limits=Limits(body=10), headers=[("Content-Length", "3")]
+    )
+    with pytest.raises(HttpProblem) as caught:
+        await made.body()
+    assert caught.value.status == 413
+
+
+@pytest.mark.case("D14")
+@pytest.mark.attack("S13")
+async def test_a_body_that_comes_too_slowly_is_refused_in_time():
+    visit, made = opened(limits=Limits(body_timeout=0.01))
+    visit.give(b"a", more=True)
+    with pytest.raises(HttpProblem) as caught:
+        await made.body()
+    assert caught.value.status == 408
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_a_cancelled_reader_stays_cancelled():
+    _, made = opened()
+    task = asyncio.get_running_loop().create_task(made.body())
+    await asyncio.sleep(0)  # until it reads
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_reader_that_is_late_and_cancelled_stays_cancelled():
+    _, made = opened()
+    task = asyncio.get_running_loop().create_task(made.body())
+    await asyncio.sleep(0)  # until it reads
+    made.on_time()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_client_that_goes_away_in_its_body_is_gone():
+    visit, made = opened()
+    visit.give(b"a", more=True)
+    visit.leave()
+    with pytest.raises(ClientGone):
+        await made.body()
+    assert made.is_gone
+    assert made.gone.is_set()
+    with pytest.raises(ClientGone):
+        await made.reply(400)
+
+
+async def test_watching_ends_when_the_client_is_gone():
+    visit, made = opened(b"")
+    await made.body()
+    assert not made.gone.is_set()
+    task = asyncio.get_running_loop().create_task(made.watch())
+    visit.give(b"")  # some servers repeat it
+    visit.leave()
+    await asyncio.wait_for(task, 10)
+    assert made.gone.is_set()
+
+
+async def test_a_message_is_one_answer():
+    visit, made = opened()
+    made.extra.append((b"x-extra", b"1"))
+    await made.reply(200, {"a": 1}, [("X-More", "2")])
+    assert visit.events == [
+        {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [
+                (b"X-More", b"2"),
+                (b"content-type", b"application/json"),
+                (b"content-length", b"7"),
+                (b"x-extra", b"1"),
+            ],
+        },
+        {"type": "http.response.body", "body": b'{"a":1}', "more_body": False},
+    ]
+    assert made.status == 200
+
+
+@pytest.mark.case("D03")
+async def test_an_answer_without_a_message_has_no_type():
+    visit, made = opened()
+    await made.reply(202)
+    assert visit.headers == {"content-length": "0"}
+    assert visit.body == b""
+
+
+async def test_no_content_has_no_length():
+    visit, made = opened()
+    await made.reply(204)
+    assert visit.headers == {}
+
+
+async def test_head_is_answered_without_a_body():
+    visit, made = opened(verb="HEAD")
+    await made.reply_bytes(200, b"abc", "text/plain")
+    assert visit.headers["content-length"] == "3"
+    assert visit.body == b""
+
+
+async def test_what_has_no_json_form_is_not_begun():
+    visit, made = opened()
+    with pytest.raises(LocalProtocolError):
+        await made.reply(200, {"a": object()})
+    assert visit.events == []
+
+
+@pytest.mark.case("D16")
+@pytest.mark.rule("TR-HTTP-18")
+async def test_a_stream_is_neither_cached_nor_held_back():
+    visit, made = opened()
+    await made.start_stream([("x-more", "1")])
+    await made.write(b"a")
+    await made.end(b"b")
+    assert visit.status == 200
+    assert visit.headers == {
+        "content-type": "text/event-stream",
+        "cache-control": "no-cache",
+        "x-accel-buffering": "no",
+        "x-more": "1",
+    }
+    assert [event["more_body"] for event in visit.events[1:]] == [True, False]
+    assert visit.body == b"ab"
+
+
+async def test_a_server_that_says_the_client_is_gone_is_believed():
+    visit, made = opened()
+    visit.send_error = BrokenPipeError()
+    with pytest.raises(ClientGone):
+        await made.write(b"a")
+    assert made.is_gone
+    assert made.gone.is_set()
+
+
+def test_a_problem_has_an_error_of_its_kind():
+    problem = HttpProblem(403, "why", [("a", "b")])
+    assert problem.error.code == -32600
+    assert problem.error.message == "why"
+    assert str(problem) == "403: why"
+    assert HttpProblem(400, ParseError("no")).error.code == -32700
