@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidRequest
-from mcpwire.server.http.timers import Line
+from mcpwire.server.http.timers import Clocks
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
@@ -110,13 +110,15 @@ class Exchange:
         receive: Gives the body, and says when the client is gone.
         send: Takes the answer.
         limits: Bounds on the body.
-        reading: Where it waits while the body comes; of the application.
+        clocks: Those of the application.
 
     Attributes:
         verb: The request's method, of HTTP.
         path: Its path, below where the application is mounted.
         headers: Its header fields.
         facts: What handlers may know of it; set once it is known who asks.
+        limits: As given.
+        clocks: As given.
         extra: Fields that go with every answer, in the form of ASGI.
         status: What was answered; ``None`` before.
         is_gone: Whether the client is known to be gone.
@@ -125,15 +127,15 @@ class Exchange:
     __slots__ = (
         "_gone",
         "_is_late",
-        "_limits",
         "_reader",
-        "_reading",
         "_receive",
         "_send",
+        "clocks",
         "extra",
         "facts",
         "headers",
         "is_gone",
+        "limits",
         "path",
         "scope",
         "status",
@@ -148,7 +150,7 @@ class Exchange:
         receive: Receive,
         send: Send,
         limits: Limits,
-        reading: Line | None = None,
+        clocks: Clocks | None = None,
     ) -> None:
         self.scope = scope
         self.verb: str = scope["method"]
@@ -159,8 +161,8 @@ class Exchange:
         self.is_gone = False
         self._receive = receive
         self._send = send
-        self._limits = limits
-        self._reading = reading or Line(limits.body_timeout)
+        self.limits = limits
+        self.clocks = clocks or Clocks(reading=limits.body_timeout)
         self._reader: asyncio.Task[Any] | None = None
         self._is_late = False
         self._gone: asyncio.Event | None = None
@@ -174,28 +176,28 @@ class Exchange:
             HttpProblem: It is too large, or comes too slowly.
             ClientGone: The client went away in the middle.
         """
-        limit = min(self._limits.body, self._limits.message)
+        limit = min(self.limits.body, self.limits.message)
         length = self.headers.joined.get("content-length", "")
         if length.isdecimal() and (
             len(length) > _LENGTH_DIGITS_MAX or int(length) > limit
         ):
             raise self._too_large(limit)
         self._reader = asyncio.current_task()
-        self._reading.add(self)
+        if self._reader is None:  # a server may run us without a task
+            return await self._read(limit)
+        self.clocks.reading.add(self._give_up)
         try:
             return await self._read(limit)
         except asyncio.CancelledError:
-            if not self._is_late or self._reader is None:
+            if not self._is_late or self._reader.uncancel():
                 raise
-            if self._reader.uncancel():
-                raise
-            seconds = self._limits.body_timeout
+            seconds = self.limits.body_timeout
             problem = HttpProblem(
                 408, f"the body did not come within {seconds:g} s", self._closing()
             )
             raise problem from None
         finally:
-            self._reading.discard(self)
+            self.clocks.reading.discard(self._give_up)
 
     async def _read(self, limit: int) -> bytes:
         event = await self._receive()
@@ -218,11 +220,11 @@ class Exchange:
         self._note_gone()
         raise ClientGone
 
-    def on_time(self) -> None:
+    def _give_up(self) -> None:
         """Stop reading: the body takes too long."""
         self._is_late = True
-        if self._reader is not None:
-            self._reader.cancel()
+        assert self._reader is not None  # who has no task is not in line
+        self._reader.cancel()
 
     def _too_large(self, limit: int) -> HttpProblem:
         return HttpProblem(

@@ -8,28 +8,29 @@ its time is up: one timer of the loop, set for the first in line, serves all of 
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-__all__ = ["Line", "Waiting"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
+    Action = Callable[[], object]
+    """What is done when its time is up. Neither awaits nor raises."""
 
-class Waiting(Protocol):
-    """Something whose time may run out."""
-
-    def on_time(self) -> None:
-        """Its time is up; it is not in line any more. Neither awaits nor raises."""
+__all__ = ["Clocks", "Line"]
 
 
 class Line:
-    """What waits `seconds` from when it was added; each thing at most once.
+    """Actions that wait `seconds` from when they were added; each at most once.
 
     It belongs to the loop of whoever added last: in another loop, those of the loop
     before are forgotten with it.
     """
 
+    __slots__ = ("_due", "_loop", "_timer", "seconds")
+
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._due: dict[Waiting, float] = {}
+        self._due: dict[Action, float] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -37,19 +38,20 @@ class Line:
         """Return how many wait."""
         return len(self._due)
 
-    def add(self, waiting: Waiting) -> None:
-        """Put something at the end of the line."""
+    def add(self, action: Action) -> None:
+        """Put an action at the end of the line; it must not stand there already."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            self._move(loop)
+            self.close()
+            self._loop = loop
         due = loop.time() + self.seconds
-        self._due[waiting] = due
+        self._due[action] = due
         if self._timer is None:
             self._timer = loop.call_at(due, self._ring)
 
-    def discard(self, waiting: Waiting) -> None:
-        """Let something wait no longer, if it still does."""
-        self._due.pop(waiting, None)
+    def discard(self, action: Action) -> None:
+        """Let an action wait no longer, if it still does."""
+        self._due.pop(action, None)
 
     def close(self) -> None:
         """Forget all that waits."""
@@ -58,19 +60,37 @@ class Line:
             self._timer.cancel()
             self._timer = None
 
-    def _move(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.close()
-        self._loop = loop
-
     def _ring(self) -> None:
         assert self._loop is not None
         self._timer = None
         now = self._loop.time()
         while self._due:
-            first, due = next(iter(self._due.items()))
+            action, due = next(iter(self._due.items()))
             if due > now:
                 # Set anew only when it rings: those who leave the line leave it alone.
                 self._timer = self._loop.call_at(due, self._ring)
                 return
-            del self._due[first]
-            first.on_time()
+            del self._due[action]
+            action()
+
+
+class Clocks:
+    """The lines of one application.
+
+    Attributes:
+        reading: For bodies to come.
+        upgrade: For calls that an event stream is to answer when they take that long.
+        beat: For streams that are to say something when they were silent that long.
+    """
+
+    def __init__(
+        self, *, reading: float, upgrade: float = 0.1, beat: float = 15.0
+    ) -> None:
+        self.reading = Line(reading)
+        self.upgrade = Line(upgrade)
+        self.beat = Line(beat)
+
+    def close(self) -> None:
+        """Forget all that waits."""
+        for line in (self.reading, self.upgrade, self.beat):
+            line.close()

@@ -1,0 +1,253 @@
+"""The answer to one POST: JSON while there is nothing else to say, else a stream.
+
+::
+
+      waits ──answer──────────────────────────────► JSON
+        │ something to say, or it takes too long
+        ▼
+      stream: what was said, comments when silent ──answer──► its last event
+
+Who answers runs in the request's own task. A writer is made only for a stream, and a
+task that watches the client only when the answer takes its time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.server.http.exchange import ClientGone
+from mcpwire.wire.json import encode
+from mcpwire.wire.jsonrpc import notification
+from mcpwire.wire.sse import encode_comment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcpwire.server.http.exchange import Exchange, Fields
+
+__all__ = ["Reply", "as_event"]
+
+JSON: Final = "application/json"
+
+BEAT: Final = encode_comment()
+
+
+def as_event(data: bytes) -> bytes:
+    """Return a message as an event; JSON as we write it is always one line."""
+    return b"data: " + data + b"\n\n"
+
+
+class Reply:
+    """Answers one request; see the module's text.
+
+    Args:
+        exchange: What it answers, with its body read.
+        stop: Called once when the client is found to be gone.
+        is_json_only: Whether there is never to be a stream, so that what is said before
+            the answer is lost.
+        fields: What goes with the answer, of either form.
+    """
+
+    __slots__ = (
+        "_exchange",
+        "_fields",
+        "_is_ended",
+        "_is_json_only",
+        "_queue",
+        "_size",
+        "_stop",
+        "_wake",
+        "_watcher",
+        "_writer",
+        "is_lost",
+    )
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        stop: Callable[[], object],
+        *,
+        is_json_only: bool = False,
+        fields: Fields = (),
+    ) -> None:
+        self._exchange = exchange
+        self._stop = stop
+        self._is_json_only = is_json_only
+        self._fields = fields
+        self._queue: deque[tuple[bytes, bool]] = deque()
+        self._size = 0
+        self._wake: asyncio.Future[None] | None = None
+        self._writer: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._is_ended = False
+        self.is_lost = False
+        exchange.clocks.upgrade.add(self._take_time)
+
+    # What is said before the answer...
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether an event stream answers."""
+        return self._writer is not None
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Send a notification before the answer; never waits.
+
+        Raises:
+            LocalProtocolError: It has no JSON form.
+        """
+        if not self._is_json_only:
+            self.push(as_event(encode(notification(method, params))))
+
+    def push(self, event: bytes, *, may_be_lost: bool = True) -> None:
+        """Send an event before the answer; never waits.
+
+        Where the client does not read, the oldest of those that may be lost give way.
+        If that is not enough, the client counts as gone.
+        """
+        if self._is_ended or self.is_lost:
+            return
+        self._queue.append((event, may_be_lost))
+        self._size += len(event)
+        if self._size > self._exchange.limits.unwritten and not self._make_room():
+            self._lose()
+            return
+        self.begin()
+        self._wake_writer()
+
+    def _make_room(self) -> bool:
+        limit = self._exchange.limits.unwritten
+        kept: deque[tuple[bytes, bool]] = deque()
+        for event, may_be_lost in self._queue:
+            if may_be_lost and self._size > limit:
+                self._size -= len(event)
+            else:
+                kept.append((event, may_be_lost))
+        self._queue = kept
+        return self._size <= limit
+
+    def begin(self) -> None:
+        """Answer with a stream from here on."""
+        if self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(
+                self._write(), name="mcpwire-http-stream"
+            )
+
+    # The end...
+
+    async def finish(self, data: bytes, status: int = 200) -> None:
+        """Send the answer, a message as JSON text; its status counts before a stream.
+
+        Raises:
+            ClientGone: Nobody takes it.
+        """
+        self._exchange.clocks.upgrade.discard(self._take_time)
+        if self.is_lost:
+            raise ClientGone
+        if self._writer is None:
+            self._is_ended = True
+            await self._exchange.reply_bytes(status, data, JSON, self._fields)
+        else:
+            await self.end(as_event(data))
+
+    async def end(self, event: bytes = b"") -> None:
+        """End the stream with this, when everything before it is written.
+
+        Raises:
+            ClientGone: Nobody takes it.
+        """
+        self.end_nowait(event)
+        assert self._writer is not None
+        # The writer is this reply's own: whoever stops us stops it, in `aclose`.
+        await asyncio.wait([self._writer])
+        self._writer.result()
+        if self.is_lost:
+            raise ClientGone
+
+    def end_nowait(self, event: bytes = b"") -> None:
+        """Let the stream end with this; `aclose` would cut it off."""
+        self.begin()
+        if not (self._is_ended or self.is_lost):
+            self._queue.append((event, False))
+            self._is_ended = True
+        self._wake_writer()
+
+    async def aclose(self) -> None:
+        """Leave nothing behind, whatever came between."""
+        clocks = self._exchange.clocks
+        clocks.upgrade.discard(self._take_time)
+        clocks.beat.discard(self._beat)
+        self._is_ended = True
+        tasks = [each for each in (self._writer, self._watcher) if each is not None]
+        running = [task for task in tasks if not task.done()]
+        if running:
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running)
+
+    # The client...
+
+    def _take_time(self) -> None:
+        """The answer takes its time: tell the client so, and see if it still waits."""
+        self._watcher = asyncio.get_running_loop().create_task(
+            self._watch(), name="mcpwire-http-watch"
+        )
+        if not self._is_json_only:
+            self.begin()
+
+    async def _watch(self) -> None:
+        await self._exchange.watch()
+        self._lose()
+
+    def _lose(self) -> None:
+        if not self.is_lost:
+            self.is_lost = True
+            self._queue.clear()
+            self._wake_writer()
+            self._stop()
+
+    # The stream...
+
+    async def _write(self) -> None:
+        """Write what is queued until the end; says something when all is silent."""
+        exchange = self._exchange
+        beats = exchange.clocks.beat
+        try:
+            await exchange.start_stream(self._fields)
+            if not self._queue:
+                self._beat()  # some servers keep the head until there is a body
+            while not self.is_lost:
+                data = b"".join([event for event, _ in self._queue])
+                self._queue.clear()
+                self._size = 0
+                beats.discard(self._beat)
+                if self._is_ended:
+                    await exchange.end(data)
+                    return
+                if data:
+                    await exchange.write(data)
+                if not self._queue and not self._is_ended:
+                    beats.add(self._beat)
+                    await self._sleep()
+        except ClientGone:
+            self._lose()
+
+    def _beat(self) -> None:
+        self._queue.append((BEAT, True))
+        self._size += len(BEAT)
+        self._wake_writer()
+
+    async def _sleep(self) -> None:
+        if self.is_lost:
+            return
+        self._wake = asyncio.get_running_loop().create_future()
+        try:
+            await self._wake
+        finally:
+            self._wake = None
+
+    def _wake_writer(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
