@@ -1,0 +1,1 @@
+"""Rules of sessions over HTTP that need no I/O: ids of events, history, batches."""
