@@ -1,0 +1,107 @@
+"""Pictures, sounds and files become content blocks."""
+
+import base64
+
+import pytest
+
+from mcpwire.server.authoring.content import Audio, File, Image, is_text
+
+PNG = b"\x89PNG\r\n\x1a\nrest"
+WAV = b"RIFF\x00\x00\x00\x00WAVEfmt "
+
+
+def test_an_image_says_its_type_by_its_bytes():
+    assert Image(PNG).block() == {
+        "type": "image",
+        "data": base64.b64encode(PNG).decode(),
+        "mimeType": "image/png",
+    }
+
+
+def test_a_sound_says_its_type_by_its_bytes():
+    block = Audio(WAV).block()
+    assert (block["type"], block["mimeType"]) == ("audio", "audio/wav")
+
+
+@pytest.mark.parametrize(
+    ("name", "mime_type"),
+    [("a.webp", "image/webp"), ("a.SVG", "image/svg+xml"), ("a.jpg", "image/jpeg")],
+)
+def test_the_name_of_a_file_says_more_than_its_bytes(tmp_path, name, mime_type):
+    path = tmp_path / name
+    path.write_bytes(PNG)
+    assert Image(path=str(path)).block()["mimeType"] == mime_type
+
+
+def test_a_media_type_that_is_given_counts_most():
+    assert Image(PNG, mime_type="image/x-mine").block()["mimeType"] == "image/x-mine"
+
+
+@pytest.mark.parametrize("make", [lambda: Image(b"??"), lambda: Audio(PNG)])
+def test_bytes_of_another_kind_are_refused_with_the_way_out(make):
+    with pytest.raises(ValueError, match=r"needs a media type .* give mime_type="):
+        make().block()
+
+
+@pytest.mark.parametrize("given", [{}, {"data": b"x", "path": "y"}])
+def test_there_is_one_source_of_the_bytes(given):
+    with pytest.raises(ValueError, match="Image needs either data or a path"):
+        Image(**given)
+
+
+def test_text_is_no_bytes():
+    with pytest.raises(TypeError, match="Image needs bytes, got str"):
+        Image("a.png")
+
+
+def test_a_file_of_text_is_embedded_as_text_and_named_without_its_folder(tmp_path):
+    path = tmp_path / "a b.md"
+    path.write_text("# Hi")
+    assert File(path=path).block() == {
+        "type": "resource",
+        "resource": {
+            "uri": "file:///a%20b.md",
+            "mimeType": "text/markdown",
+            "text": "# Hi",
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "mime_type"),
+    [
+        (File(b"\xff", mime_type="text/plain"), "text/plain"),
+        (File(b"%PDF-1.7"), "application/pdf"),
+        (File(b"RIFF____????"), "application/octet-stream"),
+        (File(bytearray(b"??")), "application/octet-stream"),
+    ],
+)
+def test_what_is_no_text_is_embedded_as_bytes(file, mime_type):
+    contents = file.contents("test://it")
+    assert contents == {
+        "uri": "test://it",
+        "mimeType": mime_type,
+        "blob": base64.b64encode(file.read()).decode(),
+    }
+
+
+def test_bytes_without_a_name_have_a_uri_all_the_same():
+    assert File(b"x").contents()["uri"] == "file:///data"
+    assert File(b"x", uri="test://own").contents("test://other")["uri"] == "test://own"
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "expected"),
+    [
+        ("text/plain; charset=utf-8", True),
+        ("application/JSON", True),
+        ("application/ld+json", True),
+        ("image/png", False),
+    ],
+)
+def test_media_types_of_text_are_known(mime_type, expected):
+    assert is_text(mime_type) is expected
+
+
+def test_the_bytes_are_not_in_the_repr():
+    assert "PNG" not in repr(Image(PNG))
