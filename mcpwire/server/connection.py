@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import MCPError, RPCError, TransportError
 from mcpwire.protocol.deadline import Deadline
+from mcpwire.server.request import IN_MEMORY, Facts
 from mcpwire.server.routes import INITIALIZE
 from mcpwire.transports.inbound_tasks import InboundTasks
 
@@ -28,6 +29,9 @@ __all__ = ["ServerConnection"]
 ANSWER_TIMEOUT_S: Final = 600.0
 """How long a client may take to answer: there may be a person who thinks."""
 
+END_GRACE_S: Final = 0.5
+"""How long handlers may take to end once their client is gone."""
+
 logger = logging.getLogger("mcpwire")
 
 
@@ -39,13 +43,19 @@ class ServerConnection:
         ended: Set when the stream is gone.
     """
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, *, transport: str = IN_MEMORY.transport
+    ) -> None:
         self._dispatcher = dispatcher
         limits = dispatcher.limits
         self._tasks = InboundTasks(limit=limits.inbound, backlog=limits.notifications)
+        # What stays open is not to keep the place of what is soon done.
+        self._listens = InboundTasks(limit=limits.listens, backlog=0)
         self._open: dict[RequestId, RequestContext] = {}
         self._channel: Duplex | None = None
         self._is_stopped = False
+        self._facts = Facts(transport=transport)
+        self._started: asyncio.Task[None] | None = None
         self.session: Session | None = None
         self.ended = asyncio.Event()
 
@@ -72,7 +82,13 @@ class ServerConnection:
                 reply(self._initialize(params))
                 return
             request = dispatcher.admit(
-                id, method, params, self.session, self._notify, ask=self._ask
+                id,
+                method,
+                params,
+                self.session,
+                self._notify,
+                ask=self._ask,
+                facts=self._facts,
             )
             answer = dispatcher.answer_now(request, params or {})
         except RPCError as error:
@@ -81,15 +97,32 @@ class ServerConnection:
         if answer is not None:
             reply(answer)
             return
-        self._tasks.start(id, partial(self._perform, request, params or {}), reply)
+        run = partial(self._perform, request, params or {})
+        if dispatcher.is_long_lived(request):
+            self._listens.start(id, run, partial(self._end_listen, id, reply))
+        else:
+            self._tasks.start(id, run, reply)
+
+    def _end_listen(
+        self, id: RequestId, reply: ReplyFn, answer: dict[str, Any] | RPCError
+    ) -> None:
+        """Answer what stayed open, and on a shared stream say that it is over."""
+        reply(answer)
+        if not isinstance(answer, RPCError):
+            # 2026-07-28 basic/patterns/cancellation: a server that ends a subscription
+            # on stdio cancels it; basic/patterns/subscriptions: after its result.
+            self._notify("notifications/cancelled", {"requestId": id})
 
     def _opens_session(self, method: str, params: dict[str, Any] | None) -> bool:
         return method == INITIALIZE and not self._dispatcher.opens_alone(params)
 
     def _initialize(self, params: dict[str, Any] | None) -> dict[str, Any]:
-        self.session, result = self._dispatcher.initialize(params, self.session)
+        session, result = self._dispatcher.initialize(params, self.session, self._facts)
         assert self._channel is not None
-        self._channel.revision = self.session.revision
+        self._channel.revision = session.revision
+        session.send = self._notify
+        self.session = session
+        self._dispatcher.hub.add(session)
         return result
 
     async def _perform(
@@ -97,11 +130,21 @@ class ServerConnection:
     ) -> dict[str, Any]:
         self._open[request.id] = request
         try:
+            if self._dispatcher.needs_start:
+                await self._start()
             return await self._dispatcher.perform(request, params)
         finally:
             request.close()
             if self._open.get(request.id) is request:
                 del self._open[request.id]
+
+    async def _start(self) -> None:
+        """Begin what handlers need, once, whoever comes first."""
+        if self._started is None:
+            self._started = asyncio.get_running_loop().create_task(
+                self._dispatcher.start(), name="mcpwire-server-start"
+            )
+        await asyncio.shield(self._started)
 
     def _notify(self, method: str, params: dict[str, Any]) -> None:
         assert self._channel is not None
@@ -129,6 +172,7 @@ class ServerConnection:
         if request is not None:
             request.is_cancelled = True
         self._tasks.cancel(id)
+        self._listens.cancel(id)
 
     def missed(self) -> None:
         """Take note of nothing: a client's notifications are not remembered."""
@@ -148,7 +192,9 @@ class ServerConnection:
         for request in self._open.values():
             request.is_cancelled = True
         self._open.clear()
-        return self._tasks.close()
+        if self.session is not None:
+            self._dispatcher.hub.remove(self.session)
+        return self._tasks.close() + self._listens.close()
 
     async def settle(self, seconds: float) -> None:
         """Wait until what was asked is answered, but not longer than that."""
@@ -164,3 +210,21 @@ class ServerConnection:
             assert self._channel is not None
             await self._channel.aclose()
             self.ended.set()
+            await self._finish()
+
+    async def finished(self) -> None:
+        """Wait until nothing of it goes on any more, once the stream is gone."""
+        await self.ended.wait()
+        tasks = self._stop()
+        if tasks:
+            await asyncio.wait(tasks, timeout=END_GRACE_S)
+        await self._finish()
+
+    async def _finish(self) -> None:
+        """Let go of what handlers needed."""
+        started, self._started = self._started, None
+        if started is None:
+            return
+        await asyncio.wait([started])
+        if not started.cancelled() and started.exception() is None:
+            await self._dispatcher.aclose()

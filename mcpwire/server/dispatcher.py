@@ -24,8 +24,9 @@ from mcpwire.errors import (
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.methods import declared_extensions
-from mcpwire.server.handlers import run_handler
+from mcpwire.server.handlers import TOOLS_CALL, run_handler
 from mcpwire.server.hub import Hub
+from mcpwire.server.lifespan import Lifespan
 from mcpwire.server.request import (
     IN_MEMORY,
     Facts,
@@ -41,7 +42,7 @@ from mcpwire.wire.json import Fragment
 from mcpwire.wire.json import encode as encode_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from mcpwire.server.auth.resource import ResourceServer
     from mcpwire.server.handlers import Handler
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
     from mcpwire.wire.headers import ParamHeader
     from mcpwire.wire.jsonrpc import RequestId
+
+    HeadersFn = Callable[[Mapping[str, Any], RequestContext], tuple[ParamHeader, ...]]
 
 __all__ = ["Dispatcher"]
 
@@ -79,6 +82,9 @@ class Dispatcher:
         revisions: What it speaks; all of them by default.
         limits: Bounds on what one client may cost.
         auth: Who may ask, over HTTP; everybody without it.
+        lifespan: What handlers need while it serves.
+        headers_of: Returns which arguments of a ``tools/call`` its header fields
+            repeat.
 
     Attributes:
         hub: Who hears that something changed.
@@ -101,6 +107,8 @@ class Dispatcher:
         revisions: Iterable[Revision] = REVISIONS,
         limits: Limits = DEFAULT_LIMITS,
         auth: ResourceServer | None = None,
+        lifespan: Lifespan | None = None,
+        headers_of: HeadersFn | None = None,
     ) -> None:
         self._info = encode(info)
         self._stamp = {SERVER_INFO: Fragment(encode_json(self._info))}
@@ -117,6 +125,8 @@ class Dispatcher:
         self.hub = Hub()
         self.limits = limits
         self.auth = auth
+        self._lifespan = lifespan or Lifespan()
+        self._headers_of = headers_of
         self.declare(capabilities, methods)
 
     def declare(
@@ -276,7 +286,9 @@ class Dispatcher:
         self, request: RequestContext, params: Mapping[str, Any]
     ) -> tuple[ParamHeader, ...]:
         """Return which arguments of an admitted request its header fields repeat."""
-        return ()
+        if self._headers_of is None or request.method != TOOLS_CALL:
+            return ()
+        return self._headers_of(params, request)
 
     def answer_now(
         self, request: RequestContext, params: dict[str, Any]
@@ -379,12 +391,22 @@ class Dispatcher:
 
     # Its own life...
 
+    @property
+    def needs_start(self) -> bool:
+        """Whether `start` does anything."""
+        return self._lifespan.is_needed
+
     async def start(self) -> None:
-        """Be ready to perform; one more user, who calls `aclose` when done."""
+        """Be ready to perform, for one more user, who calls `aclose` when done.
+
+        Raises:
+            Exception: What the lifespan raised; there is no user more then.
+        """
+        await self._lifespan.start()
 
     async def aclose(self) -> None:
-        """One user less; the last one ends what is still open."""
-        self.hub.close()
+        """Let one user go; with the last one the lifespan ends."""
+        await self._lifespan.aclose()
 
     # Connections...
 
@@ -396,6 +418,7 @@ class Dispatcher:
         connection = ServerConnection(self)
         near, far = memory_pair(client, connection, limits=limits)
         connection.attach(far)
+        near.after_close = connection.finished
         return near
 
 

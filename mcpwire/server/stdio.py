@@ -113,7 +113,7 @@ async def serve_stdio(
     Cancelling it ends it as quickly.
     """
     with _borrowed(stdin_fd, stdout_fd) as fds:
-        connection = ServerConnection(dispatcher)
+        connection = ServerConnection(dispatcher, transport="stdio")
         channel = _ServerPipe(connection, *fds, limits=dispatcher.limits)
         connection.attach(channel)
         try:

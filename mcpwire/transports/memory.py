@@ -13,15 +13,23 @@ from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.transports._duplex import Duplex
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from mcpwire.transports.base import Inbound
 
 __all__ = ["MemoryChannel", "memory_pair"]
 
 
 class MemoryChannel(Duplex):
-    """One end of a pair in memory."""
+    """One end of a pair in memory.
+
+    Attributes:
+        after_close: What closing this end waits for: the other end, which lives in the
+            same process, has its own end to come to.
+    """
 
     _other: MemoryChannel | None = None
+    after_close: Callable[[], Awaitable[None]] | None = None
 
     def _write(self, data: bytes) -> None:
         self._written += len(data)
@@ -44,6 +52,8 @@ class MemoryChannel(Duplex):
         other, self._other = self._other, None
         if other is not None:
             self._loop.call_soon(other._hang_up)  # noqa: SLF001 - the other half of us
+            if self.after_close is not None:
+                await self.after_close()
 
     def abandon(self) -> None:
         """Let go without waiting; the other end is not told."""

@@ -214,17 +214,20 @@ class Plans:
         """Whether there are any."""
         return bool(self._plans)
 
-    async def fill(
+    async def make(
         self, context: Context, stack: AsyncExitStack, run_plain: RunPlain
-    ) -> dict[str, Any]:
-        """Make all of them; return the arguments for the function.
-
-        What has an end ends with the stack.
-        """
+    ) -> Mapping[Callable[..., Any], Any]:
+        """Make all of them, once; what has an end ends with the stack."""
         made: dict[Callable[..., Any], Any] = {}
         for function, plan in self._plans.items():
             arguments = _arguments(plan.injected, context, made)
             made[function] = await _make(plan, arguments, stack, run_plain)
+        return made
+
+    def arguments(
+        self, context: Context, made: Mapping[Callable[..., Any], Any]
+    ) -> dict[str, Any]:
+        """Return the arguments that the client does not give."""
         return _arguments(self._injected, context, made)
 
 

@@ -1,0 +1,186 @@
+"""Runs the functions that a server's author wrote.
+
+Each gets its arguments, the context and its dependencies; a plain one runs in a worker
+thread, with the context variables of the request. What was prepared is called once, or
+later on behalf of a task, and then closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import anyio
+import anyio.to_thread
+
+from mcpwire.errors import ToolError
+from mcpwire.server.asking.context import Context, entered
+from mcpwire.server.authoring.injection import Plans
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcpwire.server.authoring.signature import Signature
+    from mcpwire.server.request import RequestContext
+
+__all__ = ["Calling", "Prepared"]
+
+_NOTHING: dict[Any, Any] = {}
+
+
+class Prepared:
+    """A function whose dependencies are made; it can be called, and must be closed."""
+
+    __slots__ = ("_arguments", "_calling", "_function", "_made", "_plans", "_stack")
+
+    def __init__(
+        self,
+        calling: Calling,
+        function: Callable[..., Any],
+        arguments: Mapping[str, Any],
+        plans: Plans | None,
+    ) -> None:
+        self._calling = calling
+        self._function = function
+        self._arguments = arguments
+        self._plans = plans
+        self._made: Mapping[Callable[..., Any], Any] = _NOTHING
+        self._stack: AsyncExitStack | None = None
+
+    @property
+    def needs_making(self) -> bool:
+        """Whether there are dependencies."""
+        return bool(self._plans)
+
+    async def make(self, context: Context) -> None:
+        """Make the dependencies; what they ask of the client is asked here."""
+        if self._plans:
+            self._stack = AsyncExitStack()
+            with entered(context):
+                self._made = await self._plans.make(
+                    context, self._stack, self._calling.in_thread
+                )
+
+    async def call(
+        self,
+        context: Context,
+        *,
+        runs_in_thread: bool = False,
+        timeout: float | None = None,
+    ) -> Any:
+        """Call the function and return what it returns.
+
+        Raises:
+            ToolError: It took longer than the timeout, in seconds.
+        """
+        arguments = self._arguments
+        if self._plans is not None:
+            arguments = {**arguments, **self._plans.arguments(context, self._made)}
+        with entered(context):
+            if timeout is None:
+                return await self._run(arguments, runs_in_thread=runs_in_thread)
+            try:
+                async with asyncio.timeout(timeout) as clock:
+                    return await self._run(arguments, runs_in_thread=runs_in_thread)
+            except TimeoutError:
+                if not clock.expired():
+                    raise
+                raise ToolError(f"it took longer than {timeout:g} seconds") from None
+
+    async def _run(self, arguments: Mapping[str, Any], *, runs_in_thread: bool) -> Any:
+        call = functools.partial(self._function, **arguments)
+        if runs_in_thread:
+            return await self._calling.in_thread(call)
+        outcome = call()
+        # An object with an async `__call__`, or a plain function around one.
+        return await outcome if asyncio.iscoroutine(outcome) else outcome
+
+    async def close(self) -> None:
+        """End what dependencies began."""
+        if self._stack is not None:
+            await self._stack.aclose()
+
+
+class Calling:
+    """How one server calls functions.
+
+    Args:
+        context_of: Makes the context of a request.
+        thread_limit: How many plain functions run at once.
+    """
+
+    def __init__(
+        self, context_of: Callable[[RequestContext], Context], *, thread_limit: int
+    ) -> None:
+        self.context_of = context_of
+        self._thread_limit = thread_limit
+        # A limiter belongs to the loop that it was made on.
+        self._limiters: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, anyio.CapacityLimiter
+        ] = WeakKeyDictionary()
+        self._plans: WeakKeyDictionary[Signature, Plans] = WeakKeyDictionary()
+
+    def plans_of(self, signature: Signature) -> Plans | None:
+        """Return how the parameters are filled that the client does not fill.
+
+        Raises:
+            TypeError: Something of that cannot be done.
+        """
+        if not signature.injected:
+            return None
+        plans = self._plans.get(signature)
+        if plans is None:
+            plans = self._plans[signature] = Plans(signature.injected)
+        return plans
+
+    def prepare(
+        self,
+        signature: Signature,
+        function: Callable[..., Any],
+        arguments: Mapping[str, Any],
+    ) -> Prepared:
+        """Return the function ready to `make` and `call`."""
+        return Prepared(self, function, arguments, self.plans_of(signature))
+
+    async def invoke(
+        self,
+        signature: Signature,
+        function: Callable[..., Any],
+        arguments: Mapping[str, Any],
+        request: RequestContext,
+        *,
+        runs_in_thread: bool = False,
+        timeout: float | None = None,
+    ) -> Any:
+        """Call a function for a request and return what it returns.
+
+        Raises:
+            ToolError: It took longer than the timeout, in seconds.
+        """
+        prepared = self.prepare(signature, function, arguments)
+        context = self.context_of(request)
+        try:
+            await prepared.make(context)
+            return await prepared.call(
+                context, runs_in_thread=runs_in_thread, timeout=timeout
+            )
+        finally:
+            await prepared.close()
+
+    async def in_thread(self, function: Callable[[], Any]) -> Any:
+        """Run a plain function in a worker thread and return its result.
+
+        Cancelling returns at once; the function goes on, and can see from its context
+        that nobody waits any more.
+        """
+        loop = asyncio.get_running_loop()
+        limiter = self._limiters.get(loop)
+        if limiter is None:
+            limiter = anyio.CapacityLimiter(self._thread_limit)
+            self._limiters[loop] = limiter
+        return await anyio.to_thread.run_sync(
+            function, abandon_on_cancel=True, limiter=limiter
+        )

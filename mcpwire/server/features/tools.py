@@ -1,0 +1,259 @@
+"""The methods ``tools/list`` and ``tools/call``, for tools made of functions."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from mcpwire.errors import InvalidMessage, InvalidParams, ToolError
+from mcpwire.limits import check_timeout
+from mcpwire.server.auth.challenges import check_scopes
+from mcpwire.server.authoring.results import tool_result
+from mcpwire.server.authoring.signature import BadArguments, read_signature
+from mcpwire.server.features.components import Tool
+from mcpwire.server.features.definitions import compose
+from mcpwire.server.features.paging import page_of
+from mcpwire.versions import REVISIONS
+from mcpwire.wire.headers import find_param_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcpwire.server.authoring.signature import Signature
+    from mcpwire.server.extensions.tasks import Tasks
+    from mcpwire.server.features.calling import Calling, Prepared
+    from mcpwire.server.features.table import Table
+    from mcpwire.server.handlers import Handler
+    from mcpwire.server.request import RequestContext
+    from mcpwire.wire.headers import ParamHeader
+
+__all__ = ["TASK_SUPPORT", "ToolOptions", "Tools"]
+
+# 2025-11-25 server/tools, "Tool Names".
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+TASK_SUPPORT: Final = ("forbidden", "optional", "required")
+
+_NOV_2025: Final = REVISIONS[3]
+
+EXCERPT: Final = 100
+"""How much of a name that the client chose an error message repeats."""
+
+
+class ToolOptions:
+    """Makes tools of functions, by the settings of one server."""
+
+    def __init__(self, *, coerce: bool, timeout: float | None) -> None:
+        self._coerce = coerce
+        self._timeout = check_timeout(timeout, "tool_timeout")
+
+    def make(self, function: Callable[..., Any], options: Mapping[str, Any]) -> Tool:
+        """Make a tool; the options are those of `Server.tool`.
+
+        Raises:
+            TypeError: The function cannot be a tool; names it and why.
+            ValueError: So it is with an option.
+        """
+        given = dict(options)
+        name = given.get("name") or _name_of(function)
+        if _NAME.fullmatch(name) is None:
+            raise ValueError(
+                f"a tool's name must be 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.', "
+                f"got {name[:EXCERPT]!r}"
+            )
+        coerce = given.get("coerce")
+        signature = read_signature(
+            function,
+            coerce=self._coerce if coerce is None else coerce,
+            input_schema=given.get("input_schema"),
+            output_schema=given.get("output_schema"),
+            structured=given.get("structured"),
+        )
+        task = given.get("task", "forbidden")
+        if task not in TASK_SUPPORT:
+            raise ValueError(f"task must be one of {TASK_SUPPORT}, got {task!r}")
+        schema = signature.parameters.schema
+        try:
+            headers = find_param_headers(schema)
+        except InvalidMessage as error:
+            raise ValueError(f"tool {name!r}: {error}") from error
+        timeout = given.get("timeout")
+        return Tool(
+            key=name,
+            definition=self._definition(name, signature, given, task),
+            scopes=frozenset(given.get("scopes", ())),
+            tags=frozenset(given.get("tags", ())),
+            visible=given.get("visible"),
+            function=function,
+            signature=signature,
+            runs_in_thread=_runs_in_thread(signature, wanted=given.get("thread")),
+            timeout=self._timeout if timeout is None else check_timeout(timeout),
+            slots=_slots(given.get("concurrency")),
+            task=task,
+            param_headers=headers,
+            options={**given, "name": name},
+        )
+
+    def remake(
+        self, tool: Tool, function: Callable[..., Any], changes: Mapping[str, Any]
+    ) -> Tool:
+        """Make a tool around another function, with changes of the options."""
+        return self.make(function, {**tool.options, **changes})
+
+    def _definition(
+        self, name: str, signature: Signature, given: Mapping[str, Any], task: str
+    ) -> dict[str, Any]:
+        description = given.get("description")
+        return compose(
+            {"name": name, "inputSchema": signature.parameters.schema},
+            title=given.get("title"),
+            description=signature.description if description is None else description,
+            outputSchema=signature.returns.schema,
+            execution=None if task == "forbidden" else {"taskSupport": task},
+            annotations=given.get("annotations"),
+            icons=given.get("icons") or (),
+            meta=given.get("meta"),
+        )
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    inner = getattr(function, "func", function)  # of a partial
+    name = getattr(inner, "__name__", None)
+    if name is None or name == "<lambda>":
+        raise ValueError(f"give {function!r} a name: name=...")
+    return str(name)
+
+
+def _runs_in_thread(signature: Signature, *, wanted: bool | None) -> bool:
+    if wanted and signature.is_async:
+        raise ValueError("thread=True is for plain functions, and this one is async")
+    return not signature.is_async if wanted is None else wanted
+
+
+def _slots(concurrency: int | None) -> anyio.Semaphore | None:
+    if concurrency is None:
+        return None
+    if type(concurrency) is not int or concurrency < 1:
+        raise ValueError(f"concurrency must be an integer above 0, got {concurrency!r}")
+    return anyio.Semaphore(concurrency)
+
+
+class Tools:
+    """Answers for one server's tools.
+
+    Attributes:
+        table: The tools.
+        tasks: Makes tasks of calls, where the server has that extension.
+    """
+
+    def __init__(
+        self, table: Table[Tool], calling: Calling, *, page_size: int | None
+    ) -> None:
+        self.table = table
+        self.tasks: Tasks | None = None
+        self._calling = calling
+        self._page_size = page_size
+
+    def methods(self) -> dict[str, Handler]:
+        """Return the handlers by method."""
+        return {"tools/list": self.list, "tools/call": self.call}
+
+    def list(self, params: dict[str, Any], request: RequestContext) -> dict[str, Any]:
+        """Answer ``tools/list``."""
+        table = self.table
+        tools, rest = page_of(
+            table.all(request), params.get("cursor"), size=self._page_size
+        )
+        result: dict[str, Any] = {"tools": [t.at(request.revision) for t in tools]}
+        if rest is not None:
+            result["nextCursor"] = rest
+        if not table.depends_on_who_asks():
+            result["cacheScope"] = "public"
+        return result
+
+    def param_headers(
+        self, params: Mapping[str, Any], request: RequestContext
+    ) -> tuple[ParamHeader, ...]:
+        """Return which arguments of a call its header fields repeat."""
+        tool = self.table.get(params.get("name"), request)
+        return () if tool is None else tool.param_headers
+
+    async def call(
+        self, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Answer ``tools/call``."""
+        tool = self._find(params, request)
+        if tool.scopes and request.facts.transport == "http":
+            check_scopes(request.facts.principal, tool.scopes)
+        arguments = _convert(tool, params.get("arguments"), request)
+        signature = tool.signature
+        prepared = self._calling.prepare(signature, tool.function, arguments)
+        context = self._calling.context_of(request)
+        is_handed_on = False
+        try:
+            if prepared.needs_making:
+                await prepared.make(context)
+            if self.tasks is not None:
+                run = _Body(self, tool, prepared)
+                task = await self.tasks.intercept(tool, params, request, run)
+                if task is not None:
+                    is_handed_on = True
+                    return task
+            return await self.run(tool, prepared, request)
+        finally:
+            if not is_handed_on:
+                await prepared.close()
+
+    async def run(
+        self, tool: Tool, prepared: Prepared, request: RequestContext
+    ) -> dict[str, Any]:
+        """Call the function and return the result that its value makes."""
+        context = self._calling.context_of(request)
+        slots = tool.slots
+        if slots is not None:
+            await slots.acquire()
+        try:
+            value = await prepared.call(
+                context, runs_in_thread=tool.runs_in_thread, timeout=tool.timeout
+            )
+        finally:
+            if slots is not None:
+                slots.release()
+        return tool_result(value, tool.signature.returns, request.revision)
+
+    def _find(self, params: Mapping[str, Any], request: RequestContext) -> Tool:
+        name = params.get("name")
+        if type(name) is not str:
+            raise InvalidParams("params.name must be a string")
+        tool = self.table.get(name, request)
+        if tool is None:
+            raise InvalidParams(f"there is no tool {name[:EXCERPT]!r}")
+        return tool
+
+
+class _Body:
+    """What a task runs: the function, with what was made for it, and then its end."""
+
+    def __init__(self, tools: Tools, tool: Tool, prepared: Prepared) -> None:
+        self._tools = tools
+        self._tool = tool
+        self._prepared = prepared
+
+    async def __call__(self, request: RequestContext) -> dict[str, Any]:
+        try:
+            return await self._tools.run(self._tool, self._prepared, request)
+        finally:
+            await self._prepared.close()
+
+
+def _convert(tool: Tool, arguments: object, request: RequestContext) -> dict[str, Any]:
+    try:
+        return tool.signature.parameters.convert(arguments)
+    except BadArguments as error:
+        # 2025-11-25 changelog (SEP-1303): what is wrong with the arguments is told to
+        # the model, as a result; before, it was a protocol error.
+        if request.revision < _NOV_2025:
+            raise InvalidParams(str(error)) from error
+        raise ToolError(str(error)) from error
