@@ -1,9 +1,11 @@
-"""Put `client.py` to the official conformance suite, leg by leg.
+"""Put `client.py` and `server.py` to the official conformance suite, leg by leg.
 
     python conformance/run.py                          # every leg
     python conformance/run.py --leg C4 --scenario auth/dpop --verbose
+    python conformance/run.py --unshared               # nothing counts for two legs
     python conformance/run.py --pin                    # write down what has to succeed
     python conformance/run.py --write                  # the table in README.md
+    python conformance/run.py --control                # how far one gets doing nothing
 
 `make conformance` installs the suite and runs this. Exit code 1: something is red.
 """
@@ -17,16 +19,18 @@ import time
 from typing import TYPE_CHECKING
 
 from driver import report
-from driver.legs import ALONE, LEGS, Leg
-from driver.processes import check_installed, list_scenarios, play
-from driver.verdict import judge, pinnable
+from driver.legs import ALONE, LEGS, ROOT, Leg
+from driver.processes import CLIENT, check_installed, list_scenarios, play
+from driver.standing import SERVER, stand
+from driver.verdict import Run, judge, judge_stand, pinnable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
-    from driver.verdict import Run
+    from driver.verdict import Stand
 
 AT_ONCE = 2
+NOTHING = ROOT / "conformance" / "nothing.py"
 
 
 def arguments() -> argparse.Namespace:
@@ -34,21 +38,33 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--leg", action="append", choices=[leg.name for leg in LEGS])
     parser.add_argument("--scenario", action="append", help="only these scenarios")
     parser.add_argument(
-        "--verbose", action="store_true", help="show what clients wrote"
+        "--unshared", action="store_true", help="run everything in each leg it is in"
+    )
+    parser.add_argument(
+        "--verbose", action="store_true", help="show what was written all along"
     )
     changes = parser.add_mutually_exclusive_group()
     changes.add_argument("--pin", action="store_true", help="write expected/*.json")
     changes.add_argument("--write", action="store_true", help="write README's table")
+    changes.add_argument(
+        "--control", action="store_true", help="put what does nothing to the suite"
+    )
     return parser.parse_args()
 
 
-async def run_leg(leg: Leg, wanted: Collection[str]) -> list[Run]:
+# --- running -------------------------------------------------------------------------
+
+
+async def run_clients(
+    leg: Leg, wanted: Collection[str], *, control: bool = False
+) -> list[Run]:
     """Run scenarios, two at a time, and those with a stopwatch by themselves."""
     slots = asyncio.Semaphore(AT_ONCE)
+    program = NOTHING if control else CLIENT
 
     async def one(scenario: str) -> Run:
         async with slots:
-            return await play(leg, scenario)
+            return await play(leg, scenario, program=program)
 
     runs = {}
     async with asyncio.TaskGroup() as group:
@@ -58,8 +74,22 @@ async def run_leg(leg: Leg, wanted: Collection[str]) -> list[Run]:
     finished = {scenario: task.result() for scenario, task in runs.items()}
     for scenario in wanted:
         if scenario in ALONE:
-            finished[scenario] = await play(leg, scenario)
+            finished[scenario] = await play(leg, scenario, program=program)
     return [finished[scenario] for scenario in wanted]
+
+
+async def run_server(
+    leg: Leg, wanted: Collection[str] | None, *, control: bool = False
+) -> tuple[list[Run], Stand]:
+    """Put a server to a leg, and leave out what is run beside what it is about."""
+    runs, ended = await stand(leg, wanted, NOTHING if control else SERVER)
+    if leg.runs_unscored:
+        scored = await list_scenarios(leg)
+        runs = [run for run in runs if run.scenario in scored]
+    return runs, ended
+
+
+# --- pinning -------------------------------------------------------------------------
 
 
 async def pin(leg: Leg, scenarios: Collection[str] | None) -> bool:
@@ -68,26 +98,74 @@ async def pin(leg: Leg, scenarios: Collection[str] | None) -> bool:
     old = leg.pinned() if leg.pins.exists() else {}
     new = {scenario: old.get(scenario) for scenario in offered}
     wanted = [name for name in offered if scenarios is None or name in scenarios]
-    for run in await run_leg(leg, wanted):
+    if leg.side == "client":
+        runs = await run_clients(leg, wanted)
+    else:
+        runs, ended = await run_server(leg, scenarios and wanted)
+        for reason in judge_stand(ended, (), ()):
+            print(f"    {leg.name}: {reason}", flush=True)
+    for run in runs:
         proved = pinnable(run.checks or ())
         if red := judge(run, proved):
             print(report.red(leg, run, red), flush=True)
         else:
             new[run.scenario] = proved
     report.write_pins(leg, new)
-    return all(new.values())
+    return all(pins is not None for pins in new.values())
 
 
-async def prove(leg: Leg, scenarios: Collection[str] | None) -> report.LegResult:
-    """Run a leg against its pins."""
-    begin = time.monotonic()
-    pins = leg.pinned()
-    wanted = [name for name in pins if scenarios is None or name in scenarios]
-    results = []
-    for run in await run_leg(leg, wanted):
-        red = judge(run, pins[run.scenario])
-        results.append(report.Result(run=run, red=red))
-    return report.LegResult(leg=leg, results=results, seconds=time.monotonic() - begin)
+# --- proving -------------------------------------------------------------------------
+
+
+class Proof:
+    """Runs legs against their pins; what one has run counts for those that share it."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.scenarios: Collection[str] | None = options.scenario
+        self.control: bool = options.control
+        self.shares = not (options.unshared or options.control)
+        self.known: dict[tuple[str, str], Run] = {}
+
+    async def prove(self, leg: Leg) -> report.LegResult:
+        """Run a leg."""
+        begin = time.monotonic()
+        pins = leg.pinned()
+        wanted = [name for name in pins if name in (self.scenarios or pins)]
+        if leg.side == "client":
+            shared = {name: run for name in wanted if (run := self._shared(leg, name))}
+            mine = [name for name in wanted if name not in shared]
+            runs = await run_clients(leg, mine, control=self.control)
+            red, wrote = [], ""
+        else:
+            shared = {}
+            runs, ended = await run_server(
+                leg, self.scenarios and wanted, control=self.control
+            )
+            played = [run.scenario for run in runs]
+            red, wrote = judge_stand(ended, played, pins), ended.wrote
+        self.known |= {(leg.name, run.scenario): run for run in runs}
+        all_runs = shared | {run.scenario: run for run in runs}
+        return report.LegResult(
+            leg=leg,
+            results=[_judged(name, all_runs, pins[name]) for name in wanted],
+            seconds=time.monotonic() - begin,
+            shared=len(shared),
+            red=red,
+            wrote=wrote,
+        )
+
+    def _shared(self, leg: Leg, scenario: str) -> Run | None:
+        for other in leg.shares if self.shares else ():
+            if run := self.known.get((other, scenario)):
+                return run
+        return None
+
+
+def _judged(
+    scenario: str, runs: Mapping[str, Run], pins: Collection[str] | None
+) -> report.Result:
+    run = runs.get(scenario) or Run(scenario=scenario, checks=None)
+    return report.Result(run=run, red=judge(run, pins))
 
 
 async def main() -> int:
@@ -100,10 +178,13 @@ async def main() -> int:
         return int(not all([await pin(leg, options.scenario) for leg in legs]))
     if options.scenario:
         legs = [leg for leg in legs if leg.pinned().keys() & set(options.scenario)]
-    done = []
+    proof, done = Proof(options), []
     for leg in legs:
-        done.append(await prove(leg, options.scenario))
+        done.append(await proof.prove(leg))
         print(report.leg_text(done[-1], verbose=options.verbose), flush=True)
+    if options.control:
+        print(report.control_text(done))
+        return 0
     report.write_json(done)
     if options.write:
         report.write_table(done)

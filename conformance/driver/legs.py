@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +48,7 @@ STABLE = Suite("conformance-stable", "0.1.16")
 
 @dataclass(frozen=True)
 class Leg:
-    """One way of running the suite over its client scenarios."""
+    """One way of running the suite over the scenarios of one side."""
 
     name: str
     suite: Suite
@@ -58,9 +59,25 @@ class Leg:
     """Options of `list` that name its scenarios."""
 
     options: tuple[str, ...] = ()
-    """Options with which each scenario is run."""
+    """Options with which a single scenario is run."""
+
+    side: Literal["client", "server"] = "client"
+    """Which of the two is put to the test."""
+
+    whole: tuple[str, ...] = ("--suite", "all")
+    """Options with which a server is put to all scenarios of the leg, one by one."""
+
+    shares: tuple[str, ...] = ()
+    """Legs that run scenarios of this one on the same wire.
+
+    There the suite does the same whatever the options are called, so what these legs
+    have run is not run again.
+    """
 
     only_extensions: bool = False
+
+    runs_unscored: bool = False
+    """Whether the suite runs more than the leg is about."""
 
     @property
     def pins(self) -> Path:
@@ -75,12 +92,15 @@ class Leg:
         return pinned
 
 
-def _at(name: str, revision: str) -> Leg:
+# --- clients: each scenario starts a client of its own -------------------------------
+
+
+def _client_at(name: str, revision: str) -> Leg:
     version = ("--spec-version", revision)
     return Leg(name, ALPHA, f"everything at {revision}", version, version)
 
 
-def _required(name: str, revision: str) -> Leg:
+def _client_required(name: str, revision: str, *shares: str) -> Leg:
     # `--requirements` takes no `--scenario`; this is what it does to each of its own.
     return Leg(
         name,
@@ -88,15 +108,21 @@ def _required(name: str, revision: str) -> Leg:
         f"the requirement set of {revision}",
         ("--requirements", revision),
         ("--spec-version", revision, "--force"),
+        shares=shares,
     )
 
 
-LEGS = (
-    _at("C1", "2025-03-26"),
-    _at("C2", "2025-06-18"),
-    _at("C3", "2025-11-25"),
-    _at("C4", "2026-07-28"),
-    Leg("C5", ALPHA, "everything, each at the wire the suite chooses"),
+CLIENT_LEGS = (
+    _client_at("C1", "2025-03-26"),
+    _client_at("C2", "2025-06-18"),
+    _client_at("C3", "2025-11-25"),
+    _client_at("C4", "2026-07-28"),
+    Leg(
+        "C5",
+        ALPHA,
+        "everything, each at the wire the suite chooses",
+        shares=("C3", "C4"),
+    ),
     Leg(
         "C6",
         ALPHA,
@@ -104,8 +130,8 @@ LEGS = (
         options=("--spec-version", "2026-07-28", "--force"),
         only_extensions=True,
     ),
-    _required("R1", "2025-11-25"),
-    _required("R2", "2026-07-28"),
+    _client_required("R1", "2025-11-25", "C3"),
+    _client_required("R2", "2026-07-28", "C4"),
     Leg("O1", STABLE, "everything"),
     Leg(
         "O2",
@@ -113,20 +139,70 @@ LEGS = (
         "everything at 2025-06-18",
         ("--spec-version", "2025-06-18"),
         ("--spec-version", "2025-06-18"),
+        shares=("O1",),
     ),
 )
 
 
-def scenarios_in(listing: str, *, only_extensions: bool = False) -> list[str]:
-    """Return the client scenarios that the suite's `list` printed.
+# --- servers: one server for all scenarios of a leg, as the suite has it -------------
 
-    Requirement sets are printed with server scenarios before and unscored ones behind.
+
+def _server_at(name: str, suite: Suite, revision: str) -> Leg:
+    version = ("--spec-version", revision)
+    return Leg(
+        name,
+        suite,
+        f"everything at {revision}",
+        version,
+        version,
+        side="server",
+        whole=("--suite", "all", *version),
+    )
+
+
+def _server_required(name: str, revision: str) -> Leg:
+    return Leg(
+        name,
+        ALPHA,
+        f"the requirement set of {revision}",
+        ("--requirements", revision),
+        ("--spec-version", revision, "--force"),
+        side="server",
+        whole=("--requirements", revision),
+        runs_unscored=True,
+    )
+
+
+SERVER_LEGS = (
+    _server_at("S1", ALPHA, "2025-03-26"),
+    _server_at("S2", ALPHA, "2025-06-18"),
+    _server_at("S3", ALPHA, "2025-11-25"),
+    _server_at("S4", ALPHA, "2026-07-28"),
+    Leg(
+        "S5",
+        ALPHA,
+        "everything, each at the wire the suite chooses",
+        side="server",
+    ),
+    _server_required("R3", "2025-11-25"),
+    _server_required("R4", "2026-07-28"),
+    Leg("O3", STABLE, "everything", side="server"),
+    _server_at("O4", STABLE, "2025-06-18"),
+)
+
+LEGS = CLIENT_LEGS + SERVER_LEGS
+
+
+def scenarios_in(listing: str, leg: Leg) -> list[str]:
+    """Return the scenarios of a leg's side that the suite's `list` printed.
+
+    Requirement sets are printed with both sides, and with unscored ones behind.
     """
-    _, _, clients = listing.partition("Client scenarios")
-    lines = clients.partition("never scored")[0].splitlines()
-    rows = [line[4:] for line in lines if line.startswith("  - ")]
+    _, _, own = listing.partition(f"{leg.side.title()} scenarios")
+    lines = re.split(r"never scored|^\w+ scenarios", own, flags=re.MULTILINE)[0]
+    rows = [line[4:] for line in lines.splitlines() if line.startswith("  - ")]
     return [
         row.partition(" [")[0]
         for row in rows
-        if "[extension]" in row or not only_extensions
+        if "[extension]" in row or not leg.only_extensions
     ]

@@ -1,4 +1,7 @@
-"""Runs the suite's processes: each in a group of its own, and none of them for ever."""
+"""Runs the suite's processes: each in a group of its own, and none of them for ever.
+
+Here are its listings and the scenarios of clients; `standing.py` has those of servers.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,8 @@ TAIL = 1500
 CLIENT_EXIT = re.compile(r"^Client exited with code (-?\d+)$", re.MULTILINE)
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """Return what the suite and everything beside it is started with."""
     # Compiled code is kept: half of a scenario's time is node reading the suite.
     return os.environ | {
         "NODE_COMPILE_CACHE": str(ROOT / ".build" / "node-cache"),
@@ -43,12 +47,12 @@ def _environment() -> dict[str, str]:
     }
 
 
-async def _run(command: Sequence[str], timeout: float) -> tuple[int | None, str]:
+async def run_bounded(command: Sequence[str], timeout: float) -> tuple[int | None, str]:
     """Return exit code and output; no code where the time was over."""
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=ROOT,
-        env=_environment(),
+        env=environment(),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -62,30 +66,37 @@ async def _run(command: Sequence[str], timeout: float) -> tuple[int | None, str]
         return None, ""
     finally:
         if process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+            await kill(process)
+
+
+async def kill(process: asyncio.subprocess.Process) -> None:
+    """End a process and whatever it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
 
 
 async def list_scenarios(leg: Leg) -> list[str]:
-    """Ask the suite which client scenarios a leg has."""
+    """Ask the suite which scenarios a leg has."""
     command = [str(NODE), str(leg.suite.program), "list", *leg.listing]
     if "--requirements" not in leg.listing:
-        command.append("--client")
-    code, output = await _run(command, SUITE_TIMEOUT)
+        command.append(f"--{leg.side}")
+    code, output = await run_bounded(command, SUITE_TIMEOUT)
     if code != 0:
         raise RuntimeError(f"{shlex.join(command)}: exit code {code}: {output[-TAIL:]}")
-    return scenarios_in(output, only_extensions=leg.only_extensions)
+    return scenarios_in(output, leg)
 
 
-async def play(leg: Leg, scenario: str, timeout: float = SUITE_TIMEOUT) -> Run:
-    """Run one scenario, and read what the suite wrote about it."""
+async def play(
+    leg: Leg, scenario: str, timeout: float = SUITE_TIMEOUT, program: Path = CLIENT
+) -> Run:
+    """Run one client scenario, and read what the suite wrote about it."""
     folder = BUILD / leg.name / scenario.replace("/", "-")
     shutil.rmtree(folder, ignore_errors=True)
     begin = time.monotonic()
-    code, output = await _run(command(leg, scenario, folder), timeout)
+    code, output = await run_bounded(command(leg, scenario, folder, program), timeout)
     exited = CLIENT_EXIT.search(output)
-    checks = _checks(folder)
+    checks = checks_in(folder)
     return Run(
         scenario=scenario,
         seconds=time.monotonic() - begin,
@@ -98,9 +109,9 @@ async def play(leg: Leg, scenario: str, timeout: float = SUITE_TIMEOUT) -> Run:
     )
 
 
-def command(leg: Leg, scenario: str, folder: Path) -> list[str]:
-    """Return the command that runs one scenario."""
-    client = shlex.join([sys.executable, str(CLIENT)])
+def command(leg: Leg, scenario: str, folder: Path, program: Path) -> list[str]:
+    """Return the command that runs one client scenario."""
+    client = shlex.join([sys.executable, str(program)])
     return [
         *(str(NODE), str(leg.suite.program), "client"),
         *("--command", client, "--scenario", scenario, *leg.options),
@@ -108,7 +119,8 @@ def command(leg: Leg, scenario: str, folder: Path) -> list[str]:
     ]
 
 
-def _checks(folder: Path) -> list[dict[str, Any]] | None:
+def checks_in(folder: Path) -> list[dict[str, Any]] | None:
+    """Return the checks that the suite wrote somewhere in a folder, if it did."""
     for path in folder.rglob("checks.json"):
         checks: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))
         return checks

@@ -28,29 +28,59 @@ MAY_BE_SKIPPED: Mapping[tuple[str, str], str] = {
         "http-standard-headers",
         "ClientMcpMethodHeader_notifications_initialized",
     ): "2026-07-28 has no handshake",
+    (
+        "tasks-status-notifications",
+        "TasksStatusNotificationsScenario",
+    ): "the suite has no test of it yet, and says so",
 }
-"""(scenario, name of the check) -> why this client cannot be put to it."""
+"""(scenario, name of the check) -> why it cannot be made."""
+
+NEVER_MADE: Mapping[str, str] = {
+    "tasks-status-notifications": "the suite has no test of it yet, and says so",
+}
+"""Scenarios in which no check can succeed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What came of one scenario's process."""
+    """What came of one scenario.
+
+    Where a server is put to the test one process of the suite plays all scenarios; the
+    members on processes are for clients.
+    """
 
     scenario: str
-    seconds: float
     checks: Sequence[Mapping[str, Any]] | None
     """As the suite wrote them; ``None`` where it wrote none."""
 
-    suite_exit: int | None
+    seconds: float | None = None
+    suite_exit: int | None = 0
     """``None``: it did not end in time, and was killed."""
 
-    client_exit: int
-    client_ended: bool
+    client_exit: int = 0
+    client_ended: bool = True
     """Whether the client came to its last line, which is its own word for success."""
 
     client_timed_out: bool = False
     output: str = ""
     """The end of what suite and client wrote, for whoever has to look."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stand:
+    """What came of a server that was put to all scenarios of a leg."""
+
+    is_up: bool
+    """Whether it ever listened."""
+
+    suite_exit: int | None
+    """``None``: the suite did not end in time, and was killed."""
+
+    server_exit: int | None
+    """``None``: it did not end when it was told to, and was killed."""
+
+    wrote: str
+    """What the server wrote while it ran."""
 
 
 def pinnable(checks: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -71,9 +101,43 @@ def judge(run: Run, pins: Collection[str] | None) -> list[str]:
     return [*_process(run), *_checks(run), *_pins(run, pins)]
 
 
+def judge_stand(
+    stand: Stand, played: Iterable[str], pinned: Collection[str]
+) -> list[str]:
+    """Return why a server's leg is red whatever came of its single scenarios."""
+    return [*_stand(stand), *_unpinned(played, pinned)]
+
+
+def _stand(stand: Stand) -> Iterable[str]:
+    if not stand.is_up:
+        yield f"the server did not start (exit code {stand.server_exit})"
+        return
+    if stand.suite_exit is None:
+        yield "the suite did not end in time and was killed"
+    elif stand.suite_exit:
+        yield f"the suite ended with exit code {stand.suite_exit}"
+    if stand.server_exit is None:
+        yield "the server did not end when it was told to"
+    elif stand.server_exit:
+        yield f"the server ended with exit code {stand.server_exit}"
+    if "Traceback" in stand.wrote:
+        yield "the server wrote a traceback"
+
+
+def _unpinned(played: Iterable[str], pinned: Collection[str]) -> Iterable[str]:
+    if new := sorted(set(played) - set(pinned)):
+        yield f"run, but no checks are pinned for it: {', '.join(new)}"
+
+
+def suite_passes(run: Run) -> bool:
+    """Return what the suite itself says of a scenario, where it has a say at all."""
+    statuses = {check["status"] for check in run.checks or ()}
+    return run.suite_exit == 0 and "FAILURE" not in statuses
+
+
 def _process(run: Run) -> Iterable[str]:
     if run.suite_exit is None:
-        yield f"did not end within {run.seconds:.0f} s and was killed"
+        yield f"did not end within {run.seconds or 0:.0f} s and was killed"
     elif run.client_timed_out:
         yield "the client did not end in time"
     else:
@@ -87,6 +151,8 @@ def _checks(run: Run) -> Iterable[str]:
     if not any(check["status"] != "INFO" for check in run.checks or ()):
         yield "nothing was checked"
         return
+    if run.scenario not in NEVER_MADE and not pinnable(run.checks or ()):
+        yield "no check succeeded"
     for check in run.checks or ():
         status, name = check["status"], check["name"]
         if status in FINE:

@@ -17,11 +17,26 @@ SIZES = {
     "R2": 32,
     "O1": 26,
     "O2": 5,
+    "S1": 1,
+    "S2": 27,
+    "S3": 33,
+    "S4": 40,
+    "S5": 65,
+    "R3": 30,
+    "R4": 37,
+    "O3": 32,
+    "O4": 26,
 }
 
 LISTING = """Client scenarios (test against a client):
   - tools_call [2025-06-18,2025-11-25]
   - auth/dpop [extension]
+"""
+BOTH = """Server scenarios (test against a server):
+  - ping [2025-06-18,2025-11-25]
+  - tasks-lifecycle [extension]
+Client scenarios (test against a client):
+  - tools_call [2025-06-18,2025-11-25]
 """
 REQUIREMENTS = """Required for 2025-11-25 (4 scenarios, frozen; run at its wire):
 
@@ -61,18 +76,56 @@ def test_pins_belong_to_the_versions_that_are_installed(legs):
         assert lock[f"node_modules/{suite.alias}"]["version"] == suite.version
 
 
-def test_a_listing_is_read_whole_or_for_its_extensions(legs):
-    assert legs.scenarios_in(LISTING) == ["tools_call", "auth/dpop"]
-    assert legs.scenarios_in(LISTING, only_extensions=True) == ["auth/dpop"]
+@pytest.fixture
+def leg(legs):
+    return lambda name: next(leg for leg in legs.LEGS if leg.name == name)
 
 
-def test_of_a_requirement_set_only_what_a_client_is_scored_by_counts(legs):
-    assert legs.scenarios_in(REQUIREMENTS) == ["initialize", "tools_call"]
+@pytest.mark.parametrize(
+    ("name", "listing", "scenarios"),
+    [
+        ("C5", LISTING, ["tools_call", "auth/dpop"]),
+        ("C6", LISTING, ["auth/dpop"]),
+        ("C5", BOTH, ["tools_call"]),
+        ("S5", BOTH, ["ping", "tasks-lifecycle"]),
+        ("R1", REQUIREMENTS, ["initialize", "tools_call"]),
+        ("R3", REQUIREMENTS, ["ping"]),
+    ],
+)
+def test_of_a_listing_only_what_a_leg_is_about_is_read(
+    legs, leg, name, listing, scenarios
+):
+    assert legs.scenarios_in(listing, leg(name)) == scenarios
+
+
+def test_what_a_leg_shares_has_the_same_pins_where_it_is_run(legs, leg):
+    shared = set()
+    for one in legs.LEGS:
+        for other in map(leg, one.shares):
+            for scenario in other.pinned().keys() & one.pinned().keys():
+                if (one.name, scenario) not in shared:  # the first that has it counts
+                    assert one.pinned()[scenario] == other.pinned()[scenario]
+                    shared.add((one.name, scenario))
+    assert {name for name, _ in shared} == {"C5", "R1", "R2", "O2"}
+
+
+def test_a_leg_shares_only_with_legs_before_it_of_its_suite_and_side(legs, leg):
+    names = [one.name for one in legs.LEGS]
+    for one in legs.LEGS:
+        for other in map(leg, one.shares):
+            assert names.index(other.name) < names.index(one.name)
+            assert (other.suite, other.side) == (one.suite, one.side)
+
+
+def test_a_server_is_put_to_everything_whatever_is_no_success(legs):
+    for leg in legs.SERVER_LEGS:
+        assert leg.side == "server"
+        assert "all" in leg.whole or "--requirements" in leg.whole
 
 
 def test_the_client_plays_every_scenario_of_every_leg(legs):
     source = (FOLDER / "client.py").read_text()
-    for leg in legs.LEGS:
+    for leg in legs.CLIENT_LEGS:
         for scenario in leg.pinned():
             assert f'"{scenario}"' in source, scenario
 
@@ -81,7 +134,7 @@ def test_the_table_in_the_readme_counts_the_scenarios_of_each_leg(driver, legs):
     report = driver("report")
     text = report.README.read_text()
     rows = text.partition(report.BEGIN)[2].partition(report.END)[0].splitlines()
-    for leg in legs.LEGS:
-        start = f"| {leg.name} | {leg.suite.version} | {leg.says} |"
+    for leg in legs.CLIENT_LEGS:
+        start = f"| {leg.name} | {leg.side} | {leg.suite.version} | {leg.says} |"
         (row,) = (row for row in rows if row.startswith(start))
         assert f" of {len(leg.pinned())} |" in row

@@ -120,7 +120,8 @@ async def test_two_run_at_a_time_and_those_with_a_stopwatch_by_themselves(
     run = importlib.import_module("run")
     running, seen = set(), []
 
-    async def play(leg, scenario):
+    async def play(leg, scenario, program):
+        assert program.name == "client.py"
         running.add(scenario)
         await asyncio.sleep(0)  # lets others begin, if they may
         await asyncio.sleep(0)
@@ -130,7 +131,7 @@ async def test_two_run_at_a_time_and_those_with_a_stopwatch_by_themselves(
 
     monkeypatch.setattr(run, "play", play)
     wanted = ["a", *legs.ALONE, "b", "c"]
-    assert await run.run_leg(None, wanted) == wanted
+    assert await run.run_clients(None, wanted) == wanted
     assert max(map(len, seen)) == 2
     assert {"sse-retry"} in seen
     assert all(others == {"sse-retry"} for others in seen if "sse-retry" in others)

@@ -19,7 +19,7 @@ def leg(driver):
 def done(driver, report, leg):
     """Return a function from (scenario, reasons) to the result of a leg."""
 
-    def done(*outcomes):
+    def done(*outcomes, **more):
         results = [
             report.Result(
                 run=driver("verdict").Run(
@@ -35,7 +35,7 @@ def done(driver, report, leg):
             )
             for scenario, red in outcomes
         ]
-        return report.LegResult(leg=leg, results=results, seconds=3.2)
+        return report.LegResult(leg=leg, results=results, seconds=3.2, **more)
 
     return done
 
@@ -68,6 +68,39 @@ def test_what_is_green_is_told_on_request_only(report, done):
     assert "C1 a (1.2 s)" in report.leg_text(leg, verbose=True)
 
 
+def test_a_leg_is_red_for_what_its_server_did_whatever_its_scenarios_are(report, done):
+    leg = done(("a", []), red=["the server wrote a traceback"], wrote="Traceback\n")
+    assert not leg.green
+    assert report.leg_text(leg, verbose=False).splitlines()[1:] == [
+        "    C1: the server wrote a traceback",
+        "      | Traceback",
+    ]
+
+
+def test_what_a_server_wrote_is_told_on_request_only(report, done):
+    leg = done(("a", []), wrote="bound")
+    assert "bound" not in report.leg_text(leg, verbose=False)
+    assert "      | bound" in report.leg_text(leg, verbose=True)
+
+
+def test_a_scenario_of_a_server_has_no_time_of_its_own(driver, report, leg):
+    run = driver("verdict").Run(scenario="a", checks=[])
+    assert report.red(leg, run, ["why"]).splitlines() == ["    C1 a", "      why"]
+
+
+def test_how_many_scenarios_another_leg_has_run_is_told_and_counted(report, done):
+    leg = done(("a", []), ("b", []), shared=2)
+    assert report.leg_text(leg, verbose=False).endswith("(2 run before)")
+    assert "| 2 of 2 | 2 | 2 of 2 | 3 |" in report.table([leg])
+
+
+def test_what_doing_nothing_is_worth_is_told_by_the_suites_verdict_and_ours(
+    report, done
+):
+    text = report.control_text([done(("a", ["why"]), ("b", []))])
+    assert text == "C1: 2 of 2 pass by the suite's own verdict, 1 by ours"
+
+
 def test_the_json_holds_every_check_of_every_run(report, done, tmp_path, monkeypatch):
     monkeypatch.setattr(report, "JSON", tmp_path / "build" / "all.json")
     report.write_json([done(("a", ["why"]))])
@@ -86,7 +119,10 @@ def test_the_table_replaces_the_one_that_stood_between_its_marks(
     monkeypatch.setattr(report, "README", readme)
     report.write_table([done(("a", []))])
     text = readme.read_text()
-    assert "| C1 | 0.2.0-alpha.12 | everything at 2025-03-26 | 1 of 1 " in text
+    assert (
+        "| C1 | client | 0.2.0-alpha.12 | everything at 2025-03-26 | 1 of 1 |  |"
+        in text
+    )
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     assert "old" not in text

@@ -90,7 +90,19 @@ def test_only_what_is_listed_may_be_skipped_and_only_in_its_scenario(judged, ver
 def test_skipped_checks_alone_are_no_success(judged, verdict):
     scenario, name = next(iter(verdict.MAY_BE_SKIPPED))
     red = judged([check("one", "SKIPPED", name)], scenario=scenario)
-    assert red == ["pinned, but no success: one, two"]
+    assert red == ["no check succeeded", "pinned, but no success: one, two"]
+
+
+def test_nothing_but_what_the_suite_never_makes_is_green_without_a_success(
+    judged, verdict
+):
+    for scenario in verdict.NEVER_MADE:
+        (name,) = (name for where, name in verdict.MAY_BE_SKIPPED if where == scenario)
+        skipped = [check("one", "SKIPPED", name)]
+        assert judged(skipped, pins=[], scenario=scenario) == []
+        assert judged([*skipped, check("two")], pins=[], scenario=scenario) == [
+            "a success, but not pinned: two"
+        ]
 
 
 def test_a_pinned_check_that_is_no_longer_made_is_red(judged):
@@ -120,3 +132,53 @@ def test_checks_that_share_an_id_are_pinned_by_name_and_so_missed_one_by_one(
 
 def test_how_often_a_check_succeeds_does_not_matter(judged):
     assert judged([*GREEN, check("one"), check("one")]) == []
+
+
+# --- servers -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stood(verdict):
+    def stood(played=("a",), pinned=("a", "b"), **more):
+        facts = {"is_up": True, "suite_exit": 0, "server_exit": 0, "wrote": "bound"}
+        return verdict.judge_stand(verdict.Stand(**(facts | more)), played, pinned)
+
+    return stood
+
+
+def test_a_server_that_stood_its_leg_and_ended_as_told_is_green(stood):
+    assert stood() == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"is_up": False, "server_exit": 3}, "the server did not start (exit code 3)"),
+        ({"suite_exit": None}, "the suite did not end in time and was killed"),
+        ({"suite_exit": 1}, "the suite ended with exit code 1"),
+        ({"server_exit": None}, "the server did not end when it was told to"),
+        ({"server_exit": -15}, "the server ended with exit code -15"),
+        (
+            {"wrote": "x\nTraceback (most recent call last):\n"},
+            "the server wrote a traceback",
+        ),
+        ({"played": ["a", "c"]}, "run, but no checks are pinned for it: c"),
+    ],
+)
+def test_a_server_that_did_not_is_red_whatever_its_scenarios_say(stood, facts, reason):
+    assert stood(**facts) == [reason]
+
+
+@pytest.mark.parametrize(
+    ("checks", "passes"),
+    [
+        (GREEN, True),
+        ([check("one", "WARNING")], True),
+        ([check("one", "SKIPPED")], True),
+        ([], True),
+        ([check("one", "FAILURE")], False),
+    ],
+)
+def test_the_suite_itself_calls_nothing_but_a_failure_red(verdict, checks, passes):
+    run = verdict.Run(scenario="some", checks=checks)
+    assert verdict.suite_passes(run) is passes

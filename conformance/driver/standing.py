@@ -1,0 +1,149 @@
+"""Puts a server to the suite: one process of it for all scenarios of a leg.
+
+So the suite has it, and what one scenario leaves behind is there in the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import signal
+import socket
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from driver.legs import ROOT
+from driver.processes import (
+    BUILD,
+    NODE,
+    checks_in,
+    environment,
+    kill,
+    run_bounded,
+)
+from driver.verdict import Run, Stand
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+    from collections.abc import AsyncIterator, Collection, Iterator
+    from pathlib import Path
+
+    from driver.legs import Leg
+
+SERVER = ROOT / "conformance" / "server.py"
+NOTHING_FAILS = ROOT / "conformance" / "expected-failures.yml"
+HOST = "127.0.0.1"
+
+START_TIMEOUT = 30.0
+STOP_TIMEOUT = 10.0
+LEG_TIMEOUT = 180.0
+"""For all scenarios together; the suite has a limit of its own for each."""
+
+POLL = 0.05
+
+FOLDER = re.compile(r"^server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z$")
+"""What the suite calls the folder of a scenario."""
+
+
+async def stand(
+    leg: Leg, wanted: Collection[str] | None = None, program: Path = SERVER
+) -> tuple[list[Run], Stand]:
+    """Put a server to a leg: to all of it, or to some scenarios one by one."""
+    folder = BUILD / leg.name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    log = folder / "server.txt"
+    suite_exit: int | None = 0
+    async with _started(program, log) as (process, url):
+        is_up = url is not None
+        for options in _rounds(leg, wanted) if is_up else ():
+            command = [str(NODE), str(leg.suite.program), "server", "--url", str(url)]
+            command += ["--expected-failures", str(NOTHING_FAILS), *options]
+            code, _ = await run_bounded([*command, "-o", str(folder)], LEG_TIMEOUT)
+            suite_exit = (
+                None if suite_exit is None or code is None else suite_exit | code
+            )
+        server_exit = await _stopped(process)
+    wrote = log.read_text("utf-8", errors="replace")
+    ended = Stand(
+        is_up=is_up, suite_exit=suite_exit, server_exit=server_exit, wrote=wrote
+    )
+    return list(_played(folder)), ended
+
+
+def _rounds(leg: Leg, wanted: Collection[str] | None) -> Iterator[list[str]]:
+    if wanted is None:
+        yield list(leg.whole)
+    else:
+        for scenario in wanted:
+            yield ["--scenario", scenario, *leg.options]
+
+
+def _played(folder: Path) -> Iterator[Run]:
+    """Return what the suite wrote, in the order in which it wrote it."""
+    for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns):
+        if named := FOLDER.match(path.name):
+            yield Run(scenario=named[1], checks=checks_in(path))
+
+
+# --- the server ----------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def _started(
+    program: Path, log: Path
+) -> AsyncIterator[tuple[Process, str | None]]:
+    """Start a server; the URL is ``None`` where it did not come up."""
+    port = _free_port()
+    with log.open("wb") as wrote:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, str(program), "--port", str(port)),
+            cwd=ROOT,
+            env=environment(),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=wrote,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        is_up = await _listens(process, port)
+        yield process, f"http://{HOST}:{port}/mcp" if is_up else None
+    finally:
+        if process.returncode is None:
+            await kill(process)
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        return int(taken.getsockname()[1])
+
+
+async def _listens(process: Process, port: int) -> bool:
+    """Return whether somebody answers on the port before the time is over."""
+    try:
+        async with asyncio.timeout(START_TIMEOUT):
+            while process.returncode is None:
+                try:
+                    _, writer = await asyncio.open_connection(HOST, port)
+                except OSError:
+                    await asyncio.sleep(POLL)
+                else:
+                    writer.close()
+                    return True
+    except TimeoutError:
+        pass
+    return False
+
+
+async def _stopped(process: Process) -> int | None:
+    """Tell a server to end; return its exit code, or nothing if it does not."""
+    if process.returncode is None:
+        process.send_signal(signal.SIGTERM)
+    try:
+        async with asyncio.timeout(STOP_TIMEOUT):
+            return await process.wait()
+    except TimeoutError:
+        return None

@@ -1,0 +1,130 @@
+"""How a server is put to a leg: one process, its end demanded, nothing left behind."""
+
+import asyncio
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from turns import until
+
+pytestmark = pytest.mark.anyio
+PATIENCE = 20.0
+
+# Listens until it is told to end.
+SERVER = """
+import signal, socket, sys
+port = int(sys.argv[sys.argv.index("--port") + 1])
+def leave(*_):
+    {last}
+signal.signal(signal.SIGTERM, leave)
+listener = socket.create_server(("127.0.0.1", port))
+print("bound", flush=True)
+while True:
+    signal.pause()
+"""
+GOOD = SERVER.format(last="sys.exit(0)")
+
+# Stands in for node and the suite: plays two scenarios, or the one it is told to.
+SUITE = """
+import json, pathlib, sys, urllib.parse
+def option(name, other=None):
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else other
+assert sys.argv[1] == "server"
+assert urllib.parse.urlsplit(option("--url")).path == "/mcp"
+assert pathlib.Path(option("--expected-failures")).is_file()
+only = option("--scenario")
+for scenario in [only] if only else ["zebra", "ape-2"]:
+    folder = pathlib.Path(option("-o"), f"server-{scenario}-2026-01-01T00-00-00-000Z")
+    folder.mkdir()
+    check = {"id": " ".join(sys.argv[6:-2]), "name": "One", "status": "SUCCESS"}
+    (folder / "checks.json").write_text(json.dumps([check]))
+"""
+
+
+@pytest.fixture
+def put(driver, tmp_path, monkeypatch):
+    """Return `stand`, with a few lines of Python in place of server and suite."""
+    standing = driver("standing")
+    monkeypatch.setattr(standing, "NODE", sys.executable)
+    monkeypatch.setattr(standing, "BUILD", tmp_path)
+    monkeypatch.setattr(standing, "STOP_TIMEOUT", 1.0)
+
+    async def put(server, suite=SUITE, wanted=None):
+        (tmp_path / "server.py").write_text(server)
+        (tmp_path / "suite.py").write_text(suite)
+        leg = SimpleNamespace(
+            name="S9",
+            suite=SimpleNamespace(program=tmp_path / "suite.py"),
+            whole=("--suite", "all"),
+            options=("--force",),
+        )
+        standing_it = standing.stand(leg, wanted, tmp_path / "server.py")
+        return await asyncio.wait_for(standing_it, PATIENCE)
+
+    return put
+
+
+def ended(stand):
+    return stand.is_up, stand.suite_exit, stand.server_exit
+
+
+async def test_all_scenarios_are_played_against_one_server_that_ends_as_told(put):
+    runs, stand = await put(GOOD)
+    assert ended(stand) == (True, 0, 0)
+    assert stand.wrote == "bound\n"
+    assert [run.scenario for run in runs] == ["zebra", "ape-2"]
+    assert [run.checks[0]["id"] for run in runs] == ["--suite all"] * 2
+
+
+async def test_some_scenarios_are_played_one_by_one_against_one_server(put):
+    runs, stand = await put(GOOD, wanted=["b", "a"])
+    assert ended(stand) == (True, 0, 0)
+    assert [run.checks[0]["id"] for run in runs] == [
+        "--scenario b --force",
+        "--scenario a --force",
+    ]
+    assert stand.wrote.count("bound") == 1
+
+
+async def test_a_server_that_does_not_start_is_told_with_what_it_wrote(put):
+    runs, stand = await put("raise SystemExit('no')")
+    assert (runs, ended(stand), stand.wrote) == ([], (False, 0, 1), "no\n")
+
+
+async def test_the_suites_exit_code_is_kept(put):
+    _, stand = await put(GOOD, suite=SUITE + "sys.exit(1)")
+    assert ended(stand) == (True, 1, 0)
+
+
+async def test_a_suite_that_does_not_end_is_killed(put, driver, monkeypatch):
+    monkeypatch.setattr(driver("standing"), "LEG_TIMEOUT", 0.5)
+    _, stand = await put(GOOD, suite="import signal; signal.pause()")
+    assert ended(stand) == (True, None, 0)
+
+
+async def test_a_server_that_does_not_end_is_killed_with_what_it_started(put, tmp_path):
+    server = SERVER.format(last="print('no')")
+    child = (
+        "import pathlib, subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(9)'])"
+        f"\npathlib.Path({str(tmp_path)!r}, 'child').write_text(str(child.pid))\n"
+    )
+    _, stand = await put(child + server)
+    assert ended(stand) == (True, 0, None)
+    await asyncio.wait_for(until(lambda: is_gone(tmp_path / "child"), 0.01), PATIENCE)
+
+
+def is_gone(pid):
+    """Return whether a process has ended, be it that nobody has reaped it yet."""
+    try:
+        stat = Path(f"/proc/{pid.read_text()}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return stat.rpartition(")")[2].split()[0] in "ZX"
+
+
+async def test_what_an_earlier_leg_left_is_never_read_again(put):
+    await put(GOOD)
+    runs, _ = await put(GOOD, suite="")
+    assert runs == []
