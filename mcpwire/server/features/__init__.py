@@ -1,0 +1,1 @@
+"""What a server offers: tools, resources, prompts, completion."""
