@@ -13,6 +13,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError, InvalidParams, RPCError, ToolError
+from mcpwire.server.asking.rounds import InputNeeded, deciding, finish
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -46,21 +47,8 @@ async def run_handler(
     try:
         outcome = handler(params, request)
         result = await outcome if inspect.isawaitable(outcome) else outcome
-    except RPCError as error:
-        raise _in_era(error, request) from error
-    except ToolError as error:
-        if request.method != TOOLS_CALL:
-            return _contain(error, request)
-        return _tool_failure(str(error))
-    except asyncio.CancelledError as error:
-        # Ours comes through the task. Any other is a failure like the rest, and its
-        # request must not stay without an answer.
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        return _contain(error, request)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary of handlers
-        return _contain(error, request)
+    except BaseException as raised:  # noqa: BLE001 - the boundary of handlers
+        return _answer_for(raised, request)
     if type(result) is not dict:
         logger.error(
             "the handler of %r returned no dict but a %s",
@@ -69,6 +57,32 @@ async def run_handler(
         )
         raise InternalError("the handler failed")
     return result
+
+
+def _answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any]:
+    """Return the result that an exception of a handler makes.
+
+    Raises:
+        RPCError: This is the answer.
+        BaseException: It was not the handler's: we are cancelled, or to end.
+    """
+    grouped = isinstance(raised, BaseExceptionGroup)
+    error = deciding(raised) if grouped else raised
+    if isinstance(error, InputNeeded):
+        return finish(request)
+    if isinstance(error, RPCError):
+        raise _in_era(error, request) from raised
+    if isinstance(error, ToolError) and request.method == TOOLS_CALL:
+        return _tool_failure(str(error))
+    if isinstance(error, asyncio.CancelledError):
+        # Ours comes through the task. Any other is a failure like the rest, and its
+        # request must not stay without an answer.
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise error
+    elif not isinstance(error, (Exception, SystemExit)):
+        raise error
+    return _contain(raised, request)
 
 
 def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:

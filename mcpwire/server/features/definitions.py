@@ -42,10 +42,10 @@ def trim(
 
     cls = getattr(types, _TYPES[kind])
     shown: dict[str, Any] = encode(types.decode(cls, dict(definition)), revision)
-    if kind == "tool" and revision <= LATEST_SESSION:
-        # 2025-11-25 schema, Tool: the root of an output schema is an object there.
-        if shown.get("outputSchema", {"type": "object"}).get("type") != "object":
-            del shown["outputSchema"]
+    # 2025-11-25 schema, Tool: the root of an output schema is an object there.
+    output = shown.get("outputSchema")
+    if output and revision <= LATEST_SESSION and output.get("type") != "object":
+        del shown["outputSchema"]
     return shown
 
 
