@@ -1,0 +1,1 @@
+"""What a handler asks its client, and what it tells it: the same in both eras."""

@@ -1,0 +1,98 @@
+"""Gets a question its answer: in between, or with the client's next request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.errors import (
+    InternalError,
+    InvalidParams,
+    MCPError,
+    MissingCapability,
+    RequestTimeout,
+    RPCError,
+    ToolError,
+)
+from mcpwire.protocol.serving.questions import can, required
+from mcpwire.server.asking.rounds import may_ask
+from mcpwire.versions import Era
+
+if TYPE_CHECKING:
+    from mcpwire.protocol.serving.questions import Question
+    from mcpwire.server.asking.rounds import Rounds
+    from mcpwire.server.request import RequestContext
+
+__all__ = ["ask", "can_ask"]
+
+
+def can_ask(request: RequestContext, what: str) -> bool:
+    """Tell whether the client of a request can be asked for something."""
+    reaches = request.can_ask or may_ask(request)
+    return reaches and can(what, request.revision, request.client_capabilities)
+
+
+async def ask(
+    question: Question, request: RequestContext, rounds: Rounds, key: str | None
+) -> Any:
+    """Return the typed answer to a question.
+
+    Raises:
+        InputNeeded: There is none yet; the client will call again with it.
+        MissingCapability: The client did not declare that it can answer
+            (2026-07-28).
+        InvalidParams: What it answered is malformed (2026-07-28).
+        ToolError: In a session or a task: it cannot answer, refused, answered
+            something malformed or did not answer in time. Elsewhere than in a tool an
+            `InternalError` says so.
+        ValueError: The key is none, or another question has it.
+    """
+    if not can(question.needs, request.revision, request.client_capabilities):
+        raise _missing(question, request)
+    name = rounds.name(question.kind, key)
+    if request.can_ask or request.revision.era is Era.SESSION:
+        return await _ask_between(question, request)
+    answer = await rounds.ask(
+        name, question.method, question.params, is_named=key is not None
+    )
+    try:
+        return question.read(answer)
+    except (MCPError, ValueError) as error:
+        # 2026-07-28 basic/patterns/mrtr, "Error Handling".
+        raise InvalidParams(f"params.inputResponses[{name!r}]: {error}") from error
+
+
+async def _ask_between(question: Question, request: RequestContext) -> Any:
+    method = question.method
+    try:
+        answer = await request.ask(method, question.params)
+    except RPCError as error:
+        said = error.message or f"error {error.code}"
+        raise _failure(request, f"the client refused {method!r}: {said}") from error
+    except RequestTimeout as error:
+        raise _failure(
+            request, f"the client did not answer {method!r} in time"
+        ) from error
+    try:
+        return question.read(answer)
+    except (MCPError, ValueError) as error:
+        sentence = f"the client's answer to {method!r} is malformed: {error}"
+        raise _failure(request, sentence) from error
+
+
+def _missing(question: Question, request: RequestContext) -> MCPError:
+    sentence = (
+        f"{question.method!r} needs a client that declares {question.needs!r}, "
+        "which this one does not"
+    )
+    if request.revision.era is Era.SESSION:
+        return _failure(request, sentence)
+    # 2026-07-28 basic, "_meta": what cannot be done without it MUST be refused so.
+    return MissingCapability(
+        sentence, data={"requiredCapabilities": required(question.needs)}
+    )
+
+
+def _failure(request: RequestContext, sentence: str) -> MCPError:
+    if request.method == "tools/call":
+        return ToolError(sentence)
+    return InternalError(sentence)
