@@ -36,6 +36,8 @@ __all__ = [
     "begin",
     "cancel",
     "complete",
+    "describe",
+    "expire",
     "fail",
     "interrupt",
     "settle",
@@ -169,6 +171,13 @@ def settle(record: TaskRecord, keys: Collection[str], *, now: float) -> TaskReco
     return _step(record, now, inputs=left, status=INPUT_REQUIRED if left else WORKING)
 
 
+def describe(record: TaskRecord, message: str, *, now: float) -> TaskRecord:
+    """Say how far the work of a task is, unless it has ended."""
+    if record.is_final:
+        return record
+    return _step(record, now, status_message=message)
+
+
 def complete(record: TaskRecord, result: dict[str, Any], *, now: float) -> TaskRecord:
     """End a task with the result of its call, or leave it as it ended before."""
     return _end(record, now, status=COMPLETED, result=result)
@@ -191,5 +200,13 @@ def cancel(record: TaskRecord, *, now: float) -> TaskRecord:
 
 def interrupt(record: TaskRecord, *, now: float) -> TaskRecord:
     """End a task whose server stopped before it, or leave it as it ended before."""
-    message = "the server stopped before the task ended"
+    return _stop(record, "the server stopped before the task ended", now)
+
+
+def expire(record: TaskRecord, *, now: float) -> TaskRecord:
+    """End a task that took longer than it is kept, or leave it as it ended before."""
+    return _stop(record, "the task took longer than it is kept", now)
+
+
+def _stop(record: TaskRecord, message: str, now: float) -> TaskRecord:
     return fail(record, {"code": _INTERNAL_ERROR, "message": message}, now=now)

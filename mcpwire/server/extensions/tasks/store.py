@@ -1,0 +1,128 @@
+"""Where tasks are kept, and the store that forgets them with its process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from mcpwire.errors import MCPError
+from mcpwire.protocol.serving.task_room import Held, choose_leavers
+
+if TYPE_CHECKING:
+    from mcpwire.protocol.serving.task_room import TaskLimits
+    from mcpwire.protocol.serving.task_states import TaskRecord
+
+__all__ = ["MemoryTaskStore", "StoreFullError", "TaskStore"]
+
+
+class StoreFullError(MCPError):
+    """There is no room for another task."""
+
+
+class TaskStore(Protocol):
+    """Keeps the tasks of a server; called on its loop, by one call at a time per task.
+
+    A task under way is run by the process that created it, which knows best how it
+    stands; the store is asked for the others, and for all of an owner's.
+    """
+
+    async def open(self, now: float) -> None:
+        """Get ready; called before anything else, and again after `aclose`.
+
+        Whoever ran the tasks that are still under way here may be gone: those are to
+        end with `task_states.interrupt`.
+        """
+
+    async def create(self, record: TaskRecord, limits: TaskLimits) -> None:
+        """Keep a new task; what is returned from stays.
+
+        Raises:
+            StoreFullError: `choose_leavers` finds no room for it.
+        """
+
+    async def get(self, task_id: str) -> TaskRecord | None:
+        """Return a task, or ``None`` if there is none with that id."""
+
+    async def update(self, record: TaskRecord) -> None:
+        """Keep how a task stands now, if it is still there."""
+
+    async def list(
+        self, owner: str, *, after: tuple[float, str] | None, limit: int
+    ) -> list[TaskRecord]:
+        """Return tasks of one owner, ordered by creation time and id.
+
+        Args:
+            owner: Whose.
+            after: Creation time and id of the task that they come after, which may be
+                gone; ``None``: from the first one.
+            limit: At most so many.
+        """
+
+    async def delete(self, task_id: str) -> None:
+        """Forget a task, if it is there."""
+
+    async def expire(self, now: float) -> None:
+        """Forget the tasks whose time is over."""
+
+    async def aclose(self) -> None:
+        """Let go of everything; called twice, it does no more."""
+
+
+class MemoryTaskStore:
+    """Keeps tasks for as long as its process lives."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, TaskRecord] = {}  # the oldest first
+
+    async def open(self, now: float) -> None:
+        """Get ready, which takes nothing."""
+
+    async def create(self, record: TaskRecord, limits: TaskLimits) -> None:
+        """Keep a new task; see `TaskStore`.
+
+        Raises:
+            StoreFullError: There is no room for it.
+        """
+        held = [Held(r.id, r.owner, r.is_final) for r in self._records.values()]
+        leavers = choose_leavers(held, record.owner, limits)
+        if leavers is None:
+            raise StoreFullError("there are too many tasks")
+        for leaver in leavers:
+            del self._records[leaver]
+        self._records[record.id] = record
+
+    async def get(self, task_id: str) -> TaskRecord | None:
+        """Return a task; see `TaskStore`."""
+        return self._records.get(task_id)
+
+    async def update(self, record: TaskRecord) -> None:
+        """Keep how a task stands now, if it is still there."""
+        if record.id in self._records:
+            self._records[record.id] = record
+
+    async def list(
+        self, owner: str, *, after: tuple[float, str] | None, limit: int
+    ) -> list[TaskRecord]:
+        """Return tasks of one owner; see `TaskStore`."""
+        found = [
+            record
+            for record in self._records.values()
+            if record.owner == owner and (after is None or _place(record) > after)
+        ]
+        return sorted(found, key=_place)[:limit]
+
+    async def delete(self, task_id: str) -> None:
+        """Forget a task, if it is there."""
+        self._records.pop(task_id, None)
+
+    async def expire(self, now: float) -> None:
+        """Forget the tasks whose time is over."""
+        self._records = {
+            k: r for k, r in self._records.items() if not r.is_expired(now)
+        }
+
+    async def aclose(self) -> None:
+        """Keep what there is: the process lives on."""
+
+
+def _place(record: TaskRecord) -> tuple[float, str]:
+    return record.created_at, record.id

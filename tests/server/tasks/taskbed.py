@@ -1,0 +1,170 @@
+"""Tasks without a server around them: calls and requests made by hand."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import attrs
+
+from mcpwire.server.auth.principal import Principal
+from mcpwire.server.extensions.tasks import Tasks
+from mcpwire.server.request import Facts, RequestContext, Session
+from mcpwire.versions import find_revision
+
+PATIENCE = 10.0
+
+ID = "io.modelcontextprotocol/tasks"
+RELATED = "io.modelcontextprotocol/related-task"
+DECLARED = {"extensions": {ID: {}}, "elicitation": {}, "roots": {}}
+
+NOV, JUL = find_revision("2025-11-25"), find_revision("2026-07-28")
+
+RESULT = {"content": [{"type": "text", "text": "done"}]}
+FORM = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}}
+ACCEPT = {"action": "accept", "content": {"name": "Alice"}}
+
+ALICE = Principal(issuer="https://as.example", client_id="c", subject="alice")
+BOB = Principal(issuer="https://as.example", client_id="c", subject="bob")
+
+
+@attrs.define
+class TaskTool:
+    """What matters of a tool to tasks."""
+
+    key: str = "slow"
+    task: str = "optional"
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self):
+        self.now = 1_000.0
+
+    def __call__(self):
+        return self.now
+
+
+async def done(_):
+    return RESULT
+
+
+class Bed:
+    """One `Tasks`, and a client of each dialect.
+
+    Attributes:
+        tasks: What is tested.
+        clock: Its clock.
+        heard: What sessions of its clients were told: (method, params).
+    """
+
+    def __init__(self, *args, **options):
+        self.clock = Clock()
+        self.tasks = Tasks(*args, clock=self.clock, **options)
+        self.heard = []
+        self.methods = self.tasks.methods()
+
+    def serve(self, server):
+        """Let the tasks be those of a server with these attributes."""
+        self.tasks.attach(server)
+        self.methods = self.tasks.methods()
+
+    def request(self, method, params, *, old=False, who=None, ask=None, **meta):
+        session = None
+        if old:
+            session = Session(NOV, {}, {}, send=lambda *told: self.heard.append(told))
+        return RequestContext(
+            1,
+            method,
+            meta,
+            NOV if old else JUL,
+            session=session,
+            client_capabilities={} if old else DECLARED,
+            notify=lambda *told: self.heard.append(told),
+            can_log=True,
+            ask=ask,
+            params=params,
+            facts=Facts(principal=who),
+        )
+
+    async def call(self, body=done, *, support="optional", name="slow", **options):
+        """Call a tool; return the answer, or ``None`` where it is no task.
+
+        In the old dialect the call asks for a task, unless `task` is ``None``.
+        """
+        params = {"name": name}
+        task = options.pop("task", {} if options.get("old") else None)
+        if task is not None:
+            params["task"] = task
+        request = self.request("tools/call", params, **options)
+        tool = TaskTool(name, support)
+        return await self.tasks.intercept(tool, params, request, body)
+
+    async def begin(self, body=done, **options):
+        """Call a tool; return the task's id."""
+        answer = await self.call(body, **options)
+        return answer.get("task", answer)["taskId"]
+
+    async def ask(self, method, params=(), **options):
+        """Send a request about tasks; return the result."""
+        params = dict(params)
+        request = self.request(method, params, **options)
+        async with asyncio.timeout(PATIENCE):
+            return await self.methods[method](params, request)
+
+    async def get(self, task_id, **options):
+        return await self.ask("tasks/get", {"taskId": task_id}, **options)
+
+    async def until(self, task_id, *statuses, who=None):
+        """Wait until a task has one of these statuses; return it as `tasks/get`."""
+        changed = asyncio.Event()
+        request = self.request("subscriptions/listen", {}, who=who)
+        forget = self.tasks.watch([task_id], request, lambda *_: changed.set())
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while (task := await self.get(task_id, who=who))[
+                    "status"
+                ] not in statuses:
+                    changed.clear()
+                    await changed.wait()
+        finally:
+            forget()
+        return task
+
+
+@asynccontextmanager
+async def bed(*args, **options):
+    """Give a bed and let go of all its tasks at the end."""
+    made = Bed(*args, **options)
+    try:
+        yield made
+    finally:
+        await made.tasks.aclose()
+
+
+class Gate:
+    """A handler that a test holds and lets go."""
+
+    def __init__(self, result=RESULT):
+        self.result = result
+        self.entered = asyncio.Event()
+        self.opened = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.was_cancelled = False
+        self.request = None
+
+    async def __call__(self, request):
+        self.request = request
+        self.entered.set()
+        try:
+            await self.opened.wait()
+        except asyncio.CancelledError:
+            self.was_cancelled = True
+            raise
+        finally:
+            self.ended.set()
+        return self.result
+
+
+async def soon(event):
+    async with asyncio.timeout(PATIENCE):
+        await event.wait()

@@ -1,0 +1,370 @@
+"""Calls that become tasks, and how these end."""
+
+import asyncio
+import logging
+import re
+
+import pytest
+from taskbed import DECLARED, ID, RELATED, RESULT, Bed, Gate, bed, soon
+
+from mcpwire.errors import (
+    InternalError,
+    InvalidParams,
+    MethodNotFound,
+    MissingCapability,
+    RPCError,
+    ToolError,
+)
+from mcpwire.server.extensions.tasks import Tasks
+
+pytestmark = pytest.mark.anyio
+
+START = "1970-01-01T00:16:40.000Z"
+FAILURE = {"content": [{"type": "text", "text": "it broke"}], "isError": True}
+
+
+@pytest.mark.rule("TX-05", "TX-08")
+async def test_a_call_is_answered_with_a_flat_task():
+    async with bed(ttl=60, poll_interval=0.25) as tasks:
+        gate = Gate()
+        answer = await tasks.call(gate)
+        task_id = answer.pop("taskId")
+        assert answer == {
+            "resultType": "task",
+            "status": "working",
+            "createdAt": START,
+            "lastUpdatedAt": START,
+            "ttlMs": 60_000,
+            "pollIntervalMs": 250,
+        }
+        assert await tasks.get(task_id) == {
+            **{k: v for k, v in answer.items() if k != "resultType"},
+            "taskId": task_id,
+        }
+
+
+@pytest.mark.rule("TX-06")
+@pytest.mark.case("F17")
+async def test_who_is_told_of_a_task_finds_it_at_once():
+    async with bed() as tasks:
+        task_id = await tasks.begin()
+        # Not even a turn of the loop later.
+        assert (await tasks.get(task_id))["taskId"] == task_id
+
+
+@pytest.mark.rule("T11-05", "T11-06", "T11-07")
+@pytest.mark.case("F14")
+async def test_a_call_of_2025_11_25_is_answered_with_a_task_inside():
+    async with bed(ttl=None) as tasks:
+        gate = Gate()
+        answer = await tasks.call(gate, old=True)
+        task_id = answer["task"].pop("taskId")
+        assert answer == {
+            "task": {
+                "status": "working",
+                "createdAt": START,
+                "lastUpdatedAt": START,
+                "ttl": None,
+                "pollInterval": 1000,
+            },
+            "_meta": {RELATED: {"taskId": task_id}},
+        }
+        assert (await tasks.get(task_id, old=True))["status"] == "working"
+
+
+@pytest.mark.rule("T11-07")
+@pytest.mark.parametrize(
+    ("own", "task", "kept"),
+    [
+        (60, {}, 60_000),
+        (60, {"ttl": 30_000}, 30_000),
+        (60, {"ttl": 3_600_000}, 60_000),
+        (None, {"ttl": 3_600_000}, 3_600_000),
+        (60, {"ttl": 0}, 1_000),
+    ],
+)
+async def test_a_client_may_ask_for_less_time_and_is_told_what_it_got(own, task, kept):
+    async with bed(ttl=own) as tasks:
+        answer = await tasks.call(old=True, task=task)
+        assert answer["task"]["ttl"] == kept
+
+
+async def test_a_call_that_asks_for_its_task_in_a_wrong_way_is_refused():
+    async with bed() as tasks:
+        with pytest.raises(InvalidParams, match=r"params\.task must be an object"):
+            await tasks.call(old=True, task=5)
+
+
+@pytest.mark.rule("TX-02", "TX-21")
+@pytest.mark.parametrize("options", [{"support": "forbidden"}, {"old": True}])
+async def test_other_calls_are_run_as_usual(options):
+    async with bed() as tasks:
+        assert await tasks.call(task=None, **options) is None
+
+
+@pytest.mark.rule("T11-02", "T11-03")
+@pytest.mark.parametrize(
+    "options", [{"support": "required", "task": None}, {"support": "forbidden"}]
+)
+async def test_calls_that_do_not_fit_their_tool_are_refused(options):
+    async with bed() as tasks:
+        with pytest.raises(MethodNotFound):
+            await tasks.call(old=True, **options)
+
+
+@pytest.mark.rule("TX-04")
+async def test_a_tool_that_needs_a_task_names_the_extension(monkeypatch):
+    monkeypatch.setitem(DECLARED, "extensions", {})
+    async with bed() as tasks:
+        with pytest.raises(MissingCapability) as caught:
+            await tasks.call(support="required")
+    assert caught.value.data == {"requiredCapabilities": {"extensions": {ID: {}}}}
+
+
+# How a task ends...
+
+
+@pytest.mark.rule("TX-09")
+@pytest.mark.case("F17")
+async def test_a_result_stands_in_its_task():
+    async with bed() as tasks:
+        gate = Gate()
+        task_id = await tasks.begin(gate)
+        tasks.clock.now += 2
+        gate.opened.set()
+        task = await tasks.until(task_id, "completed")
+        assert task["result"] == RESULT
+        assert task["lastUpdatedAt"] == "1970-01-01T00:16:42.000Z"
+        assert not {"error", "inputRequests", "requestState"} & set(task)
+
+
+async def fails(_):
+    raise ToolError("it broke")
+
+
+async def fails_by_itself(_):
+    return FAILURE
+
+
+@pytest.mark.parametrize("body", [fails, fails_by_itself])
+@pytest.mark.rule("TX-10", "T11-16")
+@pytest.mark.case("F14")
+async def test_a_tool_that_fails_completes_here_and_fails_there(body):
+    async with bed() as tasks:
+        task_id = await tasks.begin(body)
+        task = await tasks.until(task_id, "completed")
+        assert task["result"] == FAILURE
+        old = await tasks.get(task_id, old=True)
+        assert (old["status"], "result" in old) == ("failed", False)
+        result = await tasks.ask("tasks/result", {"taskId": task_id}, old=True)
+        assert result == {**FAILURE, "_meta": {RELATED: {"taskId": task_id}}}
+
+
+@pytest.mark.rule("TX-10", "T11-09")
+async def test_an_error_stands_in_its_task():
+    async def body(_):
+        raise RPCError("no luck", code=-7, data={"why": 1})
+
+    async with bed() as tasks:
+        task_id = await tasks.begin(body)
+        task = await tasks.until(task_id, "failed")
+        assert task["error"] == {"code": -7, "message": "no luck", "data": {"why": 1}}
+        assert task["statusMessage"] == "no luck"
+        assert "result" not in task
+        with pytest.raises(RPCError, match="no luck") as caught:
+            await tasks.ask("tasks/result", {"taskId": task_id}, old=True)
+        assert (caught.value.code, caught.value.data) == (-7, {"why": 1})
+
+
+@pytest.mark.attack("S33")
+async def test_an_unforeseen_exception_stays_in_the_log(caplog):
+    async def body(_):
+        raise ZeroDivisionError("the password is swordfish")
+
+    async with bed() as tasks:
+        task_id = await tasks.begin(body)
+        task = await tasks.until(task_id, "completed")
+        assert task["result"]["isError"] is True
+        assert "swordfish" not in str(task)
+    assert "swordfish" in caplog.text
+
+
+async def test_a_handler_that_wants_another_round_fails_its_task(caplog):
+    async def body(_):
+        return {"resultType": "input_required", "inputRequests": {}}
+
+    async with bed() as tasks:
+        task = await tasks.until(await tasks.begin(body), "failed")
+        assert task["error"] == {"code": -32603, "message": "the handler failed"}
+    assert "did not complete" in caplog.text
+
+
+# tasks/result, which 2025-11-25 has...
+
+
+@pytest.mark.rule("T11-09", "T11-10")
+@pytest.mark.case("F14")
+async def test_who_asks_for_a_result_waits_for_it():
+    async with bed() as tasks:
+        gate = Gate({**RESULT, "_meta": {"a": 1}})
+        task_id = await tasks.begin(gate, old=True)
+        waiting = asyncio.ensure_future(
+            tasks.ask("tasks/result", {"taskId": task_id}, old=True)
+        )
+        await soon(gate.entered)
+        assert not waiting.done()
+        gate.opened.set()
+        expected = {**RESULT, "_meta": {"a": 1, RELATED: {"taskId": task_id}}}
+        assert await waiting == expected
+        # And whoever asks again gets the same.
+        assert (
+            await tasks.ask("tasks/result", {"taskId": task_id}, old=True) == expected
+        )
+
+
+# What a handler tells meanwhile...
+
+
+@pytest.mark.rule("TX-19")
+async def test_the_extension_sends_neither_progress_nor_messages():
+    async with bed() as tasks:
+        gate = Gate()
+        task_id = await tasks.begin(
+            gate, progressToken="p", **{"io.modelcontextprotocol/logLevel": "debug"}
+        )
+        await soon(gate.entered)
+        listened = []
+        request = tasks.request("subscriptions/listen", {})
+        tasks.tasks.watch([task_id], request, lambda *told: listened.append(told))
+        gate.request.progress(1, message="half of it")
+        gate.request.progress(2)
+        gate.request.log("error", "hear me")
+        assert (tasks.heard, listened) == ([], [])
+        # But where the work is can be looked up.
+        assert (await tasks.get(task_id))["statusMessage"] == "half of it"
+        gate.opened.set()
+        assert "statusMessage" not in await tasks.until(task_id, "completed")
+
+
+@pytest.mark.rule("T11-10")
+async def test_a_session_hears_what_belongs_to_its_task():
+    async with bed() as tasks:
+        gate = Gate()
+        task_id = await tasks.begin(gate, old=True, progressToken="p")
+        await soon(gate.entered)
+        gate.request.progress(1)
+        gate.request.session.is_closed = True
+        gate.request.progress(2)
+        gate.request.session.is_closed = False
+        gate.opened.set()
+        await tasks.until(task_id, "completed")
+        meta = {"_meta": {RELATED: {"taskId": task_id}}}
+        (progress, status) = tasks.heard
+        assert progress == (
+            "notifications/progress",
+            {"progressToken": "p", "progress": 1, **meta},
+        )
+        task = await tasks.get(task_id, old=True)
+        assert status == ("notifications/tasks/status", {**task, **meta})
+
+
+async def test_what_a_handler_says_after_its_end_is_not_heard():
+    async with bed() as tasks:
+        gate = Gate()
+        task_id = await tasks.begin(gate, progressToken="p")
+        gate.opened.set()
+        before = await tasks.until(task_id, "completed")
+        gate.request.progress(1, message="too late")
+        assert await tasks.get(task_id) == before
+
+
+# What the extension says of itself...
+
+
+@pytest.mark.rule("TX-01", "T11-01")
+def test_it_declares_itself_in_both_dialects():
+    tasks = Tasks()
+    assert (tasks.id, tasks.settings) == (ID, {})
+    assert tasks.legacy_capabilities == {
+        "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}
+    }
+    assert repr(tasks) == "<Tasks 0 under way>"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"ttl": 0}, {"poll_interval": -1}, {"max_tasks": 0}, {"per_principal": True}],
+)
+def test_numbers_that_mean_nothing_are_refused(options):
+    with pytest.raises(ValueError, match="must be"):
+        Tasks(**options)
+
+
+@pytest.mark.rule("TX-23", "T11-06")
+async def test_ids_are_unguessable_and_fit_a_header():
+    async with bed() as tasks:
+        ids = [await tasks.begin() for _ in range(20)]
+    assert len(set(ids)) == len(ids)
+    # 192 bits, in base64.
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{32}", task_id) for task_id in ids)
+
+
+async def test_a_store_that_fails_at_the_end_does_not_lose_the_result(caplog):
+    async with bed() as tasks:
+        gate = Gate()
+        task_id = await tasks.begin(gate)
+
+        async def broken(_):
+            raise OSError("disk full")
+
+        tasks.tasks._store.update = broken
+        gate.opened.set()
+        assert (await tasks.until(task_id, "completed"))["result"] == RESULT
+        del tasks.tasks._store.update
+    assert "disk full" in caplog.text
+
+
+async def test_a_store_that_cannot_be_opened_is_tried_again(caplog):
+    caplog.set_level(logging.CRITICAL)
+    tasks = Bed()
+    opened = []
+
+    async def broken(now):
+        opened.append(now)
+        if len(opened) == 1:
+            raise OSError("not yet")
+
+    tasks.tasks._store.open = broken
+    with pytest.raises(OSError, match="not yet"):
+        await tasks.call()
+    await tasks.call()
+    await tasks.call()
+    assert opened == [1000.0, 1000.0]
+    await tasks.tasks.aclose()
+
+
+async def test_a_call_that_is_withdrawn_before_its_answer_leaves_no_task():
+    async with bed() as tasks:
+        store = tasks.tasks._store
+        create, entered = store.create, asyncio.Event()
+
+        async def slow(record, limits):
+            await create(record, limits)
+            entered.set()
+            await asyncio.Event().wait()
+
+        store.create = slow
+        calling = asyncio.ensure_future(tasks.call())
+        await soon(entered)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        assert await store.list("", after=None, limit=10) == []
+
+
+async def test_too_many_tasks_are_refused_in_words():
+    async with bed(per_principal=2) as tasks:
+        for _ in range(2):
+            await tasks.begin(Gate())
+        with pytest.raises(InternalError, match="too many tasks, try again later"):
+            await tasks.begin()
