@@ -5,7 +5,7 @@ import json
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpwire.errors import InvalidParams, LocalProtocolError
@@ -16,6 +16,7 @@ from mcpwire.protocol.serving.sealed import (
     CallState,
     binding_of,
     check_key,
+    mark_of,
     seal,
     unseal,
 )
@@ -36,11 +37,8 @@ STATE = CallState(
 )
 SEALED = seal(STATE, BINDING, KEY)
 
-values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=10,
-)
+leaves = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=9)
+values = leaves | st.lists(leaves, max_size=3) | st.dictionaries(st.text(), leaves)
 
 
 def refused(given, binding=BINDING, keys=(KEY,), now=0.0):
@@ -50,7 +48,11 @@ def refused(given, binding=BINDING, keys=(KEY,), now=0.0):
 
 
 @pytest.mark.rule("MRTR-08")
-@given(st.dictionaries(st.text(), values), st.dictionaries(st.text(), values))
+@given(
+    st.dictionaries(st.text(), values, max_size=3),
+    st.dictionaries(st.text(), values, max_size=3),
+)
+@settings(max_examples=50)
 def test_what_was_sealed_comes_back_as_it_was(answer, kept):
     state = attrs.evolve(
         STATE, answers={"one": Answered("roots/list", answer)}, kept=kept
@@ -222,3 +224,20 @@ def test_a_key_that_is_none_is_refused(key):
 
 def test_a_key_is_taken_as_it_is():
     assert check_key(KEY) is KEY
+
+
+def test_a_key_that_the_author_chose_stands_for_the_question_however_worded():
+    assert mark_of("roots/list", {}, is_named=True) == "roots/list"
+    assert mark_of("elicitation/create", {"a": 1}, is_named=True) == mark_of(
+        "elicitation/create", {"a": 2}, is_named=True
+    )
+
+
+def test_a_key_that_was_counted_stands_for_one_text_only():
+    def mark(method="elicitation/create", **params):
+        return mark_of(method, params, is_named=False)
+
+    assert mark(message="a", url="b") == mark(url="b", message="a")
+    assert mark(message="a") != mark(message="b")
+    assert mark(message="a") != mark("sampling/createMessage", message="a")
+    assert mark().startswith("elicitation/create ")
