@@ -1,7 +1,7 @@
-"""A client proves with its key who it is (RFC 7523 section 2.2).
+"""Signs what a client proves itself with (RFC 7523), and checks what others signed.
 
-joserfc signs; it is the extra ``crypto``, imported where something is signed and
-nowhere else. No message holds a key.
+joserfc does both; it is the extra ``crypto``, imported where something is signed or
+checked and nowhere else. No message holds a key.
 """
 
 from __future__ import annotations
@@ -20,11 +20,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALGORITHMS",
+    "CHECKED_ALGORITHMS",
+    "SHARED_ALGORITHMS",
+    "CheckingKey",
     "SigningKey",
+    "check_crypto",
     "check_signing_key",
     "client_assertion",
     "generate_jwk",
+    "import_checking_jwk",
+    "import_checking_pem",
     "import_jwk",
+    "import_secret",
+    "is_signed",
     "sign",
 ]
 
@@ -42,7 +50,27 @@ ALGORITHMS: Final[Mapping[str, str]] = {
 """What may sign, and with what kind of key (RFC 7518 section 3.1). ``none`` signs
 nothing, and with ``HS256`` the server could sign as well as the client."""
 
+CHECKED_ALGORITHMS: Final[Mapping[str, str]] = {
+    **ALGORITHMS,
+    "EdDSA": "Ed25519",
+    "Ed25519": "Ed25519",
+}
+"""What a signature of somebody else's may be made with, and with what kind of key: who
+can check it cannot make one. RFC 9864 calls the last one by its own name."""
+
+SHARED_ALGORITHMS: Final[Mapping[str, str]] = {
+    "HS256": "oct",
+    "HS384": "oct",
+    "HS512": "oct",
+}
+"""Those by which whoever can check can sign as well."""
+
 SHORTEST_RSA: Final = 2_048  # bits; RFC 7518 section 3.3
+
+LONGEST_RSA: Final = 8_192
+"""Checking one signature takes longer with each bit; nobody issues longer ones."""
+
+SHORTEST_SECRET: Final = 32  # bytes
 
 LIFETIME_S: Final = 300
 """How long an assertion is good: long enough for clocks that disagree a little."""
@@ -60,6 +88,22 @@ class SigningKey:
     """PKCS #8, or what its type has of its own; not encrypted."""
 
     algorithm: str = "ES256"
+
+
+@attrs.frozen
+class CheckingKey:
+    """What tells whether somebody's signature is theirs."""
+
+    kind: str
+    """``RSA``, ``oct``, or the name of its curve."""
+
+    kid: str | None
+    """What its owner calls it."""
+
+    algorithm: str | None
+    """The only one that it is for; ``None``: all that its kind can."""
+
+    key: Any = attrs.field(repr=_masked, eq=False)
 
 
 def check_signing_key(pem: str, algorithm: str) -> None:
@@ -178,11 +222,138 @@ def _no_key(algorithm: str, kind: str) -> ValueError:
     )
 
 
-def _load() -> ModuleType:
+_PUBLIC: Final[Mapping[str, tuple[str, ...]]] = {
+    "RSA": ("n", "e"),
+    "EC": ("crv", "x", "y"),
+    "OKP": ("crv", "x"),
+}
+"""The members that check signatures, by type of key (RFC 7518 section 6)."""
+
+
+def check_crypto() -> None:
+    """Check that signatures can be checked at all.
+
+    Raises:
+        LocalProtocolError: joserfc is not installed.
+    """
+    _load("checking a signature")
+
+
+def import_checking_jwk(jwk: Mapping[str, Any]) -> CheckingKey:
+    """Return a key that is ready to check signatures.
+
+    Raises:
+        ValueError: It is none that can; shows nothing of it.
+        LocalProtocolError: joserfc is not installed.
+    """
+    kind = str(jwk.get("kty"))
+    members = _PUBLIC.get(kind)
+    operations = jwk.get("key_ops", ["verify"])
+    if (
+        members is None
+        or jwk.get("use", "sig") != "sig"
+        or not isinstance(operations, list)
+        # Private halves may stand where public ones should.
+        or not {"verify", "sign"} & {str(name) for name in operations}
+    ):
+        raise ValueError("the key is none that checks signatures")
+    loaded = _load("checking a signature")
+    from joserfc.errors import JoseError
+
+    public = {name: jwk[name] for name in members if name in jwk}
+    try:
+        key = loaded.JWKRegistry.import_key({"kty": kind, **public})
+    except (JoseError, LookupError, TypeError, ValueError):
+        raise ValueError(f"the key is no valid key of type {kind}") from None
+    _check_length(kind, key)
+    kid, algorithm = jwk.get("kid"), jwk.get("alg")
+    return CheckingKey(
+        getattr(key, "curve_name", kind),
+        kid if isinstance(kid, str) else None,
+        algorithm if isinstance(algorithm, str) else None,
+        key,
+    )
+
+
+def import_checking_pem(pem: str) -> CheckingKey:
+    """Return the public key of a PEM, ready to check signatures.
+
+    Raises:
+        ValueError: It holds none that can; shows nothing of it.
+        LocalProtocolError: joserfc is not installed.
+    """
+    loaded = _load("checking a signature")
+    from joserfc.errors import JoseError
+
+    for kind in (loaded.RSAKey, loaded.ECKey, loaded.OKPKey):
+        try:
+            found = kind.import_key(pem).as_dict(private=False)
+        except (JoseError, LookupError, TypeError, ValueError):
+            continue
+        return import_checking_jwk(found)
+    raise ValueError("the key must be a public key of type RSA, EC or OKP as PEM")
+
+
+def import_secret(secret: bytes) -> CheckingKey:
+    """Return a shared secret, ready to check signatures.
+
+    Raises:
+        ValueError: It is so short that it could be guessed.
+        LocalProtocolError: joserfc is not installed.
+    """
+    # RFC 7518, 3.2: as long as the hash; what is shorter is somebody's password.
+    if len(secret) < SHORTEST_SECRET:
+        raise ValueError(
+            f"a shared secret must have {SHORTEST_SECRET} bytes or more, it has "
+            f"{len(secret)}"
+        )
+    key = _load("checking a signature").OctKey.import_key(secret)
+    return CheckingKey("oct", None, None, key)
+
+
+def _check_length(kind: str, key: Any) -> None:
+    if kind != "RSA":
+        return
+    bits = key.raw_value.key_size
+    if not SHORTEST_RSA <= bits <= LONGEST_RSA:
+        raise ValueError(
+            f"an RSA key must have {SHORTEST_RSA} to {LONGEST_RSA} bits, it has {bits}"
+        )
+
+
+def is_signed(
+    key: CheckingKey, algorithm: str, signed: bytes, signature: bytes
+) -> bool:
+    """Tell whether the signature is of the key's owner, by that algorithm.
+
+    Never raises: whatever a signature is, it is none if it is not right.
+
+    Args:
+        key: The key.
+        algorithm: One of `CHECKED_ALGORITHMS` or `SHARED_ALGORITHMS`.
+        signed: The text that was signed.
+        signature: The signature.
+    """
+    kind = CHECKED_ALGORITHMS.get(algorithm) or SHARED_ALGORITHMS.get(algorithm)
+    # The kind of key goes with the algorithm: an RSA key's text is nobody's secret.
+    if kind != key.kind or key.algorithm not in {None, algorithm}:
+        return False
+    from joserfc import jws
+    from joserfc.errors import JoseError
+
+    # By any name: joserfc of 1.0 knows one of them only.
+    name = "EdDSA" if kind == "Ed25519" else algorithm
+    try:
+        return jws.JWSRegistry.algorithms[name].verify(signed, signature, key.key)
+    except (JoseError, TypeError, ValueError):
+        return False
+
+
+def _load(what: str = "signing with a key") -> ModuleType:
     try:
         from joserfc import jwk
     except ImportError as error:
         raise LocalProtocolError(
-            "signing with a key needs joserfc: pip install 'mcpwire[crypto]'"
+            f"{what} needs joserfc: pip install 'mcpwire[crypto]'"
         ) from error
     return jwk

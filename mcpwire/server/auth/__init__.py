@@ -11,34 +11,62 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from mcpwire.protocol.serving.auth.credentials import safe_headers
     from mcpwire.server.auth.challenges import (
         AuthenticationRefused,
         HttpRefusal,
         ScopeRequired,
         check_scopes,
     )
+    from mcpwire.server.auth.introspection import IntrospectionVerifier
+    from mcpwire.server.auth.jwt import JwtVerifier
     from mcpwire.server.auth.principal import Principal
+    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.auth.verifiers import (
+        ApiKeys,
+        InvalidToken,
+        StaticTokens,
+        Verifier,
+    )
 
 _EXPORTS: Final = {
-    "challenges": (
+    "mcpwire.protocol.serving.auth.credentials": ("safe_headers",),
+    "mcpwire.server.auth.challenges": (
         "AuthenticationRefused",
         "HttpRefusal",
         "ScopeRequired",
         "check_scopes",
     ),
-    "principal": ("Principal",),
+    "mcpwire.server.auth.introspection": ("IntrospectionVerifier",),
+    "mcpwire.server.auth.jwt": ("JwtVerifier",),
+    "mcpwire.server.auth.principal": ("Principal",),
+    "mcpwire.server.auth.resource": ("ResourceServer",),
+    "mcpwire.server.auth.verifiers": (
+        "ApiKeys",
+        "InvalidToken",
+        "StaticTokens",
+        "Verifier",
+    ),
 }
 
 _MODULE_OF: Final = {
-    name: f"{__name__}.{module}" for module, names in _EXPORTS.items() for name in names
+    name: module for module, names in _EXPORTS.items() for name in names
 }
 
 __all__ = [
+    "ApiKeys",
     "AuthenticationRefused",
     "HttpRefusal",
+    "IntrospectionVerifier",
+    "InvalidToken",
+    "JwtVerifier",
     "Principal",
+    "ResourceServer",
     "ScopeRequired",
+    "StaticTokens",
+    "Verifier",
     "check_scopes",
+    "safe_headers",
 ]
 
 

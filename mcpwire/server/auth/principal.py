@@ -32,7 +32,9 @@ def _words(values: Iterable[str]) -> frozenset[str]:
 
 
 def _read_only(claims: Mapping[str, Any]) -> Mapping[str, Any]:
-    return MappingProxyType(dict(claims))
+    # What is read-only already is not copied with each request.
+    is_ours = isinstance(claims, MappingProxyType)
+    return claims if is_ours else MappingProxyType(dict(claims))
 
 
 @attrs.frozen(kw_only=True)
