@@ -47,12 +47,12 @@ class Reply:
         stop: Called once when the client is found to be gone.
         is_json_only: Whether there is never to be a stream, so that what is said before
             the answer is lost.
-        fields: What goes with the answer, of either form.
+        fields: What goes with the answer, of either form; may still be set while no
+            stream has begun.
     """
 
     __slots__ = (
         "_exchange",
-        "_fields",
         "_is_ended",
         "_is_json_only",
         "_queue",
@@ -61,6 +61,7 @@ class Reply:
         "_wake",
         "_watcher",
         "_writer",
+        "fields",
         "is_lost",
     )
 
@@ -75,7 +76,7 @@ class Reply:
         self._exchange = exchange
         self._stop = stop
         self._is_json_only = is_json_only
-        self._fields = fields
+        self.fields = fields
         self._queue: deque[tuple[bytes, bool]] = deque()
         self._size = 0
         self._wake: asyncio.Future[None] | None = None
@@ -148,7 +149,7 @@ class Reply:
             raise ClientGone
         if self._writer is None:
             self._is_ended = True
-            await self._exchange.reply_bytes(status, data, JSON, self._fields)
+            await self._exchange.reply_bytes(status, data, JSON, self.fields)
         else:
             await self.end(as_event(data))
 
@@ -215,7 +216,7 @@ class Reply:
         exchange = self._exchange
         beats = exchange.clocks.beat
         try:
-            await exchange.start_stream(self._fields)
+            await exchange.start_stream(self.fields)
             if not self._queue:
                 self._beat()  # some servers keep the head until there is a body
             while not self.is_lost:

@@ -1,0 +1,265 @@
+"""The ASGI application: what comes to which part of the server, and when it ends.
+
+::
+
+    lifespan ─► start, drain                   optional: the first request starts, too
+    http ──► health, ready
+        └──► Door: Host, Origin, CORS, who asks
+              └──► endpoint: POST ─► Stateless   what stands alone
+                                  └► Sessions    what belongs to a session
+                             GET, DELETE ─► Sessions
+
+In which order a POST is looked at stands in `protocol.serving.ladder`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Final, Literal
+
+from mcpwire.errors import InternalError, InvalidRequest
+from mcpwire.protocol.serving.accept import EVENT_STREAM, accepts
+from mcpwire.protocol.serving.ladder import (
+    Unreadable,
+    check_formats,
+    read_json,
+    read_message,
+    stands_alone,
+)
+from mcpwire.server.http.access import Access
+from mcpwire.server.http.exchange import ClientGone, Exchange, HttpProblem
+from mcpwire.server.http.life import Life
+from mcpwire.server.http.places import Places
+from mcpwire.server.http.security import Door
+from mcpwire.server.http.stateless import SHUTTING_DOWN, Stateless
+from mcpwire.server.http.timers import Clocks
+from mcpwire.versions import Era
+from mcpwire.wire.jsonrpc import failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mcpwire.server.dispatcher import Dispatcher
+    from mcpwire.server.http.exchange import Receive, Scope, Send
+    from mcpwire.server.http.sessions.events import EventStore
+    from mcpwire.wire.json import Json
+
+__all__ = ["AsgiApp"]
+
+logger = logging.getLogger("mcpwire")
+
+POST_ONLY: Final = (("allow", "POST"),)
+ALL_VERBS: Final = (("allow", "POST, GET, DELETE"),)
+
+RETRY_AFTER: Final = (("retry-after", "1"),)
+
+
+class AsgiApp:
+    """An MCP server as an ASGI application, to be run or mounted anywhere.
+
+    It starts itself with the first request, so that mounting it needs no wiring; where
+    the ASGI lifespan reaches it, it uses that.
+
+    Args:
+        dispatcher: Who answers.
+        path: Where the endpoint is. Where the application is mounted, it also answers
+            at the mount's own path.
+        allowed_hosts: The names that the server is asked by, such as
+            ``"mcp.example.com"``, ``"*.example.com"`` or ``"*"``. By default those of
+            this machine itself and the address that it listens on.
+        allowed_origins: The pages that may ask, such as ``"https://example.com"``. By
+            default those of this machine itself, and of the host that is asked.
+        cors: Whether browsers are told that those pages may ask and read the answers;
+            origins stand for ``True`` and are allowed then.
+        health: The path that is answered as long as the server lives; ``None``: none.
+        ready: The path that is answered as long as it takes requests; ``None``: none.
+        stateless: Whether there are no sessions, so that a request of the revisions
+            that have them stands alone, too.
+        json_only: Whether calls that stand alone are never answered by a stream.
+        legacy_sse: Whether the two endpoints of 2024-11-05 are there as well, at
+            ``path/sse`` and ``path/messages``.
+        event_store: Keeps what was sent to sessions, so that streams can be gone on
+            with. ``None``: in memory, within bounds; ``False``: nowhere.
+        session_idle: How long a session may be idle, in seconds.
+        max_sessions: How many there may be.
+        retry: How long clients of a stream should wait before they come back.
+        ask_timeout: How long a client may take to answer a question.
+        stream_after: How long a call may take before it is answered by a stream.
+        heartbeat: How long a stream is silent before a comment is sent.
+        bound: The name that the server was told to listen on.
+
+    Raises:
+        ValueError: A path, a host or an origin is none.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        *,
+        path: str = "/mcp",
+        allowed_hosts: Iterable[str] | None = None,
+        allowed_origins: Iterable[str] | None = None,
+        cors: bool | Iterable[str] | None = None,
+        health: str | None = "/health",
+        ready: str | None = "/ready",
+        stateless: bool = False,
+        json_only: bool = False,
+        legacy_sse: bool = False,
+        event_store: EventStore | Literal[False] | None = None,
+        session_idle: float = 1_800.0,
+        max_sessions: int = 10_000,
+        retry: float = 1.0,
+        ask_timeout: float | None = 600.0,
+        stream_after: float = 0.1,
+        heartbeat: float = 15.0,
+        bound: str | None = None,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._is_json_only = json_only
+        limits = dispatcher.limits
+        self._clocks = Clocks(
+            reading=limits.body_timeout, upgrade=stream_after, beat=heartbeat
+        )
+        self._door = Door(
+            hosts=allowed_hosts,
+            origins=allowed_origins,
+            cors=cors or False,
+            auth=dispatcher.auth,
+            bound=bound,
+        )
+        self._stateless = Stateless(dispatcher, is_json_only=json_only)
+        self._sessions = None
+        if any(r.era is Era.SESSION for r in dispatcher.revisions):
+            from mcpwire.server.http.sessions.table import Sessions
+
+            self._sessions = Sessions(
+                dispatcher,
+                event_store=event_store,
+                idle=session_idle,
+                maximum=max_sessions,
+                retry=retry,
+                stateless=stateless,
+                ask_timeout=ask_timeout,
+            )
+        self._life = Life(dispatcher, self._stateless, self._sessions, self._clocks)
+        self._places = Places(
+            path, health=health, ready=ready, auth=dispatcher.auth, life=self._life
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer what the web server brings: one request, or its lifespan."""
+        kind = scope["type"]
+        if kind == "http":
+            await self._serve(
+                Exchange(scope, receive, send, self._dispatcher.limits, self._clocks)
+            )
+        elif kind == "lifespan":
+            await self._life.follow(receive, send)
+        elif kind == "websocket":
+            # MCP has no transport over WebSocket; closed unaccepted, it is a 403.
+            await receive()
+            await send({"type": "websocket.close", "code": 1000})
+        else:
+            raise RuntimeError(f"unknown kind of ASGI scope: {kind!r}")
+
+    async def drain(self, timeout: float = 10.0) -> None:
+        """Take nothing new, let what runs end, and end what stays open.
+
+        What is asked from then on is answered with 503, and those who ask come back.
+
+        Args:
+            timeout: How long calls may still take, in seconds; then they are cancelled.
+        """
+        await self._life.drain(timeout)
+
+    async def aclose(self) -> None:
+        """End everything that is open, now."""
+        await self._life.aclose()
+
+    async def _serve(self, exchange: Exchange) -> None:
+        """Answer one request, whatever it is and whatever comes of it."""
+        access = Access()
+        self._life.begin(exchange)
+        try:
+            await self._route(exchange, access)
+        except ClientGone:
+            pass
+        except HttpProblem as problem:
+            await _refuse(exchange, problem)
+        except Unreadable as problem:
+            await _refuse(exchange, HttpProblem(400, problem.error), problem.id)
+        except Exception:
+            # The text of an error that nobody foresaw may hold what is not for clients.
+            logger.exception("a request could not be answered")
+            error = InternalError("the server failed")
+            await _refuse(exchange, HttpProblem(500, error))
+        finally:
+            self._life.end(exchange)
+            access.write(exchange)
+
+    async def _route(self, exchange: Exchange, access: Access) -> None:
+        if await self._places.answer(exchange):
+            return
+        door = self._door
+        door.check_origin(exchange)
+        self._places.check(exchange)
+        if door.is_preflight(exchange):
+            await door.answer_preflight(exchange)
+            return
+        if self._life.is_draining:
+            raise HttpProblem(503, InternalError(SHUTTING_DOWN), RETRY_AFTER)
+        await self._life.start()
+        await door.identify(exchange)
+        if exchange.verb == "POST":
+            await self._post(exchange, access)
+        else:
+            await self._other(exchange)
+
+    async def _post(self, exchange: Exchange, access: Access) -> None:
+        refusal = check_formats(exchange.headers, is_json_only=self._is_json_only)
+        if refusal is not None:
+            raise HttpProblem(*refusal)
+        value = read_json(await exchange.body())
+        access.note(value)
+        if self._stands_alone(exchange, value):
+            await self._stateless.serve(exchange, read_message(value))
+        else:
+            assert self._sessions is not None  # what else could it be
+            await self._sessions.serve(exchange, value)
+
+    def _stands_alone(self, exchange: Exchange, value: Json) -> bool:
+        params = value.get("params") if type(value) is dict else None
+        return stands_alone(
+            exchange.headers,
+            opens_alone=type(params) is dict and self._dispatcher.opens_alone(params),
+            spoken=self._dispatcher.revisions,
+        )
+
+    async def _other(self, exchange: Exchange) -> None:
+        """Answer what is no POST."""
+        sessions = self._sessions
+        # 2026-07-28 streamable-http, "Earlier Streamable HTTP Revisions".
+        if sessions is None or self._stands_alone(exchange, None):
+            raise HttpProblem(405, "only POST is answered here", POST_ONLY)
+        if exchange.verb == "GET":
+            if not accepts(exchange.headers.get("accept"), EVENT_STREAM):
+                raise HttpProblem(406, f"the Accept must allow {EVENT_STREAM}")
+            await sessions.serve_get(exchange)
+        elif exchange.verb == "DELETE":
+            await sessions.serve_delete(exchange)
+        else:
+            raise HttpProblem(
+                405, InvalidRequest("only POST, GET and DELETE are answered"), ALL_VERBS
+            )
+
+
+async def _refuse(
+    exchange: Exchange, problem: HttpProblem, id: int | str | None = None
+) -> None:
+    if exchange.status is not None:
+        return  # it was begun, and only its end is missing
+    with contextlib.suppress(ClientGone):
+        await exchange.reply(
+            problem.status, failure(id, problem.error), problem.headers
+        )
