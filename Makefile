@@ -125,7 +125,7 @@ test: ## set up, then lint, types, tests, coverage, fresh install, official legs
 fresh: $(VENV)/.dev $(PEERS)/node/.made ## install the wheel as a stranger does, and use it
 	@$(PY) tests/fresh.py
 
-conformance: $(VENV)/.dev $(PEERS)/conformance/.made ## put the client to the official suite; LEGS="--leg C4 ..."
+conformance: $(VENV)/.dev $(PEERS)/conformance/.made ## put client and server to the official suite; LEGS="--leg C4 ..."
 	@$(PY) conformance/run.py $(LEGS)
 
 soak: $(VENV)/.dev ## use the client for long; SOAK="--calls N --connects N" says how long

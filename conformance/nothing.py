@@ -1,14 +1,15 @@
-"""A server that does nothing: whatever it is asked, the answer is an error.
+"""Does nothing: as a server it answers with errors, as a client it says it is done.
 
-`run.py --control` puts it to the suite in place of `server.py`, to see how much of the
-suite is passed by who knows nothing of the protocol.
+`run.py --control` puts it to the suite in place of `server.py` and `client.py`, to see
+how much of the suite is passed by who knows nothing of the protocol.
 """
 
 from __future__ import annotations
 
-import argparse
 import http.server
 import json
+import os
+import signal
 import sys
 
 
@@ -38,15 +39,9 @@ class Refusal(http.server.BaseHTTPRequestHandler):
         """Say nothing of it."""
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--port", type=int, default=3001)
-    address = ("127.0.0.1", parser.parse_args().port)
-    http.server.ThreadingHTTPServer(address, Refusal).serve_forever()
-
-
 if __name__ == "__main__":
-    import signal
-
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    main()
+    if "--port" in sys.argv:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        address = ("127.0.0.1", int(sys.argv[-1]))
+        http.server.ThreadingHTTPServer(address, Refusal).serve_forever()
+    print(f"played {os.environ['MCP_CONFORMANCE_SCENARIO']}")

@@ -25,7 +25,7 @@ from driver.standing import SERVER, stand
 from driver.verdict import Run, judge, judge_stand, pinnable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from driver.verdict import Stand
 
@@ -168,6 +168,33 @@ def _judged(
     return report.Result(run=run, red=judge(run, pins))
 
 
+async def prove_all(
+    proof: Proof, legs: Sequence[Leg], *, verbose: bool
+) -> list[report.LegResult]:
+    """Run legs of clients one by one, and two of servers at a time."""
+    done: list[report.LegResult] = []
+
+    def tell(result: report.LegResult) -> None:
+        done.append(result)
+        print(report.leg_text(result, verbose=verbose), flush=True)
+
+    for leg in legs:
+        if leg.side == "client":
+            tell(await proof.prove(leg))
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def one(leg: Leg) -> report.LegResult:
+        async with slots:
+            return await proof.prove(leg)
+
+    async with asyncio.TaskGroup() as group:
+        servers = [leg for leg in legs if leg.side == "server"]
+        running = [group.create_task(one(leg)) for leg in servers]
+        for task in running:
+            tell(await task)
+    return done
+
+
 async def main() -> int:
     options = arguments()
     legs = [leg for leg in LEGS if not options.leg or leg.name in options.leg]
@@ -178,10 +205,7 @@ async def main() -> int:
         return int(not all([await pin(leg, options.scenario) for leg in legs]))
     if options.scenario:
         legs = [leg for leg in legs if leg.pinned().keys() & set(options.scenario)]
-    proof, done = Proof(options), []
-    for leg in legs:
-        done.append(await proof.prove(leg))
-        print(report.leg_text(done[-1], verbose=options.verbose), flush=True)
+    done = await prove_all(Proof(options), legs, verbose=options.verbose)
     if options.control:
         print(report.control_text(done))
         return 0
