@@ -1,0 +1,162 @@
+"""One HTTP response that carries an event stream for a while.
+
+A stream of a session outlives the connections that carry it, one after the other. An
+outlet is such a connection: what it is given it writes, and when it is silent it says
+so. It does not know what the events mean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from mcpwire.server.http.exchange import ClientGone
+from mcpwire.wire.sse import encode_comment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mcpwire.server.http.exchange import Exchange, Fields
+
+__all__ = ["Outlet"]
+
+BEAT: Final = encode_comment()
+
+_NO_PLACE: Final = 0
+
+
+class Outlet:
+    """Carries a stream until one of its ends wants no more; see the module's text.
+
+    Args:
+        room: How many bytes may wait for the client to read; beyond, it counts as gone.
+
+    Attributes:
+        is_over: Whether it writes nothing any more.
+    """
+
+    __slots__ = (
+        "_is_ending",
+        "_queue",
+        "_room",
+        "_size",
+        "_wake",
+        "_writing",
+        "is_over",
+    )
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        # Each event with its place; marks and comments have none.
+        self._queue: deque[tuple[int, bytes]] = deque()
+        self._writing: deque[tuple[int, bytes]] = deque()
+        self._size = 0
+        self._is_ending = False
+        self._wake: asyncio.Future[None] | None = None
+        self.is_over = False
+
+    # What it is given; nothing here waits...
+
+    def put(self, data: bytes, sequence: int = _NO_PLACE) -> None:
+        """Write this next."""
+        if self.is_over or self._is_ending:
+            return
+        self._queue.append((sequence, data))
+        self._size += len(data)
+        if self._size > self._room:
+            self.cut()
+        else:
+            self._rouse()
+
+    def put_before(self, events: Iterable[tuple[int, bytes]]) -> None:
+        """Write these before what waits already."""
+        earlier = list(events)
+        self._queue.extendleft(reversed(earlier))
+        self._size += sum(len(data) for _, data in earlier)
+
+    def end(self) -> None:
+        """Write what waits and then end."""
+        self._is_ending = True
+        self._rouse()
+
+    def cut(self) -> None:
+        """Write nothing more, not even what waits."""
+        self.is_over = True
+        self._rouse()
+
+    def beat(self) -> None:
+        """Say that the stream is still there."""
+        self.put(BEAT)
+
+    def unwritten(self) -> list[tuple[int, bytes]]:
+        """Return the events that the client was not sent, as far as is known."""
+        return [item for item in (*self._writing, *self._queue) if item[0] != _NO_PLACE]
+
+    def _rouse(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    # Writing...
+
+    async def carry(self, exchange: Exchange, fields: Fields = ()) -> None:
+        """Write until it ends, or until the client is gone. Raises neither."""
+        watcher: asyncio.Task[None] | None = None
+        beats = exchange.clocks.beat
+        try:
+            await exchange.start_stream(fields)
+            if not self._queue:
+                # Some servers keep the head until there is a body.
+                self._queue.append((_NO_PLACE, BEAT))
+            while not self.is_over:
+                data = self._take()
+                if self._is_ending:
+                    await exchange.end(data)
+                    self._writing.clear()
+                    return
+                if data:
+                    await exchange.write(data)
+                self._writing.clear()
+                if self._queue or self._is_ending:
+                    continue
+                if watcher is None:
+                    watcher = self._watch(exchange)
+                beats.add(self.beat)
+                await self._sleep()
+                beats.discard(self.beat)
+            if not exchange.is_gone:
+                await exchange.end()
+        except ClientGone:
+            pass
+        finally:
+            self.is_over = True
+            beats.discard(self.beat)
+            if watcher is not None:
+                await _stop(watcher)
+
+    def _take(self) -> bytes:
+        self._writing, self._queue = self._queue, self._writing
+        self._size = 0
+        return b"".join([data for _, data in self._writing])
+
+    async def _sleep(self) -> None:
+        if self.is_over:  # while something was written
+            return
+        self._wake = asyncio.get_running_loop().create_future()
+        try:
+            await self._wake
+        finally:
+            self._wake = None
+
+    def _watch(self, exchange: Exchange) -> asyncio.Task[None]:
+        watcher = asyncio.get_running_loop().create_task(
+            exchange.watch(), name="mcpwire-http-watch"
+        )
+        watcher.add_done_callback(lambda _: self.cut())
+        return watcher
+
+
+async def _stop(task: asyncio.Task[None]) -> None:
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task])

@@ -1,0 +1,137 @@
+"""Sessions by their ids: how many there may be, and when one has been idle too long.
+
+A session that has a running request or an open stream is in use. The others go when
+they were idle for too long, and before that when room is needed, the longest idle
+first. There is one timer for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mcpwire.server.http.sessions.session import HttpSession
+
+__all__ = ["Registry"]
+
+ID_BYTES: Final = 32
+"""How much chance is in an id; 16 would do."""
+
+STEPS_TO_ROOM: Final = 64
+"""How many sessions are looked at to find one that may go for another."""
+
+
+class Registry:
+    """The sessions of one server; see the module's text.
+
+    Args:
+        idle: How long a session may be idle, in seconds.
+        maximum: How many there may be.
+        end: Ends one that is not here any more.
+    """
+
+    def __init__(
+        self, *, idle: float, maximum: int, end: Callable[[HttpSession], None]
+    ) -> None:
+        self._idle = idle
+        self._maximum = maximum
+        self._end = end
+        # The one that was not used for longest is the first.
+        self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[HttpSession]:
+        """Go through all of them."""
+        return iter(self._sessions.values())
+
+    def has_room(self) -> bool:
+        """Tell whether there may be one more, for which an idle one may have to go."""
+        if len(self._sessions) < self._maximum:
+            return True
+        for _ in range(min(STEPS_TO_ROOM, len(self._sessions))):
+            id, session = next(iter(self._sessions.items()))
+            if not session.is_active:
+                self.remove(session)
+                return True
+            self._touch(id, session)
+        return False
+
+    def add(self, session: HttpSession) -> str:
+        """Take in a session; return the id it gets.
+
+        2025-11-25 basic/transports, "Session Management": globally unique, visible
+        ASCII; security best practices, "Session Hijacking": not to be guessed.
+        """
+        id = session.session.id = secrets.token_urlsafe(ID_BYTES)
+        self._sessions[id] = session
+        self._touch(id, session)
+        if self._timer is None:
+            self._arm()
+        return id
+
+    def find(self, id: str) -> HttpSession | None:
+        """Return the session with that id.
+
+        The id is a secret and may be looked up all the same: the hash of a text is
+        keyed by chance, and two texts are compared only where all of it is equal.
+        """
+        return self._sessions.get(id)
+
+    def touch(self, session: HttpSession) -> None:
+        """Take note that a session is used, if it is still here."""
+        id = session.session.id
+        if id is not None and self._sessions.get(id) is session:
+            self._touch(id, session)
+
+    def _touch(self, id: str, session: HttpSession) -> None:
+        session.used_at = asyncio.get_running_loop().time()
+        self._sessions.move_to_end(id)
+
+    def remove(self, session: HttpSession) -> None:
+        """End a session, if it is still here."""
+        id = session.session.id
+        if id is not None and self._sessions.get(id) is session:
+            del self._sessions[id]
+            self._end(session)
+            if not self._sessions:
+                self._disarm()
+
+    def close(self) -> None:
+        """End all of them."""
+        for session in list(self._sessions.values()):
+            self.remove(session)
+
+    # Idle ones...
+
+    def _arm(self) -> None:
+        first = next(iter(self._sessions.values()))
+        self._timer = asyncio.get_running_loop().call_at(
+            first.used_at + self._idle, self._sweep
+        )
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _sweep(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        while self._sessions:
+            id, session = next(iter(self._sessions.items()))
+            if session.used_at + self._idle > now:
+                self._arm()
+                return
+            if session.is_active:
+                self._touch(id, session)
+            else:
+                self.remove(session)

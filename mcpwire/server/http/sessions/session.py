@@ -1,0 +1,380 @@
+"""One session over HTTP: its running requests, its streams, what it has asked.
+
+It is to HTTP what `server.connection` is to a duplex stream. What comes in is told to
+`take`, message by message; how it came, and who may send it, is for `table`.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections import OrderedDict
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.errors import InternalError, InvalidRequest, LocalProtocolError, RPCError
+from mcpwire.protocol.serving.sessions.batches import Malformed
+from mcpwire.protocol.serving.sessions.rules import lets_streams_pause
+from mcpwire.server.auth.challenges import HttpRefusal
+from mcpwire.server.http.sessions.answers import Answers
+from mcpwire.server.http.sessions.journal import Journal
+from mcpwire.server.http.sessions.outlets import Outlet
+from mcpwire.server.http.sessions.questions import Questions
+from mcpwire.server.http.sessions.streams import (
+    STANDALONE,
+    ServerStream,
+    Stream,
+    StreamStyle,
+)
+from mcpwire.transports.inbound_tasks import InboundTasks
+from mcpwire.wire import jsonrpc
+from mcpwire.wire.json import encode
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from mcpwire.protocol.serving.sessions.batches import Posted
+    from mcpwire.server.auth.principal import Principal
+    from mcpwire.server.dispatcher import Dispatcher
+    from mcpwire.server.http.exchange import Fields
+    from mcpwire.server.http.sessions.events import EventStore
+    from mcpwire.server.http.sessions.journal import Begin
+    from mcpwire.server.request import Facts, RequestContext, Session
+    from mcpwire.wire.jsonrpc import RequestId
+
+__all__ = ["HttpSession"]
+
+logger = logging.getLogger("mcpwire")
+
+INITIALIZE: Final = "initialize"
+
+ENDED_STREAMS_KEPT: Final = 256
+"""Streams that have ended and of which it is known how far they went."""
+
+
+class HttpSession:
+    """Serves one session; see the module's text.
+
+    Args:
+        dispatcher: Who answers.
+        session: What `initialize` fixed.
+        store: Where what is sent is kept; ``None``: nowhere.
+        begin: Runs what may outlive the session, for a moment.
+        retry: How long a client should wait before it comes back, in seconds.
+        ask_timeout: How long it may take to answer a question, in seconds.
+        can_ask: Whether answers to questions would come here.
+
+    Attributes:
+        session: As given.
+        mark: What names it where its id, a secret, must not stand.
+        outlets: How many GETs carry its streams now.
+        used_at: When it was used last, by the loop's clock.
+        finished: Called when a POST has been answered.
+        is_closed: Whether it has ended.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        session: Session,
+        *,
+        store: EventStore | None,
+        begin: Begin,
+        retry: float,
+        ask_timeout: float | None,
+        can_ask: bool = True,
+    ) -> None:
+        limits = dispatcher.limits
+        self._dispatcher = dispatcher
+        self._tasks = InboundTasks(limit=limits.inbound, backlog=limits.notifications)
+        self._open: dict[RequestId, tuple[RequestContext, Answers]] = {}
+        self._questions = Questions()
+        self._ask_timeout = ask_timeout
+        self._can_ask = can_ask
+        self.mark = secrets.token_hex(8)
+        journal = None
+        if store is not None:
+            journal = Journal(store, self.mark, begin, room=limits.unwritten)
+        self._journal = journal
+        can_pause = journal is not None and lets_streams_pause(session.revision)
+        self._can_pause = can_pause
+        self._style = StreamStyle(self.mark, journal, can_pause, retry)
+        self._streams: dict[int, Stream] = {}
+        self._ended_streams: OrderedDict[int, int] = OrderedDict()
+        self._last_stream = STANDALONE
+        self._answers: set[Answers] = set()
+        self._room = limits.unwritten
+        self.server_stream = ServerStream(
+            self._style, backlog=limits.notifications, room=limits.unwritten
+        )
+        self.session = session
+        self.outlets = 0
+        self.used_at = 0.0
+        self.finished: Callable[[], object] | None = None
+        self.is_closed = False
+        session.send = self.send
+
+    @property
+    def is_active(self) -> bool:
+        """Whether something goes on in it, so that it is not idle."""
+        return bool(self._open or self.outlets)
+
+    def __len__(self) -> int:
+        """Return how many requests are being answered."""
+        return len(self._open)
+
+    def belongs_to(self, principal: Principal | None) -> bool:
+        """Tell whether somebody may use it: whoever opened it, and nobody else."""
+        owner = self.session.principal
+        if owner is None or principal is None:
+            return owner is principal
+        return owner.key == principal.key
+
+    # What the server says...
+
+    def send(self, method: str, params: dict[str, Any]) -> None:
+        """Send a notification that belongs to no request."""
+        if not self.is_closed:
+            self.server_stream.send(encode(jsonrpc.notification(method, params)))
+
+    async def _ask(
+        self, answers: Answers, method: str, params: dict[str, Any]
+    ) -> dict[str, Any]:
+        send = partial(self._send_beside, answers)
+        return await self._questions.ask(send, method, params, self._ask_timeout)
+
+    def _send_beside(self, answers: Answers, data: bytes) -> None:
+        # 2025-11-25 basic/transports: what the server asks for a request goes on the
+        # stream of that request. That a question is withdrawn may come after its end.
+        if not answers.is_over:
+            answers.send(data)
+        elif not self.is_closed:
+            self.server_stream.send(data)
+
+    # What the client says...
+
+    def post(self, *, is_batch: bool = False) -> Answers:
+        """Return what will answer the messages of one POST."""
+        answers = Answers(
+            self._open_stream, self._finished, room=self._room, is_batch=is_batch
+        )
+        self._answers.add(answers)
+        return answers
+
+    def take(self, message: Posted, answers: Answers, facts: Facts) -> None:
+        """Take one message of a POST."""
+        if isinstance(message, jsonrpc.Request):
+            answers.owe()
+            self._requested(message, answers, facts)
+        elif isinstance(message, jsonrpc.Notification):
+            self._notified(message)
+        elif isinstance(message, Malformed):
+            self._malformed(message, answers)
+        else:
+            self._questions.take(message)
+
+    def _malformed(self, message: Malformed, answers: Answers) -> None:
+        if message.is_request:
+            answers.owe()
+            self._reply(answers, message.id, message.refusal)
+        else:
+            self._questions.fail(message.id, message.error)
+
+    def _notified(self, message: jsonrpc.Notification) -> None:
+        if message.method == "notifications/initialized":
+            self.session.is_initialized = True
+        elif message.method == "notifications/cancelled":
+            self._cancelled((message.params or {}).get("requestId"))
+
+    def _cancelled(self, id: Any) -> None:
+        """Stop the handler of a request that the client withdrew."""
+        if not jsonrpc.is_request_id(id) or id not in self._open:
+            return
+        request, answers = self._open.pop(id)
+        request.is_cancelled = True
+        self._tasks.cancel(id)
+        answers.withdraw()
+
+    def _requested(
+        self, message: jsonrpc.Request, answers: Answers, facts: Facts
+    ) -> None:
+        id = message.id
+        dispatcher = self._dispatcher
+        params = message.params or {}
+        try:
+            if id in self._open:
+                raise InvalidRequest("a request with this id is being answered")
+            if message.method == INITIALIZE:
+                raise InvalidRequest("the session is open already")
+            if answers.is_batch and dispatcher.opens_alone(params):
+                raise InvalidRequest("what stands alone is not part of a batch")
+            request = dispatcher.admit(
+                id,
+                message.method,
+                params,
+                self.session,
+                partial(self._notify, answers),
+                ask=partial(self._ask, answers) if self._can_ask else None,
+                facts=self._with_pause(facts, answers),
+            )
+            result = dispatcher.answer_now(request, params)
+        except RPCError as error:
+            self._reply(answers, id, error)
+            return
+        if result is not None:
+            self._reply(answers, id, result)
+            return
+        self._open[id] = request, answers
+        self._tasks.start(
+            id,
+            partial(self._perform, request, params),
+            partial(self._answered, request, answers),
+        )
+
+    def _with_pause(self, facts: Facts, answers: Answers) -> Facts:
+        if not self._can_pause:
+            return facts
+        return attrs.evolve(facts, close_stream=answers.pause)
+
+    def _notify(self, answers: Answers, method: str, params: dict[str, Any]) -> None:
+        answers.send(encode(jsonrpc.notification(method, params)))
+
+    async def _perform(
+        self, request: RequestContext, params: dict[str, Any]
+    ) -> dict[str, Any]:
+        try:
+            return await self._dispatcher.perform(request, params)
+        finally:
+            request.close()
+
+    def _answered(
+        self,
+        request: RequestContext,
+        answers: Answers,
+        answer: dict[str, Any] | RPCError,
+    ) -> None:
+        found = self._open.get(request.id)
+        if found is not None and found[0] is request:
+            del self._open[request.id]
+            self._reply(answers, request.id, answer)
+
+    def _reply(
+        self,
+        answers: Answers,
+        id: RequestId | None,
+        answer: dict[str, Any] | RPCError,
+    ) -> None:
+        status: tuple[int, Fields] | None = None
+        try:
+            if isinstance(answer, RPCError):
+                if isinstance(answer, HttpRefusal):
+                    status = answer.http_status, answer.http_headers
+                data = encode(jsonrpc.failure(id, answer))
+            else:
+                assert id is not None
+                data = encode(jsonrpc.success(id, answer))
+        except LocalProtocolError:
+            logger.exception("the answer to %r cannot be sent", id)
+            data = encode(jsonrpc.failure(id, InternalError("the handler failed")))
+        answers.answer(data, status)
+
+    # Streams...
+
+    def _open_stream(self) -> Stream:
+        self._last_stream += 1
+        stream = Stream(self._last_stream, self._style)
+        self._streams[stream.number] = stream
+        return stream
+
+    def _finished(self, answers: Answers) -> None:
+        self._answers.discard(answers)
+        if self.finished is not None:
+            self.finished()
+        stream, journal = answers.stream, self._journal
+        if stream is None:
+            return
+        self._streams.pop(stream.number, None)
+        if journal is None:
+            return
+        if not answers.has_answer:
+            # All of it was withdrawn: whoever asks for the rest would ask for ever.
+            journal.drop_stream(stream.number)
+            return
+        self._ended_streams[stream.number] = stream.last
+        if len(self._ended_streams) > ENDED_STREAMS_KEPT:
+            number, _ = self._ended_streams.popitem(last=False)
+            journal.drop_stream(number)
+
+    def open_server_stream(self) -> Outlet | None:
+        """Return what carries the stream of a GET; ``None``: something does already."""
+        if self.server_stream.outlet is not None:
+            return None
+        outlet = Outlet(self._room)
+        self.server_stream.open(outlet)
+        return outlet
+
+    async def resume(self, number: int, after: int) -> tuple[Stream, Outlet] | None:
+        """Return what carries a stream from after one place on; ``None``: impossible.
+
+        It takes the place of what carried the stream before, whose client has noticed
+        before us that it does not any more.
+        """
+        journal = self._journal
+        if journal is None:
+            return None
+        stream = self._find_stream(number)
+        if stream is None:
+            return None
+        outlet = Outlet(self._room)
+        is_live = number not in self._ended_streams
+        if is_live:
+            # What is sent from now on follows what is replayed.
+            stream.attach(outlet)
+        events = await journal.replay(number, after, stream.last)
+        if events is None or self.is_closed:
+            stream.detach(outlet)
+            return None
+        if isinstance(stream, ServerStream):
+            stream.take_backlog()  # it is part of the events
+        outlet.put_before(stream.encode_all(events))
+        if not is_live:
+            outlet.end()
+        return stream, outlet
+
+    def _find_stream(self, number: int) -> Stream | None:
+        if number == STANDALONE:
+            return self.server_stream
+        if number in self._ended_streams:
+            stream = Stream(number, self._style)
+            stream.last = self._ended_streams[number]
+            return stream
+        return self._streams.get(number)
+
+    # The end...
+
+    async def settle(self, seconds: float) -> None:
+        """Wait until all requests have been answered, but not longer than that."""
+        await self._tasks.settle(seconds)
+
+    def close(self) -> list[asyncio.Task[None]]:
+        """End all of it; return the tasks that have yet to end."""
+        if self.is_closed:
+            return []
+        self.is_closed = self.session.is_closed = True
+        for request, _ in self._open.values():
+            request.is_cancelled = True
+        self._open.clear()
+        tasks = self._tasks.close()
+        self._questions.close()
+        for answers in self._answers:
+            answers.kill()
+        self._answers.clear()
+        for stream in (*self._streams.values(), self.server_stream):
+            stream.end()
+        self._streams.clear()
+        if self._journal is not None:
+            self._journal.drop()
+        return tasks

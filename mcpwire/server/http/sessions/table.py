@@ -1,0 +1,347 @@
+"""Requests that belong to sessions: POST, GET and DELETE, and who may send them.
+
+::
+
+      initialize ──► id ──► POST, GET with the id ──► DELETE, idle, too many
+                             │
+                             └─ unknown, ended, somebody else's: one and the same 404
+
+2025-11-25 basic/transports, "Session Management". The application has checked what is
+no matter of sessions: who asks, formats, sizes, and that it stands not alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import InvalidRequest, RPCError
+from mcpwire.protocol.serving.sessions.batches import (
+    Malformed,
+    check_batch,
+    read_message,
+)
+from mcpwire.protocol.serving.sessions.events import parse_event_id
+from mcpwire.protocol.serving.sessions.rules import (
+    AMBIGUOUS_STREAM,
+    NO_SESSION,
+    NOT_KEPT,
+    TOO_MANY_SESSIONS,
+    UNKNOWN_SESSION,
+    check_version,
+)
+from mcpwire.server.auth.challenges import HttpRefusal
+from mcpwire.server.http.exchange import HttpProblem
+from mcpwire.server.http.sessions.events import MemoryEventStore
+from mcpwire.server.http.sessions.registry import Registry
+from mcpwire.server.http.sessions.session import HttpSession
+from mcpwire.server.request import Session
+from mcpwire.versions import find_revision
+from mcpwire.wire import jsonrpc
+from mcpwire.wire.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from mcpwire.protocol.serving.sessions.batches import Posted
+    from mcpwire.server.dispatcher import Dispatcher
+    from mcpwire.server.http.exchange import Exchange, Fields
+    from mcpwire.server.http.sessions.events import EventStore
+    from mcpwire.server.http.sessions.outlets import Outlet
+    from mcpwire.server.http.sessions.streams import Stream
+    from mcpwire.versions import Revision
+
+__all__ = ["Sessions"]
+
+INITIALIZE: Final = "initialize"
+
+_SESSION: Final = SESSION_ID.lower()
+_VERSION: Final = PROTOCOL_VERSION.lower()
+_LAST_EVENT: Final = LAST_EVENT_ID.lower()
+
+CLOSE_GRACE_S: Final = 0.5
+"""How long handlers may take to end once they are cancelled, and stores to finish."""
+
+RETRY_AFTER: Final = (("retry-after", "5"),)
+
+NO_GET: Final = (405, InvalidRequest("there are no sessions here"))
+
+
+class Sessions:
+    """The sessions of one server; see the module's text.
+
+    Args:
+        dispatcher: Who answers.
+        event_store: Keeps what was sent, so that streams can be gone on with. ``None``:
+            in memory, within bounds; ``False``: nowhere, and events have no ids.
+        idle: How long a session may be idle, in seconds.
+        maximum: How many there may be.
+        retry: How long clients should wait before they come back, in seconds.
+        stateless: Whether there are none at all: each POST stands alone.
+        ask_timeout: How long a client may take to answer a question, in seconds.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        *,
+        event_store: EventStore | bool | None = None,
+        idle: float = 1_800.0,
+        maximum: int = 10_000,
+        retry: float = 1.0,
+        stateless: bool = False,
+        ask_timeout: float | None = 600.0,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._store: EventStore | None = None
+        if not (stateless or event_store is False):
+            self._store = _store_of(event_store)
+        self._retry = retry
+        self._stateless = stateless
+        self._ask_timeout = ask_timeout
+        self._registry = Registry(idle=idle, maximum=maximum, end=self._end)
+        self._alone: set[HttpSession] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """Return how many sessions there are."""
+        return len(self._registry)
+
+    @property
+    def running(self) -> int:
+        """How many requests are being answered."""
+        return sum(map(len, (*self._registry, *self._alone)))
+
+    # POST...
+
+    async def serve(self, exchange: Exchange, body: Any) -> None:
+        """Answer a POST, whose body is the decoded JSON.
+
+        Raises:
+            ClientGone: Nobody takes the answer.
+        """
+        is_initialize = type(body) is dict and body.get("method") == INITIALIZE
+        try:
+            session = self._session_of(exchange, is_initialize=is_initialize)
+            if session is None:
+                await self._initialize(exchange, body)
+            else:
+                await self._post(exchange, session, body)
+        except HttpProblem as problem:
+            await _refuse(exchange, problem, body)
+
+    def _session_of(
+        self, exchange: Exchange, *, is_initialize: bool
+    ) -> HttpSession | None:
+        """Return whose request this is; ``None``: it opens a session.
+
+        Raises:
+            HttpProblem: It is refused.
+        """
+        named = self._named_revision(exchange, is_initialize=is_initialize)
+        if self._stateless:
+            return None if is_initialize else self._stand_alone(named)
+        id = exchange.headers.get(_SESSION)
+        if id is None:
+            if is_initialize:
+                return None
+            raise HttpProblem(*NO_SESSION)
+        session = self._registry.find(id)
+        # 2025-11-25 security best practices, "Session Hijacking": an id proves nothing.
+        if session is None or not session.belongs_to(exchange.facts.principal):
+            raise HttpProblem(*UNKNOWN_SESSION)
+        self._registry.touch(session)
+        return session
+
+    def _named_revision(self, exchange: Exchange, *, is_initialize: bool) -> Revision:
+        version = exchange.headers.get(_VERSION)
+        if is_initialize and find_revision(version) is not None:
+            # The body says what is wanted, and may want what is not spoken here.
+            version = None
+        try:
+            return check_version(version, self._dispatcher.revisions)
+        except InvalidRequest as error:
+            raise HttpProblem(400, error) from None
+
+    async def _initialize(self, exchange: Exchange, body: dict[str, Any]) -> None:
+        message = read_message(body)
+        if not isinstance(message, jsonrpc.Request):
+            raise HttpProblem(400, "initialize must be a request")
+        if not (self._stateless or self._registry.has_room()):
+            raise HttpProblem(*TOO_MANY_SESSIONS, RETRY_AFTER)
+        try:
+            opened, result = self._dispatcher.initialize(
+                message.params, None, exchange.facts
+            )
+        except RPCError as error:
+            if isinstance(error, HttpRefusal):
+                raise HttpProblem(
+                    error.http_status, error, error.http_headers
+                ) from None
+            raise HttpProblem(200, error) from None
+        fields: Fields = ()
+        if not self._stateless:
+            opened.principal = exchange.facts.principal
+            fields = ((SESSION_ID, self._registry.add(self._make(opened))),)
+            self._dispatcher.hub.add(opened)
+        await exchange.reply(200, jsonrpc.success(message.id, result), fields)
+
+    def _make(self, session: Session) -> HttpSession:
+        return HttpSession(
+            self._dispatcher,
+            session,
+            store=self._store,
+            begin=self._begin,
+            retry=self._retry,
+            ask_timeout=self._ask_timeout,
+            can_ask=not self._stateless,
+        )
+
+    def _stand_alone(self, revision: Revision) -> HttpSession:
+        """Return a session for one POST, of which nothing is known but its revision."""
+        session = self._make(Session(revision, {}, {}, is_initialized=True))
+        self._alone.add(session)
+        session.finished = lambda: self._alone.discard(session)
+        return session
+
+    async def _post(self, exchange: Exchange, session: HttpSession, body: Any) -> None:
+        answers = session.post(is_batch=type(body) is list)
+        try:
+            messages = self._read(session, body)
+            for message in messages:
+                session.take(message, answers, exchange.facts)
+        finally:
+            answers.seal()
+        if not answers.has_owed:
+            if isinstance(messages[0], Malformed):
+                raise HttpProblem(400, messages[0].refusal)
+            # 2025-11-25 basic/transports, "Sending Messages to the Server".
+            await exchange.reply(202)
+            return
+        try:
+            is_answered = await answers.respond(exchange)
+        finally:
+            self._registry.touch(session)
+        if not is_answered:
+            raise HttpProblem(*UNKNOWN_SESSION)
+
+    def _read(self, session: HttpSession, body: Any) -> list[Posted]:
+        if type(body) is not list:
+            message = read_message(body)
+            if isinstance(message, Malformed) and message.is_request:
+                raise HttpProblem(400, message.refusal)
+            return [message]
+        revision, limit = session.session.revision, self._dispatcher.limits.batch
+        try:
+            check_batch(body, revision, limit)
+        except InvalidRequest as error:
+            raise HttpProblem(400, error) from None
+        return [read_message(item) for item in body]
+
+    # GET and DELETE...
+
+    async def serve_get(self, exchange: Exchange) -> None:
+        """Answer a GET: open a session's stream, or go on with one.
+
+        Raises:
+            ClientGone: Nobody takes the answer.
+        """
+        try:
+            session = self._existing(exchange)
+            stream, outlet = await _open_stream(
+                session, exchange.headers.get(_LAST_EVENT)
+            )
+        except HttpProblem as problem:
+            await _refuse(exchange, problem)
+            return
+        session.outlets += 1
+        try:
+            await outlet.carry(exchange)
+        finally:
+            stream.detach(outlet)
+            session.outlets -= 1
+            self._registry.touch(session)
+
+    async def serve_delete(self, exchange: Exchange) -> None:
+        """Answer a DELETE: end a session.
+
+        Raises:
+            ClientGone: Nobody takes the answer.
+        """
+        try:
+            self._registry.remove(self._existing(exchange))
+        except HttpProblem as problem:
+            await _refuse(exchange, problem)
+            return
+        await exchange.reply(204)
+
+    def _existing(self, exchange: Exchange) -> HttpSession:
+        if self._stateless:
+            raise HttpProblem(*NO_GET, (("allow", "POST"),))
+        session = self._session_of(exchange, is_initialize=False)
+        assert session is not None
+        return session
+
+    # The end...
+
+    def _end(self, session: HttpSession) -> None:
+        self._dispatcher.hub.remove(session.session)
+        for task in session.close():
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name="mcpwire-events")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def settle(self, seconds: float) -> None:
+        """Wait until what was asked is answered, but not longer than that."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        for session in (*self._registry, *self._alone):
+            await session.settle(deadline - loop.time())
+
+    async def aclose(self) -> None:
+        """End all sessions, their requests and streams, and close the store."""
+        self._registry.close()
+        for session in self._alone:
+            self._end(session)
+        self._alone.clear()
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=CLOSE_GRACE_S)
+            for task in late:
+                task.cancel()
+        if self._store is not None:
+            await self._store.aclose()
+
+
+def _store_of(given: EventStore | bool | None) -> EventStore:
+    if given is None or isinstance(given, bool):
+        return MemoryEventStore()
+    return given
+
+
+async def _open_stream(
+    session: HttpSession, last_event_id: str | None
+) -> tuple[Stream, Outlet]:
+    if last_event_id:
+        place = parse_event_id(last_event_id)
+        if place is None or place.mark != session.mark:
+            raise HttpProblem(*NOT_KEPT)
+        found = await session.resume(place.stream, place.sequence)
+        if found is None:
+            raise HttpProblem(*NOT_KEPT)
+        return found
+    outlet = session.open_server_stream()
+    if outlet is None:
+        # To take it over would be to take it away from whoever has it.
+        raise HttpProblem(*AMBIGUOUS_STREAM)
+    return session.server_stream, outlet
+
+
+async def _refuse(exchange: Exchange, problem: HttpProblem, body: Any = None) -> None:
+    """Answer with an error that names the request, where that has an id."""
+    id = body.get("id") if type(body) is dict and "method" in body else None
+    message = jsonrpc.failure(id if jsonrpc.is_request_id(id) else None, problem.error)
+    await exchange.reply(problem.status, message, problem.headers)

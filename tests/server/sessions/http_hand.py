@@ -1,0 +1,204 @@
+"""A client of sessions by hand, below the application: one visit is one request."""
+
+import asyncio
+import contextlib
+import json
+
+from by_hand import notice, request, server, session
+
+from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.server.http.exchange import ClientGone, Exchange
+from mcpwire.server.http.sessions.table import Sessions
+from mcpwire.server.http.timers import Clocks
+from mcpwire.server.request import Facts
+from mcpwire.wire.sse import SSEDecoder
+
+PATIENCE = 10.0
+
+QUICK = 0.001
+"""When a call that takes its time is answered by a stream, here."""
+
+
+class Visit:
+    """One request and what came back so far."""
+
+    def __init__(self, verb, headers, *, principal=None, clocks=None, path="/mcp"):
+        scope = {
+            "type": "http",
+            "method": verb,
+            "path": path,
+            "query_string": b"",
+            "headers": [(k.lower().encode(), v.encode()) for k, v in headers.items()],
+        }
+        path, _, query = path.partition("?")
+        scope.update(path=path, query_string=query.encode())
+        limits = DEFAULT_LIMITS
+        self.exchange = Exchange(scope, self._receive, self._send, limits, clocks)
+        self.exchange.facts = Facts(transport="http", principal=principal)
+        self.status = None
+        self.headers = {}
+        self.body = b""
+        self.is_complete = False
+        self.is_refusing = False
+        self.sent = 0
+        self._gone = asyncio.Event()
+        self._news = asyncio.Event()
+        self._seen = 0
+        self.task = None
+
+    async def _receive(self):
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, event):
+        if self.is_refusing:
+            raise OSError("the client is gone")
+        self.sent += 1
+        if event["type"] == "http.response.start":
+            self.status = event["status"]
+            self.headers = {k.decode(): v.decode() for k, v in event["headers"]}
+        else:
+            self.body += event["body"]
+            self.is_complete = not event["more_body"]
+        self._news.set()
+
+    def leave(self):
+        """Close the connection."""
+        self._gone.set()
+
+    def begin(self, serving):
+        async def run():
+            with contextlib.suppress(ClientGone):
+                await serving
+            self._news.set()
+
+        self.task = asyncio.get_running_loop().create_task(run())
+        return self
+
+    async def done(self):
+        async with asyncio.timeout(PATIENCE):
+            await self.task
+        return self
+
+    @property
+    def json(self):
+        assert self.headers["content-type"] == "application/json"
+        return json.loads(self.body)
+
+    @property
+    def is_stream(self):
+        return self.headers.get("content-type") == "text/event-stream"
+
+    @property
+    def events(self):
+        return SSEDecoder(2**20).feed(self.body) if self.is_stream else []
+
+    @property
+    def ids(self):
+        return [event.id for event in self.events]
+
+    @property
+    def messages(self):
+        return [json.loads(event.data) for event in self.events if event.data]
+
+    async def until(self, condition):
+        """Wait until something is so."""
+        async with asyncio.timeout(PATIENCE):
+            while not condition():
+                self._news.clear()
+                await self._news.wait()
+
+    async def next(self):
+        """Wait for the next message of the stream and return it."""
+        await self.until(lambda: len(self.messages) > self._seen)
+        self._seen += 1
+        return self.messages[self._seen - 1]
+
+
+class Hand:
+    """Somebody who may open sessions at one server."""
+
+    def __init__(self, sessions, version="2025-11-25", principal=None, clocks=None):
+        self.sessions = sessions
+        self.version = version
+        self.principal = principal
+        self.clocks = clocks or Clocks(reading=30, upgrade=30)
+        self.id = None
+
+    def visit(self, verb, **headers):
+        fields = {k.replace("_", "-"): v for k, v in headers.items() if v is not None}
+        if self.id is not None:
+            fields.setdefault("mcp-session-id", self.id)
+            fields.setdefault("mcp-protocol-version", self.version)
+        return Visit(verb, fields, principal=self.principal, clocks=self.clocks)
+
+    def post(self, message, **headers):
+        visit = self.visit("POST", **headers)
+        return visit.begin(self.sessions.serve(visit.exchange, message))
+
+    def get(self, **headers):
+        visit = self.visit("GET", **headers)
+        return visit.begin(self.sessions.serve_get(visit.exchange))
+
+    def delete(self, **headers):
+        visit = self.visit("DELETE", **headers)
+        return visit.begin(self.sessions.serve_delete(visit.exchange))
+
+    async def open(self):
+        visit = await self.post(
+            request("init", "initialize", session(self.version))
+        ).done()
+        assert visit.status == 200, visit.body
+        assert visit.json["result"]["protocolVersion"] == self.version
+        self.id = visit.headers["Mcp-Session-Id"]
+        await self.tell(notice("notifications/initialized"))
+        return self
+
+    async def tell(self, message):
+        visit = await self.post(message).done()
+        assert (visit.status, visit.body) == (202, b"")
+        assert "content-type" not in visit.headers
+        return visit
+
+    async def ask(self, id, method, params=None):
+        """Return the answer to a request that is answered by JSON."""
+        visit = await self.post(request(id, method, params)).done()
+        assert visit.status == 200
+        return visit.json
+
+
+class Bench:
+    """A server with one tool that does what a test tells it to."""
+
+    def __init__(self, call=None, methods=None, **options):
+        handlers = {"tools/call": call, **(methods or {})}
+        self.dispatcher = server(
+            {k: v for k, v in handlers.items() if v is not None},
+            {"tools": {}, "logging": {}},
+        )
+        self.sessions = Sessions(self.dispatcher, **options)
+
+    def hand(self, version="2025-11-25", **options):
+        return Hand(self.sessions, version, **options)
+
+    async def open(self, version="2025-11-25", **options):
+        return await self.hand(version, **options).open()
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_):
+        await self.sessions.aclose()
+
+
+def call(id, **arguments):
+    return request(id, "tools/call", {"name": "t", "arguments": arguments})
+
+
+def content(text="done"):
+    return {"content": [{"type": "text", "text": text}]}
+
+
+async def turns(count=5):
+    for _ in range(count):
+        await asyncio.sleep(0)
