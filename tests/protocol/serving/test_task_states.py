@@ -38,6 +38,7 @@ ENDS = {
     "failed": lambda record: states.fail(record, ERROR, now=105),
     "cancelled": lambda record: states.cancel(record, now=105),
     "interrupted": lambda record: states.interrupt(record, now=105),
+    "expired": lambda record: states.expire(record, now=105),
 }
 
 
@@ -63,6 +64,14 @@ def test_ends_keep_what_the_call_gave():
         "message": "the server stopped before the task ended",
     }
     assert ENDS["cancelled"](begin()).status_message == "the client cancelled the task"
+
+
+def test_a_task_says_how_far_its_work_is_until_it_ends():
+    record = states.describe(begin(), "half of it", now=101)
+    assert (record.status, record.status_message) == ("working", "half of it")
+    ended = states.complete(record, RESULT, now=102)
+    assert ended.status_message is None
+    assert states.describe(ended, "more", now=103) is ended
 
 
 def test_questions_wait_until_each_is_settled():

@@ -176,7 +176,6 @@ async def test_an_error_stands_in_its_task():
         assert (caught.value.code, caught.value.data) == (-7, {"why": 1})
 
 
-@pytest.mark.attack("S33")
 async def test_an_unforeseen_exception_stays_in_the_log(caplog):
     async def body(_):
         raise ZeroDivisionError("the password is swordfish")
@@ -341,6 +340,24 @@ async def test_a_store_that_cannot_be_opened_is_tried_again(caplog):
     await tasks.call()
     assert opened == [1000.0, 1000.0]
     await tasks.tasks.aclose()
+
+
+async def test_who_goes_away_while_the_store_opens_leaves_it_to_the_others():
+    async with bed() as tasks:
+        store, opening, go = tasks.tasks._store, asyncio.Event(), asyncio.Event()
+
+        async def slow(_):
+            opening.set()
+            await soon(go)
+
+        store.open = slow
+        leaving, staying = (asyncio.ensure_future(tasks.call()) for _ in range(2))
+        await soon(opening)
+        leaving.cancel()
+        await asyncio.wait({leaving})
+        go.set()
+        assert (await staying)["status"] == "working"
+        assert leaving.cancelled()
 
 
 async def test_a_call_that_is_withdrawn_before_its_answer_leaves_no_task():

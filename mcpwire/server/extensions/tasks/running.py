@@ -151,10 +151,8 @@ class RunningTask:
             return
         self.is_saved = False
         self._wake()
-        # A task that asks again has more to tell, though its status is the same.
-        if record.status != before.status or record.inputs != before.inputs:
-            self._tell(record)
-            self._send(STATUS, legacy_task(record))
+        self._tell(record)
+        self._send(STATUS, legacy_task(record))
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()

@@ -1,0 +1,52 @@
+"""Which task gives way to a new one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.protocol.serving.task_room import Held, TaskLimits, choose_leavers
+
+
+def held(*tasks):
+    """Read tasks such as ``a1+`` (of a, finished) and ``b1`` (of b, under way)."""
+    return [Held(task.removesuffix("+"), task[0], task.endswith("+")) for task in tasks]
+
+
+@pytest.mark.rule("T11-17")
+@pytest.mark.parametrize(
+    ("tasks", "limits", "expected"),
+    [
+        ([], (1, 1), []),
+        (["a1"], (9, 1), None),
+        (["a1+"], (9, 1), []),
+        (["b1"], (9, 1), []),
+        (["a1+", "a2+"], (2, 9), ["a1"]),
+        (["a1", "a2+"], (2, 9), ["a2"]),
+        (["a1", "b1"], (2, 9), None),
+        # Of whoever has the most, not of who comes first or asks.
+        (["b1+", "a1+", "c1+", "c2"], (4, 9), ["c1"]),
+        (["a1+", "b1", "b2"], (3, 9), ["a1"]),
+        # A bound that has become smaller since.
+        (["a1+", "b1+", "b2+", "c1"], (2, 9), ["b1", "a1", "b2"]),
+    ],
+)
+def test_a_task_of_whoever_has_the_most_gives_way(tasks, limits, expected):
+    assert choose_leavers(held(*tasks), "a", TaskLimits(*limits)) == expected
+
+
+TASKS = st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=12).map(
+    lambda made: [Held(str(n), *task) for n, task in enumerate(made)]
+)
+
+
+@given(TASKS, st.integers(1, 12), st.integers(1, 12))
+def test_bounds_are_kept_and_nothing_under_way_is_lost(tasks, kept, unfinished):
+    leavers = choose_leavers(tasks, "a", TaskLimits(kept, unfinished))
+    running = {task.id for task in tasks if not task.is_final}
+    if leavers is None:
+        mine = sum(task.owner == "a" for task in tasks if task.id in running)
+        assert mine >= unfinished or len(running) >= kept
+        return
+    assert len(set(leavers)) == len(leavers)
+    assert running.isdisjoint(leavers)
+    assert len(tasks) - len(leavers) + 1 <= kept

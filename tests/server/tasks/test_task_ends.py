@@ -1,0 +1,195 @@
+"""Tasks that are cancelled, that take too long, and whose server stops."""
+
+import asyncio
+
+import pytest
+from taskbed import RESULT, Bed, Gate, bed, soon
+
+from mcpwire.errors import InvalidParams
+from mcpwire.server.extensions.tasks import extension
+
+pytestmark = pytest.mark.anyio
+
+
+async def cancel(tasks, task_id, **options):
+    return await tasks.ask("tasks/cancel", {"taskId": task_id}, **options)
+
+
+@pytest.mark.rule("TX-15", "TX-16")
+@pytest.mark.case("F17")
+async def test_a_task_that_is_cancelled_really_stops():
+    async with bed() as tasks:
+        gate = Gate()
+        task_id = await tasks.begin(gate)
+        await soon(gate.entered)
+        assert await cancel(tasks, task_id) == {}
+        assert (await tasks.get(task_id))["status"] == "cancelled"
+        await soon(gate.ended)
+        assert gate.was_cancelled
+        assert gate.request.is_cancelled
+
+
+@pytest.mark.rule("T11-13")
+@pytest.mark.case("F14")
+async def test_in_2025_11_25_the_answer_shows_the_cancelled_task():
+    async with bed() as tasks:
+        task_id = await tasks.begin(Gate(), old=True)
+        task = await cancel(tasks, task_id, old=True)
+        assert (task["taskId"], task["status"]) == (task_id, "cancelled")
+        assert await tasks.get(task_id, old=True) == task
+        with pytest.raises(InvalidParams, match="cancelled and has no result"):
+            await tasks.ask("tasks/result", {"taskId": task_id}, old=True)
+
+
+@pytest.mark.rule("T11-13", "TX-15")
+@pytest.mark.case("F14")
+async def test_cancelling_what_has_ended_is_an_error_there_and_nothing_here():
+    async with bed() as tasks:
+        task_id = await tasks.begin()
+        before = await tasks.until(task_id, "completed")
+        with pytest.raises(InvalidParams, match="the task has ended: completed"):
+            await cancel(tasks, task_id, old=True)
+        assert await cancel(tasks, task_id) == {}
+        assert await tasks.get(task_id) == before
+
+
+@pytest.mark.rule("T11-06")
+async def test_a_result_that_comes_after_the_end_changes_nothing():
+    async with bed() as tasks:
+        entered, ended = asyncio.Event(), asyncio.Event()
+
+        async def stubborn(_):
+            entered.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                ended.set()
+            return RESULT
+
+        task_id = await tasks.begin(stubborn)
+        await soon(entered)
+        await cancel(tasks, task_id)
+        await soon(ended)
+        await asyncio.sleep(0)  # one turn of the loop: the result is taken
+        task = await tasks.get(task_id)
+        assert (task["status"], "result" in task) == ("cancelled", False)
+
+
+async def test_a_body_is_called_though_its_task_is_cancelled_at_once():
+    async with bed() as tasks:
+        gate = Gate()
+        task_id = await tasks.begin(gate)
+        # It had no turn of the loop yet; what was made for it has to be closed.
+        await cancel(tasks, task_id)
+        await soon(gate.ended)
+        assert gate.was_cancelled
+
+
+# Time...
+
+
+@pytest.mark.case("F17")
+@pytest.mark.rule("TX-17", "T11-14")
+@pytest.mark.parametrize("old", [False, True])
+async def test_a_task_whose_time_is_over_is_not_there_any_more(old):
+    async with bed(ttl=60) as tasks:
+        task_id = await tasks.begin()
+        await tasks.until(task_id, "completed")
+        tasks.clock.now += 59.9
+        await tasks.get(task_id, old=old)
+        tasks.clock.now += 0.1
+        with pytest.raises(InvalidParams, match="there is no such task"):
+            await tasks.get(task_id, old=old)
+        # It takes no room either: the next task finds none but itself.
+        await tasks.begin()
+        assert len(tasks.tasks._store._records) == 1
+
+
+async def test_a_handler_is_stopped_when_its_task_is_not_kept_any_more():
+    async with bed(ttl=0.01) as tasks:
+        gate = Gate()
+        task_id = await tasks.begin(gate)
+        await soon(gate.ended)
+        assert (gate.was_cancelled, gate.request.is_cancelled) == (True, True)
+        task = await tasks.until(task_id, "failed")
+        assert task["statusMessage"] == "the task took longer than it is kept"
+
+
+# Room...
+
+
+@pytest.mark.rule("T11-17")
+async def test_the_oldest_finished_task_gives_way_where_there_is_no_room():
+    async with bed(max_tasks=2) as tasks:
+        first = await tasks.begin()
+        await tasks.until(first, "completed")
+        second = await tasks.begin()
+        await tasks.until(second, "completed")
+        third = await tasks.begin()
+        with pytest.raises(InvalidParams):
+            await tasks.get(first)
+        assert (await tasks.get(second))["status"] == "completed"
+        await tasks.until(third, "completed")
+
+
+# The server's end...
+
+
+async def test_tasks_under_way_end_with_their_server():
+    tasks = Bed()
+    gate = Gate()
+    task_id = await tasks.begin(gate, old=True)
+    asking = asyncio.ensure_future(
+        tasks.ask("tasks/result", {"taskId": task_id}, old=True)
+    )
+    await soon(gate.entered)
+    await tasks.tasks.aclose()
+    assert gate.was_cancelled
+    with pytest.raises(Exception, match="the server stopped before the task ended"):
+        await asking
+    # And it can be used again.
+    task = await tasks.get(task_id)
+    assert task["statusMessage"] == "the server stopped before the task ended"
+    assert (await tasks.call())["status"] == "working"
+    await tasks.tasks.aclose()
+    await tasks.tasks.aclose()
+
+
+async def test_a_handler_that_does_not_stop_does_not_hold_up_the_end(
+    monkeypatch, caplog
+):
+    monkeypatch.setattr(extension, "CLOSE_GRACE_S", 0.01)
+    tasks = Bed()
+    opened, entered = asyncio.Event(), asyncio.Event()
+    job = None
+
+    async def stubborn(_):
+        nonlocal job
+        job = asyncio.current_task()
+        entered.set()
+        while not opened.is_set():
+            try:
+                await opened.wait()
+            except asyncio.CancelledError:
+                continue
+        return RESULT
+
+    await tasks.begin(stubborn)
+    await soon(entered)
+    await tasks.tasks.aclose()
+    assert "1 handlers of tasks did not stop" in caplog.text
+    opened.set()
+    await asyncio.wait({job})
+
+
+async def test_a_loop_that_ends_takes_its_tasks_along():
+    tasks = Bed()
+    gate = Gate()
+    task_id = await tasks.begin(gate)
+    await soon(gate.entered)
+    for job in tasks.tasks._jobs:
+        job.cancel()  # as `asyncio.run` does
+    await soon(gate.ended)
+    task = await tasks.until(task_id, "failed")
+    assert task["statusMessage"] == "the server stopped before the task ended"
+    await tasks.tasks.aclose()

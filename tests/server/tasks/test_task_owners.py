@@ -1,0 +1,180 @@
+"""Whose a task is, who may list tasks, and who hears of them."""
+
+from types import SimpleNamespace
+
+import pytest
+from taskbed import ACCEPT, ALICE, BOB, FORM, RESULT, Gate, bed
+
+from mcpwire.errors import InvalidParams, MethodNotFound
+from mcpwire.versions import LATEST, LATEST_SESSION
+
+pytestmark = pytest.mark.anyio
+
+WITH_LOGIN = SimpleNamespace(auth=object())
+
+
+@pytest.mark.rule("T11-15", "TX-17", "TX-23")
+@pytest.mark.attack("S28")
+@pytest.mark.case("F17")
+@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("who", [BOB, None])
+async def test_a_task_of_another_is_not_there(who, old):
+    methods = ["tasks/get", "tasks/cancel"]
+    methods += ["tasks/result"] if old else ["tasks/update"]
+    async with bed() as tasks:
+        task_id = await tasks.begin(Gate(), who=ALICE)
+        for method in methods:
+            refusals = []
+            for named in (task_id, "nobody's"):
+                params = {"taskId": named, "inputResponses": {}}
+                with pytest.raises(InvalidParams) as caught:
+                    await tasks.ask(method, params, old=old, who=who)
+                refusals.append((caught.value.message, caught.value.data))
+            # Not even the refusal tells that there is one.
+            assert refusals == [("there is no such task", None)] * 2
+        assert (await tasks.get(task_id, who=ALICE))["status"] == "working"
+
+
+async def test_a_task_that_is_not_named_is_refused():
+    async with bed() as tasks:
+        with pytest.raises(InvalidParams, match=r"params\.taskId must be a string"):
+            await tasks.ask("tasks/get")
+
+
+# Lists, which 2025-11-25 has...
+
+
+async def list_ids(tasks, **params):
+    result = await tasks.ask("tasks/list", params, old=True, who=ALICE)
+    return [task["taskId"] for task in result["tasks"]], result.get("nextCursor")
+
+
+@pytest.mark.rule("T11-12", "T11-15")
+@pytest.mark.case("F14")
+async def test_a_principal_lists_its_own_tasks():
+    async with bed(ttl=60) as tasks:
+        tasks.serve(WITH_LOGIN)
+        assert "list" in tasks.tasks.legacy_capabilities["tasks"]
+        old = await tasks.begin(who=ALICE)
+        tasks.clock.now += 30
+        first = await tasks.begin(Gate(), who=ALICE)
+        tasks.clock.now += 1
+        second = await tasks.begin(who=ALICE, old=True)
+        await tasks.begin(who=BOB)
+        assert await list_ids(tasks) == ([old, first, second], None)
+        tasks.clock.now += 29
+        assert await list_ids(tasks) == ([first, second], None)
+        result = await tasks.ask("tasks/list", old=True, who=ALICE)
+        assert result["tasks"][0] == await tasks.get(first, old=True, who=ALICE)
+
+
+@pytest.mark.rule("T11-12", "T11-14")
+async def test_a_long_list_has_pages():
+    async with bed(per_principal=1_000) as tasks:
+        tasks.serve(WITH_LOGIN)
+        made = set()
+        for _ in range(203):
+            tasks.clock.now += 1
+            made.add(await tasks.begin(who=ALICE))
+        first, cursor = await list_ids(tasks)
+        second, cursor = await list_ids(tasks, cursor=cursor)
+        third, end = await list_ids(tasks, cursor=cursor)
+        assert [len(first), len(second), len(third), end] == [100, 100, 3, None]
+        assert set(first + second + third) == made
+        with pytest.raises(InvalidParams, match="the cursor is unknown"):
+            await list_ids(tasks, cursor="x")
+
+
+@pytest.mark.rule("T11-15")
+async def test_who_is_not_known_lists_nothing():
+    async with bed() as tasks:
+        assert "tasks/list" not in tasks.methods
+        assert "list" not in tasks.tasks.legacy_capabilities["tasks"]
+        tasks.serve(WITH_LOGIN)
+        with pytest.raises(MethodNotFound, match="only to who is known"):
+            await tasks.ask("tasks/list", old=True)
+
+
+@pytest.mark.parametrize(
+    ("revisions", "methods"),
+    [
+        ([LATEST], {"tasks/get", "tasks/cancel", "tasks/update"}),
+        (
+            [LATEST_SESSION],
+            {"tasks/get", "tasks/cancel", "tasks/result", "tasks/list"},
+        ),
+    ],
+)
+async def test_a_server_answers_what_its_revisions_have(revisions, methods):
+    async with bed() as tasks:
+        tasks.serve(SimpleNamespace(auth=object(), revisions=revisions))
+        assert set(tasks.methods) == methods
+
+
+# Who hears of a task...
+
+
+class Listener:
+    """Hears of tasks by `subscriptions/listen`."""
+
+    def __init__(self, tasks, *ids, who=None):
+        request = tasks.request("subscriptions/listen", {}, who=who)
+        self.told = []
+        self.ids = tasks.tasks.watchable(ids, request)
+        self.forget = tasks.tasks.watch(
+            ids, request, lambda *told: self.told.append(told)
+        )
+
+
+@pytest.mark.rule("TX-20")
+@pytest.mark.case("F17")
+async def test_who_listens_hears_all_there_is_to_know_of_each_step():
+    async def body(request):
+        await request.ask("elicitation/create", FORM)
+        return RESULT
+
+    async with bed() as tasks:
+        task_id = await tasks.begin(body)
+        heard = Listener(tasks, task_id)
+        params = {"taskId": task_id, "inputResponses": {"elicitation-1": ACCEPT}}
+        asking = await tasks.until(task_id, "input_required")
+        await tasks.ask("tasks/update", params)
+        completed = await tasks.until(task_id, "completed")
+        working = {k: v for k, v in asking.items() if k != "inputRequests"}
+        assert heard.told == [
+            ("notifications/tasks", asking),
+            ("notifications/tasks", {**working, "status": "working"}),
+            ("notifications/tasks", completed),
+        ]
+        heard.forget()  # after the task is gone it does nothing
+
+
+async def test_who_listens_no_more_hears_nothing_more():
+    async with bed() as tasks:
+        gates = [Gate(), Gate()]
+        ids = [await tasks.begin(gate) for gate in gates]
+        one, other = Listener(tasks, *ids), Listener(tasks, ids[0])
+        assert (one.ids, other.ids) == (ids, ids[:1])
+        one.forget()
+        one.forget()
+        for gate in gates:
+            gate.opened.set()
+        for task_id in ids:
+            await tasks.until(task_id, "completed")
+        assert one.told == []
+        assert [params["taskId"] for _, params in other.told] == ids[:1]
+
+
+@pytest.mark.rule("TX-23")
+@pytest.mark.attack("S28")
+async def test_nobody_listens_to_tasks_of_others_or_of_the_past():
+    async with bed() as tasks:
+        gate = Gate()
+        hers = await tasks.begin(gate, who=ALICE)
+        past = await tasks.begin(who=BOB)
+        await tasks.until(past, "completed", who=BOB)
+        heard = Listener(tasks, hers, past, "nobody's", who=BOB)
+        assert heard.ids == []
+        gate.opened.set()
+        await tasks.until(hers, "completed", who=ALICE)
+        assert heard.told == []

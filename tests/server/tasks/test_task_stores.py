@@ -1,0 +1,222 @@
+"""Both stores of tasks, and what only the one in a file does."""
+
+import asyncio
+import os
+import sqlite3
+import stat
+
+import attrs
+import pytest
+from taskbed import RESULT, Bed, Gate, bed, soon
+
+from mcpwire.protocol.serving import task_states as states
+from mcpwire.protocol.serving.task_room import TaskLimits
+from mcpwire.server.extensions.tasks import (
+    MemoryTaskStore,
+    SqliteTaskStore,
+    StoreFullError,
+)
+
+pytestmark = pytest.mark.anyio
+
+ROOM = TaskLimits(kept=100, unfinished=100)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request, tmp_path):
+    """Give an open store of each kind."""
+    made = MemoryTaskStore()
+    if request.param == "sqlite":
+        made = SqliteTaskStore(tmp_path / "tasks.sqlite")
+    await made.open(0)
+    yield made
+    await made.aclose()
+
+
+def begin(id="t-1", *, owner="me", now=10, ttl=60.0):
+    return states.begin(
+        id, owner=owner, tool="slow", now=now, ttl=ttl, poll_interval=1.0
+    )
+
+
+def full(record):
+    """Return a record with something in each of its members."""
+    record, _ = states.ask(record, "elicitation/create", {"message": "é"}, now=11)
+    return attrs.evolve(record, result=RESULT, error={"code": 1}, status_message="m")
+
+
+async def test_a_store_gives_back_what_it_was_given(store):
+    record = begin()
+    await store.create(record, ROOM)
+    assert await store.get("t-1") == record
+    await store.update(full(record))
+    assert await store.get("t-1") == full(record)
+    assert await store.get("t-2") is None
+
+
+async def test_a_task_that_is_gone_does_not_come_back(store):
+    await store.create(begin(), ROOM)
+    await store.delete("t-1")
+    await store.delete("t-1")
+    await store.update(begin())
+    assert await store.get("t-1") is None
+
+
+async def test_a_list_is_in_order_and_of_one_owner(store):
+    for id, owner, now in [
+        ("b", "me", 10),
+        ("a", "me", 10),
+        ("c", "you", 10),
+        ("d", "me", 5),
+        ("e", "me", 11),
+    ]:
+        await store.create(begin(id, owner=owner, now=now), ROOM)
+
+    async def ids(after=None, limit=10):
+        return [r.id for r in await store.list("me", after=after, limit=limit)]
+
+    assert await ids() == ["d", "a", "b", "e"]
+    assert await ids(limit=2) == ["d", "a"]
+    assert await ids(after=(10.0, "a")) == ["b", "e"]
+    await store.delete("a")
+    assert await ids(after=(10.0, "a")) == ["b", "e"]
+
+
+async def test_what_is_over_is_forgotten(store):
+    await store.create(begin("a", ttl=60.0), ROOM)
+    await store.create(begin("b", ttl=61.0), ROOM)
+    await store.create(begin("c", ttl=None), ROOM)
+    await store.expire(70.0)
+    left = [r.id for r in await store.list("me", after=None, limit=10)]
+    assert left == ["b", "c"]
+
+
+@pytest.mark.rule("T11-17")
+async def test_a_store_that_is_full_makes_room_or_refuses(store):
+    room = TaskLimits(kept=2, unfinished=2)
+    ended = states.complete(begin("a"), RESULT, now=11)
+    await store.create(begin("a"), room)
+    await store.update(ended)
+    await store.create(begin("b", now=11), room)
+    await store.create(begin("c", now=12), room)
+    assert await store.get("a") is None
+    with pytest.raises(StoreFullError, match="there are too many tasks"):
+        await store.create(begin("d", owner="you", now=13), room)
+    assert await store.get("d") is None
+
+
+# What outlives its process...
+
+
+async def test_results_survive_and_what_was_under_way_failed(tmp_path):
+    path = tmp_path / "tasks.sqlite"
+    async with bed(SqliteTaskStore(path), ttl=None) as tasks:
+        done = await tasks.begin()
+        await tasks.until(done, "completed")
+        before = await tasks.get(done)
+
+    # As after a crash: nobody said how this one ended.
+    store = SqliteTaskStore(path)
+    await store.open(0)
+    await store.create(begin("lost", owner="", now=1_000, ttl=None), ROOM)
+    await store.aclose()
+
+    async with bed(SqliteTaskStore(path)) as tasks:
+        assert await tasks.get(done) == before
+        assert await tasks.ask("tasks/result", {"taskId": done}, old=True)
+        lost = await tasks.get("lost")
+        assert (lost["status"], lost["statusMessage"]) == (
+            "failed",
+            "the server stopped before the task ended",
+        )
+
+
+@pytest.mark.rule("TX-06")
+async def test_a_task_is_in_the_file_before_the_call_is_answered(tmp_path):
+    path = tmp_path / "tasks.sqlite"
+    async with bed(SqliteTaskStore(path)) as tasks:
+        gate = Gate()
+        task_id = await tasks.begin(gate)
+        other = sqlite3.connect(path)
+        try:
+            rows = other.execute("select id, is_final from task").fetchall()
+        finally:
+            other.close()
+        assert rows == [(task_id, 0)]
+        await soon(gate.entered)
+
+
+async def test_a_file_closed_is_not_open_for_anybody(tmp_path):
+    store = SqliteTaskStore(tmp_path / "tasks.sqlite")
+    await store.aclose()
+    await store.open(0)
+    await store.open(0)  # again: as another loop would
+    await store.aclose()
+    await store.aclose()
+    assert str(tmp_path) in repr(store)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
+async def test_the_file_is_for_this_user_alone(tmp_path):
+    path = tmp_path / "tasks.sqlite"
+    async with bed(SqliteTaskStore(path)) as tasks:
+        await tasks.begin()
+        modes = {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    assert modes == {0o600}
+
+
+async def test_a_file_of_another_kind_is_left_alone(tmp_path):
+    path = tmp_path / "tasks.sqlite"
+    database = sqlite3.connect(path)
+    database.execute("pragma user_version = 7")
+    database.close()
+    store = SqliteTaskStore(path)
+    with pytest.raises(sqlite3.DatabaseError, match="tables of version 7, not 1"):
+        await store.open(0)
+    await store.aclose()
+    with pytest.raises(OSError, match="no such folder"):
+        await SqliteTaskStore(tmp_path / "no such folder" / "x").open(0)
+
+
+# A store that several processes share...
+
+
+async def test_who_waits_for_a_task_of_another_process_looks_again():
+    looks = []
+
+    class Shared(MemoryTaskStore):
+        async def get(self, task_id):
+            looks.append(task_id)
+            record = await super().get(task_id)
+            if len(looks) == 3:
+                return states.complete(record, RESULT, now=1_001)
+            return record
+
+    store = Shared()
+    async with bed(store) as tasks:
+        record = attrs.evolve(begin("far", owner="", now=1_000), poll_interval=0.001)
+        await store.create(record, ROOM)
+        result = await tasks.ask("tasks/result", {"taskId": "far"}, old=True)
+        assert result["content"] == RESULT["content"]
+        assert len(looks) == 3
+        assert await tasks.ask("tasks/cancel", {"taskId": "far"}) == {}
+        params = {"taskId": "far", "inputResponses": {}}
+        assert await tasks.ask("tasks/update", params) == {}
+
+
+def test_one_loop_after_the_other_may_use_the_same_tasks(tmp_path):
+    made = Bed(SqliteTaskStore(tmp_path / "tasks.sqlite"))
+
+    async def call():
+        task_id = await made.begin()
+        await made.until(task_id, "completed")
+        await made.tasks.aclose()
+        return task_id
+
+    async def look(task_id):
+        task = await made.get(task_id)
+        await made.tasks.aclose()
+        return task["status"]
+
+    task_id = asyncio.run(call())
+    assert asyncio.run(look(task_id)) == "completed"
