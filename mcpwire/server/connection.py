@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ServerConnection"]
 
-ANSWER_TIMEOUT_S: Final = 600.0
-"""How long a client may take to answer: there may be a person who thinks."""
-
 END_GRACE_S: Final = 0.5
 """How long handlers may take to end once their client is gone."""
 
@@ -156,7 +153,9 @@ class ServerConnection:
 
     async def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         assert self._channel is not None
-        deadline = Deadline(asyncio.get_running_loop().time(), ANSWER_TIMEOUT_S)
+        seconds = self._dispatcher.ask_timeout
+        now = asyncio.get_running_loop().time()
+        deadline = None if seconds is None else Deadline(now, seconds)
         return await self._channel.call(method, params, deadline=deadline)
 
     def notification(

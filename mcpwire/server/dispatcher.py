@@ -64,6 +64,9 @@ _STATELESS_MEMBERS: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
 _CACHE_HINTS: Final = {"ttlMs": 0, "cacheScope": "private"}
 """What a cacheable result says where its handler says nothing: do not keep it."""
 
+ASK_TIMEOUT_S: Final = 600.0
+"""How long a client may take to answer: there may be a person who thinks."""
+
 EXCERPT: Final = 100
 """How much of a name the peer chose is repeated in an error message."""
 
@@ -85,11 +88,14 @@ class Dispatcher:
         lifespan: What handlers need while it serves.
         headers_of: Returns which arguments of a ``tools/call`` its header fields
             repeat.
+        hub: Who hears that something changed; one of its own without it.
+        ask_timeout: How long a client may take to answer a question, in seconds.
 
     Attributes:
         hub: Who hears that something changed.
         limits: As given.
         auth: As given.
+        ask_timeout: As given.
         revisions: What it speaks, newest first.
 
     Raises:
@@ -109,6 +115,8 @@ class Dispatcher:
         auth: ResourceServer | None = None,
         lifespan: Lifespan | None = None,
         headers_of: HeadersFn | None = None,
+        hub: Hub | None = None,
+        ask_timeout: float | None = ASK_TIMEOUT_S,
     ) -> None:
         self._info = encode(info)
         self._stamp = {SERVER_INFO: Fragment(encode_json(self._info))}
@@ -122,9 +130,10 @@ class Dispatcher:
             "ping": _ping,
             "server/discover": self._discover,
         }
-        self.hub = Hub()
+        self.hub = hub or Hub()
         self.limits = limits
         self.auth = auth
+        self.ask_timeout = ask_timeout
         self._lifespan = lifespan or Lifespan()
         self._headers_of = headers_of
         self.declare(capabilities, methods)

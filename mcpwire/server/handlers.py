@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Handler = Callable[[dict[str, Any], RequestContext], Answer]
     """Takes a request's params and context; returns the result, or raises."""
 
-__all__ = ["run_handler"]
+__all__ = ["TOOLS_CALL", "run_handler", "tool_failure"]
 
 logger = logging.getLogger("mcpwire")
 
@@ -66,14 +66,13 @@ def _answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any
         RPCError: This is the answer.
         BaseException: It was not the handler's: we are cancelled, or to end.
     """
-    grouped = isinstance(raised, BaseExceptionGroup)
-    error = deciding(raised) if grouped else raised
+    error = deciding(raised) if isinstance(raised, BaseExceptionGroup) else raised
     if isinstance(error, InputNeeded):
         return finish(request)
     if isinstance(error, RPCError):
         raise _in_era(error, request) from raised
     if isinstance(error, ToolError) and request.method == TOOLS_CALL:
-        return _tool_failure(str(error))
+        return tool_failure(str(error))
     if isinstance(error, asyncio.CancelledError):
         # Ours comes through the task. Any other is a failure like the rest, and its
         # request must not stay without an answer.
@@ -89,11 +88,12 @@ def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:
     """Log what went wrong; tell the client no more than that it did."""
     logger.error("the handler of %r raised", request.method, exc_info=error)
     if request.method == TOOLS_CALL:
-        return _tool_failure("the tool failed")
+        return tool_failure("the tool failed")
     raise InternalError("the handler failed") from error
 
 
-def _tool_failure(text: str) -> dict[str, Any]:
+def tool_failure(text: str) -> dict[str, Any]:
+    """Return the result of a tool that failed, with what the model is told."""
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 

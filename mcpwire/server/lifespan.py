@@ -20,11 +20,7 @@ __all__ = ["Lifespan"]
 
 
 class Lifespan:
-    """Runs a context manager for as long as there are users.
-
-    Attributes:
-        value: What it yielded; ``None`` before and without one.
-    """
+    """Runs a context manager for as long as there are users."""
 
     def __init__(self, enter: EnterFn | None = None) -> None:
         self._enter = enter
@@ -33,7 +29,6 @@ class Lifespan:
         self._task: asyncio.Task[None] | None = None
         self._entered: asyncio.Future[None] | None = None
         self._leave = asyncio.Event()
-        self.value: Any = None
 
     @property
     def is_needed(self) -> bool:
@@ -91,11 +86,10 @@ class Lifespan:
                     await other.start()
                     stack.push_async_callback(other.aclose)
                 if self._enter is not None:
-                    self.value = await stack.enter_async_context(self._enter())
+                    await stack.enter_async_context(self._enter())
             except Exception as error:  # noqa: BLE001 - raised in whoever starts
                 entered.set_exception(error)
                 entered.exception()  # they may have given up waiting
             else:
                 entered.set_result(None)
                 await leave.wait()
-        self.value = None

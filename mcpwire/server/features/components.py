@@ -10,11 +10,13 @@ from mcpwire.server.features.definitions import trim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Self
 
     import anyio
 
     from mcpwire.server.asking.context import Context
     from mcpwire.server.authoring.signature import Signature
+    from mcpwire.server.features.calling import Calling
     from mcpwire.versions import Revision
     from mcpwire.wire.headers import ParamHeader
 
@@ -49,6 +51,9 @@ class Component:
     is_enabled: bool = True
     """Whether it is there at all."""
 
+    calling: Calling | None = attrs.field(default=None, repr=False)
+    """How the server that it was registered with calls functions."""
+
     _shown: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
 
     def at(self, revision: Revision) -> dict[str, Any]:
@@ -59,6 +64,10 @@ class Component:
                 self.kind, self.definition, revision
             )
         return shown
+
+    def renamed(self, key: str) -> Self:
+        """Return one like it that has another name."""
+        return attrs.evolve(self, key=key, definition={**self.definition, "name": key})
 
     def __repr__(self) -> str:
         """Return one readable line."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from mcpwire.server.features.components import Component
 
@@ -74,6 +75,33 @@ class Handle(Generic[C]):
             self._table.changed()
 
 
+class _Mount(Generic[C]):
+    """Another table's components, under other names."""
+
+    def __init__(self, table: Table[C], prefix: str) -> None:
+        self.table = table
+        self.prefix = prefix
+        self._renamed: WeakKeyDictionary[C, C] = WeakKeyDictionary()
+
+    def get(self, key: str, request: RequestContext) -> C | None:
+        if not key.startswith(self.prefix):
+            return None
+        component = self.table.get(key[len(self.prefix) :], request)
+        return None if component is None else self._rename(component)
+
+    def all(self, request: RequestContext) -> list[C]:
+        return [self._rename(component) for component in self.table.all(request)]
+
+    def _rename(self, component: C) -> C:
+        if not self.prefix:
+            return component
+        renamed = self._renamed.get(component)
+        if renamed is None:
+            renamed = component.renamed(self.prefix + component.key)
+            self._renamed[component] = renamed
+        return renamed
+
+
 class Table(Generic[C]):
     """The components of one kind, in the order in which they came.
 
@@ -109,6 +137,8 @@ class Table(Generic[C]):
         self._on_changed = on_changed
         self._rebuild = rebuild
         self._components: dict[str, C] = {}
+        self._mounts: list[_Mount[C]] = []
+        self._mounted_in: list[Table[C]] = []
 
     # For who registers...
 
@@ -195,25 +225,69 @@ class Table(Generic[C]):
     def changed(self) -> None:
         """Say that the list is not what it was."""
         self._on_changed()
+        for table in self._mounted_in:
+            table.changed()
+
+    def mount(self, other: Table[C], prefix: str) -> None:
+        """Show what another table has, now and later, behind what is here.
+
+        Raises:
+            ValueError: That would show it in itself.
+        """
+        if other is self or other.shows(self):
+            raise ValueError("a server cannot be mounted on itself")
+        self._mounts.append(_Mount(other, prefix))
+        other._mounted_in.append(self)
+        self.changed()
+
+    def shows(self, other: Table[C]) -> bool:
+        """Tell whether another table is mounted here, or somewhere below."""
+        return any(m.table is other or m.table.shows(other) for m in self._mounts)
+
+    def is_empty(self) -> bool:
+        """Tell whether there is nothing, mounted or not."""
+        return not self._components and all(m.table.is_empty() for m in self._mounts)
 
     # For who asks...
 
     def get(self, key: object, request: RequestContext) -> C | None:
         """Return the component with that key if it is there for who asks."""
-        component = self._components.get(key) if type(key) is str else None
-        if component is None or not self._is_there(component, request):
+        if type(key) is not str:
             return None
-        return component
+        component = self._components.get(key)
+        if component is not None:
+            return component if self._is_there(component, request) else None
+        for mount in self._mounts:
+            found = mount.get(key, request)
+            if found is not None:
+                return found if self._sees(found, request) else None
+        return None
 
     def all(self, request: RequestContext) -> list[C]:
         """Return what is there for who asks, in order."""
-        return [c for c in self._components.values() if self._is_there(c, request)]
+        there = [c for c in self._components.values() if self._is_there(c, request)]
+        if not self._mounts:
+            return there
+        known = set(self._components)
+        for mount in self._mounts:
+            for component in mount.all(request):
+                if component.key not in known and self._sees(component, request):
+                    known.add(component.key)
+                    there.append(component)
+        return there
 
     def depends_on_who_asks(self) -> bool:
         """Tell whether not everybody sees the same."""
-        return self._visible is not None or any(
-            c.visible is not None for c in self._components.values()
+        return (
+            self._visible is not None
+            or any(c.visible is not None for c in self._components.values())
+            or any(m.table.depends_on_who_asks() for m in self._mounts)
         )
+
+    def _sees(self, component: C, request: RequestContext) -> bool:
+        """Ask this table's own predicate of what another one has shown."""
+        sees = self._visible
+        return sees is None or sees(self._context_of(request), component)
 
     def _is_there(self, component: C, request: RequestContext) -> bool:
         if not component.is_enabled:

@@ -14,7 +14,9 @@ from mcpwire.server.authoring.results import tool_result
 from mcpwire.server.authoring.signature import BadArguments, read_signature
 from mcpwire.server.features.components import Tool
 from mcpwire.server.features.definitions import compose
-from mcpwire.server.features.paging import page_of
+from mcpwire.server.features.functions import name_of, runs_in_thread
+from mcpwire.server.features.paging import list_page
+from mcpwire.server.handlers import tool_failure
 from mcpwire.versions import REVISIONS
 from mcpwire.wire.headers import find_param_headers
 
@@ -45,8 +47,11 @@ EXCERPT: Final = 100
 class ToolOptions:
     """Makes tools of functions, by the settings of one server."""
 
-    def __init__(self, *, coerce: bool, timeout: float | None) -> None:
+    def __init__(
+        self, *, coerce: bool, timeout: float | None, validate_output: bool
+    ) -> None:
         self._coerce = coerce
+        self._validate_output = validate_output
         self._timeout = check_timeout(timeout, "tool_timeout")
 
     def make(self, function: Callable[..., Any], options: Mapping[str, Any]) -> Tool:
@@ -57,7 +62,7 @@ class ToolOptions:
             ValueError: So it is with an option.
         """
         given = dict(options)
-        name = given.get("name") or _name_of(function)
+        name = given.get("name") or name_of(function)
         if _NAME.fullmatch(name) is None:
             raise ValueError(
                 f"a tool's name must be 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.', "
@@ -70,6 +75,7 @@ class ToolOptions:
             input_schema=given.get("input_schema"),
             output_schema=given.get("output_schema"),
             structured=given.get("structured"),
+            validate=self._validate_output,
         )
         task = given.get("task", "forbidden")
         if task not in TASK_SUPPORT:
@@ -88,7 +94,7 @@ class ToolOptions:
             visible=given.get("visible"),
             function=function,
             signature=signature,
-            runs_in_thread=_runs_in_thread(signature, wanted=given.get("thread")),
+            runs_in_thread=runs_in_thread(signature, given.get("thread")),
             timeout=self._timeout if timeout is None else check_timeout(timeout),
             slots=_slots(given.get("concurrency")),
             task=task,
@@ -116,20 +122,6 @@ class ToolOptions:
             icons=given.get("icons") or (),
             meta=given.get("meta"),
         )
-
-
-def _name_of(function: Callable[..., Any]) -> str:
-    inner = getattr(function, "func", function)  # of a partial
-    name = getattr(inner, "__name__", None)
-    if name is None or name == "<lambda>":
-        raise ValueError(f"give {function!r} a name: name=...")
-    return str(name)
-
-
-def _runs_in_thread(signature: Signature, *, wanted: bool | None) -> bool:
-    if wanted and signature.is_async:
-        raise ValueError("thread=True is for plain functions, and this one is async")
-    return not signature.is_async if wanted is None else wanted
 
 
 def _slots(concurrency: int | None) -> anyio.Semaphore | None:
@@ -162,16 +154,7 @@ class Tools:
 
     def list(self, params: dict[str, Any], request: RequestContext) -> dict[str, Any]:
         """Answer ``tools/list``."""
-        table = self.table
-        tools, rest = page_of(
-            table.all(request), params.get("cursor"), size=self._page_size
-        )
-        result: dict[str, Any] = {"tools": [t.at(request.revision) for t in tools]}
-        if rest is not None:
-            result["nextCursor"] = rest
-        if not table.depends_on_who_asks():
-            result["cacheScope"] = "public"
-        return result
+        return list_page("tools", self.table, params, request, size=self._page_size)
 
     def param_headers(
         self, params: Mapping[str, Any], request: RequestContext
@@ -180,8 +163,22 @@ class Tools:
         tool = self.table.get(params.get("name"), request)
         return () if tool is None else tool.param_headers
 
+    async def call_inside(
+        self, name: str, arguments: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Return the result of a call that another handler makes."""
+        params = {"name": name, "arguments": arguments}
+        try:
+            return await self.call(params, request, may_be_task=False)
+        except ToolError as error:
+            return tool_failure(str(error))
+
     async def call(
-        self, params: dict[str, Any], request: RequestContext
+        self,
+        params: dict[str, Any],
+        request: RequestContext,
+        *,
+        may_be_task: bool = True,
     ) -> dict[str, Any]:
         """Answer ``tools/call``."""
         tool = self._find(params, request)
@@ -189,13 +186,13 @@ class Tools:
             check_scopes(request.facts.principal, tool.scopes)
         arguments = _convert(tool, params.get("arguments"), request)
         signature = tool.signature
-        prepared = self._calling.prepare(signature, tool.function, arguments)
-        context = self._calling.context_of(request)
+        calling = tool.calling or self._calling  # of another server, if mounted
+        prepared = calling.prepare(signature, tool.function, arguments)
         is_handed_on = False
         try:
             if prepared.needs_making:
-                await prepared.make(context)
-            if self.tasks is not None:
+                await prepared.make(calling.context_of(request))
+            if self.tasks is not None and may_be_task:
                 run = _Body(self, tool, prepared)
                 task = await self.tasks.intercept(tool, params, request, run)
                 if task is not None:
@@ -210,7 +207,7 @@ class Tools:
         self, tool: Tool, prepared: Prepared, request: RequestContext
     ) -> dict[str, Any]:
         """Call the function and return the result that its value makes."""
-        context = self._calling.context_of(request)
+        context = (tool.calling or self._calling).context_of(request)
         slots = tool.slots
         if slots is not None:
             await slots.acquire()
