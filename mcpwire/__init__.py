@@ -82,6 +82,19 @@ if TYPE_CHECKING:
     from mcpwire.protocol.notifications import Notification
     from mcpwire.protocol.results.cache import ResponseCache
     from mcpwire.protocol.results.skills import SkillError
+    from mcpwire.server.app import Server
+    from mcpwire.server.asking.context import Context, current_context
+    from mcpwire.server.asking.elicited import Elicited
+    from mcpwire.server.auth.introspection import IntrospectionVerifier
+    from mcpwire.server.auth.jwt import JwtVerifier
+    from mcpwire.server.auth.principal import Principal
+    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.auth.verifiers import ApiKeys, StaticTokens
+    from mcpwire.server.authoring.content import Audio, File, Image
+    from mcpwire.server.authoring.fields import Arg
+    from mcpwire.server.authoring.injection import Depends
+    from mcpwire.server.extensions.skills import Skills
+    from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.transports.client.calls import PendingCall
     from mcpwire.transports.client.stats import ClientStats
     from mcpwire.transports.client.streams import (
@@ -165,6 +178,19 @@ _EXPORTS: Final = {
     "mcpwire.protocol.notifications": ("Notification",),
     "mcpwire.protocol.results.cache": ("ResponseCache",),
     "mcpwire.protocol.results.skills": ("SkillError",),
+    "mcpwire.server.app": ("Server",),
+    "mcpwire.server.asking.context": ("Context", "current_context"),
+    "mcpwire.server.asking.elicited": ("Elicited",),
+    "mcpwire.server.auth.introspection": ("IntrospectionVerifier",),
+    "mcpwire.server.auth.jwt": ("JwtVerifier",),
+    "mcpwire.server.auth.principal": ("Principal",),
+    "mcpwire.server.auth.resource": ("ResourceServer",),
+    "mcpwire.server.auth.verifiers": ("ApiKeys", "StaticTokens"),
+    "mcpwire.server.authoring.content": ("Audio", "File", "Image"),
+    "mcpwire.server.authoring.fields": ("Arg",),
+    "mcpwire.server.authoring.injection": ("Depends",),
+    "mcpwire.server.extensions.skills": ("Skills",),
+    "mcpwire.server.extensions.tasks": ("Tasks",),
     "mcpwire.transports.client.calls": ("PendingCall",),
     "mcpwire.transports.client.stats": ("ClientStats",),
     "mcpwire.transports.client.streams": (
@@ -189,6 +215,9 @@ _MODULE_OF: Final = {
 
 __all__ = [
     "REVISIONS",
+    "ApiKeys",
+    "Arg",
+    "Audio",
     "AuthError",
     "AuthRequired",
     "AuthTemporarilyUnavailable",
@@ -200,22 +229,29 @@ __all__ = [
     "ConnectError",
     "ConnectionClosed",
     "ConsentDenied",
+    "Context",
+    "Depends",
     "DiscoveryError",
     "Elicitation",
+    "Elicited",
     "EnterpriseManaged",
     "Era",
     "EventStream",
+    "File",
     "FileStorage",
     "Filter",
     "GroupError",
     "HTTPError",
     "HeaderMismatch",
     "Http",
+    "Image",
     "InsufficientScope",
     "InternalError",
+    "IntrospectionVerifier",
     "InvalidMessage",
     "InvalidParams",
     "InvalidRequest",
+    "JwtVerifier",
     "Limits",
     "LoadedSkill",
     "LocalProtocolError",
@@ -232,6 +268,7 @@ __all__ = [
     "OAuth",
     "ParseError",
     "PendingCall",
+    "Principal",
     "ProtocolError",
     "RPCError",
     "Recovery",
@@ -239,17 +276,22 @@ __all__ = [
     "RemoteProtocolError",
     "RequestTimeout",
     "ResourceNotFound",
+    "ResourceServer",
     "ResourceWatch",
     "ResponseCache",
     "ResponseRefused",
     "Revision",
     "Sampling",
+    "Server",
     "SessionExpired",
     "SkillError",
+    "Skills",
+    "StaticTokens",
     "Stdio",
     "Storage",
     "StorageError",
     "Subscription",
+    "Tasks",
     "TokenError",
     "ToolError",
     "TransportError",
@@ -259,6 +301,7 @@ __all__ = [
     "WorkloadIdentity",
     "__version__",
     "begin_login",
+    "current_context",
     "finish_login",
     "login",
     "login_status",
