@@ -17,9 +17,12 @@ from mcpwire.wire.json import encode, loads
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from mcpwire.server.features.table import Table
+    from mcpwire.server.request import RequestContext
+
     T = TypeVar("T")
 
-__all__ = ["check_page_size", "page_of"]
+__all__ = ["check_page_size", "list_page", "page_of"]
 
 _MAX_CURSOR: Final = 256 * 1024
 """Characters of a cursor; two keys and what encodes them are shorter."""
@@ -101,3 +104,34 @@ def _read(cursor: object, name: str) -> tuple[str, str]:
 
 def _unknown() -> InvalidParams:
     return InvalidParams("params.cursor is none of this list: begin without one")
+
+
+def list_page(
+    name: str,
+    table: Table[Any],
+    params: dict[str, Any],
+    request: RequestContext,
+    *,
+    size: int | None,
+) -> dict[str, Any]:
+    """Return one page of a table as the result of its list method.
+
+    Args:
+        name: The member of the result that holds the page.
+        table: What is listed.
+        params: The request's.
+        request: Who asks.
+        size: How many one page has; ``None``: all of them.
+
+    Raises:
+        InvalidParams: The cursor is none of this list.
+    """
+    page, following = page_of(table.all(request), params.get("cursor"), size=size)
+    result: dict[str, Any] = {name: [item.at(request.revision) for item in page]}
+    if following is not None:
+        result["nextCursor"] = following
+    # 2026-07-28 server/utilities/caching: the same on all pages, and never more than
+    # is so: what a principal sees may be nobody else's.
+    if request.facts.principal is None and not table.depends_on_who_asks():
+        result["cacheScope"] = "public"
+    return result
