@@ -84,8 +84,10 @@ class Questions:
             self._open.pop(id, None)
 
     def _withdraw(self, send: Send, id: int, reason: str) -> None:
-        # 2025-11-25 basic/utilities/cancellation.
-        if id in self._open and not self._open[id].future.done():
+        # 2025-11-25 basic/utilities/cancellation. Who awaits a future and is cancelled
+        # has cancelled the future; one that has an answer is left alone.
+        question = self._open.get(id)
+        if question is not None and question.future.cancelled():
             params = {"requestId": id, "reason": reason}
             send(encode(jsonrpc.notification(CANCELLED, params)))
 

@@ -95,7 +95,9 @@ class Sessions:
         self._dispatcher = dispatcher
         self._store: EventStore | None = None
         if not (stateless or event_store is False):
-            self._store = _store_of(event_store)
+            if event_store is None or isinstance(event_store, bool):
+                event_store = MemoryEventStore()
+            self._store = event_store
         self._retry = retry
         self._stateless = stateless
         self._ask_timeout = ask_timeout
@@ -314,12 +316,6 @@ class Sessions:
                 task.cancel()
         if self._store is not None:
             await self._store.aclose()
-
-
-def _store_of(given: EventStore | bool | None) -> EventStore:
-    if given is None or isinstance(given, bool):
-        return MemoryEventStore()
-    return given
 
 
 async def _open_stream(

@@ -1,0 +1,719 @@
+"""Requests of a session: their answers, what is said meanwhile, and their end."""
+
+import asyncio
+
+import pytest
+from by_hand import failure, notice, request, success
+from http_hand import QUICK, Bench, call, content, turns
+
+from mcpwire.errors import (
+    ConnectionClosed,
+    InvalidMessage,
+    LocalProtocolError,
+    RequestTimeout,
+    RPCError,
+)
+from mcpwire.server.http.timers import Clocks
+
+pytestmark = pytest.mark.anyio
+
+INITIALIZED = notice("notifications/initialized")
+
+
+class Work:
+    """A tool that goes on when the test says so, and shows what became of it."""
+
+    def __init__(self):
+        self.began = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.requests = []
+        self.outcomes = []
+
+    async def __call__(self, params, request):
+        self.requests.append(request)
+        self.began.set()
+        try:
+            await self.go_on.wait()
+        except asyncio.CancelledError:
+            self.outcomes.append("cancelled")
+            raise
+        self.outcomes.append("done")
+        return content(params["arguments"].get("text", "done"))
+
+
+def progress(steps):
+    async def work(params, request):
+        for step in range(1, steps + 1):
+            request.progress(step, steps)
+            await asyncio.sleep(0)
+        return content()
+
+    return work
+
+
+def with_token(id, **arguments):
+    message = call(id, **arguments)
+    message["params"]["_meta"] = {"progressToken": id}
+    return message
+
+
+# The form of the answer...
+
+
+@pytest.mark.rule("LHTTP-05")
+async def test_a_quick_answer_is_json():
+    async with Bench(progress(3)) as bench:
+        hand = await bench.open()
+        visit = await hand.post(call(1)).done()
+        assert visit.headers["content-type"] == "application/json"
+        assert visit.json == success(1, content())
+        assert visit.is_complete
+
+
+@pytest.mark.rule("LHTTP-06", "LHTTP-09", "LHTTP-11")
+async def test_what_is_said_before_the_answer_makes_it_a_stream_that_ends():
+    async with Bench(progress(2)) as bench:
+        hand = await bench.open()
+        visit = await hand.post(with_token("a")).done()
+        assert visit.status == 200
+        assert visit.headers["cache-control"] == "no-cache"
+        first, *rest = visit.events
+        assert (first.data, first.retry) == (b"", 1_000)
+        assert first.id
+        assert [m.get("method") for m in visit.messages] == [
+            "notifications/progress",
+            "notifications/progress",
+            None,
+        ]
+        assert visit.messages[-1] == success("a", content())
+        assert visit.is_complete
+        assert len(set(visit.ids)) == len(rest) + 1
+
+
+async def test_a_slow_answer_is_a_stream():
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open(clocks=Clocks(reading=30, upgrade=QUICK))
+        visit = hand.post(call(1))
+        await visit.until(lambda: visit.is_stream and visit.events)
+        work.go_on.set()
+        assert await visit.next() == success(1, content())
+        await visit.done()
+        assert visit.is_complete
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-03-26", "2024-11-05"])
+async def test_older_revisions_get_ids_and_no_event_without_data(version):
+    async with Bench(progress(1)) as bench:
+        hand = await bench.open(version)
+        visit = await hand.post(with_token(1)).done()
+        assert all(event.data and event.id for event in visit.events)
+        stream = hand.get()
+        await stream.until(lambda: b":" in stream.body)
+        assert not stream.events
+
+
+async def test_without_a_store_events_have_no_ids():
+    async with Bench(progress(1), event_store=False) as bench:
+        hand = await bench.open()
+        visit = await hand.post(with_token(1)).done()
+        assert visit.ids == ["", ""]
+        visit = await hand.get(last_event_id="a.1.1").done()
+        assert visit.status == 400
+
+
+async def test_a_silent_stream_says_that_it_is_there():
+    work = Work()
+    async with Bench(work) as bench:
+        clocks = Clocks(reading=30, upgrade=QUICK, beat=QUICK)
+        hand = await bench.open(clocks=clocks)
+        visit = hand.post(call(1))
+        await visit.until(lambda: visit.body.count(b"\n: \n") >= 3)
+        work.go_on.set()
+        await visit.done()
+        assert visit.messages == [success(1, content())]
+
+
+async def test_an_answer_that_is_no_json_is_an_error(caplog):
+    async def work(params, request):
+        return {"content": [object()]}
+
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        answer = await hand.ask(1, "tools/call", {})
+        assert answer == failure(1, -32603, "the handler failed")
+        assert "cannot be sent" in caplog.text
+
+
+@pytest.mark.case("B03")
+async def test_ids_keep_their_type_and_value():
+    async with Bench(progress(0)) as bench:
+        hand = await bench.open()
+        for id in (0, "", "1", 1, 2**53 + 1, -7, "x" * 300):
+            assert (await hand.ask(id, "ping")) == success(id, {})
+            answer = await hand.ask(id, "tools/call", {})
+            assert (type(answer["id"]), answer["id"]) == (type(id), id)
+
+
+@pytest.mark.parametrize(
+    ("message", "id"),
+    [
+        ({"jsonrpc": "2.0", "id": 4, "method": 5}, 4),
+        ({"jsonrpc": "2.0", "id": None, "method": "ping"}, None),
+        ({"jsonrpc": "2.0", "id": True, "method": "ping"}, None),
+        ({}, None),
+        (3, None),
+    ],
+)
+async def test_what_is_no_message_is_refused_with_400(message, id):
+    async with Bench() as bench:
+        hand = await bench.open()
+        visit = await hand.post(message).done()
+        assert visit.status == 400
+        assert visit.json["error"]["code"] == -32600
+        assert visit.json.get("id") == id
+
+
+# Several at once...
+
+
+@pytest.mark.case("B04")
+async def test_an_id_that_is_in_use_is_refused_and_the_first_goes_on():
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        first = hand.post(call(1))
+        await work.began.wait()
+        second = await hand.post(call(1, text="2")).done()
+        assert second.json["error"]["code"] == -32600
+        twin = hand.post(call("1", text="other"))
+        await turns()
+        work.go_on.set()
+        assert (await first.done()).json == success(1, content())
+        assert (await twin.done()).json == success("1", content("other"))
+        assert len(work.requests) == 2
+        # When it is answered, it is free again.
+        assert (await hand.post(call(1, text="3")).done()).json["result"] == content(
+            "3"
+        )
+
+
+@pytest.mark.attack("S10")
+@pytest.mark.case("B04")
+async def test_the_same_ids_in_many_sessions_are_never_mixed_up():
+    order = []
+
+    async def work(params, request):
+        order.append(None)
+        await asyncio.sleep(0)
+        if len(order) % 3:
+            request.log("info", params["arguments"]["text"])
+        await asyncio.sleep(0)
+        return content(params["arguments"]["text"])
+
+    async with Bench(work) as bench:
+        hands = [await bench.open() for _ in range(8)]
+        for turn in range(20):
+            visits = [
+                (n, id, hand.post(call(id, text=f"{n}-{id}-{turn}")))
+                for n, hand in enumerate(hands)
+                for id in range(4)
+            ]
+            for n, id, visit in visits:
+                await visit.done()
+                secret = f"{n}-{id}-{turn}"
+                if visit.is_stream:
+                    log, answer = visit.messages
+                    assert log["params"]["data"] == secret
+                else:
+                    answer = visit.json
+                assert answer == success(id, content(secret))
+
+
+@pytest.mark.case("D15")
+async def test_a_thousand_calls_at_once_on_one_session_are_all_answered():
+    async def work(params, request):
+        await asyncio.sleep(0)
+        return content(params["arguments"]["text"])
+
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        visits = [hand.post(call(id, text=str(id))) for id in range(1_000)]
+        for id, visit in enumerate(visits):
+            assert (await visit.done()).json == success(id, content(str(id)))
+        assert bench.sessions.running == 0
+
+
+async def test_what_waits_in_line_counts_as_running_and_can_be_cancelled():
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        visits = [hand.post(call(id)) for id in range(20)]
+        await turns(10)
+        assert (bench.sessions.running, len(work.requests)) == (20, 16)
+        await hand.tell(notice("notifications/cancelled", requestId=19))
+        assert (await visits[19].done()).is_stream
+        assert bench.sessions.running == 19
+        work.go_on.set()
+        await bench.sessions.settle(5)
+        assert len(work.outcomes) == 19
+        for visit in visits:
+            await visit.done()
+
+
+# Cancelling...
+
+
+@pytest.mark.rule("CAN-05", "LHTTP-13")
+async def test_a_cancelled_request_stops_and_is_not_answered():
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        await work.began.wait()
+        await hand.tell(notice("notifications/cancelled", requestId="1"))
+        await hand.tell(notice("notifications/cancelled"))
+        await hand.tell(notice("notifications/cancelled", requestId=[1]))
+        assert not work.outcomes
+        await hand.tell(notice("notifications/cancelled", requestId=1))
+        await visit.done()
+        assert work.outcomes == ["cancelled"]
+        assert work.requests[0].is_cancelled
+        assert (visit.status, visit.messages, visit.is_complete) == (200, [], True)
+        await hand.tell(notice("notifications/cancelled", requestId=1))
+        assert bench.sessions.running == 0
+
+
+async def test_a_stream_that_was_cancelled_cannot_be_gone_on_with():
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open(clocks=Clocks(reading=30, upgrade=QUICK))
+        visit = hand.post(call(1))
+        await visit.until(lambda: visit.events)
+        await hand.tell(notice("notifications/cancelled", requestId=1))
+        await visit.done()
+        assert (visit.messages, visit.is_complete) == ([], True)
+        resumed = await hand.get(last_event_id=visit.ids[-1]).done()
+        assert resumed.status == 400
+
+
+@pytest.mark.rule("LHTTP-12")
+@pytest.mark.case("D11")
+async def test_a_client_that_goes_away_cancels_nothing():
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open(clocks=Clocks(reading=30, upgrade=QUICK))
+        visit = hand.post(call(1))
+        await visit.until(lambda: visit.events)
+        visit.leave()
+        await visit.done()
+        assert bench.sessions.running == 1
+        work.go_on.set()
+        await bench.sessions.settle(5)
+        assert work.outcomes == ["done"]
+        resumed = await hand.get(last_event_id=visit.ids[-1]).done()
+        assert resumed.messages == [success(1, content())]
+
+
+@pytest.mark.case("D11")
+async def test_a_web_server_that_gives_up_on_a_request_cancels_no_handler():
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        await work.began.wait()
+        visit.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await visit.task
+        work.requests[0].log("info", "unheard")
+        work.go_on.set()
+        await bench.sessions.settle(5)
+        assert work.outcomes == ["done"]
+        assert not visit.body
+
+
+# What the server asks...
+
+
+@pytest.mark.rule("LHTTP-04", "LHTTP-11", "LHTTP-19")
+@pytest.mark.case("D08")
+async def test_what_a_call_asks_goes_on_its_own_stream_and_is_answered_by_a_post():
+    async def work(params, request):
+        answer = await request.ask("roots/list", {})
+        return content(str(answer["roots"]))
+
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        stream = hand.get()
+        await stream.until(lambda: stream.events)
+        one, two = hand.post(call(1)), hand.post(call(2))
+        asked, other = await one.next(), await two.next()
+        assert asked["method"] == other["method"] == "roots/list"
+        assert asked["id"] != other["id"]
+        await hand.tell(success(other["id"], {"roots": [2]}))
+        await hand.tell(success(asked["id"], {"roots": [1]}))
+        assert await one.next() == success(1, content("[1]"))
+        assert await two.next() == success(2, content("[2]"))
+        await hand.tell(success(asked["id"], {"roots": [3]}))
+        await hand.tell(success("1", {}))
+        await hand.tell(success(99, {}))
+        assert stream.messages == []
+
+
+@pytest.mark.attack("S10", "S31")
+async def test_an_answer_from_another_session_answers_nothing():
+    async def work(params, request):
+        answer = await request.ask("roots/list", {})
+        return content(answer["whose"])
+
+    async with Bench(work) as bench:
+        ada, bob = await bench.open(), await bench.open()
+        visits = [hand.post(call(1)) for hand in (ada, bob)]
+        asked = [await visit.next() for visit in visits]
+        assert asked[0]["id"] == asked[1]["id"]
+        await bob.tell(success(asked[1]["id"], {"whose": "bob"}))
+        await bob.tell(success(asked[0]["id"], {"whose": "bob, again"}))
+        await ada.tell(success(asked[0]["id"], {"whose": "ada"}))
+        assert await visits[0].next() == success(1, content("ada"))
+        assert await visits[1].next() == success(1, content("bob"))
+
+
+async def ask_once(bench):
+    """Return the question of a call, its visit and who asked."""
+    hand = await bench.open()
+    visit = hand.post(call(1))
+    return hand, visit, await visit.next()
+
+
+def asking(outcome):
+    async def work(params, request):
+        try:
+            await request.ask("roots/list", params["arguments"])
+        except BaseException as error:
+            outcome.append(error)
+            raise
+        return content()
+
+    return work
+
+
+async def test_an_error_is_an_answer_too():
+    outcome = []
+    async with Bench(asking(outcome)) as bench:
+        hand, visit, asked = await ask_once(bench)
+        await hand.tell(failure(asked["id"], -32601, "no roots", {"why": 1}))
+        await visit.done()
+        (error,) = outcome
+        assert isinstance(error, RPCError)
+        assert (error.method, error.data) == ("roots/list", {"why": 1})
+
+
+async def test_a_malformed_answer_fails_the_question_and_is_refused():
+    outcome = []
+    async with Bench(asking(outcome)) as bench:
+        hand, visit, asked = await ask_once(bench)
+        bad = {"jsonrpc": "2.0", "id": asked["id"], "result": []}
+        refused = await hand.post(bad).done()
+        assert refused.status == 400
+        await visit.done()
+        assert isinstance(outcome[0], InvalidMessage)
+
+
+async def test_a_question_that_is_not_answered_is_withdrawn():
+    outcome = []
+    async with Bench(asking(outcome), ask_timeout=QUICK) as bench:
+        _, visit, asked = await ask_once(bench)
+        withdrawn = await visit.next()
+        assert withdrawn["method"] == "notifications/cancelled"
+        assert withdrawn["params"] == {"requestId": asked["id"], "reason": "timeout"}
+        await visit.done()
+        (error,) = outcome
+        assert isinstance(error, RequestTimeout)
+        assert (error.method, error.timeout) == ("roots/list", QUICK)
+
+
+@pytest.mark.rule("LHTTP-17")
+async def test_a_question_of_a_call_that_is_cancelled_is_withdrawn_beside_it():
+    outcome = []
+    async with Bench(asking(outcome)) as bench:
+        hand, visit, asked = await ask_once(bench)
+        await hand.tell(notice("notifications/cancelled", requestId=1))
+        await visit.done()
+        stream = hand.get()
+        withdrawn = await stream.next()
+        assert withdrawn["params"]["requestId"] == asked["id"]
+        assert isinstance(outcome[0], asyncio.CancelledError)
+
+
+async def test_a_question_that_is_no_json_is_not_sent():
+    outcome = []
+
+    async def work(params, request):
+        try:
+            await request.ask("roots/list", {"x": object()})
+        except LocalProtocolError as error:
+            outcome.append(error)
+        return content()
+
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        assert (await hand.ask(1, "tools/call", {}))["result"] == content()
+        assert len(outcome) == 1
+
+
+async def test_questions_of_a_session_that_ends_fail():
+    outcome = []
+
+    async def work(params, request):
+        # As a handler would that asks in a task of its own.
+        asked = asyncio.ensure_future(request.ask("roots/list", {}))
+        asked.add_done_callback(lambda done: outcome.append(done.exception()))
+        await asyncio.wait([asked])
+
+    async with Bench(work) as bench:
+        hand, visit, _ = await ask_once(bench)
+        await hand.delete().done()
+        await visit.done()
+        await turns()
+        assert visit.is_complete
+        assert isinstance(outcome[0], ConnectionClosed)
+
+
+# The end of a session...
+
+
+async def test_deleting_a_session_cancels_its_calls_and_ends_its_streams():
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        await work.began.wait()
+        stream = hand.get()
+        await stream.until(lambda: stream.events)
+        assert (await hand.delete().done()).status == 204
+        assert (await stream.done()).is_complete
+        assert (await visit.done()).status == 404
+        await turns()
+        assert work.outcomes == ["cancelled"]
+        assert work.requests[0].is_cancelled
+
+
+async def test_closing_all_of_it_leaves_nothing_running():
+    work = Work()
+    bench = Bench(work)
+    hands = [await bench.open() for _ in range(3)]
+    visits = [hand.post(call(1)) for hand in hands]
+    await work.began.wait()
+    await turns()
+    await bench.sessions.aclose()
+    for visit in visits:
+        assert (await visit.done()).status == 404
+    assert work.outcomes == ["cancelled"] * 3
+    assert len(bench.sessions) == 0
+
+
+async def test_a_handler_that_does_not_end_holds_nothing_up(monkeypatch):
+    monkeypatch.setattr("mcpwire.server.http.sessions.table.CLOSE_GRACE_S", QUICK)
+    stop = asyncio.Event()
+    began = asyncio.Event()
+
+    async def work(params, request):
+        began.set()
+        while not stop.is_set():
+            try:
+                await stop.wait()
+            except asyncio.CancelledError:
+                continue
+        return content()
+
+    bench = Bench(work)
+    hand = await bench.open()
+    visit = hand.post(call(1))
+    await began.wait()
+    await bench.sessions.aclose()
+    assert (await visit.done()).status == 404
+    stop.set()
+    await turns()
+
+
+# Without sessions...
+
+
+@pytest.mark.case("D03")
+async def test_without_sessions_each_post_stands_alone():
+    seen = []
+
+    async def work(params, request):
+        seen.append(request)
+        request.log("info", "hello")
+        return content()
+
+    async with Bench(work, stateless=True) as bench:
+        hand = bench.hand()
+        visit = hand.post(
+            request(
+                1,
+                "initialize",
+                {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {}},
+            )
+        )
+        await visit.done()
+        assert visit.json["result"]["protocolVersion"] == "2025-06-18"
+        assert "Mcp-Session-Id" not in visit.headers
+        await hand.tell(INITIALIZED)
+        for version in ("2025-06-18", "2025-11-25", None):
+            visit = await hand.post(call(2), mcp_protocol_version=version).done()
+            assert visit.messages[-1] == success(2, content())
+            assert set(visit.ids) == {""}
+        assert [r.revision.name for r in seen] == [
+            "2025-06-18",
+            "2025-11-25",
+            "2025-03-26",
+        ]
+        assert not any(r.can_ask for r in seen)
+        assert seen[0].state is not seen[1].state
+        for other in (hand.get(), hand.delete()):
+            await other.done()
+            assert (other.status, other.headers["allow"]) == (405, "POST")
+        assert not bench.sessions._alone
+
+
+async def test_without_sessions_a_call_may_outlive_its_client_and_not_the_server():
+    work = Work()
+    async with Bench(work, stateless=True) as bench:
+        visit = bench.hand().post(call(1), mcp_session_id="any")
+        await work.began.wait()
+        assert bench.sessions.running == 1
+    assert (await visit.done()).status == 404
+    assert work.outcomes == ["cancelled"]
+    assert not bench.sessions._alone
+
+
+# Batches...
+
+
+def batching(work=None):
+    return Bench(work or progress(0))
+
+
+@pytest.mark.rule("RPC-13", "LHTTP-35")
+@pytest.mark.case("B05")
+async def test_a_batch_is_answered_by_an_array():
+    async with batching() as bench:
+        hand = await bench.open("2025-03-26")
+        visit = await hand.post(
+            [request("a", "ping"), INITIALIZED, call(2), request(3, "no/method")]
+        ).done()
+        answers = {answer["id"]: answer for answer in visit.json}
+        assert answers["a"] == success("a", {})
+        assert answers[2] == success(2, content())
+        assert answers[3]["error"]["code"] == -32601
+        assert len(visit.json) == 3
+        assert (await hand.post([call(7)]).done()).json == [success(7, content())]
+
+
+@pytest.mark.rule("LHTTP-35")
+@pytest.mark.case("B05")
+async def test_a_batch_without_requests_is_accepted():
+    async with batching() as bench:
+        hand = await bench.open("2025-03-26")
+        visit = await hand.post([INITIALIZED, success(9, {}), 1]).done()
+        assert (visit.status, visit.body) == (202, b"")
+
+
+@pytest.mark.rule("RPC-14")
+@pytest.mark.case("B05")
+async def test_initialize_in_a_batch_is_refused_and_the_rest_is_answered():
+    async with batching() as bench:
+        hand = await bench.open("2025-03-26")
+        visit = await hand.post([request(1, "initialize"), request(2, "ping")]).done()
+        refused, pong = visit.json
+        assert (refused["id"], refused["error"]["code"]) == (1, -32600)
+        assert pong == success(2, {})
+        visit = await bench.hand().post([request(1, "initialize")]).done()
+        assert visit.status == 400
+        assert len(bench.sessions) == 1
+
+
+@pytest.mark.attack("S13")
+@pytest.mark.case("B05")
+@pytest.mark.parametrize("batch", [[], [{}], [1, 2], [INITIALIZED] * 1_001])
+async def test_a_batch_that_is_empty_or_too_long_or_nothing_is_refused(batch):
+    async with batching() as bench:
+        hand = await bench.open("2025-03-26")
+        visit = await hand.post(batch).done()
+        assert visit.status == 400
+        assert visit.json["error"]["code"] == -32600
+
+
+@pytest.mark.rule("RPC-15")
+@pytest.mark.case("B06")
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25"])
+async def test_other_revisions_have_no_batches(version):
+    async with batching() as bench:
+        hand = await bench.open(version)
+        visit = await hand.post([request(1, "ping")]).done()
+        assert visit.status == 400
+        assert visit.json["error"]["code"] == -32600
+
+
+async def test_what_in_a_batch_is_no_message_is_answered_by_itself():
+    async with batching() as bench:
+        hand = await bench.open("2025-03-26")
+        bad = {"jsonrpc": "2.0", "id": 5, "method": 5}
+        visit = await hand.post([bad, 3, request(6, "ping")]).done()
+        refused, pong = visit.json
+        assert (refused["id"], refused["error"]["code"]) == (5, -32600)
+        assert pong == success(6, {})
+
+
+async def test_what_stands_alone_is_not_part_of_a_batch():
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    async with batching() as bench:
+        hand = await bench.open("2025-03-26")
+        visit = await hand.post([request(1, "tools/list", meta=meta)]).done()
+        assert visit.json[0]["error"]["code"] == -32600
+
+
+async def test_a_batch_in_which_something_is_said_is_a_stream_that_ends_with_the_last():
+    first, second = Work(), Work()
+
+    async def work(params, request):
+        if params["arguments"].get("log"):
+            request.log("info", "hello")
+            return content("logged")
+        return await (first if params["arguments"]["text"] == "1" else second)(
+            params, request
+        )
+
+    async with batching(work) as bench:
+        hand = await bench.open("2025-03-26")
+        visit = hand.post(
+            [
+                request(0, "ping"),
+                call(1, text="1"),
+                call(2, text="2"),
+                call(3, text="x", log=True),
+            ]
+        )
+        assert await visit.next() == success(0, {})
+        assert (await visit.next())["method"] == "notifications/message"
+        assert await visit.next() == success(3, content("logged"))
+        second.go_on.set()
+        assert await visit.next() == success(2, content("2"))
+        assert not visit.is_complete
+        await hand.tell(notice("notifications/cancelled", requestId=1))
+        await visit.done()
+        assert len(visit.messages) == 4
+
+
+async def test_ids_of_one_batch_are_used_once():
+    work = Work()
+    work.go_on.set()
+    async with batching(work) as bench:
+        hand = await bench.open("2025-03-26")
+        visit = await hand.post([call(1), call(1)]).done()
+        assert sorted("error" in answer for answer in visit.json) == [False, True]
