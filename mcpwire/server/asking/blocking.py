@@ -44,7 +44,7 @@ class Blocking:
         self._context = context
         self._loop = loop
         self._thread = thread
-        self._waiting: set[concurrent.futures.Future[Any]] = set()
+        self._waiting: set[asyncio.Task[Any]] = set()
 
     def elicit(
         self, message: str, schema: Any, *, key: str | None = None
@@ -102,19 +102,27 @@ class Blocking:
                 "Context.sync waits, which the event loop's thread must not: await the "
                 "same method of the context itself"
             )
-        future = asyncio.run_coroutine_threadsafe(question, self._loop)
-        self._waiting.add(future)
-        if not self._context.is_entered:
-            future.cancel()
+        future = asyncio.run_coroutine_threadsafe(self._answer(question), self._loop)
         try:
             return future.result()
         except concurrent.futures.CancelledError:
             # Theirs is an `Exception`, which functions catch by accident.
             raise asyncio.CancelledError from None
+
+    async def _answer(self, question: Coroutine[Any, Any, T]) -> T:
+        # On the loop, like `stop`: neither can miss the other.
+        if not self._context.is_entered:
+            question.close()
+            raise asyncio.CancelledError
+        task = asyncio.current_task()
+        assert task is not None
+        self._waiting.add(task)
+        try:
+            return await question
         finally:
-            self._waiting.discard(future)
+            self._waiting.discard(task)
 
     def stop(self) -> None:
         """Wake all threads that wait: nobody wants to know any more."""
-        for future in list(self._waiting):
-            future.cancel()
+        for task in list(self._waiting):
+            task.cancel()

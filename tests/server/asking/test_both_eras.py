@@ -14,7 +14,7 @@ from mcpwire.errors import (
     RPCError,
     ToolError,
 )
-from mcpwire.types import SamplingMessage, TextContent
+from mcpwire.types import SamplingMessage, TextContent, Tool
 from mcpwire.versions import REVISIONS
 
 pytestmark = pytest.mark.anyio
@@ -355,6 +355,12 @@ async def test_that_a_user_is_done_at_a_url_is_told_the_client_that_asked():
     assert sent == [("notifications/elicitation/complete", {"elicitationId": ids[0]})]
 
 
+async def test_a_session_without_ids_of_elicitations_is_told_nothing():
+    peer = Session(person, revision=JUN_2025)
+    peer.facts.send = lambda *told: pytest.fail("told")
+    peer.context().elicitation_complete("made-up")
+
+
 async def test_where_elicitations_have_no_ids_nothing_is_told():
     async def handler(ctx):
         answer = await ctx.elicit_url("Pay", "https://example.com")
@@ -386,6 +392,7 @@ async def test_a_prompt_may_be_given_in_any_form():
             prompt,
             model_preferences={"hints": [{"name": "small"}]},
             tool_choice={"mode": "none"},
+            tools=[Tool("add", {"type": "object"})],
             stop_sequences=("x",),
             include_context="thisServer",
         )
