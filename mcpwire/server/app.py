@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from mcpwire.limits import Limits, check_timeout
+from mcpwire.protocol.methods import TASKS
 from mcpwire.server.asking.services import Services
 from mcpwire.server.asking.state import StateKeeper
 from mcpwire.server.dispatcher import Dispatcher
@@ -141,7 +142,9 @@ class Server:
         self._ask_timeout = check_timeout(ask_timeout, "ask_timeout")
         self.auth = auth
         self._lifespan_fn = lifespan
-        self.lifespan = Lifespan(None if lifespan is None else self._enter)
+        self.lifespan = Lifespan()
+        if lifespan is not None:
+            self.lifespan.add(self._enter)
         self._info = decode(
             Implementation,
             compose(
@@ -153,7 +156,7 @@ class Server:
             ),
         )
         self._instructions = instructions
-        self._revisions = tuple(revisions)
+        self.revisions = tuple(revisions)
         self._limits = limits
         self._built: Dispatcher | None = None
         self._services = Services(
@@ -202,16 +205,6 @@ class Server:
     def prompts(self) -> Table[Prompt]:
         """The prompts by name, as handles."""
         return self._offering.prompts.table
-
-    @property
-    def tasks(self) -> Tasks | None:
-        """What makes tasks of calls, where the server has that extension."""
-        return self._offering.tools.tasks
-
-    @tasks.setter
-    def tasks(self, tasks: Tasks | None) -> None:
-        self._offering.tools.tasks = tasks
-        self._offering.subscriptions.tasks = tasks
 
     # Tools...
 
@@ -458,6 +451,14 @@ class Server:
             ValueError: It cannot be added to this server.
         """
         self._offering.extend(extension, self)
+        if extension.id == TASKS:
+            self._take_tasks(extension)
+
+    def _take_tasks(self, tasks: Any) -> None:
+        """Let calls become tasks; those that run end with the server."""
+        self._offering.tools.tasks = tasks
+        self._offering.subscriptions.tasks = tasks
+        self.lifespan.add(partial(_closing, tasks))
 
     # Serving...
 
@@ -470,7 +471,7 @@ class Server:
                 capabilities=self._offering.capabilities(),
                 methods=self._offering.handlers(),
                 instructions=self._instructions,
-                revisions=self._revisions,
+                revisions=self.revisions,
                 limits=self._limits,
                 auth=self.auth,
                 lifespan=self.lifespan,
@@ -543,3 +544,11 @@ class Server:
             return function
 
         return register if function is None else register(function)
+
+
+@asynccontextmanager
+async def _closing(tasks: Tasks) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        await tasks.aclose()

@@ -20,10 +20,10 @@ __all__ = ["Lifespan"]
 
 
 class Lifespan:
-    """Runs a context manager for as long as there are users."""
+    """Runs context managers for as long as there are users."""
 
-    def __init__(self, enter: EnterFn | None = None) -> None:
-        self._enter = enter
+    def __init__(self, *enter: EnterFn) -> None:
+        self._enter = list(enter)
         self._others: list[Lifespan] = []
         self._users = 0
         self._task: asyncio.Task[None] | None = None
@@ -33,7 +33,11 @@ class Lifespan:
     @property
     def is_needed(self) -> bool:
         """Whether there is anything to begin."""
-        return self._enter is not None or any(o.is_needed for o in self._others)
+        return bool(self._enter) or any(o.is_needed for o in self._others)
+
+    def add(self, enter: EnterFn) -> None:
+        """Let a context manager begin after, and end before, those that are here."""
+        self._enter.append(enter)
 
     def include(self, other: Lifespan) -> None:
         """Let another one begin before and end after this one."""
@@ -85,8 +89,8 @@ class Lifespan:
                 for other in self._others:
                     await other.start()
                     stack.push_async_callback(other.aclose)
-                if self._enter is not None:
-                    await stack.enter_async_context(self._enter())
+                for enter in self._enter:
+                    await stack.enter_async_context(enter())
             except Exception as error:  # noqa: BLE001 - raised in whoever starts
                 entered.set_exception(error)
                 entered.exception()  # they may have given up waiting
