@@ -18,7 +18,7 @@ from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.serving.auth.claims import ClaimsError, check_times, read_claims
 from mcpwire.server.auth.principal import Principal
 from mcpwire.server.auth.recent import Recent
-from mcpwire.server.auth.verifiers import InvalidToken, check_leeway
+from mcpwire.server.auth.verifiers import InvalidToken, check_leeway, check_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -73,17 +73,13 @@ class IntrospectionVerifier:
         limits: Limits = DEFAULT_LIMITS,
         fetch: Callable[[Fetch], Any] | None = None,
     ) -> None:
-        from mcpwire.auth.guard import check_server_url
-        from mcpwire.transports.http.target import Http
-
         has_client = client_id is not None and client_secret is not None
         # RFC 7662, 2.1: otherwise anybody could try tokens there.
         if has_client == (bearer is not None):
             raise ValueError(
                 "who asks is proved by client_id and client_secret, or by bearer"
             )
-        self._place = Http(endpoint) if isinstance(endpoint, str) else endpoint
-        check_server_url(self._place.parsed, allow_insecure=self._place.allow_insecure)
+        self._place = check_place(endpoint, _WHAT)
         self.issuer = issuer
         self._client = client_id, client_secret, auth_method
         self._bearer = bearer

@@ -25,7 +25,7 @@ from mcpwire.protocol.serving.auth.compact import UnsoundToken, read_object, rea
 from mcpwire.server.auth.keys import GivenKeys, IssuerKeys, read_keys
 from mcpwire.server.auth.principal import Principal
 from mcpwire.server.auth.recent import Recent
-from mcpwire.server.auth.verifiers import InvalidToken, check_leeway
+from mcpwire.server.auth.verifiers import InvalidToken, check_leeway, check_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -190,13 +190,10 @@ def _check_algorithms(
 
 
 def _check_place(place: str | Http | None, issuer: str) -> Http | None:
-    from mcpwire.auth.guard import check_server_url
-    from mcpwire.transports.http.target import Http
-
-    found = Http(place) if isinstance(place, str) else place
-    asked = found if found is not None else Http(issuer)
-    check_server_url(asked.parsed, allow_insecure=asked.allow_insecure)
-    return found
+    if place is None:
+        check_place(issuer, "the issuer")
+        return None
+    return check_place(place, "the keys")
 
 
 def _read_key(key: str | bytes | Mapping[str, Any] | None) -> Any:

@@ -188,7 +188,7 @@ class ResourceServer:
         Args:
             headers: Its header fields.
             verb: Its HTTP method.
-            url: Its URL or target, with the query.
+            url: Its URL, with the query.
 
         Raises:
             AuthenticationRefused: It shows no credentials, or none that are believed.
@@ -281,7 +281,8 @@ class ResourceServer:
         verb: str,
         url: str,
     ) -> None:
-        path = url.partition("?")[0].removeprefix(self._url.origin)
+        # Which host was asked is what a client says; only the path counts.
+        path = "/" + url.partition("?")[0].partition("://")[2].partition("/")[2]
         try:
             check_proof(
                 headers.all("dpop"),

@@ -19,6 +19,8 @@ from mcpwire.wire.headers import is_token
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mcpwire.transports.http.target import Http
+
 __all__ = [
     "LONGEST_LEEWAY_S",
     "ApiKeys",
@@ -27,11 +29,29 @@ __all__ = [
     "StaticTokens",
     "Verifier",
     "check_leeway",
+    "check_place",
 ]
 
 LONGEST_LEEWAY_S: Final = 300.0
 """By how much clocks may differ where somebody looks after them at all. Past it a token
 is over, whatever its verifier says."""
+
+
+def check_place(place: str | Http, what: str) -> Http:
+    """Return where something of an issuer's is.
+
+    Raises:
+        ValueError: Whoever is between could say in the issuer's name who comes in.
+    """
+    from mcpwire.transports.http.target import Http
+
+    found = Http(place) if isinstance(place, str) else place
+    if not (found.parsed.is_secure or found.allow_insecure):
+        raise ValueError(
+            f"{what} at '{found.parsed}' must be asked by https; inside a network of "
+            "your own give Http(..., allow_insecure=True)"
+        )
+    return found
 
 
 def check_leeway(leeway: float) -> float:

@@ -56,7 +56,7 @@ def ask(
     server: ResourceServer,
     *,
     verb: str = "POST",
-    url: str = "/mcp",
+    url: str = RESOURCE,
     **fields: str | list[str],
 ) -> Principal:
     named = {name.replace("_", "-"): value for name, value in fields.items()}
