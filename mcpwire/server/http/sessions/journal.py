@@ -125,8 +125,8 @@ class Journal:
 
     async def replay(self, stream: int, after: int, last: int) -> list[Event] | None:
         """Return a stream's events after one place up to another, if all are kept."""
-        if after >= last:
-            return [] if after == last else None
+        if after == last:
+            return []
         waiting = [event for number, event in self._todo if number == stream and event]
         try:
             stored = await self._store.replay(self._key, stream, after)

@@ -326,7 +326,7 @@ class HttpSession:
         if journal is None:
             return None
         stream = self._find_stream(number)
-        if stream is None:
+        if stream is None or after > stream.last:
             return None
         outlet = Outlet(self._room)
         is_live = number not in self._ended_streams

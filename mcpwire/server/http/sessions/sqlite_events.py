@@ -49,7 +49,7 @@ DELETE FROM events WHERE (session, stream, sequence) IN
     (SELECT session, stream, sequence FROM events ORDER BY at LIMIT ?)
 """
 
-_PRUNED_EVERY: Final = 256
+PRUNED_EVERY: Final = 256
 """After so many events the file is looked through for what is too old or too much."""
 
 _BUSY_S: Final = 5.0
@@ -155,7 +155,7 @@ class SQLiteEventStore:
                 file.close()
                 raise
             self._file = file
-            self._unpruned = _PRUNED_EVERY
+            self._unpruned = PRUNED_EVERY
         return self._file
 
     def _close(self) -> None:
@@ -166,7 +166,7 @@ class SQLiteEventStore:
     def _keep(self, file: sqlite3.Connection, row: tuple[Any, ...]) -> None:
         file.execute(_KEEP, row)
         self._unpruned += 1
-        if self._unpruned >= _PRUNED_EVERY:
+        if self._unpruned >= PRUNED_EVERY:
             self._unpruned = 0
             _change(file, _DROP_OLD, self._clock() - self._age)
             (count,) = file.execute(_COUNT).fetchone()

@@ -1,0 +1,599 @@
+"""The streams of a session: one place for each message, gone on with where they end."""
+
+import asyncio
+import gc
+import weakref
+
+import pytest
+from by_hand import notice, request, success
+from http_hand import QUICK, Bench, call, content, turns
+
+from mcpwire.limits import Limits
+from mcpwire.protocol.serving.sessions.events import parse_event_id
+from mcpwire.server.http.sessions.events import MemoryEventStore
+from mcpwire.server.http.sessions.session import ENDED_STREAMS_KEPT
+from mcpwire.server.http.timers import Clocks
+
+pytestmark = pytest.mark.anyio
+
+CHANGED = "notifications/tools/list_changed"
+
+
+class Steps:
+    """A tool that logs what the test puts in, and pauses or ends when told to."""
+
+    def __init__(self):
+        self.todo = asyncio.Queue()
+        self.request = None
+
+    async def __call__(self, params, request):
+        self.request = request
+        while (step := await self.todo.get()) is not None:
+            step(request)
+        return content()
+
+    def log(self, *values):
+        for value in values:
+            self.todo.put_nowait(lambda r, v=value: r.log("info", v))
+
+    def pause(self, retry=None):
+        self.todo.put_nowait(lambda r: r.facts.close_stream(retry))
+
+    def end(self):
+        self.todo.put_nowait(None)
+
+
+def data_of(visit):
+    return [m["params"]["data"] if "params" in m else m for m in visit.messages]
+
+
+DONE = success(1, content())
+
+
+# The stream of a GET...
+
+
+@pytest.mark.rule("LHTTP-01", "LHTTP-15", "LHTTP-17", "LHTTP-19")
+@pytest.mark.case("D07", "D08")
+async def test_what_belongs_to_no_call_goes_on_the_stream_of_the_get_and_only_there():
+    steps = Steps()
+    async with Bench(steps) as bench:
+        hand = await bench.open()
+        other = await bench.open()
+        streams = [h.get() for h in (hand, other)]
+        for stream in streams:
+            await stream.until(lambda s=stream: s.events)
+            assert stream.status == 200
+        visit = hand.post(call(1))
+        steps.log("mine")
+        await visit.next()
+        bench.dispatcher.hub.tell(CHANGED)
+        for stream in streams:
+            assert (await stream.next())["method"] == CHANGED
+        steps.end()
+        await visit.done()
+        assert data_of(visit) == ["mine", DONE]
+        assert [len(stream.messages) for stream in streams] == [1, 1]
+
+
+@pytest.mark.attack("S09")
+@pytest.mark.case("D07")
+async def test_a_second_get_is_refused_and_takes_nothing():
+    async with Bench() as bench:
+        hand = await bench.open()
+        first = hand.get()
+        await first.until(lambda: first.events)
+        second = await hand.get().done()
+        assert (second.status, second.json["error"]["code"]) == (409, -32600)
+        bench.dispatcher.hub.tell(CHANGED)
+        assert (await first.next())["method"] == CHANGED
+        first.leave()
+        await first.done()
+        third = hand.get()
+        await third.until(lambda: third.events)
+        assert third.status == 200
+
+
+async def test_what_is_said_before_there_is_a_stream_waits_for_it():
+    async with Bench() as bench:
+        hand = await bench.open()
+        (session,) = bench.sessions._registry
+        session.send("notifications/a", {})
+        session.send("notifications/b", {})
+        stream = hand.get()
+        assert (await stream.next())["method"] == "notifications/a"
+        assert (await stream.next())["method"] == "notifications/b"
+        # The first event says where it begins, so that nothing is missing after it.
+        stream.leave()
+        await stream.done()
+        again = hand.get(last_event_id=stream.ids[0])
+        assert (await again.next())["method"] == "notifications/a"
+
+
+async def test_what_waits_is_bounded_and_the_oldest_goes():
+    async with Bench() as bench:
+        bench.dispatcher.limits = Limits(notifications=3)
+        hand = await bench.open()
+        (session,) = bench.sessions._registry
+        for n in range(5):
+            session.send(f"notifications/{n}", {})
+        stream = hand.get()
+        got = [(await stream.next())["method"][-1] for _ in range(3)]
+        assert got == ["2", "3", "4"]
+
+
+@pytest.mark.parametrize("store", [None, False], ids=["store", "none"])
+async def test_what_was_not_written_goes_to_the_next_stream(store):
+    async with Bench(event_store=store) as bench:
+        hand = await bench.open("2025-06-18")
+        (session,) = bench.sessions._registry
+        first = hand.get()
+        await first.until(lambda: first.body)
+        session.send("notifications/a", {})
+        await first.next()
+        first.is_refusing = True
+        session.send("notifications/b", {})
+        session.send("notifications/c", {})
+        await first.done()
+        second = hand.get()
+        assert (await second.next())["method"] == "notifications/b"
+        assert (await second.next())["method"] == "notifications/c"
+        session.send("notifications/d", {})
+        assert (await second.next())["method"] == "notifications/d"
+
+
+@pytest.mark.fault("F11")
+async def test_a_client_that_does_not_read_loses_its_connection_and_no_message():
+    async with Bench() as bench:
+        bench.dispatcher.limits = Limits(unwritten=2_000)
+        hand = await bench.open()
+        (session,) = bench.sessions._registry
+        stream = hand.get()
+        await stream.until(lambda: stream.events)
+        for _ in range(3):
+            session.send("notifications/a", {"text": "x" * 900})
+        await stream.done()
+        assert stream.is_complete
+        assert len(stream.messages) == 0
+        again = hand.get(last_event_id=stream.ids[-1])
+        for _ in range(3):
+            await again.next()
+
+
+# Going on...
+
+
+@pytest.mark.rule("LHTTP-20", "LHTTP-22")
+@pytest.mark.case("D09")
+async def test_a_stream_is_gone_on_with_from_after_the_place_that_is_named():
+    steps = Steps()
+    async with Bench(steps) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        steps.log("a", "b", "c")
+        await visit.until(lambda: len(visit.messages) == 3)
+        # While it was away, the rest came; then it goes on as before.
+        visit.leave()
+        await visit.done()
+        steps.log("d")
+        await turns()
+        for place in (0, 1, 2, 3):
+            again = hand.get(last_event_id=visit.ids[place])
+            await again.until(lambda v=again, n=4 - place: len(v.messages) == n)
+            assert data_of(again) == ["a", "b", "c", "d"][place:]
+            again.leave()
+            await again.done()
+        last = hand.get(last_event_id=visit.ids[1])
+        steps.log("e")
+        steps.end()
+        await last.done()
+        assert data_of(last) == ["b", "c", "d", "e", DONE]
+        assert last.is_complete
+        # Also when all of it is over, and as often as it is asked for.
+        for _ in range(2):
+            over = await hand.get(last_event_id=last.ids[-2]).done()
+            assert data_of(over) == [DONE]
+            assert over.ids == last.ids[-1:]
+        nothing = await hand.get(last_event_id=last.ids[-1]).done()
+        assert (nothing.status, nothing.messages, nothing.is_complete) == (
+            200,
+            [],
+            True,
+        )
+
+
+@pytest.mark.rule("LHTTP-16")
+@pytest.mark.case("D07")
+async def test_the_stream_of_a_get_can_be_gone_on_with_beside_others():
+    steps = Steps()
+    async with Bench(steps) as bench:
+        hand = await bench.open()
+        (session,) = bench.sessions._registry
+        stream = hand.get()
+        session.send("notifications/a", {})
+        await stream.next()
+        stream.leave()
+        await stream.done()
+        session.send("notifications/b", {})
+        visit = hand.post(call(1))
+        steps.log("x")
+        await visit.next()
+        again = hand.get(last_event_id=stream.ids[-1])
+        assert (await again.next())["method"] == "notifications/b"
+        session.send("notifications/c", {})
+        assert (await again.next())["method"] == "notifications/c"
+        steps.end()
+        await visit.done()
+        assert len(again.messages) == 2
+
+
+@pytest.mark.rule("LHTTP-19")
+async def test_who_goes_on_takes_the_place_of_a_connection_that_is_not_noticed_dead():
+    steps = Steps()
+    async with Bench(steps) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        steps.log("a")
+        await visit.next()
+        again = hand.get(last_event_id=visit.ids[0])
+        await again.next()
+        await visit.done()
+        assert visit.is_complete
+        steps.log("b")
+        steps.end()
+        await again.done()
+        assert data_of(again) == ["a", "b", DONE]
+        assert data_of(visit) == ["a"]
+
+
+@pytest.mark.rule("LHTTP-22")
+@pytest.mark.attack("S09")
+@pytest.mark.case("D09")
+async def test_an_id_that_is_unknown_or_of_another_session_is_refused():
+    steps = Steps()
+    async with Bench(steps) as bench:
+        ada, bob = await bench.open(), await bench.open()
+        visit = ada.post(call(1))
+        steps.log("secret")
+        await visit.next()
+        id = parse_event_id(visit.ids[-1])
+        foreign = [
+            f"{id.mark}.{id.stream}.{id.sequence + 1}",
+            f"{id.mark}.{id.stream + 1}.0",
+            f"{id.mark}.0.1",
+            f"{id.mark}.{id.stream}",
+            f"x{id.mark}.1.0",
+            "0",
+            "x" * 5_000,
+            "../..",
+        ]
+        for who, place in [(bob, visit.ids[0]), *((ada, text) for text in foreign)]:
+            refused = await who.get(last_event_id=place).done()
+            assert refused.status == 400, place
+            assert b"secret" not in refused.body
+        steps.log("more")
+        assert (await visit.next())["params"]["data"] == "more"
+
+
+async def test_what_is_not_kept_any_more_is_refused_and_not_given_with_a_gap():
+    steps = Steps()
+    async with Bench(steps, event_store=MemoryEventStore(events=2)) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        steps.log("a", "b", "c")
+        await visit.until(lambda: len(visit.messages) == 3)
+        visit.leave()
+        await visit.done()
+        assert (await hand.get(last_event_id=visit.ids[0]).done()).status == 400
+        again = hand.get(last_event_id=visit.ids[1])
+        await again.until(lambda: len(again.messages) == 2)
+        assert data_of(again) == ["b", "c"]
+
+
+async def test_streams_that_ended_long_ago_are_forgotten():
+    async def log(params, request):
+        request.log("info", "x")
+        return content()
+
+    async with Bench(log) as bench:
+        hand = await bench.open()
+        first = await hand.post(call(1)).done()
+        for _ in range(ENDED_STREAMS_KEPT):
+            await hand.post(call(1)).done()
+        assert (await hand.get(last_event_id=first.ids[0]).done()).status == 400
+        assert len(bench.sessions._store) == 2 * ENDED_STREAMS_KEPT
+
+
+# Polling...
+
+
+@pytest.mark.rule("LHTTP-06", "LHTTP-07", "LHTTP-08")
+@pytest.mark.case("D10")
+async def test_a_handler_can_end_the_connection_and_the_answer_comes_to_who_returns():
+    steps = Steps()
+    async with Bench(steps) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        steps.pause(0.5)
+        await visit.done()
+        assert visit.is_complete
+        (priming,) = visit.events
+        assert (priming.data, priming.retry) == (b"", 1_000)
+        assert visit.body.endswith(b"retry: 500\n\n")
+        steps.pause()  # nothing is there to be ended
+        steps.log("a")
+        again = hand.get(last_event_id=priming.id)
+        await again.next()
+        steps.end()
+        await again.done()
+        assert data_of(again) == ["a", DONE]
+
+
+@pytest.mark.rule("LHTTP-20")
+@pytest.mark.case("D10")
+async def test_after_500_rounds_the_answer_has_come_once():
+    steps = Steps()
+    async with Bench(steps) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        steps.pause()
+        await visit.done()
+        place, got = visit.ids[-1], []
+        for turn in range(500):
+            visit = hand.get(last_event_id=place)
+            steps.log(turn)
+            steps.pause()
+            await visit.until(lambda v=visit: v.is_complete or v.messages)
+            await visit.done()
+            got += data_of(visit)
+            place = visit.ids[-1] if visit.ids else place
+        steps.end()
+        visit = await hand.get(last_event_id=place).done()
+        got += data_of(visit)
+        assert got == [*range(500), DONE]
+
+
+@pytest.mark.rule("LHTTP-10")
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-03-26"])
+async def test_before_2025_11_25_a_stream_does_not_end_before_its_answer(version):
+    steps = Steps()
+    async with Bench(steps) as bench:
+        hand = await bench.open(version)
+        visit = hand.post(call(1))
+        await turns()
+        assert steps.request.facts.close_stream is None
+        steps.end()
+        await visit.done()
+
+
+async def test_without_a_store_no_stream_ends_before_its_answer():
+    steps = Steps()
+    async with Bench(steps, event_store=False) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        await turns()
+        assert steps.request.facts.close_stream is None
+        steps.end()
+        await visit.done()
+
+
+async def test_pausing_after_the_answer_does_nothing():
+    steps = Steps()
+    async with Bench(steps) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        steps.end()
+        await visit.done()
+        steps.request.facts.close_stream(1)
+        assert visit.headers["content-type"] == "application/json"
+
+
+# Stores that take their time...
+
+
+class SlowStore(MemoryEventStore):
+    """Waits before each thing it does, until it is let go on; may fail."""
+
+    append_nowait = None
+
+    def __init__(self):
+        super().__init__()
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.error = None
+        self.calls = []
+        self.is_closed = False
+
+    async def _wait(self, what):
+        self.calls.append(what)
+        await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+
+    async def append(self, session, stream, event):
+        await self._wait("append")
+        MemoryEventStore.append_nowait(self, session, stream, event)
+
+    async def replay(self, session, stream, after):
+        await self._wait("replay")
+        return await super().replay(session, stream, after)
+
+    async def drop_stream(self, session, stream):
+        await self._wait("drop_stream")
+        await super().drop_stream(session, stream)
+
+    async def drop_session(self, session):
+        await self._wait("drop_session")
+        await super().drop_session(session)
+
+    async def aclose(self):
+        self.is_closed = True
+
+
+async def test_sending_does_not_wait_for_the_store_and_nothing_is_missing():
+    steps, store = Steps(), SlowStore()
+    async with Bench(steps, event_store=store) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        steps.log("a")
+        await visit.next()
+        store.gate.clear()
+        steps.log("b", "c")
+        await visit.until(lambda: len(visit.messages) == 3)
+        visit.leave()
+        await visit.done()
+        steps.log("d")
+        await turns()
+        again = hand.get(last_event_id=visit.ids[0])
+        await turns()
+        steps.log("e")
+        await turns()
+        assert not again.messages
+        store.gate.set()
+        steps.end()
+        await again.done()
+        assert data_of(again) == ["a", "b", "c", "d", "e", DONE]
+        over = await hand.get(last_event_id=visit.ids[0]).done()
+        assert data_of(over) == ["a", "b", "c", "d", "e", DONE]
+    assert store.is_closed
+
+
+async def test_a_store_that_fails_harms_nobody_who_stays(caplog):
+    steps, store = Steps(), SlowStore()
+    async with Bench(steps, event_store=store) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        store.error = OSError("disk full")
+        steps.log("a", "b")
+        await visit.until(lambda: len(visit.messages) == 2)
+        assert "the event store failed" in caplog.text
+        assert (await hand.get(last_event_id=visit.ids[0]).done()).status == 400
+        store.error = None
+        assert (await hand.get(last_event_id=visit.ids[0]).done()).status == 400
+        steps.end()
+        await bench.sessions.settle(5)
+
+
+async def test_a_store_in_memory_that_fails_harms_nobody_either(caplog):
+    class Broken(MemoryEventStore):
+        def append_nowait(self, *_):
+            raise ValueError("broken")
+
+    steps = Steps()
+    async with Bench(steps, event_store=Broken()) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        steps.log("a")
+        steps.end()
+        await visit.done()
+        assert data_of(visit) == ["a", DONE]
+        assert "the event store failed" in caplog.text
+
+
+async def test_what_a_slow_store_has_not_taken_is_bounded(caplog):
+    steps, store = Steps(), SlowStore()
+    async with Bench(steps, event_store=store) as bench:
+        bench.dispatcher.limits = Limits(unwritten=1_000)
+        hand = await bench.open()
+        store.gate.clear()
+        visit = hand.post(call(1))
+        for n in range(4):
+            steps.log("x" * 300)
+            await visit.until(lambda m=n: len(visit.messages) > m)
+        assert "too slow" in caplog.text
+        store.gate.set()
+        steps.end()
+        await visit.done()
+        await turns()
+        assert (await hand.get(last_event_id=visit.ids[0]).done()).status == 400
+
+
+async def test_a_session_that_ends_is_dropped_from_the_store_after_what_is_stored():
+    steps, store = Steps(), SlowStore()
+    async with Bench(steps, event_store=store) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        store.gate.clear()
+        steps.log("a", "b", "c")
+        await visit.until(lambda: len(visit.messages) == 3)
+        await hand.delete().done()
+        await visit.done()
+        assert store.calls == ["append"]
+        store.gate.set()
+        await turns(10)
+        assert store.calls == ["append", "drop_session"]
+        assert len(store) == 0
+
+
+async def test_a_session_may_end_while_its_stream_is_looked_for():
+    steps, store = Steps(), SlowStore()
+    async with Bench(steps, event_store=store) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        steps.log("a")
+        await visit.next()
+        store.gate.clear()
+        again = hand.get(last_event_id=visit.ids[0])
+        await turns()
+        await hand.delete().done()
+        store.gate.set()
+        assert (await again.done()).status == 400
+        await visit.done()
+
+
+# What is left...
+
+
+@pytest.mark.pain("P40")
+@pytest.mark.case("D15")
+async def test_a_thousand_sessions_leave_nothing_behind():
+    async def log(params, request):
+        request.log("info", "x")
+        return content()
+
+    bench = Bench(log, maximum=2_000)
+    alive = weakref.WeakSet()
+    before = len(asyncio.all_tasks())
+
+    async def one():
+        hand = await bench.open()
+        visit = await hand.post(call(1)).done()
+        assert visit.messages[-1] == DONE
+        return hand
+
+    hands = [await one() for _ in range(1_000)]
+    alive.update(bench.sessions._registry)
+    assert len(alive) == len(bench.sessions) == 1_000
+    for n, hand in enumerate(hands):
+        if n % 2:
+            assert (await hand.delete().done()).status == 204
+    streams = [hand.get() for hand in hands[:20:2]]
+    await turns()
+    bench.sessions._registry.close()
+    for stream in streams:
+        assert (await stream.done()).is_complete
+    await turns()
+    assert len(bench.sessions) == len(bench.dispatcher.hub) == 0
+    assert len(bench.sessions._store) == 0
+    assert len(bench.sessions._tasks) == 0
+    assert bench.sessions._registry._timer is None
+    assert len(asyncio.all_tasks()) == before
+    del hands, streams, hand, stream
+    gc.collect()
+    assert len(alive) == 0
+    await bench.sessions.aclose()
+
+
+async def test_a_stream_that_is_quiet_for_long_is_watched_and_left(monkeypatch):
+    async with Bench() as bench:
+        hand = await bench.open(clocks=Clocks(reading=30, upgrade=30, beat=QUICK))
+        stream = hand.get()
+        await stream.until(lambda: stream.body.count(b"\n: \n") >= 2)
+        (session,) = bench.sessions._registry
+        assert session.is_active
+        stream.leave()
+        await stream.done()
+        assert not session.is_active
+        await hand.tell(notice("x/y"))
+        assert await hand.ask(1, "ping") == success(1, {})
+        assert request(1, "ping")
