@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcpwire.server.asking.rounds import Rounds
     from mcpwire.server.request import RequestContext
 
-__all__ = ["ask", "can_ask"]
+__all__ = ["ask", "can_ask", "check_declared"]
 
 
 def can_ask(request: RequestContext, what: str) -> bool:
@@ -46,8 +46,7 @@ async def ask(
             `InternalError` says so.
         ValueError: The key is none, or another question has it.
     """
-    if not can(question.needs, request.revision, request.client_capabilities):
-        raise _missing(question, request)
+    check_declared(question, request)
     name = rounds.name(question.kind, key)
     if request.can_ask or request.revision.era is Era.SESSION:
         return await _ask_between(question, request)
@@ -79,15 +78,23 @@ async def _ask_between(question: Question, request: RequestContext) -> Any:
         raise _failure(request, sentence) from error
 
 
-def _missing(question: Question, request: RequestContext) -> MCPError:
+def check_declared(question: Question, request: RequestContext) -> None:
+    """Let a question pass that the client declared it can answer.
+
+    Raises:
+        MissingCapability: It did not (2026-07-28).
+        ToolError: It did not, in a session; elsewhere than in a tool `InternalError`.
+    """
+    if can(question.needs, request.revision, request.client_capabilities):
+        return
     sentence = (
         f"{question.method!r} needs a client that declares {question.needs!r}, "
         "which this one does not"
     )
     if request.revision.era is Era.SESSION:
-        return _failure(request, sentence)
+        raise _failure(request, sentence)
     # 2026-07-28 basic, "_meta": what cannot be done without it MUST be refused so.
-    return MissingCapability(
+    raise MissingCapability(
         sentence, data={"requiredCapabilities": required(question.needs)}
     )
 

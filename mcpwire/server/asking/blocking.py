@@ -58,6 +58,12 @@ class Blocking:
         """Ask the user to visit a URL."""
         return self._wait(self._context.elicit_url(message, url, key=key))
 
+    def require_url(
+        self, message: str, url: str, *, key: str | None = None
+    ) -> Elicited[None]:
+        """Have the user visit a URL before this call can be made."""
+        return self._wait(self._context.require_url(message, url, key=key))
+
     def sample(
         self, prompt: str | Sequence[Any] | Any, **options: Any
     ) -> types.CreateMessageResult:

@@ -17,9 +17,9 @@ from uuid import uuid4
 
 import attrs
 
-from mcpwire.errors import LocalProtocolError
+from mcpwire.errors import LocalProtocolError, UrlElicitationRequired
 from mcpwire.protocol.serving import questions
-from mcpwire.server.asking.asking import ask
+from mcpwire.server.asking.asking import ask, check_declared
 from mcpwire.server.asking.elicited import Elicited
 from mcpwire.server.asking.rounds import Rounds, begin
 from mcpwire.server.asking.telling import Telling
@@ -27,14 +27,11 @@ from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
-    from contextvars import Token
+    from typing import Self
 
     from mcpwire import types
     from mcpwire.server.asking.blocking import Blocking
     from mcpwire.server.asking.messages import Prompt
-    from mcpwire.server.asking.services import Services
-    from mcpwire.server.request import RequestContext
     from mcpwire.wire.json import Json
 
 __all__ = ["Context", "current_context", "entered"]
@@ -53,12 +50,7 @@ class Context(Telling):
         request: The request itself.
     """
 
-    __slots__ = ("_blocking", "_entries")
-
-    def __init__(self, request: RequestContext, services: Services) -> None:
-        super().__init__(request, services)
-        self._entries = 0
-        self._blocking: Blocking | None = None
+    __slots__ = ()
 
     # What the client is asked...
 
@@ -126,6 +118,27 @@ class Context(Telling):
         result: types.ElicitResult = await self._ask(question, key)
         has_id = revision == _NOV_2025
         return Elicited(action=result.action, elicitation_id=id if has_id else None)
+
+    async def require_url(
+        self, message: str, url: str, *, key: str | None = None
+    ) -> Elicited[None]:
+        """Have the user visit a URL before this call can be made.
+
+        The same as `elicit_url`, but at 2025-11-25: there the call ends with an error
+        that names the URL, and is made again when the user has been there. So first
+        find out whether they have, and call this only where they have not.
+
+        Raises:
+            UrlElicitationRequired: At 2025-11-25; the answer to this call.
+            MissingCapability: As `elicit_url`, and all it raises.
+        """
+        revision = self.request.revision
+        if revision != _NOV_2025:
+            return await self.elicit_url(message, url, key=key)
+        question = questions.visit(message, url, revision, elicitation_id=uuid4().hex)
+        check_declared(question, self.request)
+        # 2025-11-25 client/elicitation, "URL Elicitation Required Error".
+        raise UrlElicitationRequired(message, data={"elicitations": [question.params]})
 
     async def sample(
         self,
@@ -260,21 +273,22 @@ class Context(Telling):
     @property
     def is_entered(self) -> bool:
         """Whether the handler runs."""
-        return self._entries > 0
+        return self._tokens is not None
 
     async def _ask(self, question: questions.Question, key: str | None) -> Any:
         return await ask(question, self.request, self.rounds, key)
 
-    def enter(self) -> None:
-        """The handler, or one of its dependencies, begins."""
-        self._entries += 1
+    def __enter__(self) -> Self:
+        self._tokens = (_current.set(self), self._tokens)
+        return self
 
-    def leave(self) -> None:
-        """It is done, or was stopped: send what waits, wake what waits."""
-        self._entries -= 1
+    def __exit__(self, *_: object) -> None:
+        assert self._tokens is not None
+        token, self._tokens = self._tokens
+        _current.reset(token)
         if self._outbox is not None:
             self._outbox.flush()
-        if self._blocking is not None and self._entries == 0:
+        if self._blocking is not None and self._tokens is None:
             self._blocking.stop()
 
 
@@ -282,28 +296,13 @@ def _maybe(convert: Callable[[type[T], Any], T], cls: type[T], value: Any) -> T 
     return None if value is None else convert(cls, value)
 
 
-class _Entered:
-    __slots__ = ("_context", "_token")
+def entered(context: Context) -> Context:
+    """Let a handler, or its dependencies, run inside of ``with``.
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._token: Token[Context] | None = None
-
-    def __enter__(self) -> Context:
-        context = self._context
-        self._token = _current.set(context)
-        context.enter()
-        return context
-
-    def __exit__(self, *_: object) -> None:
-        assert self._token is not None
-        _current.reset(self._token)
-        self._context.leave()
-
-
-def entered(context: Context) -> AbstractContextManager[Context]:
-    """Let a handler run inside: it is what `current_context` finds."""
-    return _Entered(context)
+    There the context is what `current_context` finds. At the end what waits to be sent
+    is sent, and threads that wait for an answer are woken.
+    """
+    return context
 
 
 def current_context() -> Context:

@@ -9,6 +9,7 @@ import attrs
 from mcpwire.server.asking.state import StateKeeper
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import Awaitable, Callable
 
     from mcpwire.server.request import RequestContext
@@ -36,3 +37,8 @@ class Services:
     read_resource: ReadFn | None = None
 
     call_tool: CallFn | None = None
+
+    running: tuple[int, AbstractEventLoop] | None = attrs.field(
+        default=None, init=False, repr=False
+    )
+    """The thread that made the latest context, and the loop that ran there then."""

@@ -6,7 +6,7 @@ and never blocks.
 
 from __future__ import annotations
 
-import asyncio
+from asyncio import CancelledError, get_running_loop
 from math import isfinite
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +18,10 @@ from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextvars import Token
 
+    from mcpwire.server.asking.blocking import Blocking
+    from mcpwire.server.asking.context import Context
     from mcpwire.server.asking.outbox import Outbox
     from mcpwire.server.asking.services import Services
     from mcpwire.server.auth.principal import Principal
@@ -35,15 +38,31 @@ _NOV_2025: Final = REVISIONS[3]
 class Telling:
     """The half of `Context` that never waits; see the module's text."""
 
-    __slots__ = ("_loop", "_outbox", "_services", "_thread", "request")
+    __slots__ = (
+        "_blocking",
+        "_loop",
+        "_outbox",
+        "_services",
+        "_thread",
+        "_tokens",
+        "request",
+    )
 
     def __init__(self, request: RequestContext, services: Services) -> None:
         self.request = request
         self._services = services
-        # Told here, on the loop's thread: a worker thread could not tell.
-        self._loop = asyncio.get_running_loop()
-        self._thread = get_ident()
+        # Told here, on the loop's thread: a worker thread could not tell. And not asked
+        # of asyncio for each call: that is a system call.
+        thread = get_ident()
+        known = services.running
+        if known is None or known[0] != thread or not known[1].is_running():
+            services.running = known = (thread, get_running_loop())
+        self._thread, self._loop = known
         self._outbox: Outbox | None = None
+        # The other half's, which has no constructor of its own: there is one of these
+        # for each call.
+        self._blocking: Blocking | None = None
+        self._tokens: tuple[Token[Context], Any] | None = None
 
     def __repr__(self) -> str:
         """Return one readable line."""
@@ -119,7 +138,7 @@ class Telling:
             CancelledError: It was.
         """
         if self.request.is_cancelled:
-            raise asyncio.CancelledError
+            raise CancelledError
 
     def can(self, what: str) -> bool:
         """Tell whether the client can be asked for something here.

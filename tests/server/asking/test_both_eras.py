@@ -13,6 +13,7 @@ from mcpwire.errors import (
     RequestTimeout,
     RPCError,
     ToolError,
+    UrlElicitationRequired,
 )
 from mcpwire.types import SamplingMessage, TextContent, Tool
 from mcpwire.versions import REVISIONS
@@ -370,6 +371,39 @@ async def test_where_elicitations_have_no_ids_nothing_is_told():
     peer = Alone(person)
     assert await peer.call(handler) is None
     assert peer.told.all == []
+
+
+@pytest.mark.rule("ELIC-24")
+@pytest.mark.parametrize("from_thread", [False, True])
+async def test_a_call_that_cannot_be_made_yet_names_the_url_to_visit(from_thread):
+    async def handler(ctx):
+        await ctx.require_url("Connect", "https://example.com/connect")
+
+    def in_thread(ctx):
+        ctx.sync.require_url("Connect", "https://example.com/connect")
+
+    peer = Session(person)
+    with pytest.raises(UrlElicitationRequired) as caught:
+        await peer.call(in_thread if from_thread else handler)
+    [elicitation] = caught.value.data["elicitations"]
+    assert elicitation.pop("elicitationId")
+    assert elicitation == {
+        "mode": "url",
+        "message": "Connect",
+        "url": "https://example.com/connect",
+    }
+    assert peer.asked == []
+
+
+@pytest.mark.rule("ELIC-24")
+async def test_where_that_error_does_not_exist_the_url_is_asked_for():
+    async def handler(ctx):
+        return (await ctx.require_url("Connect", "https://example.com")).accepted
+
+    assert await Alone(person).call(handler) is True
+    undeclared = Session(person, capabilities={"elicitation": {}})
+    with pytest.raises(ToolError, match=r"'elicitation\.url'"):
+        await undeclared.call(handler)
 
 
 async def test_conversations_that_are_none_are_refused_before_anybody_is_asked():

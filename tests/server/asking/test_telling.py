@@ -454,3 +454,10 @@ async def test_a_context_belongs_to_a_loop():
     request = peer.context().request
     with pytest.raises(RuntimeError):
         await asyncio.to_thread(Context, request, peer.services)
+
+
+def test_a_server_that_is_served_by_one_loop_after_the_other_tells_each():
+    peer = Session(person)
+    for value in (1, 2):
+        asyncio.run(peer.call(lambda ctx: ctx.progress(1), meta=PROGRESS))
+        assert peer.told.of("progress", "progress") == [1] * value
