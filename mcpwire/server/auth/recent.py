@@ -46,4 +46,4 @@ class Recent(Generic[T]):
 
 
 def _digest(token: str) -> bytes:
-    return sha256(token.encode()).digest()
+    return sha256(token.encode("utf-8", "surrogatepass")).digest()

@@ -134,7 +134,8 @@ class OwnTokens:
         return owner
 
     def _digest(self, token: str) -> bytes:
-        return hmac.digest(self._key, token.encode(), "sha256")
+        text = token.encode("utf-8", "surrogatepass")
+        return hmac.digest(self._key, text, "sha256")
 
 
 class StaticTokens(OwnTokens):

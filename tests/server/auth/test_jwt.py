@@ -4,7 +4,7 @@ import asyncio
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from issuing import (
     EC,
@@ -19,9 +19,12 @@ from issuing import (
     sign,
     token,
 )
+from joserfc.jws import JWSRegistry
 from resources import ISSUER, NOW, RESOURCE
 
+from mcpwire.auth.exchange.jwt import import_secret
 from mcpwire.errors import LocalProtocolError
+from mcpwire.protocol.serving.auth.compact import read_signed
 from mcpwire.server.auth import InvalidToken, JwtVerifier, Principal
 from mcpwire.transports.http.target import Http
 
@@ -114,6 +117,9 @@ FORGED = {
     "a space": token() + " ",
     "no JSON": sign({"alg": "ES256"}, b"{", EC),
     "no object": sign({"alg": "ES256"}, [], EC),
+    "a time without end": sign(
+        {"alg": "ES256"}, b'{"iss":"%s","exp":1e999}' % ISSUER.encode(), EC
+    ),
     "a header that is no object": sign(b"[]", {}, None) + "AA",
     "no Base64": "a.b.c",
     "an altered payload": ".".join(
@@ -236,6 +242,14 @@ def test_a_private_key_among_the_keys_checks_like_its_public_half():
     assert verify(token(), jwks={"keys": [private]}).subject == "ann"
 
 
+def test_a_library_that_chokes_on_a_signature_has_not_checked_it(monkeypatch):
+    def choke(*_):
+        raise ValueError(SECRET)
+
+    monkeypatch.setattr(JWSRegistry.algorithms["ES256"], "verify", choke)
+    assert "signature" in refuse(token())
+
+
 # Remembering...
 
 
@@ -298,11 +312,21 @@ def test_without_joserfc_one_sentence_says_what_to_install(monkeypatch):
 
 
 @pytest.mark.case("G13")
+def test_neither_tokens_nor_keys_are_shown():
+    text = token(email="hush-hush")
+    parts = read_signed(text)
+    assert "hush-hush" not in repr(parts)
+    assert encoded(parts.signature) not in repr(parts)
+    assert "OctKey" not in repr(import_secret(SECRET))
+
+
+@pytest.mark.case("G13")
 def test_it_shows_its_issuer_and_no_key():
     shown = repr(verifier(key=SECRET))
     assert shown == f"<JwtVerifier of '{ISSUER}'>"
 
 
+@settings(max_examples=30)
 @given(st.text(max_size=40), st.integers(0, 400), st.characters())
 def test_no_other_text_is_believed(text, index, character):
     good = token()

@@ -132,6 +132,7 @@ def test_requests_at_once_ask_once():
         waiting = [
             asyncio.ensure_future(believing.verifier.verify(made)) for _ in range(5)
         ]
+        await asyncio.sleep(0)  # all of them begin
         arrived.set()
         return await asyncio.gather(*waiting)
 

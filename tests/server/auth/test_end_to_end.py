@@ -1,0 +1,164 @@
+"""Our client logs in to our server, over sockets, and asks for more where it must."""
+
+import asyncio
+import http.client
+import json
+from urllib.parse import urlsplit
+
+import pytest
+from authorization_server import SENTINEL, oauth
+from guarded import (
+    BOUND_S,
+    guarded,
+    introspecting,
+    introspects,
+    issues_jwts,
+    reading,
+)
+
+import mcpwire
+
+pytestmark = pytest.mark.anyio
+
+ERAS = ["stateless", "session"]
+READ, WRITE = "files:read", "files:write"
+
+
+def scopes(auth):
+    return [request.query.get("scope") for request in auth.authorizations]
+
+
+async def get(url, path, **headers):
+    """Ask as somebody who is no MCP client; return status, fields and body."""
+
+    def ask():
+        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=5)
+        try:
+            connection.request("GET", path, headers=headers)
+            response = connection.getresponse()
+            return response.status, response.headers, response.read()
+        finally:
+            connection.close()
+
+    return await asyncio.to_thread(ask)
+
+
+@pytest.mark.case("G01")
+@pytest.mark.rule("AUTH-03", "AUTH-05", "AUTH-06", "AUTH-13", "FLOW-11", "FLOW-14")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_client_logs_in_and_steps_up(auth, era):
+    introspects(auth)
+    async with asyncio.timeout(BOUND_S), guarded(auth, introspecting(auth)) as server:
+        target = mcpwire.Http(server.url, auth=oauth())
+        async with mcpwire.Client(target, mode=era) as client:
+            assert (await client.call_tool("whoami")).text == "ann"
+            assert scopes(auth) == [READ]
+            assert (await client.call_tool("erase")).text == "gone"
+            assert scopes(auth) == [READ, f"{READ} {WRITE}"]
+            assert (await client.call_tool("whoami")).text == "ann"
+    assert [request.query["resource"] for request in auth.authorizations] == [
+        server.url
+    ] * 2
+
+
+@pytest.mark.case("G01")
+@pytest.mark.rule("FLOW-24", "SEC-03")
+@pytest.mark.attack("S08")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_handler_sees_who_asks_and_never_the_token(auth, era, caplog):
+    caplog.set_level("DEBUG")
+    issues_jwts(auth)
+    async with asyncio.timeout(BOUND_S), guarded(auth, reading(auth)) as server:
+        target = mcpwire.Http(server.url, auth=oauth())
+        async with mcpwire.Client(target, mode=era) as client:
+            assert (await client.call_tool("whoami")).text == "ann"
+    (seen,) = server.seen
+    assert seen.principal.issuer == auth.issuer
+    assert seen.principal.scopes == {READ}
+    assert "user-agent" in seen.headers
+    assert "authorization" not in seen.headers
+    assert "eyJ" not in repr(seen.headers) + repr(seen.principal) + repr(seen.request)
+    logged = [r for r in caplog.records if r.name.startswith("mcpwire.server")]
+    assert "eyJ" not in "".join(record.getMessage() for record in logged)
+    # The JWT was believed by keys that the issuer's metadata led to.
+    assert auth.of("/jwks")
+    assert not auth.of("/introspect")
+
+
+@pytest.mark.case("G01")
+@pytest.mark.parametrize("era", ERAS)
+async def test_tokens_are_bound_to_a_key_where_that_is_wanted(auth, era):
+    introspects(auth)
+    async with (
+        asyncio.timeout(BOUND_S),
+        guarded(auth, introspecting(auth), dpop="required") as server,
+    ):
+        target = mcpwire.Http(server.url, auth=oauth(dpop=True))
+        async with mcpwire.Client(target, mode=era) as client:
+            for _ in range(3):
+                assert (await client.call_tool("whoami")).text == "ann"
+    assert auth.bound
+
+
+@pytest.mark.rule("FLOW-22")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_token_that_is_taken_back_is_refreshed(auth, era):
+    introspects(auth)
+    verifier = introspecting(auth)
+    verifier._remember = 0.0
+    async with asyncio.timeout(BOUND_S), guarded(auth, verifier) as server:
+        target = mcpwire.Http(server.url, auth=oauth())
+        async with mcpwire.Client(target, mode=era) as client:
+            await client.call_tool("whoami")
+            auth.expire_all()
+            assert (await client.call_tool("whoami")).text == "ann"
+    assert auth.grants == ["authorization_code", "refresh_token"]
+
+
+@pytest.mark.case("G01")
+@pytest.mark.rule("AUTH-03", "AUTH-05", "FLOW-26")
+async def test_the_metadata_stands_at_both_places_for_everybody(auth):
+    options = {"scopes_supported": [READ, WRITE, "offline_access"]}
+    async with (
+        asyncio.timeout(BOUND_S),
+        guarded(auth, introspecting(auth), **options) as server,
+    ):
+        for path in ("", "/mcp"):
+            known = f"/.well-known/oauth-protected-resource{path}"
+            status, fields, body = await get(server.url, known)
+            assert (status, fields["content-type"]) == (200, "application/json")
+            assert json.loads(body) == {
+                "resource": server.url,
+                "authorization_servers": [auth.issuer],
+                "bearer_methods_supported": ["header"],
+                "scopes_supported": [READ, WRITE],
+            }
+
+
+@pytest.mark.case("G01")
+@pytest.mark.rule("AUTH-14", "FLOW-23")
+@pytest.mark.attack("S08")
+async def test_what_is_refused_is_refused_to_every_verb_and_shows_nothing(auth):
+    introspects(auth)
+    elsewhere = auth.give((READ,))["access_token"]  # for no resource
+    bearer = {"authorization": f"Bearer {elsewhere}"}
+    async with asyncio.timeout(BOUND_S), guarded(auth, introspecting(auth)) as server:
+        for path, headers, expected in (
+            ("/mcp", {}, 401),
+            ("/mcp", bearer, 401),
+            (f"/mcp?access_token={elsewhere}", {}, 400),
+            ("/mcp", {"authorization": "Bearer"}, 400),
+        ):
+            status, fields, body = await get(server.url, path, **headers)
+            assert status == expected
+            assert fields["www-authenticate"].startswith("Bearer ")
+            assert SENTINEL not in fields.as_string() + body.decode()
+
+
+async def test_an_issuer_that_is_down_is_no_reason_to_log_in(auth):
+    auth.on["/introspect"] = lambda _: (503, {}, b"")
+    async with asyncio.timeout(BOUND_S), guarded(auth, introspecting(auth)) as server:
+        status, fields, _ = await get(server.url, "/mcp", authorization="Bearer t")
+    assert status == 503
+    assert fields["retry-after"]
+    assert "www-authenticate" not in fields
