@@ -1,0 +1,216 @@
+"""Skills read from folders or mappings, and held to the rules that clients know.
+
+Everything is read once. What a client would refuse raises here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from operator import itemgetter
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from urllib.parse import quote
+
+import attrs
+
+from mcpwire.protocol.results import frontmatter
+from mcpwire.protocol.results.skills import (
+    MAX_BYTES,
+    SkillError,
+    check_entry,
+    check_file,
+)
+from mcpwire.server.features.directories import Folder
+from mcpwire.types import Skill, decode
+from mcpwire.wire.json import JSONDecodeError, loads
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["DOCUMENT", "PATH_CHARACTERS", "ReadSkill", "Source", "read_skills"]
+
+Files: TypeAlias = "str | os.PathLike[str] | Mapping[str, str | bytes]"
+"""A folder, or what is in it: contents by path."""
+
+Source: TypeAlias = "str | os.PathLike[str] | Mapping[str, Files]"
+"""A folder of skills or of one skill, or skills by their path."""
+
+DOCUMENT: Final = "SKILL.md"
+
+PATH_CHARACTERS: Final = "/!$&'()*+,;=:@"
+"""What stands in paths of URIs as it is, beside letters and digits."""
+
+_RESERVED: Final = "io.modelcontextprotocol/"
+
+
+@attrs.frozen(eq=False)
+class ReadSkill:
+    """One skill, checked."""
+
+    key: str
+    """The URI of its `SKILL.md`."""
+
+    path: str
+    """Its folder, from that of all skills."""
+
+    files: Mapping[str, bytes]
+    """What its files are, by their path within it."""
+
+    entry: Mapping[str, Any]
+    """What is said of it."""
+
+
+def read_skills(source: Source, base: str) -> list[ReadSkill]:
+    """Return the skills of a source, by their path.
+
+    Args:
+        source: Where they are.
+        base: What their URIs begin with.
+
+    Raises:
+        ValueError: One breaks a rule; names it and the rule.
+        LocalProtocolError: PyYAML is not installed.
+    """
+    found = sorted(_found(source), key=itemgetter(0))
+    if not found:
+        raise ValueError(f"there is no skill in {source!r}: none has a {DOCUMENT}")
+    skills = [_skill(base, path, files) for path, files in found]
+    _check_names(skills)
+    return skills
+
+
+# Where they come from...
+
+
+def _found(source: Source) -> Iterator[tuple[str, Mapping[str, bytes]]]:
+    """Iterate over the skills: their path, and their files by their path."""
+    if isinstance(source, Mapping):
+        for path, files in source.items():
+            yield path.strip("/"), _files(files)
+        return
+    root = Path(source)
+    if (root / DOCUMENT).is_file():
+        yield root.resolve().name, _files(root)
+        return
+    folder = Folder(root)
+    documents = [PurePosixPath(path) for path in folder.walk()]
+    homes = {path.parent for path in documents if path.name == DOCUMENT}
+    for home in homes:
+        # A skill within another is a file of that.
+        if homes.isdisjoint(home.parents):
+            yield str(home), _files(root / home)
+
+
+def _files(files: Files) -> dict[str, bytes]:
+    if isinstance(files, Mapping):
+        return {
+            path: data.encode() if isinstance(data, str) else bytes(data)
+            for path, data in files.items()
+        }
+    folder = Folder(files, max_bytes=MAX_BYTES)
+    read = {path: folder.read_bytes(path) for path in folder.walk()}
+    return {path: data for path, data in read.items() if data is not None}
+
+
+# What is said of them...
+
+
+def _skill(base: str, path: str, files: Mapping[str, bytes]) -> ReadSkill:
+    """Make a skill and hold it to all rules.
+
+    Raises:
+        ValueError: It breaks one.
+        LocalProtocolError: PyYAML is not installed.
+    """
+    frontmatter.load_yaml()
+    root = base + quote(path, safe=PATH_CHARACTERS)
+    by_uri = {f"{root}/{quote(name, safe=PATH_CHARACTERS)}": name for name in files}
+    uri = f"{root}/{DOCUMENT}"
+    if DOCUMENT not in files:
+        raise ValueError(f"the skill {path!r} has no {DOCUMENT}")
+    try:
+        entry = {
+            "uri": uri,
+            "frontmatter": _head(files[DOCUMENT]),
+            "resources": [_file(each, files[name]) for each, name in by_uri.items()],
+        }
+        skill = decode(Skill, entry)
+        check_entry(skill)
+        for each, name in by_uri.items():
+            check_file(skill, each, files[name])
+    except SkillError as error:
+        hint = "; give it in quotes" if error.rule == "frontmatter" else ""
+        raise ValueError(f"the skill {path!r}: {error}{hint}") from error
+    except (UnicodeDecodeError, frontmatter.FrontmatterFault) as error:
+        problem = f"the head of its {DOCUMENT} {error}"
+        raise ValueError(f"the skill {path!r}: {problem}") from error
+    metadata = skill.frontmatter.get("metadata")
+    for key in metadata if isinstance(metadata, dict) else ():
+        if key.startswith(_RESERVED):
+            raise ValueError(
+                f"the skill {path!r}: its metadata has {key!r}, and what begins with "
+                f"{_RESERVED!r} is reserved"
+            )
+    return ReadSkill(uri, path, files, entry)
+
+
+def _file(uri: str, data: bytes) -> dict[str, Any]:
+    digest = f"sha256:{sha256(data).hexdigest()}"
+    return {"uri": uri, "digest": digest, "size": len(data)}
+
+
+def _check_names(skills: Iterable[ReadSkill]) -> None:
+    names: dict[str, str] = {}
+    for skill in skills:
+        other = names.setdefault(skill.path.rpartition("/")[2], skill.path)
+        if other != skill.path:
+            raise ValueError(f"two skills have one name: {other!r}, {skill.path!r}")
+
+
+# The head of a document, as JSON...
+
+_WORDS: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+
+
+def _head(document: bytes) -> dict[str, Any]:
+    """Return the frontmatter of a document as JSON.
+
+    Words that YAML reads in several ways are texts, and so are numbers that JSON would
+    spell otherwise; where a client could not agree, the check that follows says so.
+
+    Raises:
+        FrontmatterFault: It is no mapping in YAML.
+    """
+    head, _ = frontmatter.split(document.decode())
+    # What is no mapping, or is not plain, is refused here; so nothing below is endless.
+    frontmatter.difference(head, {})
+    yaml = frontmatter.load_yaml()
+    read: dict[str, Any] = _json(yaml.compose(head, yaml.SafeLoader))
+    return read
+
+
+def _json(node: Any) -> Any:
+    if node.id == "mapping":
+        return {str(key.value): _json(value) for key, value in node.value}
+    if node.id == "sequence":
+        return [_json(each) for each in node.value]
+    if node.style is not None:
+        return node.value
+    return _plain(node.value)
+
+
+def _plain(text: str) -> Any:
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[:1] in "-0123456789":
+        try:
+            return loads(text)
+        except JSONDecodeError:
+            pass  # a date, a version, a text
+    return text

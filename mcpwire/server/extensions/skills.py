@@ -1,0 +1,236 @@
+"""Skills: folders of instructions and files, offered by the rules of SEP-2640.
+
+Everything is read once, when the extension is made, so that each file is what its
+digest says for as long as the server runs. The rules that a client holds a skill to are
+held here first: what it would refuse is not served.
+
+Files are resources, in every revision; the list of skills and of their folders is for
+2026-07-28.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import attrs
+
+from mcpwire.errors import InvalidParams
+from mcpwire.protocol.methods import SKILLS
+from mcpwire.server.extensions.skill_reading import (
+    DOCUMENT,
+    PATH_CHARACTERS,
+    read_skills,
+)
+from mcpwire.server.features.directories import file_of
+from mcpwire.server.features.paging import check_page_size, page_of
+from mcpwire.wire.uri_templates import is_uri
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpwire.server.app import Server
+    from mcpwire.server.authoring.content import File
+    from mcpwire.server.extensions.skill_reading import Source
+    from mcpwire.server.handlers import Handler
+    from mcpwire.server.request import RequestContext
+
+__all__ = ["Skills"]
+
+DIRECTORY: Final = "inode/directory"
+
+EXCERPT: Final = 100
+"""How much of a URI that the client chose an error message repeats."""
+
+
+@attrs.frozen(eq=False)
+class _Child:
+    """Something that a folder holds."""
+
+    key: str
+    listed: Mapping[str, Any]
+
+
+class Skills:
+    """The extension `io.modelcontextprotocol/skills`, for ``extensions=[...]``.
+
+    ::
+
+        Server("demo", extensions=[Skills("skills/")])
+
+    Args:
+        source: A folder of skills or of one, or a mapping of skills by their path
+            (``{"pdf-processing": "skills/pdf"}``, or the files themselves as in
+            ``{"pdf-processing": {"SKILL.md": "---..."}}``). What begins with a dot is
+            left out of folders.
+        uri: What all URIs begin with.
+        page_size: How many skills, or members of a folder, one page has.
+        ttl_ms: How long clients may keep what they read, in milliseconds.
+
+    Attributes:
+        id: The extension's identifier.
+        settings: What is declared under it.
+
+    Raises:
+        ValueError: A skill breaks a rule; names it and the rule.
+        LocalProtocolError: PyYAML is not installed (`mcpwire[skills]`).
+    """
+
+    id: Final = SKILLS
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        uri: str = "skill://",
+        page_size: int | None = None,
+        ttl_ms: int = 0,
+    ) -> None:
+        if not is_uri(f"{uri}x") or not uri.endswith("/"):
+            raise ValueError(f"uri must begin a URI and end with a slash, got {uri!r}")
+        if type(ttl_ms) is not int or ttl_ms < 0:
+            raise ValueError(f"ttl_ms must be an integer from 0 on, got {ttl_ms!r}")
+        self.settings: dict[str, Any] = {"directoryRead": True}
+        self._base = uri
+        self._page_size = check_page_size(page_size)
+        self._ttl_ms = ttl_ms
+        self._skills = {skill.key: skill for skill in read_skills(source, uri)}
+        self._files = {
+            f"{skill.path}/{name}": data
+            for skill in self._skills.values()
+            for name, data in skill.files.items()
+        }
+        self._folders = self._read_folders()
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"<Skills {', '.join(skill.path for skill in self._skills.values())}>"
+
+    def _read_folders(self) -> dict[str, list[_Child]]:
+        """Return what each folder of each skill holds, by its URI."""
+        folders: dict[str, dict[str, _Child]] = {}
+        for skill in self._skills.values():
+            for name, data in skill.files.items():
+                path = f"{skill.path}/{name}"
+                child = self._child(path, data)
+                # Up to the folder of the skill; what is above belongs to nobody.
+                while len(path) > len(skill.path):
+                    path = path.rpartition("/")[0]
+                    folders.setdefault(self._uri(path), {})[child.key] = child
+                    child = self._child(path, None)
+        return {
+            uri: sorted(children.values(), key=lambda child: child.key)
+            for uri, children in folders.items()
+        }
+
+    def _uri(self, path: str) -> str:
+        return self._base + quote(path, safe=PATH_CHARACTERS)
+
+    def _child(self, path: str, data: bytes | None) -> _Child:
+        uri, name = self._uri(path), path.rpartition("/")[2]
+        listed: dict[str, Any] = {"uri": uri, "name": name}
+        if data is None:
+            return _Child(uri, {**listed, "mimeType": DIRECTORY})
+        listed["mimeType"] = file_of(name, data).mime_type
+        return _Child(uri, {**listed, "size": len(data)})
+
+    # As an extension...
+
+    def attach(self, server: Server) -> None:
+        """Register the files as resources: each `SKILL.md`, and a template for all."""
+        register: Any = server.add_resource  # takes more than what authors may give
+        hints = {"ttl_ms": self._ttl_ms, "cache_scope": "public"}
+        for skill in self._skills.values():
+            data = skill.files[DOCUMENT]
+            register(
+                skill.key,
+                data.decode(),
+                name=skill.entry["frontmatter"]["name"],
+                description=skill.entry["frontmatter"]["description"],
+                mime_type="text/markdown",
+                size=len(data),
+                **hints,
+            )
+        register(
+            self._base + "{path*}",
+            self._read,
+            is_raw=True,
+            name="skill-files",
+            description="The files of the skills, by their path.",
+            suggestions={"path": self._suggest},
+            **hints,
+        )
+
+    def methods(self) -> dict[str, Handler]:
+        """Return the handlers by method."""
+        return {
+            "skills/list": self.list_skills,
+            "skills/get": self.get_skill,
+            "resources/directory/read": self.read_directory,
+        }
+
+    def _read(self, path: str) -> File | None:
+        data = self._files.get(path)
+        return None if data is None else file_of(path, data)
+
+    def _suggest(self, typed: str) -> list[str]:
+        return [path for path in self._files if path.startswith(typed)]
+
+    def list_skills(
+        self, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Answer ``skills/list``."""
+        page, following = page_of(
+            list(self._skills.values()),
+            params.get("cursor"),
+            size=self._page_size,
+            name="skills",
+        )
+        result: dict[str, Any] = {"skills": [skill.entry for skill in page]}
+        if following is not None:
+            result["nextCursor"] = following
+        return {**result, **self._hints(request)}
+
+    def get_skill(
+        self, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Answer ``skills/get``."""
+        uri = _uri_of(params)
+        skill = self._skills.get(uri)
+        if skill is None:
+            raise _unknown("skill", uri)
+        return {"skill": skill.entry, **self._hints(request)}
+
+    def read_directory(
+        self, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Answer ``resources/directory/read``: what one folder holds."""
+        uri = _uri_of(params)
+        children = self._folders.get(uri.removesuffix("/"))
+        if children is None:
+            raise _unknown("directory", uri)
+        page, following = page_of(
+            children,
+            params.get("cursor"),
+            size=self._page_size,
+            name=f"directory {uri.removesuffix('/')}",
+        )
+        result: dict[str, Any] = {"resources": [child.listed for child in page]}
+        if following is not None:
+            result["nextCursor"] = following
+        return result
+
+    def _hints(self, request: RequestContext) -> dict[str, Any]:
+        scope = "public" if request.facts.principal is None else "private"
+        return {"ttlMs": self._ttl_ms, "cacheScope": scope}
+
+
+def _uri_of(params: Mapping[str, Any]) -> str:
+    uri = params.get("uri")
+    if type(uri) is not str:
+        raise InvalidParams("params.uri must be a string")
+    return uri
+
+
+def _unknown(what: str, uri: str) -> InvalidParams:
+    return InvalidParams(f"there is no {what} {uri[:EXCERPT]!r}", data={"uri": uri})

@@ -1,0 +1,244 @@
+"""Skills as clients get them: listed, read file by file, folder by folder."""
+
+import pytest
+from by_hand import CAPABILITIES_KEY, META, Hand, request
+
+import mcpwire
+from mcpwire.protocol.methods import SKILLS
+from mcpwire.server.app import Server
+from mcpwire.server.extensions.skills import Skills
+
+pytestmark = pytest.mark.anyio
+
+DOCUMENT = """---
+name: pdf-processing
+description: Extract, fill and assemble PDF documents
+---
+Read references/FORMS.md first.
+"""
+FORMS = "# Forms\n"
+LOGO = b"\x89PNG\r\n\x1a\n\xff"
+
+FILES = {
+    "SKILL.md": DOCUMENT,
+    "references/FORMS.md": FORMS,
+    "assets/deep/logo.png": LOGO,
+}
+ROOT = "skill://pdf-processing"
+MODERN = {**META, CAPABILITIES_KEY: {"extensions": {SKILLS: {}}}}
+
+
+def served(source=None, **options):
+    source = {"pdf-processing": FILES} if source is None else source
+    return Server("skilled", extensions=[Skills(source, **options)])
+
+
+def skill(name):
+    return {"SKILL.md": f"---\nname: {name}\ndescription: It is {name}.\n---\n"}
+
+
+async def ask(server, method, **params):
+    """Return the answer to one request that stands alone."""
+    hand = Hand(server.dispatcher)
+    [answer] = await hand.ask(request(1, method, params, MODERN))
+    return answer
+
+
+async def result(server, method, **params):
+    return (await ask(server, method, **params))["result"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_our_client_loads_what_is_served(anyio_backend):
+    async with mcpwire.Client(served(), extensions=[SKILLS]) as client:
+        [listed] = await client.list_skills()
+        loaded = await client.load_skill(listed)
+        assert loaded.uri == f"{ROOT}/SKILL.md"
+        assert loaded.body == "Read references/FORMS.md first.\n"
+        assert await loaded.read_text("references/FORMS.md") == FORMS
+        assert await loaded.read_file("assets/deep/logo.png") == LOGO
+        assert await client.get_skill(loaded.uri) == listed
+
+
+async def test_the_extension_is_declared_with_folders():
+    described = await result(served(), "server/discover")
+    capabilities = described["capabilities"]
+    assert capabilities["extensions"] == {SKILLS: {"directoryRead": True}}
+    assert "resources" in capabilities
+
+
+async def test_an_entry_names_every_file_once():
+    listed = await result(served(), "skills/list")
+    [entry] = listed["skills"]
+    assert entry["uri"] == f"{ROOT}/SKILL.md"
+    assert entry["frontmatter"] == {
+        "name": "pdf-processing",
+        "description": "Extract, fill and assemble PDF documents",
+    }
+    assert [(each["uri"], each["size"]) for each in entry["resources"]] == [
+        (f"{ROOT}/SKILL.md", len(DOCUMENT)),
+        (f"{ROOT}/references/FORMS.md", len(FORMS)),
+        (f"{ROOT}/assets/deep/logo.png", len(LOGO)),
+    ]
+    assert "nextCursor" not in listed
+    assert listed["ttlMs"] == 0
+    assert listed["cacheScope"] == "public"
+
+
+async def test_one_skill_is_the_entry_of_the_list():
+    server = served(ttl_ms=5_000)
+    [entry] = (await result(server, "skills/list"))["skills"]
+    got = await result(server, "skills/get", uri=entry["uri"])
+    assert got["skill"] == entry
+    assert (got["ttlMs"], got["cacheScope"]) == (5_000, "public")
+    assert "nextCursor" not in got
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("skills/get", {"uri": "skill://other/SKILL.md"}),
+        ("skills/get", {"uri": f"{ROOT}/references/FORMS.md"}),
+        ("skills/get", {"uri": ROOT}),
+        ("resources/directory/read", {"uri": f"{ROOT}/SKILL.md"}),
+        ("resources/directory/read", {"uri": "skill://other"}),
+        ("resources/directory/read", {"uri": "skill://"}),
+    ],
+)
+async def test_a_uri_of_something_else_is_refused(method, params):
+    error = (await ask(served(), method, **params))["error"]
+    assert error["code"] == -32602
+    assert error["data"] == params
+
+
+@pytest.mark.parametrize("method", ["skills/get", "resources/directory/read"])
+async def test_a_uri_is_a_text(method):
+    error = (await ask(served(), method, uri=7))["error"]
+    assert error["code"] == -32602
+    assert error["message"] == "params.uri must be a string"
+
+
+async def test_only_the_documents_are_listed_as_resources():
+    listed = await result(served(), "resources/list")
+    assert listed["resources"] == [
+        {
+            "uri": f"{ROOT}/SKILL.md",
+            "name": "pdf-processing",
+            "description": "Extract, fill and assemble PDF documents",
+            "mimeType": "text/markdown",
+            "size": len(DOCUMENT),
+        }
+    ]
+    templates = await result(served(), "resources/templates/list")
+    [template] = templates["resourceTemplates"]
+    assert template["uriTemplate"] == "skill://{path*}"
+
+
+@pytest.mark.parametrize(
+    ("path", "contents"),
+    [
+        ("SKILL.md", {"mimeType": "text/markdown", "text": DOCUMENT}),
+        ("references/FORMS.md", {"mimeType": "text/markdown", "text": FORMS}),
+        (
+            "assets/deep/logo.png",
+            {"mimeType": "image/png", "blob": "iVBORw0KGgr/"},
+        ),
+    ],
+)
+async def test_every_file_is_read_as_a_resource(path, contents):
+    read = await result(served(ttl_ms=9), "resources/read", uri=f"{ROOT}/{path}")
+    assert read["contents"] == [{"uri": f"{ROOT}/{path}", **contents}]
+    assert (read["ttlMs"], read["cacheScope"]) == (9, "public")
+
+
+async def test_files_are_read_in_sessions_too():
+    hand = Hand(served().dispatcher, "2025-06-18")
+    [answer] = await hand.ask(
+        request(1, "resources/read", {"uri": f"{ROOT}/references/FORMS.md"})
+    )
+    assert answer["result"]["contents"][0]["text"] == FORMS
+
+
+@pytest.mark.attack("S19")
+@pytest.mark.parametrize(
+    "path", ["references/../SKILL.md", "%2e%2e/x", "references", "references/", "NO.md"]
+)
+async def test_what_is_no_file_is_not_found(path):
+    answer = await ask(served(), "resources/read", uri=f"{ROOT}/{path}")
+    assert answer["error"]["code"] == -32602
+    assert answer["error"]["data"] == {"uri": f"{ROOT}/{path}"}
+
+
+async def test_a_folder_holds_its_own_files_and_folders():
+    server = served()
+    top = await result(server, "resources/directory/read", uri=ROOT)
+    assert top["resources"] == [
+        {
+            "uri": f"{ROOT}/SKILL.md",
+            "name": "SKILL.md",
+            "mimeType": "text/markdown",
+            "size": len(DOCUMENT),
+        },
+        {"uri": f"{ROOT}/assets", "name": "assets", "mimeType": "inode/directory"},
+        {
+            "uri": f"{ROOT}/references",
+            "name": "references",
+            "mimeType": "inode/directory",
+        },
+    ]
+    assert "nextCursor" not in top
+    below = await result(server, "resources/directory/read", uri=f"{ROOT}/assets/deep/")
+    [file] = below["resources"]
+    assert (file["name"], file["mimeType"]) == ("logo.png", "image/png")
+
+
+@pytest.mark.case("F05")
+async def test_skills_and_folders_come_in_pages():
+    names = ["a", "b", "c"]
+    server = served({name: skill(name) for name in names}, page_size=2)
+    first = await result(server, "skills/list")
+    second = await result(server, "skills/list", cursor=first["nextCursor"])
+    found = [*first["skills"], *second["skills"]]
+    assert [each["frontmatter"]["name"] for each in found] == names
+    assert "nextCursor" not in second
+    folders = served(page_size=2)
+    page = await result(folders, "resources/directory/read", uri=ROOT)
+    rest = await result(
+        folders, "resources/directory/read", uri=ROOT, cursor=page["nextCursor"]
+    )
+    assert len(page["resources"]) == 2
+    assert len(rest["resources"]) == 1
+    for method, params in (
+        ("skills/list", {"cursor": page["nextCursor"]}),
+        ("resources/directory/read", {"uri": ROOT, "cursor": first["nextCursor"]}),
+        ("skills/list", {"cursor": ""}),
+    ):
+        answer = await ask(folders, method, **params)
+        assert answer["error"]["code"] == -32602
+
+
+async def test_paths_complete():
+    reference = {"type": "ref/resource", "uri": "skill://{path*}"}
+    completed = await result(
+        served(),
+        "completion/complete",
+        ref=reference,
+        argument={"name": "path", "value": "pdf-processing/re"},
+    )
+    assert completed["completion"]["values"] == ["pdf-processing/references/FORMS.md"]
+
+
+async def test_uris_may_begin_otherwise_and_lie_deeper():
+    server = served({"acme corp/notes": skill("notes")}, uri="skill://host/")
+    [entry] = (await result(server, "skills/list"))["skills"]
+    assert entry["uri"] == "skill://host/acme%20corp/notes/SKILL.md"
+    read = await result(server, "resources/read", uri=entry["uri"])
+    assert read["contents"][0]["text"] == skill("notes")["SKILL.md"]
+    folder = await result(
+        server, "resources/directory/read", uri="skill://host/acme%20corp/notes"
+    )
+    assert [each["name"] for each in folder["resources"]] == ["SKILL.md"]
+
+
+def test_it_says_what_it_has():
+    assert repr(Skills({"b": skill("b"), "a": skill("a")})) == "<Skills a, b>"
