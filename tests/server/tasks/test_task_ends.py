@@ -15,7 +15,7 @@ async def cancel(tasks, task_id, **options):
     return await tasks.ask("tasks/cancel", {"taskId": task_id}, **options)
 
 
-@pytest.mark.rule("TX-15", "TX-16")
+@pytest.mark.rule("TX-15")
 @pytest.mark.case("F17")
 async def test_a_task_that_is_cancelled_really_stops():
     async with bed() as tasks:

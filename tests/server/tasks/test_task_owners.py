@@ -6,11 +6,15 @@ import pytest
 from taskbed import ACCEPT, ALICE, BOB, FORM, RESULT, Gate, bed
 
 from mcpwire.errors import InvalidParams, MethodNotFound
+from mcpwire.server.lifespan import Lifespan
 from mcpwire.versions import LATEST, LATEST_SESSION
 
 pytestmark = pytest.mark.anyio
 
-WITH_LOGIN = SimpleNamespace(auth=object())
+
+def server(**attributes):
+    """Return what matters of a server to its tasks."""
+    return SimpleNamespace(lifespan=Lifespan(), auth=object(), **attributes)
 
 
 @pytest.mark.rule("T11-15", "TX-17", "TX-23")
@@ -53,7 +57,7 @@ async def list_ids(tasks, **params):
 @pytest.mark.case("F14")
 async def test_a_principal_lists_its_own_tasks():
     async with bed(ttl=60) as tasks:
-        tasks.serve(WITH_LOGIN)
+        tasks.serve(server())
         assert "list" in tasks.tasks.legacy_capabilities["tasks"]
         old = await tasks.begin(who=ALICE)
         tasks.clock.now += 30
@@ -71,7 +75,7 @@ async def test_a_principal_lists_its_own_tasks():
 @pytest.mark.rule("T11-12", "T11-14")
 async def test_a_long_list_has_pages():
     async with bed(per_principal=1_000) as tasks:
-        tasks.serve(WITH_LOGIN)
+        tasks.serve(server())
         made = set()
         for _ in range(203):
             tasks.clock.now += 1
@@ -90,7 +94,7 @@ async def test_who_is_not_known_lists_nothing():
     async with bed() as tasks:
         assert "tasks/list" not in tasks.methods
         assert "list" not in tasks.tasks.legacy_capabilities["tasks"]
-        tasks.serve(WITH_LOGIN)
+        tasks.serve(server())
         with pytest.raises(MethodNotFound, match="only to who is known"):
             await tasks.ask("tasks/list", old=True)
 
@@ -107,7 +111,7 @@ async def test_who_is_not_known_lists_nothing():
 )
 async def test_a_server_answers_what_its_revisions_have(revisions, methods):
     async with bed() as tasks:
-        tasks.serve(SimpleNamespace(auth=object(), revisions=revisions))
+        tasks.serve(server(revisions=revisions))
         assert set(tasks.methods) == methods
 
 

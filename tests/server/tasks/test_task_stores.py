@@ -105,6 +105,28 @@ async def test_a_store_that_is_full_makes_room_or_refuses(store):
     assert await store.get("d") is None
 
 
+@pytest.mark.rule("T11-17")
+async def test_an_owner_has_so_many_tasks_under_way(store):
+    room = TaskLimits(kept=100, unfinished=1)
+    full = pytest.raises(StoreFullError)
+    await store.create(begin("a", ttl=5.0), room)
+    with full:
+        await store.create(begin("b"), room)
+    await store.create(begin("c", owner="you"), room)
+    ended = states.complete(begin("a", ttl=5.0), RESULT, now=11)
+    await store.update(ended)
+    await store.update(ended)
+    await store.create(begin("d", ttl=None), room)
+    with full:
+        await store.create(begin("e"), room)
+    await store.delete("d")
+    await store.create(begin("f", ttl=7.0), room)
+    await store.expire(17.0)
+    await store.create(begin("g"), room)
+    with full:
+        await store.create(begin("h"), room)
+
+
 # What outlives its process...
 
 

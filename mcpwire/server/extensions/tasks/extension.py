@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from contextlib import asynccontextmanager
 from time import time as wall_time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -25,10 +26,11 @@ from mcpwire.server.extensions.tasks.owners import owner_of
 from mcpwire.server.extensions.tasks.running import RunningTask
 from mcpwire.server.extensions.tasks.store import MemoryTaskStore, StoreFullError
 from mcpwire.server.extensions.tasks.watching import Watching
+from mcpwire.server.lifespan import Lifespan
 from mcpwire.versions import LATEST_SESSION, REVISIONS, Era
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from mcpwire.protocol.serving.task_states import TaskRecord
     from mcpwire.server.extensions.tasks.running import Body
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Tasks"]
 
-CLOSE_GRACE_S: Final = 2.0
+CLOSE_GRACE_S: Final = 0.25
 """How long handlers may take to end when their server stops."""
 
 logger = logging.getLogger("mcpwire")
@@ -100,6 +102,7 @@ class Tasks:
         self._opening: asyncio.Task[None] | None = None
         self._revisions: Sequence[Any] = REVISIONS
         self._tells_apart = False
+        self._is_attached = False
 
     def __repr__(self) -> str:
         """Return one readable line."""
@@ -123,9 +126,28 @@ class Tasks:
         return {"tasks": {"list": {}, **tasks} if self._tells_apart else tasks}
 
     def attach(self, server: Any) -> None:
-        """Learn what matters of the server that this extension belongs to."""
+        """Let the tools of a server take part.
+
+        Raises:
+            ValueError: Another server has it.
+        """
+        if self._is_attached:
+            raise ValueError("these tasks belong to another server")
+        self._is_attached = True
         self._revisions = tuple(getattr(server, "revisions", REVISIONS))
-        self._tells_apart = getattr(server, "auth", None) is not None
+        self._tells_apart = server.auth is not None
+        server.tasks = self
+        # Handlers use what the server's own lifespan gives, so they end before it.
+        lifespan = Lifespan(self._serve)
+        lifespan.include(server.lifespan)
+        server.lifespan = lifespan
+
+    @asynccontextmanager
+    async def _serve(self) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await self.aclose()
 
     def methods(self) -> dict[str, Handler]:
         """Return the handlers of all methods that some revision of the server has."""

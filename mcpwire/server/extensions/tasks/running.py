@@ -152,7 +152,8 @@ class RunningTask:
         self.is_saved = False
         self._wake()
         self._tell(record)
-        self._send(STATUS, legacy_task(record))
+        if self._session is not None:
+            self._send(STATUS, legacy_task(record))
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()

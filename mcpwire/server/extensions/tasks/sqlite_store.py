@@ -39,7 +39,7 @@ create table if not exists task (
     expires_at real,
     is_final integer not null,
     record blob not null
-) strict, without rowid;
+);
 create index if not exists task_by_owner on task (owner, created_at, id);
 create index if not exists task_by_expiry on task (expires_at);
 """
@@ -190,20 +190,29 @@ class SqliteTaskStore:
 def _create(
     database: sqlite3.Connection, record: TaskRecord, limits: TaskLimits
 ) -> None:
-    rows = database.execute(
-        "select id, owner, is_final from task order by created_at, id"
-    )
-    held = [Held(id, owner, bool(is_final)) for id, owner, is_final in rows]
-    leavers = choose_leavers(held, record.owner, limits)
-    if leavers is None:
-        raise StoreFullError("there are too many tasks")
-    database.executemany(
-        "delete from task where id = ?", [(leaver,) for leaver in leavers]
-    )
+    kept, under_way = database.execute(
+        "select count(*), coalesce(sum(owner = ? and not is_final), 0) from task",
+        (record.owner,),
+    ).fetchone()
+    if kept >= limits.kept or under_way >= limits.unfinished:
+        _make_room(database, record.owner, limits)
     row = (record.id, record.owner, record.created_at, record.expires_at)
     database.execute(
         "insert into task values (?, ?, ?, ?, ?, ?)",
         (*row, record.is_final, _written(record)),
+    )
+
+
+def _make_room(database: sqlite3.Connection, owner: str, limits: TaskLimits) -> None:
+    rows = database.execute(
+        "select id, owner, is_final from task order by created_at, id"
+    )
+    held = [Held(id, whose, bool(is_final)) for id, whose, is_final in rows]
+    leavers = choose_leavers(held, owner, limits)
+    if leavers is None:
+        raise StoreFullError("there are too many tasks")
+    database.executemany(
+        "delete from task where id = ?", [(leaver,) for leaver in leavers]
     )
 
 

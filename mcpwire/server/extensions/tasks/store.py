@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from mcpwire.errors import MCPError
@@ -72,6 +74,8 @@ class MemoryTaskStore:
 
     def __init__(self) -> None:
         self._records: dict[str, TaskRecord] = {}  # the oldest first
+        self._under_way: Counter[str] = Counter()  # by owner
+        self._next_expiry = inf  # or earlier: it only says when to look
 
     async def open(self, now: float) -> None:
         """Get ready, which takes nothing."""
@@ -82,13 +86,34 @@ class MemoryTaskStore:
         Raises:
             StoreFullError: There is no room for it.
         """
+        is_roomy = (
+            len(self._records) < limits.kept
+            and self._under_way[record.owner] < limits.unfinished
+        )
+        if not is_roomy:
+            self._make_room(record.owner, limits)
+        self._records[record.id] = record
+        self._under_way[record.owner] += 1
+        if record.expires_at is not None:
+            self._next_expiry = min(self._next_expiry, record.expires_at)
+
+    def _make_room(self, owner: str, limits: TaskLimits) -> None:
         held = [Held(r.id, r.owner, r.is_final) for r in self._records.values()]
-        leavers = choose_leavers(held, record.owner, limits)
+        leavers = choose_leavers(held, owner, limits)
         if leavers is None:
             raise StoreFullError("there are too many tasks")
         for leaver in leavers:
-            del self._records[leaver]
-        self._records[record.id] = record
+            self._remove(leaver)
+
+    def _remove(self, task_id: str) -> None:
+        record = self._records.pop(task_id, None)
+        if record is not None and not record.is_final:
+            self._ended(record.owner)
+
+    def _ended(self, owner: str) -> None:
+        self._under_way[owner] -= 1
+        if not self._under_way[owner]:
+            del self._under_way[owner]
 
     async def get(self, task_id: str) -> TaskRecord | None:
         """Return a task; see `TaskStore`."""
@@ -96,8 +121,12 @@ class MemoryTaskStore:
 
     async def update(self, record: TaskRecord) -> None:
         """Keep how a task stands now, if it is still there."""
-        if record.id in self._records:
-            self._records[record.id] = record
+        before = self._records.get(record.id)
+        if before is None:
+            return
+        self._records[record.id] = record
+        if record.is_final and not before.is_final:
+            self._ended(record.owner)
 
     async def list(
         self, owner: str, *, after: tuple[float, str] | None, limit: int
@@ -112,13 +141,16 @@ class MemoryTaskStore:
 
     async def delete(self, task_id: str) -> None:
         """Forget a task, if it is there."""
-        self._records.pop(task_id, None)
+        self._remove(task_id)
 
     async def expire(self, now: float) -> None:
         """Forget the tasks whose time is over."""
-        self._records = {
-            k: r for k, r in self._records.items() if not r.is_expired(now)
-        }
+        if now < self._next_expiry:
+            return
+        for record in [r for r in self._records.values() if r.is_expired(now)]:
+            self._remove(record.id)
+        times = (record.expires_at for record in self._records.values())
+        self._next_expiry = min((t for t in times if t is not None), default=inf)
 
     async def aclose(self) -> None:
         """Keep what there is: the process lives on."""

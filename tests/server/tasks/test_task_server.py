@@ -1,0 +1,333 @@
+"""Tasks on a whole server: what it declares, refuses and lets through."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import Annotated
+
+import pytest
+from by_hand import Hand, modern, notice, request
+from taskbed import ACCEPT, ID, PATIENCE, RELATED, soon
+
+from mcpwire.errors import InternalError, ToolError
+from mcpwire.server.app import Server
+from mcpwire.server.asking.context import Context
+from mcpwire.server.authoring.injection import Depends
+from mcpwire.server.extensions.tasks import Tasks
+
+pytestmark = pytest.mark.anyio
+
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
+FORM = {"type": "object", "properties": {"name": {"type": "string"}}}
+
+
+def declared(id, method, params=None, **capabilities):
+    """Return a request of a client that knows the extension."""
+    declared = {"elicitation": {}, "extensions": {ID: {}}, **capabilities}
+    return modern(id, method, params, **{CAPABILITIES: declared})
+
+
+async def who(context: Context) -> str:
+    return (await context.elicit("Who?", FORM)).content["name"]
+
+
+def make(**options):
+    """Return a server with tools of every kind."""
+    server = Server("demo", "1.0", extensions=[Tasks(**options)])
+
+    @server.tool(task="optional")
+    async def slow(name: str) -> str:
+        await asyncio.sleep(0)  # one turn of the loop: it is no immediate answer
+        return f"hello {name}"
+
+    @server.tool
+    async def quick() -> str:
+        return "hello"
+
+    @server.tool(task="required")
+    async def failing() -> str:
+        raise ToolError("it broke")
+
+    @server.tool(task="optional")
+    async def broken() -> str:
+        raise InternalError("no luck")
+
+    @server.tool(task="optional")
+    async def confirm(context: Context) -> str:
+        answer = await context.elicit("Who?", FORM)
+        return f"hello {answer.content['name']}"
+
+    @server.tool(task="optional")
+    async def composed(name: Annotated[str, Depends(who)]) -> str:
+        return f"hello {name}"
+
+    return server
+
+
+@asynccontextmanager
+async def hand(version=None, **options):
+    """Give a client by hand of such a server, for as long as this serves."""
+    made = Hand(make(**options).dispatcher, version)
+    try:
+        yield made
+    finally:
+        await made.connection.aclose()
+
+
+async def call(client, name, arguments=None, *, id=1, **params):
+    params = {"name": name, "arguments": arguments or {}, **params}
+    (answer,) = await client.ask(declared(id, "tools/call", params))
+    return answer["result"]
+
+
+async def until(client, task_id, *statuses):
+    """Ask for a task again and again, as clients do, until it stands like that."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            message = declared(9, "tasks/get", {"taskId": task_id})
+            ((answer),) = await client.ask(message)
+            if answer["result"]["status"] in statuses:
+                return answer["result"]
+
+
+def text(result):
+    return result["content"][0]["text"]
+
+
+@pytest.mark.rule("TX-01", "TX-21", "TX-22")
+async def test_the_extension_is_declared_where_it_belongs():
+    async with hand() as client:
+        (answer,) = await client.ask(modern(1, "server/discover"))
+        capabilities = answer["result"]["capabilities"]
+        assert capabilities["extensions"] == {ID: {}}
+        assert "tasks" not in capabilities
+    dispatcher = make().dispatcher
+    for version in ("2025-11-25", "2025-06-18"):
+        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {}}
+        _, result = dispatcher.initialize(params, None)
+        assert "extensions" not in result["capabilities"]
+        assert ("tasks" in result["capabilities"]) is (version == "2025-11-25")
+
+
+@pytest.mark.rule("TX-05", "TX-09")
+async def test_a_call_goes_on_as_a_task():
+    async with hand() as client:
+        created = await call(client, "slow", {"name": "Alice"})
+        assert (created["resultType"], created["status"]) == ("task", "working")
+        task = await until(client, created["taskId"], "completed")
+        assert task["resultType"] == "complete"
+        assert text(task["result"]) == "hello Alice"
+        assert RELATED not in task["result"].get("_meta", {})
+
+
+@pytest.mark.rule("TX-02", "TX-21")
+async def test_who_does_not_declare_it_gets_results():
+    async with hand() as client:
+        params = {"name": "slow", "arguments": {"name": "A"}, "task": {"ttl": 5}}
+        (plain,) = await client.ask(modern(1, "tools/call", params))
+        of_old = modern(2, "tools/call", params, **{CAPABILITIES: {"tasks": {}}})
+        (old,) = await client.ask(of_old)
+        for answer in (plain, old):
+            assert answer["result"]["resultType"] == "complete"
+            assert text(answer["result"]) == "hello A"
+        assert text(await call(client, "quick", task={"ttl": 5})) == "hello"
+
+
+@pytest.mark.rule("TX-04", "TX-10")
+async def test_a_tool_that_needs_a_task_gets_one_or_refuses():
+    async with hand() as client:
+        (refused,) = await client.ask(modern(1, "tools/call", {"name": "failing"}))
+        assert refused["error"]["code"] == -32021
+        assert refused["error"]["data"] == {
+            "requiredCapabilities": {"extensions": {ID: {}}}
+        }
+        created = await call(client, "failing")
+        task = await until(client, created["taskId"], "completed")
+        assert (task["result"]["isError"], text(task["result"])) == (True, "it broke")
+
+
+@pytest.mark.rule("TX-10")
+async def test_an_error_makes_a_task_fail():
+    async with hand() as client:
+        created = await call(client, "broken")
+        task = await until(client, created["taskId"], "failed")
+        assert task["error"] == {"code": -32603, "message": "no luck"}
+
+
+@pytest.mark.rule("TX-18", "SUB-17")
+@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
+async def test_who_does_not_declare_it_has_no_methods_of_it(method):
+    async with hand() as client:
+        params = {"taskId": "x", "inputResponses": {}}
+        (answer,) = await client.ask(modern(1, method, params))
+        assert answer["error"]["code"] == -32021
+        listen = modern(
+            2, "subscriptions/listen", {"notifications": {"taskIds": ["x"]}}
+        )
+        (answer,) = await client.ask(listen)
+        assert answer["error"]["code"] == -32021
+
+
+@pytest.mark.rule("TX-21")
+@pytest.mark.parametrize("method", ["tasks/result", "tasks/list"])
+async def test_methods_of_the_old_dialect_are_gone(method):
+    async with hand() as client:
+        (answer,) = await client.ask(declared(1, method, {"taskId": "x"}))
+        assert answer["error"]["code"] == -32601
+
+
+@pytest.mark.rule("TX-17", "TX-15")
+async def test_an_unknown_task_is_refused():
+    async with hand() as client:
+        for method in ("tasks/get", "tasks/update", "tasks/cancel"):
+            params = {"taskId": "x", "inputResponses": {}}
+            (answer,) = await client.ask(declared(1, method, params))
+            assert answer["error"]["code"] == -32602
+
+
+@pytest.mark.rule("TX-05", "TX-09", "TX-15")
+async def test_a_task_asks_and_is_answered():
+    async with hand() as client:
+        created = await call(client, "confirm")
+        assert not {"inputRequests", "requestState"} & set(created)
+        task = await until(client, created["taskId"], "input_required")
+        ((key, asked),) = task["inputRequests"].items()
+        assert asked["method"] == "elicitation/create"
+        assert asked["params"]["message"] == "Who?"
+        params = {"taskId": created["taskId"], "inputResponses": {key: ACCEPT}}
+        (answer,) = await client.ask(declared(3, "tasks/update", params))
+        assert answer["result"].keys() == {"resultType", "_meta"}
+        assert answer["result"]["resultType"] == "complete"
+        task = await until(client, created["taskId"], "completed")
+        assert text(task["result"]) == "hello Alice"
+
+
+@pytest.mark.rule("TX-07")
+async def test_what_dependencies_ask_is_asked_before_there_is_a_task():
+    async with hand() as client:
+        first = await call(client, "composed")
+        assert first["resultType"] == "input_required"
+        assert "taskId" not in first
+        ((key, _),) = first["inputRequests"].items()
+        created = await call(
+            client,
+            "composed",
+            id=2,
+            inputResponses={key: ACCEPT},
+            requestState=first["requestState"],
+        )
+        assert created["resultType"] == "task"
+        assert not {"inputRequests", "requestState"} & set(created)
+        task = await until(client, created["taskId"], "completed")
+        assert text(task["result"]) == "hello Alice"
+
+
+@pytest.mark.rule("TX-20", "TX-19")
+async def test_who_listens_hears_of_a_task():
+    async with hand() as client:
+        created = await call(client, "confirm")
+        task_id = created["taskId"]
+        await until(client, task_id, "input_required")
+        filter = {"taskIds": [task_id, "nobody's"]}
+        client.send(declared("s", "subscriptions/listen", {"notifications": filter}))
+        acknowledged = await client.next()
+        assert acknowledged["params"]["notifications"] == {"taskIds": [task_id]}
+        client.send(declared(4, "tasks/cancel", {"taskId": task_id}))
+        lines = [await client.next(), await client.next()]
+        (told,) = [line for line in lines if "method" in line]
+        assert told["method"] == "notifications/tasks"
+        assert told["params"]["_meta"] == {SUBSCRIPTION: "s"}
+        assert (told["params"]["taskId"], told["params"]["status"]) == (
+            task_id,
+            "cancelled",
+        )
+        client.send(notice("notifications/cancelled", requestId="s"))
+
+
+@pytest.mark.rule("TX-16")
+async def test_withdrawing_a_call_does_not_cancel_its_task():
+    async with hand() as client:
+        created = await call(client, "confirm", id=7)
+        client.send(notice("notifications/cancelled", requestId=7))
+        await until(client, created["taskId"], "input_required")
+
+
+# 2025-11-25...
+
+
+@pytest.mark.rule("T11-01", "T11-03", "T11-05", "T11-09")
+@pytest.mark.case("F14")
+@pytest.mark.unchecked_wire("the check expects no task where a call has its result")
+async def test_a_session_has_the_tasks_of_2025_11_25():
+    async with hand("2025-11-25") as client:
+        (listed,) = await client.ask(request(1, "tools/list"))
+        support = {
+            tool["name"]: tool.get("execution", {}).get("taskSupport")
+            for tool in listed["result"]["tools"]
+        }
+        assert (support["slow"], support["failing"]) == ("optional", "required")
+        params = {"name": "slow", "arguments": {"name": "Alice"}}
+        (plain,) = await client.ask(request(2, "tools/call", params))
+        assert text(plain["result"]) == "hello Alice"
+        (answer,) = await client.ask(
+            request(3, "tools/call", {**params, "task": {"ttl": 60_000}})
+        )
+        task = answer["result"]["task"]
+        assert (task["status"], task["ttl"]) == ("working", 60_000)
+        client.send(request(4, "tasks/result", {"taskId": task["taskId"]}))
+        lines = [await client.next(), await client.next()]
+        (answer,) = [line for line in lines if "id" in line]
+        assert text(answer["result"]) == "hello Alice"
+        assert answer["result"]["_meta"][RELATED] == {"taskId": task["taskId"]}
+        (refused,) = await client.ask(request(5, "tools/call", {"name": "failing"}))
+        assert refused["error"]["code"] == -32601
+        (refused,) = await client.ask(request(6, "tasks/list"))
+        assert refused["error"]["code"] == -32601
+
+
+@pytest.mark.rule("T11-04", "TX-22")
+async def test_earlier_sessions_take_no_notice_of_tasks():
+    async with hand("2025-06-18") as client:
+        params = {"name": "slow", "arguments": {"name": "A"}, "task": {}}
+        (answer,) = await client.ask(request(1, "tools/call", params))
+        assert text(answer["result"]) == "hello A"
+        (answer,) = await client.ask(request(2, "tasks/get", {"taskId": "x"}))
+        assert answer["error"]["code"] == -32601
+
+
+# The end of the server...
+
+
+async def test_tasks_end_before_what_they_use():
+    ended = []
+
+    @asynccontextmanager
+    async def lifespan(_):
+        yield "database"
+        ended.append("lifespan")
+
+    server = Server("demo", "1.0", lifespan=lifespan, extensions=[Tasks()])
+    entered = asyncio.Event()
+
+    @server.tool(task="optional")
+    async def slow(context: Context) -> None:
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(f"task with {context.lifespan}")
+
+    client = Hand(server.dispatcher)
+    await call(client, "slow")
+    await soon(entered)
+    await client.connection.aclose()
+    assert ended == ["task with database", "lifespan"]
+
+
+def test_tasks_belong_to_one_server():
+    tasks = Tasks()
+    server = Server("one", "1", extensions=[tasks])
+    assert server.tasks is tasks
+    with pytest.raises(ValueError, match="belong to another server"):
+        Server("two", "1", extensions=[tasks])
