@@ -130,7 +130,7 @@ class Dispatcher:
             "ping": _ping,
             "server/discover": self._discover,
         }
-        self.hub = hub or Hub()
+        self.hub = Hub() if hub is None else hub
         self.limits = limits
         self.auth = auth
         self.ask_timeout = ask_timeout
