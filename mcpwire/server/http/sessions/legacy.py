@@ -1,0 +1,153 @@
+"""HTTP with server-sent events, the transport of 2024-11-05.
+
+::
+
+      GET  .../sse                     event: endpoint ─► where to post to
+           (stays open)                event: message  ─► all that the server says
+      POST .../messages?session=...    202, whatever the message is
+
+It is one connection that goes two ways, so it is served like any other of that kind, by
+`server.connection`. 2026-07-28 streamable-http discourages it: it is for clients that
+speak nothing else.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from mcpwire.errors import InvalidRequest, ParseError, TransportError
+from mcpwire.protocol.serving.sessions.rules import TOO_MANY_SESSIONS, UNKNOWN_SESSION
+from mcpwire.server.connection import ServerConnection
+from mcpwire.server.http.exchange import HttpProblem
+from mcpwire.server.http.sessions.outlets import Outlet
+from mcpwire.transports._duplex import Duplex
+from mcpwire.wire.json import JSONDecodeError, encode_line, loads
+from mcpwire.wire.sse import encode_event
+
+if TYPE_CHECKING:
+    from mcpwire.server.auth.principal import Principal
+    from mcpwire.server.dispatcher import Dispatcher
+    from mcpwire.server.http.exchange import Exchange
+    from mcpwire.server.request import Facts
+
+__all__ = ["LegacySse"]
+
+ID_BYTES: Final = 32
+"""How much chance is in a connection's id."""
+
+PARAMETER: Final = "session"
+"""What carries the id in the place to post to; a path is shown by more logs."""
+
+
+class _Connection(ServerConnection):
+    """A connection of which each message may come with another head."""
+
+    def heard_with(self, facts: Facts) -> None:
+        """Take what comes next as coming with these facts."""
+        self._facts = facts
+
+
+class _Link(Duplex):
+    """The server's end: what it writes are events, what it reads are posts."""
+
+    def __init__(self, dispatcher: Dispatcher, principal: Principal | None) -> None:
+        self.connection = _Connection(dispatcher, transport="http")
+        limits = dispatcher.limits
+        super().__init__(self.connection, role="server", limits=limits, target="SSE")
+        self.connection.attach(self)
+        self.outlet = Outlet(limits.unwritten)
+        self._owner = None if principal is None else principal.key
+
+    def belongs_to(self, principal: Principal | None) -> bool:
+        """Tell whether somebody may use it: whoever opened it, and nobody else."""
+        return self._owner == (None if principal is None else principal.key)
+
+    def _write(self, data: bytes) -> None:
+        self._written += len(data)
+        for line in data.splitlines():
+            self.outlet.put(b"event: message\ndata: " + line + b"\n\n")
+
+    def post(self, line: bytes, facts: Facts) -> None:
+        """Take in one message."""
+        self.connection.heard_with(facts)
+        self.receive(line)
+
+    def hang_up(self) -> None:
+        """Take note that the client is gone."""
+        self.give_up(TransportError("the client closed it", target=self.target))
+
+
+class LegacySse:
+    """The connections of one server; see the module's text.
+
+    Args:
+        dispatcher: Who answers.
+        maximum: How many connections there may be.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, *, maximum: int = 10_000) -> None:
+        self._dispatcher = dispatcher
+        self._maximum = maximum
+        self._links: dict[str, _Link] = {}
+
+    def __len__(self) -> int:
+        """Return how many connections there are."""
+        return len(self._links)
+
+    async def serve_stream(self, exchange: Exchange) -> None:
+        """Answer a GET: open a connection, which lasts as long as the response.
+
+        Raises:
+            HttpProblem: There are too many.
+        """
+        if len(self._links) >= self._maximum:
+            raise HttpProblem(*TOO_MANY_SESSIONS, (("retry-after", "5"),))
+        id = secrets.token_urlsafe(ID_BYTES)
+        link = self._links[id] = _Link(self._dispatcher, exchange.facts.principal)
+        # Relative, so that it is right whatever a proxy makes of the path before it.
+        up = "../" if exchange.path.endswith("/") else ""
+        place = f"{up}messages?{PARAMETER}={id}".encode()
+        link.outlet.put(encode_event(place, event="endpoint"))
+        try:
+            await link.outlet.carry(exchange)
+        finally:
+            self._links.pop(id, None)
+            link.hang_up()
+            await link.connection.finished()
+
+    async def serve_message(self, exchange: Exchange) -> None:
+        """Answer a POST, whose body is a message for a connection.
+
+        Raises:
+            HttpProblem: There is no such connection, or the body is no JSON.
+            ClientGone: Nobody takes the answer.
+        """
+        link = self._links.get(_id_in(exchange.scope.get("query_string", b"")))
+        if link is None or not link.belongs_to(exchange.facts.principal):
+            raise HttpProblem(*UNKNOWN_SESSION)
+        try:
+            value = loads(await exchange.body())
+        except JSONDecodeError:
+            raise HttpProblem(400, ParseError("the body is no JSON")) from None
+        if type(value) is not dict and type(value) is not list:
+            raise HttpProblem(400, InvalidRequest("the body is no message"))
+        # It may have been written on several lines.
+        link.post(encode_line(value), exchange.facts)
+        # 2024-11-05 basic/transports: what there is to say comes on the stream.
+        await exchange.reply_bytes(202, b"Accepted", "text/plain")
+
+    async def aclose(self) -> None:
+        """End all connections and their requests."""
+        for link in list(self._links.values()):
+            link.outlet.end()
+            await link.connection.aclose()
+
+
+def _id_in(query: bytes) -> str:
+    # An id of ours has no character that would have to be written in another way.
+    for part in query.decode("latin-1").split("&"):
+        name, _, value = part.partition("=")
+        if name == PARAMETER:
+            return value
+    return ""
