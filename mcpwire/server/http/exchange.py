@@ -40,6 +40,27 @@ STREAM_FIELDS: Final = (
 _LENGTH_DIGITS_MAX: Final = 15  # beyond, a length is over every limit
 
 
+_KNOWN: Final = {
+    name.encode(): name
+    for name in (
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-length",
+        "content-type",
+        "host",
+        "mcp-method",
+        "mcp-name",
+        "mcp-protocol-version",
+        "mcp-session-id",
+        "origin",
+        "user-agent",
+    )
+}
+"""Names that nearly every request has; a server gives them in lower case."""
+
+
 class ClientGone(Exception):
     """Nobody waits for the answer any more."""
 
@@ -78,7 +99,7 @@ class Headers:
         joined: dict[str, str] = {}
         self._repeated: dict[str, list[str]] = {}
         for raw_name, raw_value in raw:
-            name = raw_name.decode("latin-1").lower()
+            name = _KNOWN.get(raw_name) or raw_name.decode("latin-1").lower()
             value = raw_value.decode("latin-1").strip(" \t")
             if name in joined:
                 self._repeated.setdefault(name, [joined[name]]).append(value)
@@ -291,15 +312,26 @@ class Exchange:
         Raises:
             ClientGone: Nobody takes them.
         """
-        fields = [(name.encode(), value.encode("latin-1")) for name, value in headers]
+        fields: list[tuple[bytes, bytes]] = [
+            (name.encode(), value.encode("latin-1")) for name, value in headers
+        ]
         if content_type is not None:
             fields.append((b"content-type", content_type.encode("latin-1")))
         # RFC 9110, 8.6: with neither of these statuses goes a length.
         if status not in {204, 304}:
             fields.append((b"content-length", b"%d" % len(body)))
-        await self._start(status, fields)
-        # RFC 9110, 9.3.2: the answer to HEAD has no content.
-        await self._put(b"" if self.verb == "HEAD" else body, is_last=True)
+        if self.verb == "HEAD":
+            body = b""  # RFC 9110, 9.3.2: its answer has no content
+        # As `start_stream` and `end`, without their calls for each request.
+        start = self._begin(status, fields)
+        try:
+            await self._send(start)
+            await self._send(
+                {"type": "http.response.body", "body": body, "more_body": False}
+            )
+        except OSError as error:
+            self._note_gone()
+            raise ClientGone from error
 
     async def start_stream(self, headers: Fields = ()) -> None:
         """Begin to answer with an event stream.
@@ -310,7 +342,7 @@ class Exchange:
             ClientGone: Nobody takes it.
         """
         fields = [(name.encode(), value.encode("latin-1")) for name, value in headers]
-        await self._start(200, [*STREAM_FIELDS, *fields])
+        await self._tell(self._begin(200, [*STREAM_FIELDS, *fields]))
 
     async def write(self, data: bytes) -> None:
         """Send the next bytes of the stream, as fast as the client takes them.
@@ -328,16 +360,17 @@ class Exchange:
         """
         await self._put(data, is_last=True)
 
-    async def _start(self, status: int, fields: list[tuple[bytes, bytes]]) -> None:
+    def _begin(self, status: int, fields: list[tuple[bytes, bytes]]) -> Event:
+        """Return what starts the answer; nothing else may."""
+        if self.is_gone:
+            raise ClientGone
         assert self.status is None
         self.status = status
-        await self._tell(
-            {
-                "type": "http.response.start",
-                "status": status,
-                "headers": [*fields, *self.extra],
-            }
-        )
+        return {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [*fields, *self.extra],
+        }
 
     async def _put(self, data: bytes, *, is_last: bool) -> None:
         await self._tell(

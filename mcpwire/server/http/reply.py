@@ -177,6 +177,8 @@ class Reply:
 
     async def aclose(self) -> None:
         """Leave nothing behind, whatever came between."""
+        if self._is_ended and self._writer is None and self._watcher is None:
+            return  # as nearly always
         clocks = self._exchange.clocks
         clocks.upgrade.discard(self._take_time)
         clocks.beat.discard(self._beat)

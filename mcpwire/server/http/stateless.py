@@ -172,6 +172,8 @@ class _Call:
             await reply.finish(data, status)
         finally:
             await reply.aclose()
+            # Each of them knows the other; left so, they would be garbage in a circle.
+            self._reply = self._request = self._task = None
 
     async def _run(
         self, dispatcher: Dispatcher, request: RequestContext, params: dict[str, Any]

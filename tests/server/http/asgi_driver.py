@@ -52,6 +52,8 @@ class Visit:
 
     async def receive(self):
         self.asked += 1
+        async with self._news:
+            self._news.notify_all()
         return await self.incoming.get()
 
     async def send(self, event):

@@ -1,4 +1,4 @@
-"""Lets the tests of the HTTP server find the helper module beside them."""
+"""Lets the tests of the HTTP server find the helper modules beside them."""
 
 import sys
 from pathlib import Path
@@ -6,4 +6,4 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-pytest.register_assert_rewrite("asgi_driver")
+pytest.register_assert_rewrite("asgi_driver", "hosted")

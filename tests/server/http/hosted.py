@@ -1,0 +1,74 @@
+"""Servers over HTTP for the tests, and requests as clients of 2026-07-28 send them."""
+
+import json
+
+import by_hand
+from asgi_driver import Visit, scope, visit
+
+from mcpwire.server.http.app import AsgiApp
+from mcpwire.versions import REVISIONS
+
+NEW = "2026-07-28"
+META = by_hand.META
+MODERN = REVISIONS[-1:]
+
+
+def tools(call, **options):
+    """Return a dispatcher of the stateless era with one handler of tools/call."""
+    options = {
+        "methods": {"tools/call": call, **options.pop("methods", {})},
+        "capabilities": {"tools": {}, "logging": {}},
+        "revisions": MODERN,
+        **options,
+    }
+    return by_hand.server(**options)
+
+
+async def echo(params, request):
+    return {"content": [{"type": "text", "text": str(params.get("arguments"))}]}
+
+
+def app(call=echo, *, dispatcher=None, **options):
+    return AsgiApp(dispatcher or tools(call), **options)
+
+
+def fields(message=None, **more):
+    """Return the head that belongs to a message; None takes a field away."""
+    named = {
+        "host": "127.0.0.1:8000",
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": NEW,
+    }
+    if message is not None:
+        named["mcp-method"] = message["method"]
+        name = message.get("params", {}).get("name")
+        if name is not None:
+            named["mcp-name"] = name
+    named.update({k.replace("_", "-"): v for k, v in more.items()})
+    return [(k, v) for k, v in named.items() if v is not None]
+
+
+def call(id=1, name="echo", arguments=None, **meta):
+    params = {"name": name, "arguments": arguments or {}}
+    return by_hand.modern(id, "tools/call", params, **meta)
+
+
+def posted(message, **more):
+    """Return a visit that POSTs a message."""
+    known = message if isinstance(message, dict) and "method" in message else None
+    body = message if isinstance(message, bytes) else json.dumps(message).encode()
+    return Visit(scope(headers=fields(known, **more)), body)
+
+
+async def post(app, message, **more):
+    return await posted(message, **more).begin(app).done()
+
+
+async def ask(app, verb, path="/mcp", body=b"", *, headers=None, **more):
+    named = [("host", "127.0.0.1:8000")] if headers is None else headers
+    return await visit(app, scope(verb, path, named, **more), body)
+
+
+def text(answer):
+    return answer["result"]["content"][0]["text"]

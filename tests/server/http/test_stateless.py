@@ -1,0 +1,606 @@
+"""A POST that stands alone: what is refused, and how the rest is answered."""
+
+import asyncio
+import json
+import logging
+
+import by_hand
+import pytest
+from hosted import META, NEW, app, ask, call, echo, post, posted, text, tools
+
+from mcpwire import Limits
+from mcpwire.errors import (
+    HeaderMismatch,
+    InvalidParams,
+    LocalProtocolError,
+    MethodNotFound,
+    MissingCapability,
+    RPCError,
+    ToolError,
+)
+from mcpwire.server.auth.challenges import HttpRefusal
+from mcpwire.wire.headers import ParamHeader
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+def error(answer):
+    return answer["error"]["code"]
+
+
+# What comes back at once...
+
+
+@pytest.mark.rule("TR-HTTP-01", "TR-HTTP-12")
+async def test_a_call_is_answered_as_json():
+    visit = await post(app(), call(7, arguments={"a": 1}))
+    assert visit.status == 200
+    assert visit.headers["content-type"] == "application/json"
+    answer = visit.json()
+    assert answer["id"] == 7
+    assert text(answer) == "{'a': 1}"
+    assert answer["result"]["resultType"] == "complete"
+
+
+@pytest.mark.parametrize("id", ["1", "", 2**53 + 1, -1, 0])
+@pytest.mark.case("B03")
+async def test_ids_come_back_as_they_went(id):
+    answer = (await post(app(), call(id))).json()
+    assert answer["id"] == id
+    assert type(answer["id"]) is type(id)
+
+
+async def test_discovery_needs_no_handler():
+    visit = await post(app(), by_hand.modern(1, "server/discover"))
+    assert visit.status == 200
+    assert visit.json()["result"]["supportedVersions"] == [NEW]
+
+
+@pytest.mark.case("D03")
+@pytest.mark.rule("TR-HTTP-10")
+@pytest.mark.parametrize("more", [{}, {"mcp_method": None}])
+@pytest.mark.parametrize("method", ["notifications/cancelled", "notifications/none"])
+async def test_a_notification_is_accepted_without_a_body(method, more):
+    visit = await post(app(), by_hand.notice(method, requestId=1), **more)
+    assert visit.status == 202
+    assert visit.headers == {"content-length": "0"}
+    assert visit.body == b""
+
+
+@pytest.mark.rule("TR-HTTP-11")
+async def test_a_notification_whose_head_says_another_method_is_refused():
+    visit = await post(app(), by_hand.notice("notifications/a"), mcp_method="b")
+    assert visit.status == 400
+    assert visit.json()["error"]["code"] == -32020
+    assert "id" not in visit.json()
+
+
+async def test_a_response_is_no_message_to_post():
+    visit = await post(app(), by_hand.success(1, {}))
+    assert visit.status == 400
+    assert error(visit.json()) == -32600
+
+
+# The ladder, from below...
+
+
+@pytest.mark.case("B01", "B02", "B06")
+@pytest.mark.attack("S12")
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", -32700),
+        (b"{", -32700),
+        (b"[" * 100_000, -32700),
+        (b"[]", -32600),
+        (b"42", -32600),
+        (b"[" + json.dumps(call()).encode() + b"]", -32600),
+        (b"{}", -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":"a","params":[]}', -32600),
+    ],
+)
+async def test_what_is_no_message_is_refused(body, code):
+    visit = await post(app(), body)
+    assert visit.status == 400
+    assert error(visit.json()) == code
+
+
+@pytest.mark.rule("TR-HTTP-32")
+async def test_a_malformed_request_is_refused_by_its_id():
+    message = {"jsonrpc": "1.0", "id": "x", "method": "a"}
+    answer = (await post(app(), message)).json()
+    assert answer["id"] == "x"
+
+
+@pytest.mark.case("C09", "D13")
+@pytest.mark.rule("TR-HTTP-26", "TR-HTTP-27", "TR-HTTP-28", "TR-HTTP-32", "META-08")
+@pytest.mark.parametrize(
+    ("message", "more", "status", "code"),
+    [
+        (call(), {"mcp_protocol_version": None}, 400, -32020),
+        (call(), {"mcp_protocol_version": "2025-11-25"}, 400, -32020),
+        (call(), {"mcp_method": None}, 400, -32020),
+        (call(), {"mcp_method": "tools/list"}, 400, -32020),
+        (call(), {"mcp_name": None}, 400, -32020),
+        (call(), {"mcp_name": "other"}, 400, -32020),
+        (by_hand.request(1, "tools/call"), {}, 400, -32602),
+        (by_hand.request(1, "ping"), {}, 400, -32602),
+        (by_hand.request(1, "tools/call", meta={}), {}, 400, -32602),
+        (
+            by_hand.request(1, "tools/call", meta={by_hand.VERSION_KEY: NEW}),
+            {},
+            400,
+            -32602,
+        ),
+        (
+            by_hand.request(1, "tools/call", meta={by_hand.CAPABILITIES_KEY: {}}),
+            {},
+            400,
+            -32602,
+        ),
+        (
+            by_hand.modern(1, "tools/call", **{by_hand.VERSION_KEY: "v999.0.0"}),
+            {"mcp_protocol_version": "v999.0.0"},
+            400,
+            -32022,
+        ),
+        (by_hand.modern(1, "none"), {}, 404, -32601),
+        (by_hand.modern(1, "ping"), {}, 404, -32601),
+        (by_hand.modern(1, "initialize"), {}, 404, -32601),
+        (by_hand.modern(1, "logging/setLevel"), {}, 404, -32601),
+        (by_hand.modern(1, "resources/subscribe"), {}, 404, -32601),
+        (by_hand.modern(1, "prompts/get"), {}, 404, -32601),
+    ],
+)
+async def test_faults_have_their_answers(message, more, status, code):
+    visit = await post(app(), message, **more)
+    assert visit.status == status
+    assert error(visit.json()) == code
+    assert visit.json()["id"] == 1
+
+
+@pytest.mark.case("B08")
+async def test_an_unsupported_version_is_answered_with_those_that_are():
+    message = by_hand.modern(1, "tools/call", **{by_hand.VERSION_KEY: "v999.0.0"})
+    visit = await post(app(), message, mcp_protocol_version="v999.0.0")
+    assert visit.json()["error"]["data"] == {
+        "supported": [NEW],
+        "requested": "v999.0.0",
+    }
+
+
+async def test_initialize_of_other_eras_is_told_the_versions():
+    message = by_hand.request(1, "initialize", by_hand.session())
+    visit = await post(app(), message, mcp_protocol_version=None)
+    assert visit.status == 400
+    assert error(visit.json()) == -32022
+    assert visit.json()["error"]["data"]["supported"] == [NEW]
+
+
+@pytest.mark.rule("TR-HTTP-29")
+async def test_without_any_sign_of_an_era_the_head_is_at_fault():
+    message = by_hand.request(1, "tools/list")
+    visit = await post(app(), message, mcp_protocol_version=None)
+    assert visit.status == 400
+    assert error(visit.json()) == -32020
+
+
+@pytest.mark.rule("HDR-21", "HDR-24")
+async def test_arguments_that_a_tool_wants_repeated_are_compared():
+    dispatcher = tools(echo)
+    headers = (ParamHeader("Mcp-Param-City", ("city",)),)
+    dispatcher.param_headers = lambda request, params: headers
+    made = app(dispatcher=dispatcher)
+    message = call(arguments={"city": "Zürich"})
+    right = await post(made, message, mcp_param_city="=?base64?WsO8cmljaA==?=")
+    assert right.status == 200
+    wrong = await post(made, message, mcp_param_city="Bonn")
+    assert wrong.status == 400
+    assert error(wrong.json()) == -32020
+    missing = await post(made, message)
+    assert missing.status == 400
+
+
+@pytest.mark.case("D12")
+@pytest.mark.rule("TR-HTTP-31")
+async def test_a_session_id_and_a_last_event_are_ignored():
+    visit = await post(app(), call(), mcp_session_id="x", last_event_id="7")
+    assert visit.status == 200
+    assert "mcp-session-id" not in {name.lower() for name in visit.headers}
+
+
+@pytest.mark.case("C09")
+@pytest.mark.rule("META-14", "META-16")
+async def test_nothing_of_one_request_is_known_in_the_next():
+    async def told(params, request):
+        return {"content": [], "seen": [request.client_capabilities, request.state]}
+
+    made = app(told)
+    first = call(**{by_hand.CAPABILITIES_KEY: {"sampling": {}}})
+    assert (await post(made, first)).json()["result"]["seen"] == [{"sampling": {}}, {}]
+    assert (await post(made, call())).json()["result"]["seen"] == [{}, {}]
+
+
+# What a handler makes of it...
+
+
+class Refused(RPCError, HttpRefusal):
+    http_status = 403
+    http_headers = (("www-authenticate", "Bearer"),)
+    default_code = -32600
+
+
+@pytest.mark.rule("META-10")
+@pytest.mark.parametrize(
+    ("raised", "status", "code"),
+    [
+        (InvalidParams("no such tool"), 200, -32602),
+        (MethodNotFound("no"), 200, -32601),
+        (RPCError("mine", code=7), 200, 7),
+        (MissingCapability("sampling"), 400, -32021),
+        (HeaderMismatch("no"), 400, -32020),
+        (Refused("no"), 403, -32600),
+        (InvalidParams("odd", data=object()), 200, -32603),
+    ],
+)
+async def test_errors_of_handlers_are_answers(raised, status, code, caplog):
+    async def fails(params, request):
+        raise raised
+
+    visit = await post(app(fails), call())
+    assert visit.status == status
+    assert error(visit.json()) == code
+    if status == 403:
+        assert visit.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.case("D19")
+@pytest.mark.attack("S12")
+@pytest.mark.parametrize(
+    "raised", [ToolError("seen"), ValueError("secret"), SystemExit()]
+)
+async def test_a_tool_that_raises_fails_alone(raised, caplog):
+    async def fails(params, request):
+        raise raised
+
+    made = app(fails)
+    visit = await post(made, call())
+    assert visit.status == 200
+    assert visit.json()["result"]["isError"] is True
+    assert b"secret" not in visit.body
+    assert (await post(made, call())).status == 200
+
+
+@pytest.mark.case("D19")
+@pytest.mark.attack("S12")
+async def test_a_result_that_is_no_json_fails_alone(caplog):
+    async def strange(params, request):
+        return {"content": [object()], "secret": 1}
+
+    visit = await post(app(strange), call())
+    assert visit.status == 200
+    assert error(visit.json()) == -32603
+    assert b"secret" not in visit.body
+    assert "could not be sent" in caplog.text
+
+
+async def test_handlers_see_the_head_without_credentials():
+    async def told(params, request):
+        facts = request.facts
+        return {"content": [], "seen": [facts.transport, dict(facts.headers)]}
+
+    visit = await post(app(told), call(), authorization="Bearer s", x_custom="1")
+    transport, headers = visit.json()["result"]["seen"]
+    assert transport == "http"
+    assert headers["x-custom"] == "1"
+    assert "authorization" not in headers
+
+
+# What is said before the answer...
+
+
+async def tells(params, request):
+    for number in range(3):
+        request.progress(number)
+    return {"content": []}
+
+
+@pytest.mark.case("D16")
+@pytest.mark.rule("TR-HTTP-12", "TR-HTTP-14", "TR-HTTP-16")
+async def test_a_call_that_tells_something_is_answered_by_a_stream():
+    visit = await post(app(tells), call(progressToken="t"))
+    assert visit.status == 200
+    assert visit.headers["content-type"] == "text/event-stream"
+    assert visit.headers["x-accel-buffering"] == "no"
+    *told, answer = visit.sse()
+    assert [m["params"]["progress"] for m in told] == [0, 1, 2]
+    assert answer["id"] == 1
+    assert visit.is_complete
+    assert b"id:" not in visit.body
+    assert b"retry:" not in visit.body
+
+
+async def test_who_wants_json_only_gets_nothing_else():
+    made = app(tells, json_only=True)
+    message = call(progressToken="t")
+    visit = await post(made, message, accept="application/json")
+    assert visit.json()["id"] == 1
+
+
+async def test_an_error_after_something_was_told_is_the_last_event():
+    async def fails(params, request):
+        request.progress(1)
+        raise MissingCapability("sampling")
+
+    visit = await post(app(fails), call(progressToken="t"))
+    assert visit.status == 200
+    assert visit.sse()[-1]["error"]["code"] == -32021
+
+
+async def test_what_is_told_arrives_before_the_answer():
+    go_on = asyncio.Event()
+
+    async def slow(params, request):
+        request.progress(1)
+        await go_on.wait()
+        return {"content": []}
+
+    visit = posted(call(progressToken="t")).begin(app(slow))
+    await visit.until(lambda v: v.events[1:])
+    assert [m["method"] for m in visit.sse()] == ["notifications/progress"]
+    go_on.set()
+    await visit.done()
+    assert visit.sse()[-1]["result"]["content"] == []
+
+
+async def test_a_call_that_takes_its_time_is_answered_by_a_stream():
+    go_on = asyncio.Event()
+
+    async def slow(params, request):
+        await go_on.wait()
+        return {"content": []}
+
+    visit = posted(call()).begin(app(slow, stream_after=0.001))
+    await visit.until(lambda v: v.events[1:])
+    assert visit.body == b": \n\n"
+    go_on.set()
+    await visit.done()
+    assert visit.sse()[-1]["id"] == 1
+
+
+@pytest.mark.case("D16")
+@pytest.mark.rule("TR-HTTP-19")
+async def test_a_silent_stream_says_that_it_is_there():
+    go_on = asyncio.Event()
+
+    async def slow(params, request):
+        await go_on.wait()
+        return {"content": []}
+
+    made = app(slow, stream_after=0.001, heartbeat=0.001)
+    visit = posted(call()).begin(made)
+    await visit.until(lambda v: v.body.count(b": \n\n") >= 3)
+    go_on.set()
+    await visit.done()
+    assert visit.sse()[-1]["id"] == 1
+
+
+async def test_a_json_only_call_that_takes_its_time_stays_json():
+    async def slow(params, request):
+        await visit.until(lambda v: v.asked == 2)  # it looks for the client
+        return {"content": []}
+
+    made = app(slow, stream_after=0.001, json_only=True)
+    visit = posted(call()).begin(made)
+    await visit.done()
+    assert visit.json()["id"] == 1
+
+
+# The client that does not wait...
+
+
+@pytest.mark.case("D11")
+@pytest.mark.rule("TR-HTTP-23", "CAN-05")
+@pytest.mark.parametrize("json_only", [False, True])
+async def test_a_client_that_goes_away_cancels_its_call(json_only):
+    seen = []
+
+    async def slow(params, request):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            request.progress(1)
+            seen.append(request.is_cancelled)
+            raise
+
+    made = app(slow, stream_after=0.001, json_only=json_only)
+    visit = posted(call(progressToken="t")).begin(made)
+    await visit.until(lambda v: v.asked == 2)  # it looks for the client
+    visit.leave()
+    await visit.done()
+    assert seen == [True]
+    assert not visit.is_complete
+    assert b"progress" not in visit.body
+    assert visit.task.cancelling() == 0
+
+
+@pytest.mark.case("D11")
+async def test_a_handler_that_ignores_its_cancellation_is_not_answered():
+    async def stubborn(params, request):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return {"content": []}
+
+    visit = posted(call()).begin(app(stubborn, stream_after=0.001))
+    visit.leave()
+    await visit.done()
+    assert not visit.is_complete
+    assert visit.task.cancelling() == 0
+
+
+async def test_a_handler_that_ends_as_its_client_goes_away_is_not_answered():
+    ended = asyncio.Event()
+
+    async def quick(params, request):
+        await ended.wait()
+        return {"content": []}
+
+    visit = posted(call(progressToken="t")).begin(app(quick, stream_after=0.001))
+    await visit.until(lambda v: v.events[1:])
+    # Both are seen in the same turn of the loop, the client first.
+    visit.leave()
+    asyncio.get_running_loop().call_soon(ended.set)
+    await visit.done()
+    assert visit.task.cancelling() == 0
+    assert not visit.is_complete
+
+
+async def test_a_server_that_says_the_client_is_gone_is_believed():
+    async def slow(params, request):
+        visit.send_error = OSError()
+        request.progress(1)
+        await asyncio.Event().wait()
+
+    visit = posted(call(progressToken="t")).begin(app(slow))
+    await visit.done()
+    assert visit.events == []
+
+
+async def test_a_client_that_does_not_take_its_answer_is_nobodys_fault(caplog):
+    visit = posted(call())
+    visit.send_error = OSError()
+    await visit.begin(app()).done()
+    assert caplog.records == []
+
+
+async def test_a_web_server_that_cancels_a_call_cancels_it():
+    entered = asyncio.Event()
+
+    async def slow(params, request):
+        entered.set()
+        await asyncio.Event().wait()
+
+    visit = posted(call()).begin(app(slow))
+    await entered.wait()
+    visit.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await visit.done()
+    assert visit.events == []
+
+
+@pytest.mark.attack("S13")
+async def test_what_a_client_does_not_read_is_bounded():
+    async def chatty(params, request):
+        for number in range(1000):
+            request.log("info", "x" * 100 + str(number))
+        visit.gate.set()
+        return {"content": []}
+
+    visit = posted(call(**{by_hand.LOG_KEY: "info"}))
+    visit.gate = asyncio.Event()
+    dispatcher = tools(chatty, limits=Limits(unwritten=10_000))
+    await visit.begin(app(dispatcher=dispatcher)).done()
+    *told, answer = visit.sse()
+    assert 10 < len(told) < 100
+    assert told[-1]["params"]["data"].endswith("x999")
+    assert answer["id"] == 1
+
+
+async def test_what_has_no_json_form_fails_where_it_is_told():
+    async def strange(params, request):
+        with pytest.raises(LocalProtocolError):
+            request.log("info", object())
+        return {"content": []}
+
+    assert (await post(app(strange), call(**{by_hand.LOG_KEY: "info"}))).json()
+
+
+# Subscriptions...
+
+
+async def listens(params, request):
+    request.notify("notifications/subscriptions/acknowledged", {"notifications": {}})
+    await asyncio.Event().wait()
+
+
+@pytest.mark.case("D18")
+@pytest.mark.parametrize("json_only", [False, True])
+async def test_a_subscription_is_a_stream_at_once(json_only):
+    dispatcher = tools(echo, methods={"subscriptions/listen": listens})
+    made = app(dispatcher=dispatcher, json_only=json_only)
+    message = by_hand.modern(1, "subscriptions/listen", {"notifications": {}})
+    visit = posted(message).begin(made)
+    await visit.until(lambda v: v.events[1:])
+    assert [m["method"] for m in visit.sse()] == [
+        "notifications/subscriptions/acknowledged"
+    ]
+    visit.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await visit.done()
+
+
+@pytest.mark.case("D12")
+@pytest.mark.rule("TR-HTTP-30")
+@pytest.mark.parametrize("verb", ["GET", "DELETE", "HEAD", "PUT", "OPTIONS", "PATCH"])
+async def test_only_post_is_answered(verb):
+    visit = await ask(app(), verb)
+    assert visit.status == 405
+    assert visit.headers["allow"] == "POST"
+
+
+async def test_no_tasks_and_no_timers_are_left():
+    before = asyncio.all_tasks()
+    made = app(tells)
+    for _ in range(3):
+        await post(made, call(progressToken="t"))
+    await post(made, call())
+    assert asyncio.all_tasks() == before
+    assert not any(len(line) for line in vars(made._clocks).values())
+    assert not made._life._open
+    assert not made._stateless._calls
+
+
+async def test_a_plain_call_starts_no_task():
+    loop = asyncio.get_running_loop()
+    made = []
+    visit = posted(call())
+    target = app()
+    await post(target, call())  # which starts the application
+    factory = loop.get_task_factory()
+    loop.set_task_factory(
+        lambda loop, coro, **more: made.append(coro) or asyncio.Task(coro, loop=loop)
+    )
+    try:
+        await target(visit.scope, visit.receive, visit.send)
+    finally:
+        loop.set_task_factory(factory)
+    assert made == []
+    assert visit.json()["id"] == 1
+
+
+async def test_the_log_is_of_use(caplog):
+    caplog.set_level(logging.INFO, logger="mcpwire.access")
+    made = app()
+    await post(made, call())
+    message = by_hand.modern(1, "evil\nname " + "x" * 200, {"uri": "a://b?secret#more"})
+    await post(made, message)
+    await post(made, b"nothing")
+    await ask(made, "GET", "/elsewhere", client=None)
+    visit = posted(call())
+    visit.send_error = OSError()
+    await visit.begin(made).done()
+    lines = [record.getMessage().rpartition(" ")[0] for record in caplog.records]
+    lines = [line.rpartition(" ")[0] for line in lines]
+    assert lines[0] == "127.0.0.1 POST /mcp tools/call echo 200"
+    assert lines[1].startswith("127.0.0.1 POST /mcp 'evil\\nname xxx")
+    assert lines[1].endswith(" a://b 404")
+    assert "secret" not in caplog.text
+    assert lines[2] == "127.0.0.1 POST /mcp 400"
+    assert lines[3] == "- GET /elsewhere 404"
+    assert META is by_hand.META
