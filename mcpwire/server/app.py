@@ -469,7 +469,7 @@ class Server:
             self._built = Dispatcher(
                 self._info,
                 capabilities=self._offering.capabilities(),
-                methods=self._offering.handlers(),
+                methods=self._offering.handlers(self.revisions),
                 instructions=self._instructions,
                 revisions=self.revisions,
                 limits=self._limits,
@@ -484,7 +484,9 @@ class Server:
     def _declare(self) -> None:
         if self._built is not None:
             offering = self._offering
-            self._built.declare(offering.capabilities(), offering.handlers())
+            self._built.declare(
+                offering.capabilities(), offering.handlers(self.revisions)
+            )
 
     def open_in_memory(self, client: Inbound, limits: Limits) -> MemoryChannel:
         """Serve one client in this process; `Client(server)` does."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from mcpwire.protocol.methods import METHODS, find
+from mcpwire.protocol.methods import METHODS, find, methods_of
 from mcpwire.server.asking.context import Context
 from mcpwire.server.asking.rounds import begin
 from mcpwire.server.features.calling import Calling
@@ -26,7 +26,7 @@ from mcpwire.server.middleware import Middleware
 from mcpwire.server.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from mcpwire.server.asking.services import Services
     from mcpwire.server.extensions import Extension
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mcpwire.server.features.table import Handle
     from mcpwire.server.handlers import Handler
     from mcpwire.server.request import RequestContext
+    from mcpwire.versions import Revision
 
 __all__ = ["Offering"]
 
@@ -218,8 +219,12 @@ class Offering:
                 capabilities |= getattr(extension, "legacy_capabilities", {})
         return capabilities
 
-    def handlers(self) -> dict[str, Handler]:
-        """Return what answers, by method; an author's own handlers go first."""
+    def handlers(self, revisions: Iterable[Revision]) -> dict[str, Handler]:
+        """Return what answers, by method; an author's own handlers go first.
+
+        Args:
+            revisions: What the server speaks; methods of others are left out.
+        """
         methods: dict[str, Handler] = {}
         for kind, feature in (
             ("tools", self.tools),
@@ -233,6 +238,17 @@ class Offering:
             methods |= self.subscriptions.methods()
         for extension in self._extensions:
             methods |= extension.methods()
+        extensions = {extension.id for extension in self._extensions}
+        spoken = {
+            spec.name
+            for revision in revisions
+            for spec in methods_of(revision, "client", extensions)
+        }
+        methods = {
+            name: handler
+            for name, handler in methods.items()
+            if name in spoken or find(name) is None
+        }
         methods |= self.methods
         for method in _MAY_ASK & methods.keys():
             methods[method] = self._in_rounds(methods[method])

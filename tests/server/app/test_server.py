@@ -1,0 +1,509 @@
+"""`Server`: what it declares, mounts, puts around requests, and whom it tells."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from mcpwire import Client, Context, InvalidParams, MethodNotFound, Server, types
+from mcpwire.limits import Limits
+from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
+
+pytestmark = pytest.mark.anyio
+
+ERAS = ["2026-07-28", "2025-11-25"]
+
+
+async def capabilities(server, mode="2026-07-28"):
+    async with Client(server, mode=mode) as client:
+        return types.encode(client.capabilities)
+
+
+@pytest.mark.rule("TOOL-01", "RES-01", "PROMPT-01", "COMP-01", "LOG-01")
+@pytest.mark.parametrize("era", ERAS)
+async def test_only_what_is_there_is_declared(era):
+    server = Server("empty", "1")
+    assert await capabilities(server, era) == {"logging": {}}
+    server.add_tool(lambda: 1, name="tool")
+    server.add_resource("test://r", "text")
+    server.add_prompt(lambda x: "text", name="prompt")
+    declared = await capabilities(server, era)
+    assert declared == {
+        "logging": {},
+        "tools": {"listChanged": True},
+        "resources": {"subscribe": True, "listChanged": True},
+        "prompts": {"listChanged": True},
+    }
+
+    @server.completion("prompt", "x")
+    def complete(value):
+        return [value]
+
+    assert "completions" in await capabilities(server, era)
+
+
+@pytest.mark.rule("TOOL-02", "RES-02", "PROMPT-02")
+async def test_a_list_that_was_declared_is_answered_when_it_is_empty():
+    server = Server("emptied", "1")
+    server.add_tool(lambda: 1, name="tool")
+    server.add_resource("test://r", "text")
+    server.add_prompt(lambda: "text", name="prompt")
+    server.tools["tool"].remove()
+    server.resources["test://r"].remove()
+    server.prompts["prompt"].remove()
+    async with Client(server) as client:
+        assert await client.list_tools() == []
+        assert await client.list_resources() == []
+        assert await client.list_resource_templates() == []
+        assert await client.list_prompts() == []
+
+
+async def test_what_a_server_says_of_itself_reaches_the_client():
+    server = Server(
+        "demo",
+        "2.0",
+        title="Demo",
+        description="Shows.",
+        website_url="https://example.com/",
+        icons=["https://example.com/icon.png"],
+        instructions="Be kind.",
+        revisions=[LATEST_SESSION],
+    )
+    async with Client(server) as client:
+        info = client.server_info
+        assert (info.name, info.version, info.title) == ("demo", "2.0", "Demo")
+        assert (info.description, info.website_url) == (
+            "Shows.",
+            "https://example.com/",
+        )
+        assert info.icons[0].src == "https://example.com/icon.png"
+        assert client.instructions == "Be kind."
+        assert client.protocol_version == LATEST_SESSION.name
+
+
+async def test_a_server_of_one_revision_speaks_that_one():
+    for revision in REVISIONS:
+        server = Server("one", "1", revisions=[revision])
+        server.add_tool(lambda: "x", name="x")
+        async with Client(server) as client:
+            assert client.protocol_version == revision.name
+            assert (await client.call_tool("x")).text == "x"
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_lifespan_is_there_for_handlers_and_ends_with_the_last_client(era):
+    events = []
+
+    @asynccontextmanager
+    async def lifespan(server):
+        events.append(("begin", server.name))
+        yield {"pool": 7}
+        events.append(("end", server.name))
+
+    server = Server("life", "1", lifespan=lifespan)
+
+    @server.tool
+    async def pool(ctx: Context) -> int:
+        return ctx.lifespan["pool"]
+
+    async with Client(server, mode=era) as one:
+        assert (await one.call_tool("pool")).structured_content == {"result": 7}
+        async with Client(server, mode=era) as two:
+            assert (await two.call_tool("pool")).structured_content == {"result": 7}
+        assert events == [("begin", "life")]
+    assert events == [("begin", "life"), ("end", "life")]
+
+
+async def test_a_lifespan_that_fails_fails_the_calls_and_not_the_server(caplog):
+    tries = []
+
+    @asynccontextmanager
+    async def lifespan(server):
+        tries.append(1)
+        if len(tries) == 1:
+            raise LookupError("the password is hunter2")
+        yield
+
+    server = Server("life", "1", lifespan=lifespan)
+    server.add_tool(lambda: "fine", name="x")
+    async with Client(server, mode="2025-11-25") as client:
+        with pytest.raises(Exception, match="failed") as caught:
+            await client.call_tool("x")
+        assert "hunter2" not in str(caught.value)
+    async with Client(server, mode="2025-11-25") as client:
+        assert (await client.call_tool("x")).text == "fine"
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_session_keeps_what_handlers_keep_and_a_request_alone_does_not(era):
+    server = Server("state", "1")
+
+    @server.tool
+    async def count(ctx: Context) -> int:
+        ctx.session["n"] = ctx.session.get("n", 0) + 1
+        return ctx.session["n"]
+
+    async with Client(server, mode=era) as one, Client(server, mode=era) as two:
+        counts = [(await c.call_tool("count")).text for c in (one, one, two)]
+    assert counts == (["1", "2", "1"] if era == "2025-11-25" else ["1", "1", "1"])
+
+
+# Middleware and raw methods...
+
+
+async def test_middleware_is_around_what_it_names_the_first_outermost():
+    seen = []
+    server = Server("around", "1")
+
+    @server.middleware
+    async def everything(params, request, call_next):
+        seen.append(("every", request.method))
+        return await call_next(params, request)
+
+    @server.middleware("tools/call")
+    async def calls(params, request, call_next):
+        seen.append(("call", params["name"]))
+        result = await call_next({**params, "name": "real"}, request)
+        return {
+            **result,
+            "content": [*result["content"], {"type": "text", "text": "+"}],
+        }
+
+    server.add_tool(lambda: "x", name="real")
+    async with Client(server) as client:
+        await client.list_tools()
+        result = await client.call_tool("alias")
+        assert [block.text for block in result.content] == ["x", "+"]
+    assert seen == [
+        ("every", "tools/list"),
+        ("every", "tools/call"),
+        ("call", "alias"),
+    ]
+
+
+async def test_middleware_may_refuse_and_sees_what_is_raised():
+    seen = []
+    server = Server("around", "1")
+
+    @server.middleware("tools/call")
+    async def guard(params, request, call_next):
+        if params["name"] == "no":
+            raise InvalidParams("not today")
+        try:
+            return await call_next(params, request)
+        except LookupError as error:
+            seen.append(str(error))
+            raise
+
+    def fails():
+        raise LookupError("inside")
+
+    server.add_tool(fails, name="fails")
+    async with Client(server) as client:
+        with pytest.raises(InvalidParams, match="not today"):
+            await client.call_tool("no")
+        assert (await client.call_tool("fails")).is_error
+    assert seen == ["inside"]
+
+
+async def test_a_method_of_ones_own_is_answered_and_goes_before_the_servers():
+    server = Server("raw", "1")
+    server.add_tool(lambda: 1, name="tool")
+
+    @server.method("vendor/echo")
+    async def echo(params, request):
+        return {"got": params["x"], "version": request.revision.name}
+
+    @server.method("tools/list")
+    def tools(params, request):
+        return {"tools": []}
+
+    @server.method("prompts/list")
+    def prompts(params, request):
+        return {"prompts": []}
+
+    for era in ERAS:
+        async with Client(server, mode=era) as client:
+            result = await client.request("vendor/echo", {"x": 1})
+            assert (result["got"], result["version"]) == (1, era)
+            assert await client.list_tools() == []
+            assert await client.list_prompts() == []
+            with pytest.raises(MethodNotFound):
+                await client.request("vendor/other", {})
+
+
+# Mounting...
+
+
+def weather():
+    server = Server("weather", "1")
+
+    @server.tool
+    async def now(ctx: Context) -> str:
+        return ctx.server.name
+
+    @server.prompt
+    def ask(city: str) -> str:
+        return f"the weather of {city}"
+
+    @server.resource("weather://{city}")
+    def of(city: str) -> str:
+        return f"rain in {city}"
+
+    server.add_resource("weather://help", "helps")
+
+    @server.completion("ask", "city")
+    def cities(value):
+        return [c for c in ("Bonn", "Bern") if c.startswith(value)]
+
+    return server
+
+
+async def test_what_is_mounted_is_offered_under_its_prefix_and_serves_itself():
+    main, other = Server("main", "1"), weather()
+    main.add_tool(lambda: "own", name="own")
+    main.mount(other, prefix="w")
+    async with Client(main) as client:
+        assert [t.name for t in await client.list_tools()] == ["own", "w_now"]
+        assert (await client.call_tool("w_now")).text == "weather"
+        for name in ("now", "w_own", "w_"):
+            with pytest.raises(InvalidParams):
+                await client.call_tool(name)
+        assert [p.name for p in await client.list_prompts()] == ["w_ask"]
+        prompt = await client.get_prompt("w_ask", {"city": "Bonn"})
+        assert prompt.messages[0].content.text == "the weather of Bonn"
+        assert await client.read_text("weather://Bonn") == "rain in Bonn"
+        assert await client.read_text("weather://help") == "helps"
+        completed = await client.complete(types.PromptReference("w_ask"), "city", "Be")
+        assert completed.completion.values == ["Bern"]
+
+
+async def test_what_comes_and_goes_in_a_mounted_server_does_so_here():
+    main, other = Server("main", "1"), weather()
+    main.mount(other, prefix="w")
+    async with (
+        Client(main) as client,
+        client.listen(["weather://help"], tools=True) as changes,
+    ):
+        told = aiter(changes)
+        other.add_tool(lambda: 1, name="late")
+        assert (await anext(told)).method == "notifications/tools/list_changed"
+        assert [t.name for t in await client.list_tools()] == ["w_now", "w_late"]
+        other.tools["late"].disable()
+        await anext(told)
+        assert [t.name for t in await client.list_tools()] == ["w_now"]
+        other.notify_resource_updated("weather://help")
+        assert (await anext(told)).params.uri == "weather://help"
+
+
+async def test_a_mounted_server_brings_its_lifespan_and_its_predicate():
+    events = []
+
+    @asynccontextmanager
+    async def lifespan(server):
+        events.append(f"begin {server.name}")
+        yield server.name
+        events.append(f"end {server.name}")
+
+    main = Server("main", "1", lifespan=lifespan, visible=lambda c, t: t.key != "o_no")
+    other = Server("other", "1", lifespan=lifespan, visible=lambda c, t: t.key != "hid")
+
+    @other.tool
+    async def who(ctx: Context) -> str:
+        return ctx.lifespan
+
+    other.add_tool(lambda: 1, name="hid")
+    other.add_tool(lambda: 1, name="no")
+    main.mount(other, "o")
+    async with Client(main) as client:
+        assert [t.name for t in await client.list_tools()] == ["o_who"]
+        assert (await client.call_tool("o_who")).text == "other"
+    assert events == ["begin other", "begin main", "end main", "end other"]
+
+
+async def test_ones_own_goes_before_what_is_mounted_and_nothing_is_mounted_on_itself():
+    main, other = Server("main", "1"), Server("other", "1")
+    main.add_tool(lambda: "mine", name="tool")
+    other.add_tool(lambda: "other", name="tool")
+    main.mount(other)
+    async with Client(main) as client:
+        assert [t.name for t in await client.list_tools()] == ["tool"]
+        assert (await client.call_tool("tool")).text == "mine"
+    with pytest.raises(ValueError, match="on itself"):
+        main.mount(main)
+    with pytest.raises(ValueError, match="on itself"):
+        other.mount(main)
+
+
+# Extensions...
+
+
+class Extension:
+    id = "com.example/thing"
+
+    def __init__(self):
+        self.server = None
+        self.settings = {"level": 2}
+
+    def attach(self, server):
+        self.server = server
+        server.add_tool(lambda: "x", name="of_the_extension")
+
+    def methods(self):
+        return {"example/thing": lambda params, request: {"thing": 1}}
+
+
+async def test_an_extension_is_declared_attached_and_answered():
+    extension = Extension()
+    server = Server("extended", "1", extensions=[extension])
+    assert extension.server is server
+    with pytest.raises(ValueError, match="there already"):
+        server.extend(Extension())
+    declared = await capabilities(server)
+    assert declared["extensions"] == {"com.example/thing": {"level": 2}}
+    assert "extensions" not in await capabilities(server, "2025-11-25")
+    async with Client(server) as client:
+        assert (await client.request("example/thing", {}))["thing"] == 1
+
+
+# Listening...
+
+
+async def listening(server, filter, **options):
+    client = Client(server, **options)
+    await client.connect()
+    return client, asyncio.ensure_future(
+        client.request("subscriptions/listen", {"notifications": filter}, timeout=None)
+    )
+
+
+@pytest.mark.rule("SUB-02", "SUB-03", "SUB-04", "SUB-06")
+@pytest.mark.case("D18", "F06")
+async def test_a_subscription_hears_what_it_asked_for_and_two_stay_apart():
+    server = weather()
+    server.add_resource("weather://watched", "x")
+    async with (
+        Client(server) as client,
+        client.listen(["weather://watched"], tools=True) as one,
+        client.listen(prompts=True) as two,
+    ):
+        assert (one.acknowledged.tools, one.acknowledged.prompts) == (True, False)
+        assert one.acknowledged.uris == {"weather://watched"}
+        server.notify_prompts_changed()
+        server.notify_resource_updated("weather://other")
+        server.notify_tools_changed()
+        server.notify_resource_updated("weather://watched")
+        server.notify_resources_changed()
+        heard = aiter(one)
+        assert (await anext(heard)).method == "notifications/tools/list_changed"
+        assert (await anext(heard)).params.uri == "weather://watched"
+        assert (await anext(aiter(two))).method == "notifications/prompts/list_changed"
+
+
+@pytest.mark.rule("SUB-04")
+async def test_what_the_server_does_not_have_is_left_out_of_the_acknowledgement():
+    server = Server("tools only", "1")
+    server.add_tool(lambda: 1, name="t")
+    async with (
+        Client(server) as client,
+        client.listen(["a:b"], tools=True, prompts=True, task_ids=[]) as changes,
+    ):
+        assert (changes.acknowledged.tools, changes.acknowledged.prompts) == (
+            True,
+            False,
+        )
+        assert not changes.acknowledged.uris
+
+
+@pytest.mark.unchecked_wire("filters that are none are sent on purpose")
+@pytest.mark.rule("SUB-17", "TX-18")
+@pytest.mark.parametrize(
+    ("filter", "code"),
+    [
+        (None, -32602),
+        ([], -32602),
+        ({"toolsListChanged": 1}, -32602),
+        ({"resourceSubscriptions": "a:b"}, -32602),
+        ({"resourceSubscriptions": [1]}, -32602),
+        ({"taskIds": ["a"]}, -32021),
+    ],
+)
+async def test_a_filter_that_is_none_is_refused(filter, code):
+    server = weather()
+    async with Client(server) as client:
+        with pytest.raises(Exception) as caught:
+            await client.request("subscriptions/listen", {"notifications": filter})
+        assert caught.value.code == code
+
+
+@pytest.mark.rule("SUB-16")
+async def test_a_server_with_nothing_to_tell_has_no_subscriptions():
+    async with Client(Server("empty", "1")) as client:
+        with pytest.raises(MethodNotFound):
+            await client.request("subscriptions/listen", {"notifications": {}})
+
+
+@pytest.mark.rule("SUB-11", "SUB-12")
+async def test_a_subscription_that_the_server_ends_is_answered_with_its_id():
+    server = weather()
+    client, listening_ = await listening(server, {"toolsListChanged": True})
+    async with client:
+        await client.list_tools()
+        server.dispatcher.hub.close()
+        result = await listening_
+        assert result["resultType"] == "complete"
+        assert "io.modelcontextprotocol/subscriptionId" in result["_meta"]
+        assert len(server.dispatcher.hub) == 0
+
+
+async def test_more_subscriptions_than_allowed_are_refused_and_calls_go_on():
+    server = Server("few", "1", limits=Limits(listens=1))
+    server.add_tool(lambda: "x", name="t")
+    async with Client(server) as client, client.listen(tools=True):
+        with pytest.raises(Exception, match="too many"):
+            await client.request(
+                "subscriptions/listen", {"notifications": {"toolsListChanged": True}}
+            )
+        assert (await client.call_tool("t")).text == "x"
+
+
+async def test_a_subscription_that_the_client_ends_is_forgotten():
+    server = weather()
+    async with Client(server) as client:
+        async with client.listen(tools=True):
+            assert len(server.dispatcher.hub) == 1
+        await client.list_tools()
+        assert len(server.dispatcher.hub) == 0
+
+
+async def test_changes_from_another_thread_are_told_on_the_loop():
+    server = weather()
+    async with Client(server) as client, client.listen(tools=True) as changes:
+        await asyncio.to_thread(server.notify_tools_changed)
+        assert (
+            await anext(aiter(changes))
+        ).method == "notifications/tools/list_changed"
+
+
+async def test_a_session_hears_of_the_resources_it_subscribed_to_until_it_does_not():
+    server = weather()
+    told = []
+    async with Client(server, mode="2025-11-25", on_notification=told.append) as client:
+        await client.subscribe("weather://help")
+        server.notify_resource_updated("weather://help")
+        server.notify_resource_updated("weather://Bonn")
+        await client.ping()
+        await client.unsubscribe("weather://help")
+        server.notify_resource_updated("weather://help")
+        await client.ping()
+    assert [note.params.uri for note in told] == ["weather://help"]
+    assert len(server.dispatcher.hub) == 0
+
+
+async def test_run_takes_no_options_of_http_for_stdio():
+    with pytest.raises(TypeError, match="'path'"):
+        Server("x", "1").run(path="/mcp")
+
+
+async def test_revisions_are_those_given():
+    assert Server("x", "1", revisions=[LATEST]).revisions == (LATEST,)
