@@ -175,7 +175,10 @@ class IssuerKeys:
         Raises:
             AuthError: The issuer does not say, and has not for long.
         """
-        if not self._is_fresh(now):
+        if not self._is_fresh(now) and not (
+            # One request waits for newer keys, the others go on with those of before.
+            self._is_usable(now) and self._lock().locked()
+        ):
             async with self._lock():
                 # Somebody else may have asked while this one waited.
                 if not self._is_fresh(now):
@@ -221,6 +224,8 @@ class IssuerKeys:
             keys = read_keys(document)
         except AuthError as error:
             self._asked_at = now
+            if self._place is None:
+                self._url = None  # the issuer may say another one by then
             if not self._is_usable(now):
                 raise
             logger.warning("%s: those of before are used: %s", _WHAT, error)

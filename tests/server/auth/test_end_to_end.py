@@ -17,6 +17,7 @@ from guarded import (
 )
 
 import mcpwire
+from mcpwire.server.auth import StaticTokens
 
 pytestmark = pytest.mark.anyio
 
@@ -153,6 +154,31 @@ async def test_what_is_refused_is_refused_to_every_verb_and_shows_nothing(auth):
             assert status == expected
             assert fields["www-authenticate"].startswith("Bearer ")
             assert SENTINEL not in fields.as_string() + body.decode()
+
+
+@pytest.mark.rule("SEC-06", "LHTTP-33")
+@pytest.mark.attack("S09")
+async def test_a_session_is_no_proof_of_anything(auth):
+    tokens = StaticTokens(
+        {name: {"subject": name, "scopes": [READ]} for name in ("ann", "bob")}
+    )
+    async with asyncio.timeout(BOUND_S), guarded(auth, tokens) as server:
+        target = mcpwire.Http(server.url, auth="ann")
+        async with mcpwire.Client(target, mode="session") as client:
+            assert (await client.call_tool("whoami")).text == "ann"
+            named = {
+                "mcp-session-id": client.session_id,
+                "accept": "text/event-stream",
+                "authorization": "Bearer bob",
+            }
+            stolen = await get(server.url, "/mcp", **named)
+            unknown = await get(
+                server.url, "/mcp", **named | {"mcp-session-id": "unknown"}
+            )
+            nobodys = await get(server.url, "/mcp", **named | {"authorization": "x"})
+            assert (await client.call_tool("whoami")).text == "ann"
+    assert (stolen[0], stolen[2]) == (unknown[0], unknown[2])
+    assert (stolen[0], nobodys[0]) == (404, 401)
 
 
 async def test_an_issuer_that_is_down_is_no_reason_to_log_in(auth):

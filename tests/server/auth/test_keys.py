@@ -140,6 +140,32 @@ def test_requests_at_once_ask_once():
     assert len(believing.site.asked) == 1
 
 
+def test_one_request_waits_for_newer_keys_and_no_other():
+    believing = Believing({PLACE: jwks(a=EC)})
+    believing.verify()
+    believing.now += 3_600
+    goes_on = asyncio.Event()
+
+    async def never(step):
+        await goes_on.wait()
+        return await believing.site(step)
+
+    believing.keys._fetch = never
+    head, said = {"alg": "ES256", "kid": "a"}, claims(exp=believing.now + 60)
+
+    async def main():
+        first = asyncio.ensure_future(
+            believing.verifier.verify(sign(head, said | {"jti": "1"}, EC))
+        )
+        await asyncio.sleep(0)  # it begins
+        second = await believing.verifier.verify(sign(head, said | {"jti": "2"}, EC))
+        assert not first.done()
+        goes_on.set()
+        return second, await first
+
+    assert len(asyncio.run(main())) == 2
+
+
 def test_requests_with_unknown_keys_at_once_ask_once():
     believing = Believing({PLACE: jwks(a=EC)})
     believing.verify()
@@ -168,6 +194,21 @@ def test_the_metadata_of_the_issuer_says_where_its_keys_are(page):
     believing.now += 3_600
     believing.verify(exp=believing.now + 60)
     assert believing.site.urls[-2:] == [PLACE, PLACE]
+
+
+def test_an_issuer_may_move_its_keys():
+    metadata = {"issuer": ISSUER, "jwks_uri": PLACE}
+    believing = Believing({OAUTH: metadata, PLACE: jwks(a=EC)}, place=None)
+    believing.verify()
+    there = "https://keys.example/new"
+    believing.site.pages = {
+        OAUTH: metadata | {"jwks_uri": there},
+        there: jwks(b=OTHER_EC),
+    }
+    believing.now += 3_600
+    believing.verify(exp=believing.now + 60)  # by the keys of before
+    believing.now += 30
+    assert believing.verify("b", OTHER_EC, exp=believing.now + 60).subject == "ann"
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,12 @@ def test_a_token_for_this_server_is_taken(options, audience):
     assert ask(server, authorization="Bearer t") == known
 
 
+def test_who_runs_the_server_learns_why_a_real_token_is_refused(caplog):
+    caplog.set_level(logging.INFO)
+    refusal(resource(Verdicts({"t": principal(audience=())})), authorization="Bearer t")
+    assert "it is for somebody else" in caplog.text
+
+
 @pytest.mark.rule("FLOW-23")
 def test_another_name_takes_the_place_of_the_resource():
     server = resource(Verdicts({"t": principal()}), audience="urn:mine")
