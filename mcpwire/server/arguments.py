@@ -1,7 +1,8 @@
 """Checks a call's arguments against the simple part of a JSON Schema.
 
-Types, required members, bounds and unknown members of one flat object: enough for
-explicit schemas of a few scalars. It never follows a `$ref`.
+Types, values, required members, bounds and unknown members of one flat object: enough
+for explicit schemas of a few scalars. It never follows a `$ref`, and what it does not
+know it lets pass.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _IS_TYPE: Final[Mapping[str, Callable[[Any], bool]]] = {
     "string": lambda value: type(value) is str,
 }
 
+_SHOWN: Final = 200  # characters of the values that are allowed
+
 _NAMES: Final = {dict: "object", list: "array", str: "string", type(None): "null"}
 _NAMES.update({bool: "boolean", int: "integer", float: "number"})
 
@@ -42,7 +45,10 @@ def check_arguments(schema: Mapping[str, Any], arguments: object) -> dict[str, A
         arguments = {}
     if type(arguments) is not dict:
         raise ToolError(f"arguments must be an object, got {_name(arguments)}")
-    properties: Mapping[str, Any] = schema.get("properties", {})
+    properties: Mapping[str, Any] = {
+        name: rule if isinstance(rule, dict) else {}
+        for name, rule in schema.get("properties", {}).items()
+    }
     wrong = [
         f"argument {name!r} is missing"
         for name in schema.get("required", ())
@@ -66,13 +72,26 @@ def check_arguments(schema: Mapping[str, Any], arguments: object) -> dict[str, A
 
 def _faults(name: str, value: Any, rule: Mapping[str, Any]) -> list[str]:
     kind = rule.get("type")
-    if kind is not None and not _IS_TYPE[kind](value):
-        return [f"argument {name!r} must be of type {kind}, got {_name(value)}"]
+    kinds = kind if isinstance(kind, list) else [] if kind is None else [kind]
+    checks = [_IS_TYPE[each] for each in kinds if each in _IS_TYPE]
+    if checks and not any(fits(value) for fits in checks):
+        expected = " or ".join(kinds)
+        return [f"argument {name!r} must be of type {expected}, got {_name(value)}"]
+    allowed = rule.get("enum", [rule["const"]] if "const" in rule else None)
+    if allowed is not None and not any(_is_same(value, each) for each in allowed):
+        return [f"argument {name!r} must be one of {str(allowed)[:_SHOWN]}"]
+    if not _IS_TYPE["number"](value):
+        return []
     if "minimum" in rule and value < rule["minimum"]:
         return [f"argument {name!r} must be at least {rule['minimum']}"]
     if "maximum" in rule and value > rule["maximum"]:
         return [f"argument {name!r} must be at most {rule['maximum']}"]
     return []
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    # For Python 1 is True, for JSON it is not.
+    return (type(value) is bool) is (type(other) is bool) and bool(value == other)
 
 
 def _name(value: object) -> str:

@@ -93,3 +93,29 @@ def test_a_long_name_is_not_repeated_whole():
     with pytest.raises(ToolError) as caught:
         check_arguments(SCHEMA, {"text": "", "x" * 10_000: 1})
     assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("rule", "fits", "breaks", "why"),
+    [
+        (
+            {"type": ["string", "null"]},
+            [None, "x"],
+            [1],
+            "argument 'a' must be of type string or null, got integer",
+        ),
+        ({"enum": ["x", 1]}, ["x", 1, 1.0], [True, "y"], "must be one of ['x', 1]"),
+        ({"const": False}, [False], [0, None], "argument 'a' must be one of [False]"),
+        ({"minimum": 3}, [3, "a", None, True], [2], "argument 'a' must be at least 3"),
+        ({"type": "unheard-of"}, [1, "x", None], [], ""),
+        (True, [1, "x", None], [], ""),
+    ],
+)
+def test_a_rule_says_what_it_says_and_no_more(rule, fits, breaks, why):
+    schema = {"type": "object", "properties": {"a": rule}}
+    for value in fits:
+        assert check_arguments(schema, {"a": value}) == {"a": value}
+    for value in breaks:
+        with pytest.raises(ToolError) as caught:
+            check_arguments(schema, {"a": value})
+        assert why in str(caught.value)

@@ -1,0 +1,1 @@
+"""From Python functions to what the protocol says of them, and back."""

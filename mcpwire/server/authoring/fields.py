@@ -31,7 +31,7 @@ BOUNDS: Final = (
 _SHOWN: Final = ("title", "description", "examples", "extra_json_schema")
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False)  # hints have to be hashable
 class Arg:
     """Says more about a parameter or a field, within ``Annotated``.
 

@@ -1,0 +1,265 @@
+"""Forms that a server has a user fill in, from Python types; and the answers.
+
+client/elicitation, "Requested Schema": a flat object of texts, numbers, yes-or-no and
+choices. A type that has something else in it is refused, with the name of the field.
+Shapes differ by revision: since 2025-11-25 there are defaults, titles as `oneOf`, and
+lists of choices; before, titles stand in `enumNames`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import InvalidMessage, LocalProtocolError
+from mcpwire.server.authoring.faults import BadArguments, excerpt, shown
+from mcpwire.server.authoring.hints.schema import TITLES, Schemas, without_null
+from mcpwire.server.authoring.hints.translate import (
+    defaults_of,
+    fields_of,
+    translate,
+)
+from mcpwire.server.authoring.parameters import HintedParameters, Parameter
+from mcpwire.versions import LATEST, REVISIONS
+
+if TYPE_CHECKING:
+    from mcpwire.versions import Revision
+
+__all__ = ["form_schema", "read_answer"]
+
+_NOV_2025: Final = REVISIONS[3]
+
+VALUE: Final = "value"
+"""The field of a form that has only one, and no name for it."""
+
+_SHARED: Final = ("type", "title", "description", "default")
+_KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "array": (*_SHARED, "minItems", "maxItems", "items"),
+    "boolean": _SHARED,
+    "integer": (*_SHARED, "minimum", "maximum"),
+    "number": (*_SHARED, "minimum", "maximum"),
+    "string": (*_SHARED, "minLength", "maxLength", "format"),
+}
+_FORMATS: Final = frozenset({"email", "uri", "date", "date-time"})
+
+
+def form_schema(given: Any, revision: Revision) -> dict[str, Any]:
+    """Return the form that a type, or a schema, stands for.
+
+    Args:
+        given: A dataclass, an attrs class, a TypedDict, a struct, a pydantic model; a
+            single type, which becomes a form with the field ``value``; a JSON Schema;
+            ``None``, for a form without fields.
+        revision: The one that the client speaks.
+
+    Raises:
+        LocalProtocolError: A form cannot have such a field; names it.
+    """
+    raw = _schema_of(given)
+    properties, required = raw.get("properties", {}), raw.get("required", ())
+    if raw.get("type") != "object" or not isinstance(properties, dict):
+        raise LocalProtocolError("a form is an object with properties")
+    for name in required:
+        if name not in properties:
+            raise _refused(name, "it is required, and there is no such field")
+    form: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            name: _field(name, field, revision) for name, field in properties.items()
+        },
+    }
+    if required:
+        form["required"] = list(required)
+    if "$schema" in raw and revision >= _NOV_2025:
+        form["$schema"] = raw["$schema"]
+    return form
+
+
+def _refused(name: object, why: str) -> LocalProtocolError:
+    return LocalProtocolError(f"the form's field {excerpt(name)}: {why}")
+
+
+# --- from types
+
+
+def _schema_of(given: Any) -> dict[str, Any]:
+    if given is None:
+        return {"type": "object", "properties": {}}
+    if isinstance(given, Mapping):
+        return dict(given)
+    if isinstance(given, type) and (fields := fields_of(given)):
+        schemas = Schemas(for_input=True, has_titles=True)
+        made = schemas.of([translate(field.hint) for field in fields])
+        shown_defaults = defaults_of(given)
+        properties = {
+            field.name: _with_default(schema, shown_defaults.get(field.name))
+            for field, schema in zip(fields, made, strict=True)
+        }
+        required = [field.name for field in fields if field.is_needed]
+        return {"type": "object", "properties": properties, "required": required}
+    schema = _whole(given)
+    if schema.get("type") == "object":
+        if "properties" not in schema:
+            raise LocalProtocolError(f"no form can be made of {given!r}: no fields")
+        return schema
+    return {"type": "object", "properties": {VALUE: schema}, "required": [VALUE]}
+
+
+def _with_default(schema: dict[str, Any], default: Any) -> dict[str, Any]:
+    return schema if default is None else {**schema, "default": default}
+
+
+def _whole(given: Any) -> dict[str, Any]:
+    try:
+        return Schemas(for_input=True, has_titles=True).whole(translate(given))
+    except TypeError as error:
+        raise LocalProtocolError(
+            f"no form can be made of {given!r}: {error}"
+        ) from error
+
+
+# --- fields
+
+
+def _field(name: str, raw: Any, revision: Revision) -> dict[str, Any]:
+    """Return a field in the shape that the revision has for it."""
+    field = without_null(raw) if isinstance(raw, dict) else {}
+    if "const" in field:
+        field = {**field, "enum": [field["const"]]}
+    titles = _titles(name, field)
+    made: dict[str, Any]
+    if titles is not None:
+        kept: dict[str, Any] = {key: field[key] for key in _SHARED if key in field}
+        made = {"type": "string", **kept, **_choice(titles, field, revision)}
+    else:
+        made = _plain_field(name, field, revision)
+    if revision < _NOV_2025 and made["type"] != "boolean":
+        # 2025-06-18 schema, PrimitiveSchemaDefinition: only yes-or-no has a default.
+        made.pop("default", None)
+    return made
+
+
+def _titles(name: str, field: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return the values that may be chosen with their titles; ``None``: any."""
+    told = field.get(TITLES, {})
+    options = field.get("oneOf", field.get("anyOf"))
+    if isinstance(options, list):
+        titles = {each["const"]: each.get("title") for each in options if _is_one(each)}
+        if len(titles) != len(options):
+            raise _refused(name, "it may be one of several kinds; a field has one")
+    elif isinstance(field.get("enum"), list):
+        names = field.get("enumNames") or []
+        titles = dict.fromkeys(field["enum"])
+        titles.update(zip(field["enum"], names, strict=False))
+    else:
+        return None
+    if not all(isinstance(value, str) for value in titles):
+        raise _refused(name, "its choices have to be texts")
+    return {value: told.get(value) or title for value, title in titles.items()}
+
+
+def _is_one(option: Any) -> bool:
+    return isinstance(option, dict) and "const" in option
+
+
+def _choice(
+    titles: dict[str, str], field: Mapping[str, Any], revision: Revision
+) -> dict[str, Any]:
+    """Return the choices: without titles, in the old way, or in the new."""
+    values = list(titles)
+    if not any(titles.values()):
+        return {"enum": values}
+    names = [title or value for value, title in titles.items()]
+    if "enumNames" in field or revision < _NOV_2025:
+        return {"enum": values, "enumNames": names}
+    pairs = zip(values, names, strict=True)
+    return {"oneOf": [{"const": value, "title": title} for value, title in pairs]}
+
+
+def _plain_field(
+    name: str, field: Mapping[str, Any], revision: Revision
+) -> dict[str, Any]:
+    kind = field.get("type")
+    if not isinstance(kind, str) or kind not in _KEYWORDS:
+        raise _refused(
+            name, "it must be a text, a number, yes or no, or a choice of texts"
+        )
+    made = {key: field[key] for key in _KEYWORDS[kind] if key in field}
+    if kind == "array":
+        if revision < _NOV_2025:
+            raise _refused(name, f"lists of choices exist since {_NOV_2025}")
+        made["items"] = _items(name, field.get("items"))
+    elif kind == "integer":
+        # A form has no bound that is itself out of bounds.
+        if "exclusiveMinimum" in field:
+            made.setdefault("minimum", field["exclusiveMinimum"] + 1)
+        if "exclusiveMaximum" in field:
+            made.setdefault("maximum", field["exclusiveMaximum"] - 1)
+    elif made.get("format", "uri") not in _FORMATS:
+        del made["format"]
+    return made
+
+
+def _items(name: str, items: Any) -> dict[str, Any]:
+    titles = _titles(name, items) if isinstance(items, dict) else None
+    if titles is None:
+        raise _refused(name, "a list is of texts that may be chosen")
+    if not any(titles.values()):
+        return {"type": "string", "enum": list(titles)}
+    options = ((value, title or value) for value, title in titles.items())
+    return {"anyOf": [{"const": value, "title": title} for value, title in options]}
+
+
+# --- answers
+
+
+def read_answer(given: Any, content: object) -> Any:
+    """Return what a user filled in, as the type, or as a dict for a schema.
+
+    Raises:
+        BadArguments: It does not fit the form; says where.
+    """
+    # client/elicitation, "Security Considerations": both sides validate.
+    if not isinstance(content, Mapping):
+        raise BadArguments([f"content: expected object, got {shown(content)}"])
+    form = form_schema(given, LATEST)
+    checked = _checked(form, content)
+    if given is None or isinstance(given, Mapping):
+        return checked
+    is_lone = list(form["properties"]) == [VALUE] and not _is_record(given)
+    parameter = Parameter(VALUE if is_lone else "content", given)
+    made = HintedParameters([parameter], coerce=False).convert(
+        checked if is_lone else {"content": checked}
+    )
+    return made[parameter.name]
+
+
+def _is_record(given: Any) -> bool:
+    return isinstance(given, type) and _whole(given).get("type") == "object"
+
+
+def _checked(form: dict[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an answer; what was left empty is left out."""
+    from mcpwire.protocol.host.forms import check_value
+    from mcpwire.types import RequestedSchema, decode
+
+    try:
+        fields = decode(RequestedSchema, form).properties
+    except InvalidMessage as error:
+        raise LocalProtocolError(f"the form is none: {error}") from error
+    required = form.get("required", ())
+    made: dict[str, Any] = {}
+    faults = [
+        f"content.{name} is missing" for name in required if content.get(name) is None
+    ]
+    for name, value in content.items():
+        if name not in fields:
+            faults.append(f"content: there is no field {excerpt(name)}")
+        elif value is not None:
+            try:
+                made[name] = check_value(fields[name], value)
+            except ValueError as error:
+                faults.append(f"content.{name}: {error}")
+    if faults:
+        raise BadArguments(faults)
+    return made

@@ -1,0 +1,455 @@
+"""Type hints put into the words that msgspec understands.
+
+What it does not: constraints of other libraries and of `Arg`, unions of several
+classes, pydantic's own annotations. A hint without any of these stays as it is.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import contextlib
+import dataclasses
+import enum
+import functools
+import operator
+import types
+import typing
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    NotRequired,
+    Required,
+    Union,
+)
+
+import attrs
+
+from mcpwire.server.authoring.fields import BOUNDS, facts_of
+from mcpwire.server.authoring.hints.foreign import (
+    LENIENT,
+    STRICT,
+    Fault,
+    adapter_of,
+    is_pydantic,
+    load,
+    stands_for,
+    validate,
+)
+from mcpwire.server.authoring.hints.schema import ORDER, TITLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mcpwire.server.authoring.hints.schema import Schemas
+
+__all__ = ["bare", "defaults_of", "fields_of", "members_of", "translate"]
+
+_UNIONS: Final = frozenset({Union, types.UnionType})
+_MARKS: Final = frozenset({Required, NotRequired})
+_NUMBERS: Final = ("ge", "gt", "le", "lt", "multiple_of")
+_LENGTHS: Final = ("min_length", "max_length")
+
+
+def bare(hint: Any) -> Any:
+    """Return a hint without metadata, aliases and marks."""
+    while True:
+        origin = typing.get_origin(hint)
+        if origin is Annotated or origin in _MARKS:
+            hint = typing.get_args(hint)[0]
+        elif hasattr(hint, "__supertype__"):
+            hint = hint.__supertype__
+        elif _is_alias(hint):
+            hint = hint.__value__
+        else:
+            return hint
+
+
+def members_of(hint: Any) -> tuple[Any, ...]:
+    """Return the members of a union; of anything else itself."""
+    hint = bare(hint)
+    if typing.get_origin(hint) in _UNIONS:
+        return typing.get_args(hint)
+    return (hint,)
+
+
+def translate(hint: Any) -> Any:
+    """Return a hint that msgspec reads as the author means it.
+
+    Raises:
+        TypeError: A constraint does not go with its type.
+    """
+    return _translate(hint, ())
+
+
+def _translate(hint: Any, within: tuple[type, ...]) -> Any:
+    origin = typing.get_origin(hint)
+    if origin is Annotated:
+        made = _annotated(hint, within)
+    elif origin in _UNIONS:
+        made = _union(typing.get_args(hint), within)
+    elif origin is Literal:
+        made = _ordered(hint, [v for v in typing.get_args(hint) if v is not None])
+    elif origin in _CONTAINERS:
+        made = origin[
+            tuple(
+                inner if inner is Ellipsis else _translate(inner, within)
+                for inner in typing.get_args(hint)
+            )
+        ]
+    elif isinstance(hint, type):
+        made = _class(hint, within)
+    elif hasattr(hint, "__supertype__"):  # a NewType
+        made = _translate(hint.__supertype__, within)
+    elif _is_alias(hint) and _is_strange(hint, ()):
+        made = _translate(hint.__value__, within)
+    else:
+        made = hint
+    return made
+
+
+def _is_alias(hint: Any) -> bool:
+    """Tell whether a hint is what a ``type`` statement makes."""
+    return type(hint).__name__ == "TypeAliasType"
+
+
+_CONTAINERS: Final = frozenset(
+    {
+        list,
+        dict,
+        set,
+        frozenset,
+        tuple,
+        collections.abc.Collection,
+        collections.abc.Iterable,
+        collections.abc.Mapping,
+        collections.abc.MutableMapping,
+        collections.abc.MutableSequence,
+        collections.abc.MutableSet,
+        collections.abc.Sequence,
+        collections.abc.Set,
+    }
+)
+
+
+def _ordered(hint: Any, values: Sequence[Any]) -> Any:
+    """Have the values of an enum stand in the author's order."""
+    shown: dict[str, Any] = {ORDER: list(values)}
+    if values and all(isinstance(value, str) for value in values):
+        shown["type"] = "string"
+    return Annotated[hint, load().Meta(extra_json_schema=shown)]
+
+
+# --- metadata
+
+
+def _annotated(hint: Any, within: tuple[type, ...]) -> Any:
+    metadata = hint.__metadata__
+    if any(_is_pydantic_rule(item) for item in metadata):
+        return _adapted(hint)
+    facts = facts_of(metadata)
+    made = _bounded(
+        _translate(hint.__origin__, within),
+        {name: facts[name] for name in BOUNDS if name in facts},
+    )
+    extra = dict(facts.get("extra_json_schema", ()))
+    if "header" in facts:
+        # 2026-07-28 streamable-http, "Custom Headers from Tool Parameters".
+        extra["x-mcp-header"] = facts["header"]
+    if "choices" in facts:
+        extra[TITLES] = dict(facts["choices"])
+    shown: dict[str, Any] = {
+        name: facts[name]
+        for name in ("title", "description", "examples")
+        if name in facts
+    }
+    if "examples" in shown:
+        shown["examples"] = list(shown["examples"])
+    if extra:
+        shown["extra_json_schema"] = extra
+    return Annotated[made, load().Meta(**shown)] if shown else made
+
+
+def _is_pydantic_rule(item: Any) -> bool:
+    kind = type(item)
+    module = kind.__module__ or ""
+    return module.startswith("pydantic.") and kind.__name__.endswith("Validator")
+
+
+def _adapted(hint: Any) -> Any:
+    adapter = adapter_of(hint)
+
+    def make(value: Any, *, strict: bool) -> Any:
+        return validate(adapter, value, strict=strict)
+
+    def describe(schemas: Schemas) -> dict[str, Any]:
+        return schemas.adapted(hint)
+
+    return stands_for("Adapted", make, describe)
+
+
+def _bounded(hint: Any, bounds: dict[str, Any]) -> Any:
+    """Put bounds on a hint; on a union, on those members that they are about.
+
+    Raises:
+        TypeError: They are about nothing there.
+    """
+    if not bounds:
+        return hint
+    if typing.get_origin(hint) in _UNIONS:
+        parts = [_takes(each, bounds) for each in typing.get_args(hint)]
+        missing = bounds.keys() - {name for part in parts for name in part}
+        if not missing:
+            members = zip(typing.get_args(hint), parts, strict=True)
+            return _joined([_bounded(*each) for each in members])
+        bounds = {name: bounds[name] for name in missing}
+    bounded = Annotated[hint, load().Meta(**bounds)]
+    _probe(bounded)
+    return bounded
+
+
+def _takes(hint: Any, bounds: dict[str, Any]) -> dict[str, Any]:
+    """Return those bounds that can be put on a member of a union."""
+    plain = bare(hint)
+    kind = typing.get_origin(plain) or plain
+    names: tuple[str, ...] = ()
+    if kind in {int, float}:
+        names = _NUMBERS
+    elif kind is str:
+        names = (*_LENGTHS, "pattern")
+    elif kind is bytes or kind in _CONTAINERS:
+        names = _LENGTHS
+    return {name: bounds[name] for name in names if name in bounds}
+
+
+def _probe(hint: Any) -> None:
+    """Have msgspec read a hint.
+
+    Raises:
+        TypeError: It cannot.
+    """
+    msgspec = load()
+    with contextlib.suppress(msgspec.ValidationError):  # it does not fit, of course
+        msgspec.convert(object(), hint)
+
+
+# --- unions
+
+
+def _union(arguments: Iterable[Any], within: tuple[type, ...]) -> Any:
+    made = tuple(_translate(each, within) for each in arguments)
+    union = _joined(made)
+    return union if _is_readable(union) else _one_of(made)
+
+
+def _joined(members: Iterable[Any]) -> Any:
+    return functools.reduce(operator.or_, members)
+
+
+def _is_readable(union: Any) -> bool:
+    try:
+        _probe(union)
+    except TypeError:
+        return False
+    return True
+
+
+def _one_of(members: tuple[Any, ...]) -> Any:
+    """Return a type that takes the first member that a value fits."""
+    msgspec = load()
+    chosen = [each for each in members if each is not type(None)]
+    names = " or ".join(_name(each) for each in chosen)
+
+    def make(value: Any, *, strict: bool) -> Any:
+        hook = STRICT if strict else LENIENT
+        for member in chosen:
+            try:
+                return msgspec.convert(
+                    value, member, strict=strict, str_keys=True, dec_hook=hook
+                )
+            except msgspec.ValidationError:
+                continue
+        raise Fault([((), f"expected {names}")])
+
+    def describe(schemas: Schemas) -> dict[str, Any]:
+        return {"anyOf": schemas.of(chosen)}
+
+    one = stands_for("OneOf", make, describe)
+    return one if len(chosen) == len(members) else _joined([one, type(None)])
+
+
+def _name(hint: Any) -> str:
+    plain = bare(hint)
+    return plain.__name__ if isinstance(plain, type) else str(plain)
+
+
+# --- classes
+
+
+def _class(kind: type, within: tuple[type, ...]) -> Any:
+    if kind is object:
+        return Any
+    if issubclass(kind, enum.Enum):
+        return _ordered(kind, [member.value for member in kind])
+    if _needs_adapter(kind):
+        return _adapted(kind)
+    if kind in within or not _is_strange(kind, ()):
+        return kind
+    return _mirror(kind, (*within, kind))
+
+
+def _needs_adapter(kind: type) -> bool:
+    """Tell whether pydantic has to build a type, and the type cannot ask it to.
+
+    For msgspec, a dataclass of pydantic would be one without any rules.
+    """
+    return is_pydantic(kind) and not hasattr(kind, "model_validate_json")
+
+
+def _is_strange(hint: Any, within: tuple[Any, ...]) -> bool:
+    """Tell whether something in a hint is not in msgspec's own words."""
+    if hint in within:
+        return False
+    inner = (*within, hint)
+    if isinstance(hint, type) and typing.get_origin(hint) is None:
+        parts = [field.hint for field in fields_of(hint)]
+        is_strange = _needs_adapter(hint)
+    elif _is_alias(hint):
+        parts, is_strange = [hint.__value__], False
+    elif typing.get_origin(hint) is Literal:
+        parts, is_strange = [], False
+    else:
+        parts = [each for each in typing.get_args(hint) if each is not Ellipsis]
+        is_strange = _is_strange_itself(hint)
+    return is_strange or any(_is_strange(each, inner) for each in parts)
+
+
+def _is_strange_itself(hint: Any) -> bool:
+    origin = typing.get_origin(hint)
+    if origin is Annotated:
+        known = load().Meta
+        return any(type(i) is not known and facts_of([i]) for i in hint.__metadata__)
+    return origin in _UNIONS and not _is_readable(hint)
+
+
+class _Field(NamedTuple):
+    """A field of a class: on the wire, in its constructor, and what it holds."""
+
+    name: str
+    parameter: str
+    hint: Any
+    is_needed: bool
+
+
+def fields_of(kind: Any) -> list[_Field]:
+    """Return the fields of a class; none where they are nobody else's business.
+
+    Raises:
+        TypeError: A hint cannot be read.
+    """
+    if typing.is_typeddict(kind):
+        return [_member(kind, name, hint) for name, hint in _hints(kind).items()]
+    if attrs.has(kind):
+        own = _hints(kind)
+        return [
+            _Field(
+                field.name,
+                field.alias or field.name,
+                own.get(field.name, Any),
+                field.default is attrs.NOTHING,
+            )
+            for field in attrs.fields(kind)
+            if field.init
+        ]
+    if not dataclasses.is_dataclass(kind):
+        return []
+    hints = _hints(kind)
+    missing = dataclasses.MISSING
+    return [
+        _Field(f.name, f.name, hints[f.name], f.default is f.default_factory is missing)
+        for f in dataclasses.fields(kind)
+        if f.init
+    ]
+
+
+def _member(kind: Any, name: str, hint: Any) -> _Field:
+    # `__required_keys__` does not see NotRequired in annotations that are text.
+    mark = typing.get_origin(hint)
+    is_needed = mark is Required or (
+        mark is not NotRequired and name in kind.__required_keys__
+    )
+    return _Field(
+        name, name, typing.get_args(hint)[0] if mark in _MARKS else hint, is_needed
+    )
+
+
+def _hints(kind: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(kind, include_extras=True)
+    except NameError as error:
+        raise TypeError(
+            f"a hint in {kind.__name__} names {error.name!r}, which is not known there"
+        ) from error
+
+
+def _mirror(kind: Any, within: tuple[type, ...]) -> Any:
+    """Return a stand-in for a class, built of fields in msgspec's words."""
+    msgspec = load()
+    fields = fields_of(kind)
+    inner = [f"field_{number}" for number in range(len(fields))]
+    mirror = msgspec.defstruct(
+        kind.__name__,
+        [
+            (own, _translate(field.hint, within), *_unset_unless(field.is_needed))
+            for own, field in zip(inner, fields, strict=True)
+        ],
+        rename=dict(zip(inner, (field.name for field in fields), strict=True)),
+        kw_only=True,
+    )
+    parameters = [field.parameter for field in fields]
+    defaults = defaults_of(kind)
+
+    def make(value: Any, *, strict: bool) -> Any:
+        hook = STRICT if strict else LENIENT
+        made = msgspec.convert(
+            value, mirror, strict=strict, str_keys=True, dec_hook=hook
+        )
+        given = zip(parameters, msgspec.structs.astuple(made), strict=True)
+        return kind(**{name: v for name, v in given if v is not msgspec.UNSET})
+
+    def describe(schemas: Schemas) -> dict[str, Any]:
+        (schema,) = schemas.of([mirror])
+        return _with_defaults(schema, defaults)
+
+    return stands_for(kind.__name__, make, describe)
+
+
+def _unset_unless(is_needed: bool) -> tuple[Any, ...]:  # noqa: FBT001 - its one subject
+    return () if is_needed else (load().UNSET,)
+
+
+def defaults_of(kind: Any) -> dict[str, Any]:
+    """Return the defaults of a class that are plain enough to be shown."""
+    if attrs.has(kind):
+        found = {f.name: f.default for f in attrs.fields(kind)}
+    elif dataclasses.is_dataclass(kind):
+        found = {f.name: f.default for f in dataclasses.fields(kind)}
+    else:
+        found = {}
+    plain = (str, int, float, bool, type(None))
+    return {
+        name: value.value if isinstance(value, enum.Enum) else value
+        for name, value in found.items()
+        if isinstance(value, (*plain, enum.Enum)) and value is not attrs.NOTHING
+    }
+
+
+def _with_defaults(schema: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    properties = {
+        name: {**inner, "default": defaults[name]} if name in defaults else inner
+        for name, inner in schema["properties"].items()
+    }
+    return {**schema, "properties": properties}

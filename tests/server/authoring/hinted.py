@@ -1,0 +1,98 @@
+"""Types that users write, and functions that take one of them."""
+
+import dataclasses
+import datetime as dt
+import enum
+from typing import Annotated, NamedTuple, NewType, NotRequired, Required, TypedDict
+
+import attrs
+import msgspec
+import pydantic
+
+from mcpwire.server.authoring.fields import Arg
+from mcpwire.server.authoring.signature import read_signature
+
+
+class Color(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    y: float = 0.5
+
+
+@dataclasses.dataclass
+class Bounded:
+    x: Annotated[int, Arg("The x", ge=0)]
+    color: Color = Color.RED
+    tags: list[str] = dataclasses.field(default_factory=list)
+    hidden: int = dataclasses.field(default=0, init=False)
+
+
+@dataclasses.dataclass
+class Node:
+    value: int
+    next: "Node | None" = None
+
+
+@dataclasses.dataclass
+class BoundedNode:
+    value: Annotated[int, Arg(ge=0)]
+    next: "BoundedNode | None" = None
+
+
+@attrs.define
+class Named:
+    name: str
+    _size: Annotated[int, Arg(le=9)] = 1
+    made: int = attrs.field(default=0, init=False)
+
+
+class Options(TypedDict, total=False):
+    a: int
+    b: Required[Annotated[str, "The b"]]
+
+
+class Marked(TypedDict):
+    a: NotRequired[Annotated[int, Arg(ge=1)]]
+
+
+class Pair(NamedTuple):
+    first: int
+    second: str = "x"
+
+
+class Struct(msgspec.Struct):
+    a: int
+
+
+class Model(pydantic.BaseModel):
+    n: int
+    day: dt.date | None = None
+    word: Annotated[str, pydantic.Field(max_length=3)] = "a"
+
+
+@pydantic.dataclasses.dataclass
+class Validated:
+    n: Annotated[int, pydantic.Field(gt=0)]
+
+
+Even = Annotated[int, pydantic.AfterValidator(lambda n: n - n % 2)]
+Id = NewType("Id", int)
+MISSING = object()
+
+
+def parameters(hint, default=MISSING, **options):
+    def function(a): ...
+
+    function.__annotations__ = {"a": hint}
+    if default is not MISSING:
+        function.__defaults__ = (default,)
+    return read_signature(function, **options).parameters
+
+
+def schema_of(hint, default=MISSING):
+    return parameters(hint, default).schema["properties"]["a"]

@@ -1,0 +1,285 @@
+"""What a client sends becomes what a function takes, or is told what is wrong."""
+
+import datetime as dt
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal
+
+import jsonschema_rs
+import pytest
+from hinted import (
+    Bounded,
+    Color,
+    Even,
+    Id,
+    Marked,
+    Model,
+    Named,
+    Node,
+    Options,
+    Pair,
+    Point,
+    Struct,
+    Validated,
+    parameters,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcpwire.errors import ToolError
+from mcpwire.server.authoring.fields import Arg
+from mcpwire.server.authoring.signature import BadArguments, read_signature
+
+
+@pytest.mark.parametrize(
+    ("hint", "sent", "made"),
+    [
+        (int, 3, 3),
+        (int, 3.0, 3),
+        (list[int], [1, 2.0], [1, 2]),
+        (float, 3, 3.0),
+        (str, "", ""),
+        (Any, {"x": [1.0]}, {"x": [1.0]}),
+        (bytes, "eA==", b"x"),
+        (Path, "a/b", Path("a/b")),
+        (dict[int, str], {"1": "x"}, {1: "x"}),
+        (tuple[int, str], [1, "x"], (1, "x")),
+        (set[int], [1, 1], {1}),
+        (Color, "red", Color.RED),
+        (Literal["a", 1], 1, 1),
+        (dt.date, "2026-07-28", dt.date(2026, 7, 28)),
+        (Id, 7, 7),
+        (Point, {"x": 1}, Point(1)),
+        (Point, {"x": 1, "new": 2}, Point(1)),
+        (Point, {"x": 1.0}, Point(1)),
+        (Bounded, {"x": 1, "color": "blue"}, Bounded(1, Color.BLUE)),
+        (Named, {"name": "n", "_size": 2}, Named("n", 2)),
+        (Options, {"b": "x"}, {"b": "x"}),
+        (Marked, {}, {}),
+        (Pair, [1], Pair(1)),
+        (Struct, {"a": 1}, Struct(1)),
+        (Model, {"n": 1, "day": "2026-07-28"}, Model(n=1, day="2026-07-28")),
+        (Model, {"n": 1.0}, Model(n=1)),
+        (dict[str, list[Model]], {"x": [{"n": 1}]}, {"x": [Model(n=1)]}),
+        (Validated, {"n": 1}, Validated(1)),
+        (Even, 3, 2),
+        (Point | Named, {"name": "n"}, Named("n")),
+        (Point | Named | None, None, None),
+        (Annotated[int | None, Arg(ge=18)], None, None),
+    ],
+)
+def test_what_fits_is_made(hint, sent, made):
+    assert parameters(hint).convert({"a": sent}) == {"a": made}
+
+
+@pytest.mark.parametrize(
+    ("hint", "sent", "fault"),
+    [
+        (int, "3", "a: expected integer, got string '3'"),
+        (int, True, "a: expected integer, got true"),
+        (int, 1.5, "a: expected integer, got number 1.5"),
+        (int, None, "a: expected integer, got null"),
+        (str, 3, "a: expected string, got number 3"),
+        (str, 2**400, "a: expected string, got a huge number"),
+        (bool, "true", "a: expected boolean, got string 'true'"),
+        (int | None, {}, "a: expected integer or null, got object"),
+        (list[int], [1, "x"], "a[1]: expected integer, got string 'x'"),
+        (dict[str, int], {"x y": "z"}, "a[...]: expected integer"),
+        (Point, {"x": "z"}, "a.x: expected integer, got string 'z'"),
+        (Point, {}, "a.x is missing"),
+        (Point, [], "a: expected object, got array"),
+        (Color, "green", "a: expected one of 'red', 'blue', got string 'green'"),
+        (
+            list[Color],
+            ["green"],
+            "a[0]: expected one of the allowed values, got string 'green'",
+        ),
+        (
+            Literal["a"] | None,
+            "b",
+            "a: expected one of 'a', got string 'b'",
+        ),
+        (Annotated[int, Arg(ge=1)], 0, "a: expected integer >= 1, got number 0"),
+        (
+            Annotated[str, Arg(min_length=1)],
+            "",
+            "a: expected string of length >= 1, got string ''",
+        ),
+        (Bounded, {"x": -1}, "a.x: expected integer >= 0, got number -1"),
+        (
+            dt.date,
+            "soon",
+            "a: invalid RFC3339 encoded date, got string 'soon'",
+        ),
+        (Path, 3, "a: expected a path as text, got number 3"),
+        (
+            Model,
+            {"n": "x"},
+            "a.n: Input should be a valid integer, got string 'x'",
+        ),
+        (list[Model], [{}], "a[0].n: Field required"),
+        (Validated, {"n": 0}, "a.n: Input should be greater than 0, got number 0"),
+        (Point | Named, 5, "a: expected Point or Named, got number 5"),
+        (PurePosixPath, [], "a: expected a path as text, got array"),
+    ],
+)
+@pytest.mark.rule("TOOL-18")
+def test_what_does_not_fit_is_told_with_place_expectation_and_value(hint, sent, fault):
+    with pytest.raises(BadArguments) as caught:
+        parameters(hint).convert({"a": sent})
+    assert caught.value.faults == (fault,)
+    assert isinstance(caught.value, ToolError)
+
+
+def many(a: int, b: str, c: float = 1.0, d: bool = False): ...  # noqa: FBT001, FBT002 - as users do
+
+
+MANY = read_signature(many).parameters
+
+
+def test_each_wrong_argument_is_told():
+    with pytest.raises(BadArguments) as caught:
+        MANY.convert({"a": "x", "c": "y", "zz": 1})
+    assert caught.value.faults == (
+        "a: expected integer, got string 'x'",
+        "c: expected number, got string 'y'",
+        "unknown argument 'zz', there are a, b, c, d",
+        "b is missing",
+    )
+    assert str(caught.value) == "; ".join(caught.value.faults)
+
+
+def test_what_is_told_is_bounded():
+    sent = {f"{'x' * 5_000}{number}": number for number in range(200)}
+    with pytest.raises(BadArguments) as caught:
+        MANY.convert({**sent, "b": 1, "a": "y" * 100_000})
+    assert "and 182 more" in str(caught.value)
+    assert len(str(caught.value)) < 5_000
+
+
+@pytest.mark.parametrize(
+    "sent", [{"a": {"value": 1, "next": {"value": "x"}}}, {"a": {"value": "y" * 5_000}}]
+)
+def test_a_fault_deep_inside_is_short(sent):
+    with pytest.raises(BadArguments) as caught:
+        parameters(Node).convert(sent)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.attack("S14")
+def test_what_is_nested_too_deeply_is_a_fault_like_others():
+    deep = {"value": 1}
+    for _ in range(50_000):
+        deep = {"value": 1, "next": deep}
+    with pytest.raises(BadArguments, match="a: nested too deeply"):
+        parameters(Node).convert({"a": deep})
+    while deep:  # so that freeing it does not recurse either
+        deep = deep.pop("next", None)
+
+
+def test_coercion_reads_what_a_model_wrote_as_text():
+    coerced = read_signature(many, coerce=True).parameters
+    sent = {"a": "3", "b": "x", "c": "1.5", "d": "true"}
+    assert coerced.convert(sent) == {"a": 3, "b": "x", "c": 1.5, "d": True}
+    with pytest.raises(BadArguments, match="a: expected integer"):
+        coerced.convert({**sent, "a": "three"})
+    assert parameters(Model, coerce=True).convert({"a": {"n": "3"}})["a"].n == 3
+    assert parameters(Bounded, coerce=True).convert({"a": {"x": "3"}})["a"].x == 3
+    assert parameters(Point | Named, coerce=True).convert({"a": {"x": "3"}})["a"].x == 3
+
+
+def test_a_default_is_the_functions_own_object():
+    default = [1]
+    assert parameters(list[int], default).convert({})["a"] is default
+
+
+@pytest.mark.parametrize(
+    ("hint", "text", "made"),
+    [
+        (str, "3", "3"),
+        (int, "3", 3),
+        (float, "1.5", 1.5),
+        (bool, "true", True),
+        (int | None, "3", 3),
+        (Color, "red", Color.RED),
+        (dt.date, "2026-07-28", dt.date(2026, 7, 28)),
+        (list[int], "[1, 2]", [1, 2]),
+        (dict[str, int], '{"x": 1}', {"x": 1}),
+        (Point, '{"x": 1}', Point(1)),
+        (list[str], ["a", "b"], ["a", "b"]),
+    ],
+)
+def test_texts_are_read_as_what_they_stand_for(hint, text, made):
+    assert parameters(hint).convert_strings({"a": text}) == {"a": made}
+
+
+@pytest.mark.parametrize(
+    ("sent", "fault"),
+    [
+        ({"a": "three", "b": ""}, "a: expected integer, got string 'three'"),
+        ({"a": "3"}, "b is missing"),
+        ({"a": "3", "b": "", "zz": ""}, "unknown argument 'zz', there are a, b, c, d"),
+        ({"a": "[1]", "b": ""}, "a: expected integer, got string '[1]'"),
+    ],
+)
+def test_texts_that_do_not_fit_are_told(sent, fault):
+    with pytest.raises(BadArguments) as caught:
+        MANY.convert_strings(sent)
+    assert caught.value.faults == (fault,)
+
+
+@pytest.mark.parametrize(
+    ("hint", "choices"),
+    [
+        (Literal["b", "a"], ["b", "a"]),
+        (Literal[1, True], ["1", "true"]),
+        (Color | None, ["red", "blue"]),
+        (bool, ["true", "false"]),
+        (Annotated[Literal["a", "b"], "x"], ["a", "b"]),
+        (str, None),
+        (Color | str, None),
+    ],
+)
+def test_what_a_hint_lists_can_be_chosen_from(hint, choices):
+    assert parameters(hint).choices("a") == choices
+    assert parameters(hint).choices("other") is None
+
+
+# --- invariants
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+HINTS = [int, str, Point, Bounded, Model, Options, Point | Named, list[Color], Node]
+EACH = {hint: parameters(hint) for hint in HINTS[:6]}
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(list(EACH)), JSON)
+def test_whatever_is_sent_is_made_or_told(hint, sent):
+    try:
+        made = EACH[hint].convert(sent)
+    except BadArguments as error:
+        made = error
+    if isinstance(made, BadArguments):
+        assert made.faults
+        assert len(str(made)) < 10_000
+    else:
+        assert set(made) == {"a"}
+
+
+VALUES = st.fixed_dictionaries(
+    {"a": st.integers(-9, 9), "b": st.text(max_size=3)},
+    optional={"c": st.floats(allow_nan=False, allow_infinity=False)},
+)
+
+
+@settings(max_examples=40)
+@given(VALUES)
+def test_what_the_schema_allows_is_made(sent):
+    jsonschema_rs.validate(MANY.schema, sent)
+    assert MANY.convert(sent) == {"c": 1.0, "d": False, **sent}

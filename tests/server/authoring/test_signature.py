@@ -1,0 +1,326 @@
+"""Functions of every kind are read once; what cannot work is refused by name."""
+
+from __future__ import annotations
+
+import collections.abc
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pydantic
+import pytest
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.server.asking import context as asking  # noqa: TC001 - hints are read
+from mcpwire.server.authoring.injection import CONTEXT, Dependency, Depends
+from mcpwire.server.authoring.signature import read_signature
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from mcpwire.server.asking.context import Context
+
+
+def names_of(function, **options):
+    return read_signature(function, **options).parameters.names
+
+
+def plain(a: int, b: str = "x") -> int:
+    """Add.
+
+    Args:
+        a: The first.
+    """
+
+
+async def later(a: int) -> int: ...
+
+
+class Calculator:
+    offset: int = 0
+
+    def add(self, a: int, b: int) -> int:
+        """Add two numbers."""
+
+    @classmethod
+    def make(cls, start: int) -> int: ...
+
+    @staticmethod
+    def half(a: int) -> float: ...
+
+    def __call__(self, a: int) -> int:
+        """Be called."""
+
+
+class Later:
+    async def __call__(self, a: int) -> int: ...
+
+
+def decorated(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+@pytest.mark.parametrize(
+    ("function", "names", "is_async"),
+    [
+        (plain, ("a", "b"), False),
+        (later, ("a",), True),
+        (Calculator().add, ("a", "b"), False),
+        (Calculator.make, ("start",), False),
+        (Calculator.half, ("a",), False),
+        (Calculator(), ("a",), False),
+        (Later(), ("a",), True),
+        (functools.partial(plain, 1), ("b",), False),
+        (functools.partial(functools.partial(later)), ("a",), True),
+        (decorated(plain), ("a", "b"), False),
+        (lambda a, b=1: a, ("a", "b"), False),
+        (len, (), False),
+    ],
+    ids=[
+        "function",
+        "coroutine",
+        "method",
+        "class method",
+        "static method",
+        "object",
+        "async object",
+        "partial",
+        "partial of a partial",
+        "decorated",
+        "lambda",
+        "builtin",
+    ],
+)
+def test_whatever_can_be_called_is_read(function, names, is_async):
+    skip = ("obj",)  # of `len`, which takes it by position
+    signature = read_signature(function, skip=skip)
+    assert (signature.parameters.names, signature.is_async) == (names, is_async)
+
+
+@pytest.mark.parametrize(
+    ("function", "description"),
+    [
+        (plain, "Add."),
+        (Calculator().add, "Add two numbers."),
+        (Calculator(), "Be called."),
+        (functools.partial(plain, 1), "Add."),
+        (later, None),
+    ],
+)
+def test_the_docstring_describes_what_it_is_about(function, description):
+    assert read_signature(function).description == description
+
+
+def test_a_parameter_is_described_by_the_docstring():
+    properties = read_signature(plain).parameters.schema["properties"]
+    assert properties["a"] == {"type": "integer", "description": "The first."}
+
+
+# --- what cannot work
+
+
+def varying(*numbers: int): ...
+
+
+def named(**numbers: int): ...
+
+
+def positional(a: int, /): ...
+
+
+def generating(a: int):
+    yield a
+
+
+async def generating_later(a: int):
+    yield a
+
+
+def strange(a: complex): ...
+
+
+def strange_inside(a: int, b: list[complex]): ...
+
+
+def unknown(a: Nothing): ...  # noqa: F821 - that it is unknown is the point
+
+
+def unknown_result() -> Nothing: ...  # noqa: F821 - as above
+
+
+def bounded(a: Annotated[str, pydantic.Field(ge=1)]): ...
+
+
+def old_style(a: int = pydantic.Field(default=1)): ...
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (varying, "'numbers' takes any number of arguments"),
+        (named, "'numbers' takes arguments of any name"),
+        (positional, "'a' has no name to call it by"),
+        (generating, "it is a generator"),
+        (generating_later, "it is a generator"),
+        (Calculator, "it is a class"),
+        (Calculator.add, "'self': register the method of an object"),
+        (strange, "the parameter 'a': <class 'complex'> has no JSON form"),
+        (strange_inside, "the parameter 'b': <class 'complex'> has no JSON form"),
+        (unknown, "the hint of the parameter 'a' names 'Nothing'"),
+        (unknown_result, "the hint of what it returns names 'Nothing'"),
+        (bounded, "the parameter 'a': Can only set `ge` on a numeric type"),
+        (old_style, "'a' has a Field for its default: put it into Annotated"),
+        (7, "it cannot be called"),
+    ],
+)
+def test_what_cannot_work_is_refused_when_it_is_registered(function, why):
+    with pytest.raises(TypeError) as caught:
+        read_signature(function)
+    assert why in str(caught.value)
+
+
+def test_a_refusal_names_the_function_and_its_place():
+    with pytest.raises(TypeError, match=r"^strange \(.*test_signature\.py:\d+\): "):
+        read_signature(strange)
+
+
+# --- names
+
+
+def test_a_hint_may_name_what_is_local_to_the_function_around_it():
+    @dataclass
+    class Point:
+        x: int
+
+    def move(to: Point, by: Annotated[int, "Far"] = 1) -> Point: ...
+
+    signature = read_signature(move)
+    assert signature.parameters.schema["properties"]["to"]["title"] == "Point"
+    assert signature.returns.schema["title"] == "Point"
+
+
+def test_a_hint_may_name_the_context_where_only_type_checkers_import_it():
+    def ask(question: str, ctx: Context) -> str: ...
+
+    signature = read_signature(ask)
+    assert signature.injected == {"ctx": CONTEXT}
+    assert signature.parameters.names == ("question",)
+
+
+def test_a_name_of_type_checkers_is_refused_by_name():
+    def price(of: Decimal): ...
+
+    with pytest.raises(TypeError, match="the parameter 'of' names 'Decimal'"):
+        read_signature(price)
+
+
+# --- what the server fills
+
+
+def source(): ...
+
+
+DEPENDENCY = Depends(source)
+
+
+def with_context(a: int, ctx: asking.Context): ...
+
+
+def with_maybe_context(a: int, ctx: asking.Context | None = None): ...
+
+
+def with_default(a: int, db: Any = DEPENDENCY): ...
+
+
+def with_annotation(a: int, db: Annotated[Any, DEPENDENCY]): ...
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "kind"),
+    [
+        (with_context, "ctx", type(CONTEXT)),
+        (with_maybe_context, "ctx", type(CONTEXT)),
+        (with_default, "db", Dependency),
+        (with_annotation, "db", Dependency),
+    ],
+)
+def test_what_the_server_fills_does_not_show(function, name, kind):
+    signature = read_signature(function)
+    assert signature.parameters.names == ("a",)
+    assert type(signature.injected[name]) is kind
+    assert set(signature.parameters.schema["properties"]) == {"a"}
+
+
+def test_what_is_skipped_does_not_show():
+    assert names_of(plain, skip=("a",)) == ("b",)
+
+
+# --- one dict
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+
+
+def takes_dict(arguments: dict[str, Any], ctx: asking.Context): ...
+
+
+def takes_nothing(ctx: asking.Context): ...
+
+
+def takes_more(first, second): ...
+
+
+def takes_one_and_a_default(given, scale=2): ...
+
+
+def test_with_a_schema_the_function_takes_one_dict():
+    signature = read_signature(takes_dict, input_schema=SCHEMA)
+    assert signature.explicit
+    assert signature.parameters.convert({"a": 1}) == {"arguments": {"a": 1}}
+
+
+def test_with_a_schema_the_function_may_take_nothing():
+    signature = read_signature(takes_nothing, input_schema=SCHEMA)
+    assert signature.parameters.convert({"a": 1}) == {}
+    assert signature.injected == {"ctx": CONTEXT}
+
+
+def test_with_a_schema_what_has_a_default_keeps_it():
+    parameters = read_signature(takes_one_and_a_default, input_schema=SCHEMA).parameters
+    assert parameters.convert({}) == {"given": {}}
+
+
+def test_with_a_schema_two_parameters_are_one_too_many():
+    with pytest.raises(TypeError, match="'second' is one too many"):
+        read_signature(takes_more, input_schema=SCHEMA)
+
+
+def test_explicit_without_a_schema_takes_anything():
+    signature = read_signature(takes_dict, explicit=True)
+    assert signature.parameters.schema == {"type": "object"}
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "msgspec", None)
+    with pytest.raises(LocalProtocolError, match=r"mcpwire\[server\].*input_schema="):
+        read_signature(plain)
+
+
+def test_nothing_is_missing_where_nothing_has_to_be_read(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "msgspec", None)
+    signature = read_signature(takes_dict, input_schema=SCHEMA)
+    assert signature.parameters.convert({"a": 1}) == {"arguments": {"a": 1}}
+    assert read_signature(takes_nothing).parameters.convert({}) == {}
+
+
+def test_an_awaitable_hint_is_about_what_comes_of_it():
+    def plain_but_late(): ...
+
+    plain_but_late.__annotations__["return"] = collections.abc.Awaitable[int]
+
+    schema = read_signature(plain_but_late).returns.schema
+    assert schema["properties"]["result"] == {"type": "integer"}
