@@ -182,6 +182,22 @@ async def test_a_handler_that_does_not_stop_does_not_hold_up_the_end(
     await asyncio.wait({job})
 
 
+async def test_a_store_that_never_opens_does_not_hold_up_the_end():
+    tasks = Bed()
+    opening = asyncio.Event()
+
+    async def hang(_):
+        opening.set()
+        await asyncio.Event().wait()
+
+    tasks.tasks._store.open = hang
+    calling = asyncio.ensure_future(tasks.call())
+    await soon(opening)
+    await tasks.tasks.aclose()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+
+
 async def test_a_loop_that_ends_takes_its_tasks_along():
     tasks = Bed()
     gate = Gate()

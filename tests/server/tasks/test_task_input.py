@@ -207,7 +207,7 @@ def result_of(tasks, task_id, client=None, **options):
     return tasks.ask("tasks/result", params, old=True, ask=client, **options)
 
 
-@pytest.mark.rule("T11-08", "T11-09", "T11-10")
+@pytest.mark.rule("T11-09", "T11-10")
 @pytest.mark.case("F14")
 async def test_who_waits_for_the_result_is_asked():
     async with bed() as tasks:

@@ -69,7 +69,8 @@ class Tasks:
         poll_interval: How many seconds clients should wait between two looks.
         max_tasks: How many tasks are kept at once. Beyond that the oldest finished one
             of whoever has the most gives way.
-        per_principal: How many tasks of one principal may be under way at once.
+        per_principal: How many tasks of one principal may be under way at once; all
+            clients that are not told apart are one.
         clock: Returns seconds since the epoch.
 
     Raises:
@@ -345,7 +346,8 @@ class Tasks:
         self._running.clear()
         opening, self._opening = self._opening, None
         if opening is not None:
-            await asyncio.wait({opening})
+            opening.cancel()  # which does nothing to one that is done
+            await asyncio.wait({opening}, timeout=CLOSE_GRACE_S)
             await self._store.aclose()
 
 
