@@ -19,7 +19,7 @@ import logging
 from typing import TYPE_CHECKING, Final, Literal
 
 from mcpwire.errors import InternalError, InvalidRequest
-from mcpwire.protocol.serving.accept import EVENT_STREAM, accepts
+from mcpwire.protocol.serving.accept import EVENT_STREAM, accepts, is_json
 from mcpwire.protocol.serving.ladder import (
     Unreadable,
     check_formats,
@@ -30,7 +30,7 @@ from mcpwire.protocol.serving.ladder import (
 from mcpwire.server.http.access import Access
 from mcpwire.server.http.exchange import ClientGone, Exchange, HttpProblem
 from mcpwire.server.http.life import Life
-from mcpwire.server.http.places import Places
+from mcpwire.server.http.places import Place, Places
 from mcpwire.server.http.security import Door
 from mcpwire.server.http.stateless import SHUTTING_DOWN, Stateless
 from mcpwire.server.http.timers import Clocks
@@ -129,7 +129,7 @@ class AsgiApp:
             bound=bound,
         )
         self._stateless = Stateless(dispatcher, is_json_only=json_only)
-        self._sessions = None
+        self._sessions = self._legacy = None
         if any(r.era is Era.SESSION for r in dispatcher.revisions):
             from mcpwire.server.http.sessions.table import Sessions
 
@@ -142,9 +142,23 @@ class AsgiApp:
                 stateless=stateless,
                 ask_timeout=ask_timeout,
             )
-        self._life = Life(dispatcher, self._stateless, self._sessions, self._clocks)
+        if legacy_sse:
+            from mcpwire.server.http.sessions.legacy import LegacySse
+
+            self._legacy = LegacySse(dispatcher, maximum=max_sessions)
+        self._life = Life(
+            dispatcher,
+            self._stateless,
+            (self._sessions, self._legacy),
+            self._clocks,
+        )
         self._places = Places(
-            path, health=health, ready=ready, auth=dispatcher.auth, life=self._life
+            path,
+            health=health,
+            ready=ready,
+            auth=dispatcher.auth,
+            life=self._life,
+            has_legacy=legacy_sse,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -203,7 +217,7 @@ class AsgiApp:
             return
         door = self._door
         door.check_origin(exchange)
-        self._places.check(exchange)
+        place = self._places.find(exchange)
         if door.is_preflight(exchange):
             await door.answer_preflight(exchange)
             return
@@ -211,7 +225,9 @@ class AsgiApp:
             raise HttpProblem(503, InternalError(SHUTTING_DOWN), RETRY_AFTER)
         await self._life.start()
         await door.identify(exchange)
-        if exchange.verb == "POST":
+        if place is not Place.ENDPOINT:
+            await self._serve_legacy(exchange, place)
+        elif exchange.verb == "POST":
             await self._post(exchange, access)
         else:
             await self._other(exchange)
@@ -252,6 +268,19 @@ class AsgiApp:
             raise HttpProblem(
                 405, InvalidRequest("only POST, GET and DELETE are answered"), ALL_VERBS
             )
+
+    async def _serve_legacy(self, exchange: Exchange, place: Place) -> None:
+        """Answer at the endpoints of 2024-11-05."""
+        assert self._legacy is not None  # whose places these are
+        verb = "GET" if place is Place.LEGACY_STREAM else "POST"
+        if exchange.verb != verb:
+            raise HttpProblem(405, f"only {verb} is answered here", (("allow", verb),))
+        if place is Place.LEGACY_STREAM:
+            await self._legacy.serve_stream(exchange)
+            return
+        if not is_json(exchange.headers.get("content-type")):
+            raise HttpProblem(415, "the Content-Type must be application/json")
+        await self._legacy.serve_message(exchange)
 
 
 async def _refuse(

@@ -15,8 +15,11 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Exchange, Receive, Send
+    from mcpwire.server.http.sessions.legacy import LegacySse
     from mcpwire.server.http.sessions.table import Sessions
     from mcpwire.server.http.stateless import Stateless
     from mcpwire.server.http.timers import Clocks
@@ -40,12 +43,12 @@ class Life:
         self,
         dispatcher: Dispatcher,
         stateless: Stateless,
-        sessions: Sessions | None,
+        others: Iterable[Sessions | LegacySse | None],
         clocks: Clocks,
     ) -> None:
         self._dispatcher = dispatcher
         self._stateless = stateless
-        self._sessions = sessions
+        self._others = [other for other in others if other is not None]
         self._clocks = clocks
         self._open: dict[Exchange, None] = {}
         self._settled: asyncio.Event | None = None
@@ -101,8 +104,8 @@ class Life:
         self._dispatcher.hub.close()
         if not await self._settle(timeout):
             self._stateless.stop_all()
-        if self._sessions is not None:
-            await self._sessions.aclose()
+        for other in self._others:
+            await other.aclose()
         await self._settle(END_GRACE_S)
 
     async def _settle(self, seconds: float) -> bool:

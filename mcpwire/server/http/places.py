@@ -1,7 +1,8 @@
-"""The paths of the application: the endpoint, and those that anybody may look at."""
+"""The paths of the application: the endpoints, and those that anybody may look at."""
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.server.http.exchange import HttpProblem
@@ -11,7 +12,20 @@ if TYPE_CHECKING:
     from mcpwire.server.http.exchange import Exchange
     from mcpwire.server.http.life import Life
 
-__all__ = ["Places"]
+__all__ = ["Place", "Places"]
+
+
+class Place(Enum):
+    """What is at a path."""
+
+    ENDPOINT = auto()
+    """The one of Streamable HTTP."""
+
+    LEGACY_STREAM = auto()
+    """Where clients of 2024-11-05 open a connection."""
+
+    LEGACY_MESSAGES = auto()
+    """Where they send what they have to say."""
 
 
 class Places:
@@ -23,6 +37,7 @@ class Places:
         ready: The path that shows that it takes requests.
         auth: Says at which paths, from the root of the host, it describes itself.
         life: Knows whether requests are taken.
+        has_legacy: Whether there are the endpoints of 2024-11-05.
 
     Raises:
         ValueError: A path is none.
@@ -36,12 +51,16 @@ class Places:
         ready: str | None,
         auth: ResourceServer | None,
         life: Life,
+        has_legacy: bool = False,
     ) -> None:
         for name, path in (("path", endpoint), ("health", health), ("ready", ready)):
             if path is not None and not path.startswith("/"):
                 raise ValueError(f"{name} must begin with a slash, got {path!r}")
         endpoint = endpoint.rstrip("/")
-        self._endpoints = frozenset({endpoint, f"{endpoint}/"})
+        self._places = {endpoint: Place.ENDPOINT, f"{endpoint}/": Place.ENDPOINT}
+        if has_legacy:
+            self._places[f"{endpoint}/sse"] = Place.LEGACY_STREAM
+            self._places[f"{endpoint}/messages"] = Place.LEGACY_MESSAGES
         self._health = health
         self._ready = ready
         self._documents = frozenset(() if auth is None else auth.metadata_paths())
@@ -51,7 +70,7 @@ class Places:
     async def answer(self, exchange: Exchange) -> bool:
         """Answer what anybody may look at, whoever asks; tell whether it was that."""
         path = _below_mount(exchange)
-        if path in self._endpoints:
+        if path in self._places:
             return False
         if path == self._health:
             await _show(exchange, {"status": "alive"})
@@ -67,18 +86,19 @@ class Places:
             return False
         return True
 
-    def check(self, exchange: Exchange) -> None:
-        """Check that a request is for the endpoint.
+    def find(self, exchange: Exchange) -> Place:
+        """Return what is at the path of a request.
 
         Raises:
-            HttpProblem: There is nothing there.
+            HttpProblem: There is nothing.
         """
         path = _below_mount(exchange)
-        if path in self._endpoints:
-            return
-        if path in {"", "/"} and exchange.scope.get("root_path"):
-            return
-        raise HttpProblem(404, "there is nothing at this path")
+        place = self._places.get(path)
+        if place is None and path in {"", "/"} and exchange.scope.get("root_path"):
+            place = Place.ENDPOINT
+        if place is None:
+            raise HttpProblem(404, "there is nothing at this path")
+        return place
 
 
 def _below_mount(exchange: Exchange) -> str:

@@ -188,7 +188,8 @@ class _Call:
             if not self._is_stopped or not _take_back(self._task):
                 raise
             self._is_stopped = False
-            answer = self._after_stop()
+            stopped = InternalError(SHUTTING_DOWN)
+            answer = _encode_failure(self._id, stopped, is_admitted=True)
         else:
             data, status = _encode_success(self._id, result)
             answer = data, status, ()
@@ -198,14 +199,10 @@ class _Call:
         if self._is_stopped:
             # It ended in the turn in which it was to be cancelled, or would not be.
             await self._swallow_cancellation()
-            answer = self._after_stop()
-        return answer
-
-    def _after_stop(self) -> tuple[bytes, int, tuple[tuple[str, str], ...]]:
         if self._is_gone:
             # 2026-07-28 streamable-http, "Cancellation": nothing more is sent for it.
             raise ClientGone
-        return _encode_failure(self._id, InternalError(SHUTTING_DOWN), is_admitted=True)
+        return answer
 
     async def _swallow_cancellation(self) -> None:
         self._is_stopped = False

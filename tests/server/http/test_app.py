@@ -7,7 +7,7 @@ import attrs
 import by_hand
 import pytest
 from asgi_driver import Visit, scope, visit
-from hosted import app, ask, call, echo, fields, post, posted, tools
+from hosted import app, ask, call, echo, fields, post, posted, text, tools
 
 from mcpwire import Limits
 from mcpwire.errors import RPCError
@@ -508,6 +508,29 @@ async def test_what_ends_in_the_turn_in_which_it_is_stopped_is_answered():
     await running.done()
     assert running.status == 200
     assert running.task.cancelling() == 0
+
+
+async def test_a_handler_that_stops_the_server_is_answered():
+    async def stops(params, request):
+        made._stateless.stop_all()
+        return {"content": [{"type": "text", "text": "stopped"}]}
+
+    made = app(stops)
+    running = await posted(call()).begin(made).done()
+    assert text(running.json()) == "stopped"
+    assert running.task.cancelling() == 0
+
+
+async def test_a_handler_that_is_cancelled_while_it_stops_the_server_ends():
+    async def stops(params, request):
+        made._stateless.stop_all()
+        running.task.cancel()
+        return {"content": []}
+
+    made = app(stops)
+    running = posted(call()).begin(made)
+    with pytest.raises(asyncio.CancelledError):
+        await running.done()
 
 
 async def test_a_call_that_is_stopped_twice_stays_cancelled():
