@@ -6,12 +6,12 @@ import asyncio
 import concurrent.futures
 import inspect
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from mcpwire.errors import LocalProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from mcpwire import types
     from mcpwire.server.asking.context import Context
@@ -45,6 +45,21 @@ class Blocking:
         self._loop = loop
         self._thread = thread
         self._waiting: set[asyncio.Task[Any]] = set()
+
+    @overload
+    def elicit(
+        self, message: str, schema: type[T], *, key: str | None = None
+    ) -> Elicited[T]: ...
+
+    @overload
+    def elicit(
+        self, message: str, schema: Mapping[str, Any], *, key: str | None = None
+    ) -> Elicited[dict[str, Any]]: ...
+
+    @overload
+    def elicit(
+        self, message: str, schema: object, *, key: str | None = None
+    ) -> Elicited[Any]: ...
 
     def elicit(
         self, message: str, schema: Any, *, key: str | None = None

@@ -64,6 +64,11 @@ class Context(Telling):
         self, message: str, schema: Mapping[str, Any], *, key: str | None = None
     ) -> Elicited[dict[str, Any]]: ...
 
+    @overload
+    async def elicit(
+        self, message: str, schema: object, *, key: str | None = None
+    ) -> Elicited[Any]: ...
+
     async def elicit(
         self, message: str, schema: Any, *, key: str | None = None
     ) -> Elicited[Any]:
@@ -71,8 +76,8 @@ class Context(Telling):
 
         Args:
             message: What the user is told.
-            schema: The form: a dataclass, a typed dict or the like with plain fields,
-                or its JSON Schema.
+            schema: The form: a dataclass, a typed dict or the like with plain fields;
+                one plain type; ``None`` for no fields; or its JSON Schema.
             key: The question's name, unique in this call. Without one it is counted,
                 and an answer counts only for the very text that was asked.
 

@@ -13,7 +13,6 @@ from mcpwire.errors import (
     RequestTimeout,
     RPCError,
     ToolError,
-    UrlElicitationRequired,
 )
 from mcpwire.types import SamplingMessage, TextContent, Tool
 from mcpwire.versions import REVISIONS
@@ -334,76 +333,6 @@ async def test_a_task_asks_in_between_at_any_revision():
     context = peer.context(ask=ask)
     assert (await everything(context))[0] == "accept"
     assert len(peer.asked) == 4
-
-
-# --- what it gives with URLs
-
-
-@pytest.mark.rule("ELIC-22")
-async def test_that_a_user_is_done_at_a_url_is_told_the_client_that_asked():
-    sent = []
-    peer = Session(person)
-    peer.facts.send = lambda method, params: sent.append((method, params))
-    ids = []
-
-    async def handler(ctx):
-        ids.append((await ctx.elicit_url("Pay", "https://example.com")).elicitation_id)
-        ctx.elicitation_complete(ids[0])
-        ctx.elicitation_complete(None)
-
-    await peer.call(handler)
-    assert peer.asked[0][1]["elicitationId"] == ids[0]
-    assert sent == [("notifications/elicitation/complete", {"elicitationId": ids[0]})]
-
-
-async def test_a_session_without_ids_of_elicitations_is_told_nothing():
-    peer = Session(person, revision=JUN_2025)
-    peer.facts.send = lambda *told: pytest.fail("told")
-    peer.context().elicitation_complete("made-up")
-
-
-async def test_where_elicitations_have_no_ids_nothing_is_told():
-    async def handler(ctx):
-        answer = await ctx.elicit_url("Pay", "https://example.com")
-        ctx.elicitation_complete("made-up")
-        return answer.elicitation_id
-
-    peer = Alone(person)
-    assert await peer.call(handler) is None
-    assert peer.told.all == []
-
-
-@pytest.mark.rule("ELIC-24")
-@pytest.mark.parametrize("from_thread", [False, True])
-async def test_a_call_that_cannot_be_made_yet_names_the_url_to_visit(from_thread):
-    async def handler(ctx):
-        await ctx.require_url("Connect", "https://example.com/connect")
-
-    def in_thread(ctx):
-        ctx.sync.require_url("Connect", "https://example.com/connect")
-
-    peer = Session(person)
-    with pytest.raises(UrlElicitationRequired) as caught:
-        await peer.call(in_thread if from_thread else handler)
-    [elicitation] = caught.value.data["elicitations"]
-    assert elicitation.pop("elicitationId")
-    assert elicitation == {
-        "mode": "url",
-        "message": "Connect",
-        "url": "https://example.com/connect",
-    }
-    assert peer.asked == []
-
-
-@pytest.mark.rule("ELIC-24")
-async def test_where_that_error_does_not_exist_the_url_is_asked_for():
-    async def handler(ctx):
-        return (await ctx.require_url("Connect", "https://example.com")).accepted
-
-    assert await Alone(person).call(handler) is True
-    undeclared = Session(person, capabilities={"elicitation": {}})
-    with pytest.raises(ToolError, match=r"'elicitation\.url'"):
-        await undeclared.call(handler)
 
 
 async def test_conversations_that_are_none_are_refused_before_anybody_is_asked():

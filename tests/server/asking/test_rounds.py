@@ -2,32 +2,20 @@
 
 import asyncio
 
-import attrs
 import pytest
 from asking_rig import KEYS, Alone, Session, person, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpwire.errors import InternalError, InvalidParams, LocalProtocolError
+from mcpwire.errors import InternalError, InvalidParams
 from mcpwire.server.asking.rounds import InputNeeded, begin, deciding, finish
-from mcpwire.server.asking.state import MemorySingleUse, StateKeeper
+from mcpwire.server.asking.state import StateKeeper
 
 pytestmark = pytest.mark.anyio
 
 FORM = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 YES = {"action": "accept", "content": {"text": "yes"}}
-
-
-@attrs.frozen
-class Owner:
-    """As much of a principal as a state is bound to."""
-
-    key: tuple[str | None, str | None, str | None]
-
-
-ALICE = Owner(("https://issuer.example", "app", "alice"))
-MALLORY = Owner(("https://issuer.example", "app", "mallory"))
 
 
 async def greet(ctx):
@@ -39,16 +27,6 @@ async def two_steps(ctx):
     first = await ctx.elicit("One?", FORM, key="one")
     second = await ctx.elicit("Two?", FORM, key="two")
     return [first.content["text"], second.content["text"]]
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self):
-        self.now = 1000.0
-
-    def __call__(self):
-        return self.now
 
 
 # --- what a round looks like
@@ -226,128 +204,6 @@ async def test_a_key_of_the_authors_stands_for_its_question_however_worded():
     assert len(peer.results) == 2
 
 
-# --- the state
-
-
-@pytest.mark.rule("MRTR-08", "MRTR-07")
-@pytest.mark.parametrize("change", [lambda s: s + "-TAMPERED", lambda s: s[:-1], None])
-async def test_a_state_that_is_not_ours_is_refused_before_the_handler_runs(change):
-    ran = []
-
-    async def handler(ctx):
-        ran.append(1)
-        await greet(ctx)
-
-    peer = Alone()
-    first = await peer.send(handler)
-    given = None if change is None else change(first["requestState"])
-    with pytest.raises(InvalidParams, match="requestState"):
-        await peer.send(handler, requestState=given, inputResponses={"name": YES})
-    assert ran == [1]
-
-
-@pytest.mark.rule("MRTR-09", "ELIC-17")
-@pytest.mark.case("F16")
-@pytest.mark.parametrize(
-    "thief",
-    [
-        {"principal": MALLORY},
-        {"principal": None},
-        {"principal": ALICE, "method": "prompts/get"},
-        {"principal": ALICE, "params": {"name": "tool", "arguments": {"n": 2}}},
-        {"principal": ALICE, "params": {"name": "other", "arguments": {"n": 1}}},
-    ],
-    ids=["another user", "nobody", "method", "arguments", "tool"],
-)
-async def test_a_state_is_worth_nothing_elsewhere(thief):
-    keeper = StateKeeper(KEYS)
-    first = await Alone(keeper=keeper, principal=ALICE).send(greet)
-    answered = {"requestState": first["requestState"], "inputResponses": {"name": YES}}
-    with pytest.raises(InvalidParams, match="requestState"):
-        await Alone(keeper=keeper, **thief).send(greet, **answered)
-    own = Alone(keeper=keeper, principal=ALICE)
-    assert await own.send(greet, **answered) == {"value": "yes"}
-
-
-@pytest.mark.rule("MRTR-09")
-@pytest.mark.case("F16")
-async def test_a_state_ends():
-    clock = Clock()
-    peer = Alone(keeper=StateKeeper(KEYS, lifetime=60.0, clock=clock))
-    state = (await peer.send(greet))["requestState"]
-    clock.now += 59.0
-    assert await peer.send(greet, requestState=state, inputResponses={"name": YES})
-    clock.now += 1.0
-    with pytest.raises(InvalidParams, match="too old"):
-        await peer.send(greet, requestState=state, inputResponses={"name": YES})
-
-
-async def test_a_state_outlives_its_process_where_keys_were_given():
-    old, new = b"o" * 32, b"n" * 32
-    state = (await Alone(keeper=StateKeeper([old])).send(greet))["requestState"]
-    answered = {"requestState": state, "inputResponses": {"name": YES}}
-    rotated = Alone(keeper=StateKeeper([new, old]))
-    assert await rotated.send(greet, **answered) == {"value": "yes"}
-    for keys in ([new], []):
-        with pytest.raises(InvalidParams):
-            await Alone(keeper=StateKeeper(keys)).send(greet, **answered)
-
-
-async def test_a_key_that_is_too_short_is_refused():
-    with pytest.raises(ValueError, match="at least 16"):
-        StateKeeper([b"short"])
-
-
-@pytest.mark.rule("MRTR-10")
-async def test_a_state_is_used_once_where_that_is_asked_for():
-    keeper = StateKeeper(KEYS, single_use=MemorySingleUse())
-    peer = Alone(keeper=keeper)
-    state = (await peer.send(greet))["requestState"]
-    answered = {"requestState": state, "inputResponses": {"name": YES}}
-    assert await peer.send(greet, **answered) == {"value": "yes"}
-    with pytest.raises(InvalidParams, match="was used before"):
-        await peer.send(greet, **answered)
-
-
-@pytest.mark.rule("MRTR-10")
-async def test_what_was_used_is_forgotten_when_it_would_be_refused_anyway():
-    clock = Clock()
-    used = MemorySingleUse(2, clock=clock)
-    assert [used.use("a", 1010), used.use("b", 1020), used.use("a", 1010)] == [
-        True,
-        True,
-        False,
-    ]
-    # Full: whatever comes counts as used, until there is room.
-    assert not used.use("c", 1030)
-    clock.now = 1010.0
-    assert used.use("c", 1030)
-    assert not used.use("b", 1020)
-
-
-@pytest.mark.case("F16")
-async def test_loops_side_by_side_do_not_meet():
-    """Each loop has its own state: whose answers go in is whose come out."""
-    keeper = StateKeeper(KEYS)
-    peers = [Alone(person, keeper=keeper) for _ in range(20)]
-
-    def handler_of(number):
-        async def handler(ctx):
-            kept = await ctx.once("number", lambda: number)
-            answers = [
-                (await ctx.elicit(f"{number}.{n}", FORM, key=f"q{n}")).content["text"]
-                for n in range(3)
-            ]
-            return [kept, *answers]
-
-        return handler
-
-    results = await asyncio.gather(
-        *(peer.call(handler_of(number)) for number, peer in enumerate(peers))
-    )
-    assert results == [[n, f"{n}.0", f"{n}.1", f"{n}.2"] for n in range(20)]
-
-
 # --- how long it may go on
 
 
@@ -401,105 +257,6 @@ async def test_who_needs_input_without_having_asked_fails(method, caplog):
     with pytest.raises(InternalError):
         await Alone(method=method).send(at_once)
     assert "raised by hand" in caplog.text
-
-
-# --- once
-
-CLIENTS = pytest.mark.parametrize("client", [Session, Alone])
-
-
-@CLIENTS
-@pytest.mark.parametrize("kind", ["plain", "async", "thread"])
-async def test_what_is_done_once_is_not_done_again_in_later_rounds(client, kind):
-    done = []
-
-    def act():
-        done.append(1)
-        return {"order": (7, None)}
-
-    async def act_async():
-        return act()
-
-    async def handler(ctx):
-        values = [await ctx.once("order", act if kind == "plain" else act_async)]
-        await ctx.elicit("One?", FORM)
-        await ctx.elicit("Two?", FORM)
-        values.append(await ctx.once("order", act))
-        return values
-
-    def in_thread(ctx):
-        values = [ctx.sync.once("order", act)]
-        ctx.sync.elicit("One?", FORM)
-        values.append(ctx.sync.once("order", act_async))
-        return values
-
-    peer = client(person)
-    assert await peer.call(in_thread if kind == "thread" else handler) == [
-        {"order": [7, None]},
-        {"order": [7, None]},
-    ]
-    assert done == [1]
-
-
-@CLIENTS
-async def test_what_is_kept_is_nobody_elses_to_change(client):
-    async def handler(ctx):
-        (await ctx.once("list", lambda: [1])).append(2)
-        return await ctx.once("list", lambda: None)
-
-    assert await client(person).call(handler) == [1]
-
-
-@CLIENTS
-async def test_tasks_that_want_the_same_value_get_one(client):
-    done = []
-
-    async def act():
-        done.append(1)
-        await asyncio.sleep(0)
-        return len(done)
-
-    async def handler(ctx):
-        return await asyncio.gather(*(ctx.once("n", act) for _ in range(3)))
-
-    assert await client(person).call(handler) == [1, 1, 1]
-
-
-@CLIENTS
-async def test_what_failed_was_not_done(client):
-    outcomes = iter([ValueError("no"), "yes"])
-
-    def act():
-        outcome = next(outcomes)
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
-
-    async def handler(ctx):
-        with pytest.raises(ValueError, match="no"):
-            await ctx.once("n", act)
-        return await ctx.once("n", act)
-
-    assert await client(person).call(handler) == "yes"
-
-
-@CLIENTS
-async def test_what_is_no_json_cannot_be_kept(client):
-    async def handler(ctx):
-        await ctx.once("n", lambda: {1, 2})
-
-    with pytest.raises(LocalProtocolError):
-        await client(person).call(handler)
-
-
-async def test_a_question_inside_of_what_is_done_once_is_asked():
-    async def act_with(ctx):
-        return (await ctx.elicit("Who?", FORM)).content
-
-    async def handler(ctx):
-        return await ctx.once("who", lambda: act_with(ctx))
-
-    assert await Alone(person).call(handler) == {"text": "Who?"}
 
 
 # --- what ends a run

@@ -1,0 +1,108 @@
+"""What a handler does once, however often it runs: the same value in every round."""
+
+import asyncio
+
+import pytest
+from asking_rig import Alone, Session, person
+
+from mcpwire.errors import LocalProtocolError
+
+pytestmark = pytest.mark.anyio
+
+FORM = {"type": "object", "properties": {"text": {"type": "string"}}}
+
+CLIENTS = pytest.mark.parametrize("client", [Session, Alone])
+
+
+@CLIENTS
+@pytest.mark.parametrize("kind", ["plain", "async", "thread"])
+async def test_what_is_done_once_is_not_done_again_in_later_rounds(client, kind):
+    done = []
+
+    def act():
+        done.append(1)
+        return {"order": (7, None)}
+
+    async def act_async():
+        return act()
+
+    async def handler(ctx):
+        values = [await ctx.once("order", act if kind == "plain" else act_async)]
+        await ctx.elicit("One?", FORM)
+        await ctx.elicit("Two?", FORM)
+        values.append(await ctx.once("order", act))
+        return values
+
+    def in_thread(ctx):
+        values = [ctx.sync.once("order", act)]
+        ctx.sync.elicit("One?", FORM)
+        values.append(ctx.sync.once("order", act_async))
+        return values
+
+    peer = client(person)
+    assert await peer.call(in_thread if kind == "thread" else handler) == [
+        {"order": [7, None]},
+        {"order": [7, None]},
+    ]
+    assert done == [1]
+
+
+@CLIENTS
+async def test_what_is_kept_is_nobody_elses_to_change(client):
+    async def handler(ctx):
+        (await ctx.once("list", lambda: [1])).append(2)
+        return await ctx.once("list", lambda: None)
+
+    assert await client(person).call(handler) == [1]
+
+
+@CLIENTS
+async def test_tasks_that_want_the_same_value_get_one(client):
+    done = []
+
+    async def act():
+        done.append(1)
+        await asyncio.sleep(0)
+        return len(done)
+
+    async def handler(ctx):
+        return await asyncio.gather(*(ctx.once("n", act) for _ in range(3)))
+
+    assert await client(person).call(handler) == [1, 1, 1]
+
+
+@CLIENTS
+async def test_what_failed_was_not_done(client):
+    outcomes = iter([ValueError("no"), "yes"])
+
+    def act():
+        outcome = next(outcomes)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def handler(ctx):
+        with pytest.raises(ValueError, match="no"):
+            await ctx.once("n", act)
+        return await ctx.once("n", act)
+
+    assert await client(person).call(handler) == "yes"
+
+
+@CLIENTS
+async def test_what_is_no_json_cannot_be_kept(client):
+    async def handler(ctx):
+        await ctx.once("n", lambda: {1, 2})
+
+    with pytest.raises(LocalProtocolError):
+        await client(person).call(handler)
+
+
+async def test_a_question_inside_of_what_is_done_once_is_asked():
+    async def act_with(ctx):
+        return (await ctx.elicit("Who?", FORM)).content
+
+    async def handler(ctx):
+        return await ctx.once("who", lambda: act_with(ctx))
+
+    assert await Alone(person).call(handler) == {"text": "Who?"}
