@@ -48,8 +48,7 @@ async def result(server, method, **params):
     return (await ask(server, method, **params))["result"]
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_our_client_loads_what_is_served(anyio_backend):
+async def test_our_client_loads_what_is_served():
     async with mcpwire.Client(served(), extensions=[SKILLS]) as client:
         [listed] = await client.list_skills()
         loaded = await client.load_skill(listed)
