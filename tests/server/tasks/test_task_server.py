@@ -328,6 +328,6 @@ async def test_tasks_end_before_what_they_use():
 def test_tasks_belong_to_one_server():
     tasks = Tasks()
     server = Server("one", "1", extensions=[tasks])
-    assert server.tasks is tasks
+    assert server.lifespan.is_needed
     with pytest.raises(ValueError, match="belong to another server"):
         Server("two", "1", extensions=[tasks])

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from contextlib import asynccontextmanager
 from time import time as wall_time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -26,11 +25,10 @@ from mcpwire.server.extensions.tasks.owners import owner_of
 from mcpwire.server.extensions.tasks.running import RunningTask
 from mcpwire.server.extensions.tasks.store import MemoryTaskStore, StoreFullError
 from mcpwire.server.extensions.tasks.watching import Watching
-from mcpwire.server.lifespan import Lifespan
 from mcpwire.versions import LATEST_SESSION, REVISIONS, Era
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mcpwire.protocol.serving.task_states import TaskRecord
     from mcpwire.server.extensions.tasks.running import Body
@@ -137,18 +135,6 @@ class Tasks:
         self._is_attached = True
         self._revisions = tuple(getattr(server, "revisions", REVISIONS))
         self._tells_apart = server.auth is not None
-        server.tasks = self
-        # Handlers use what the server's own lifespan gives, so they end before it.
-        lifespan = Lifespan(self._serve)
-        lifespan.include(server.lifespan)
-        server.lifespan = lifespan
-
-    @asynccontextmanager
-    async def _serve(self) -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            await self.aclose()
 
     def methods(self) -> dict[str, Handler]:
         """Return the handlers of all methods that some revision of the server has."""
