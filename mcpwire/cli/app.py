@@ -49,6 +49,10 @@ def _dispatch(argv: list[str]) -> int:
     if argv[0] == "--version":
         write_text(f"mcpwire {__version__}\n")
         return Exit.OK
+    if argv[0] == "serve":  # its target is no server to talk to, but one to be
+        from mcpwire.cli.serve.command import serve
+
+        return serve(argv[1:])
     from mcpwire.cli.grammar import parse
 
     options = parse(argv)

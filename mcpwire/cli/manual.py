@@ -111,11 +111,13 @@ def _verb_lines(before: str = "") -> str:
 OVERVIEW: Final = f"""\
 usage: mcpwire COMMAND [options] TARGET [words]
        mcpwire COMMAND [options] [words] -- SERVER [ARG ...]
+       mcpwire serve [options] MODULE:SERVER
 
-Talk to Model Context Protocol servers.
+Talk to Model Context Protocol servers, and run them.
 
 commands:
 {_verb_lines()}
+  serve        run a server of yours, on stdio or over HTTP
 
 TARGET is a URL, or the server's command line as one word, quoted; it is run without a
 shell. Or leave TARGET out and put the command at the end, after `--`: everything there

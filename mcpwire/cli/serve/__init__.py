@@ -1,0 +1,1 @@
+"""``mcpwire serve``: run somebody's server object, on stdio or over HTTP."""

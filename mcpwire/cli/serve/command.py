@@ -1,0 +1,124 @@
+"""The command ``serve`` itself: its options, and what they do."""
+
+from __future__ import annotations
+
+import argparse
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from mcpwire.cli.failures import Exit, UsageError
+from mcpwire.cli.serve.loading import load_server, split_target
+from mcpwire.cli.streams import write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["serve"]
+
+DESCRIPTION: Final = """\
+Run a server: TARGET is `module:name` or `path/to/file.py:name`, where the name is that
+of an mcpwire.Server or of a function that makes one; without a name it is `server`,
+`mcp`, `app`, or the only server there is.
+
+Without --http it serves one client on stdin and stdout; what it prints goes to stderr.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Raise what is wrong as one sentence, instead of printing the usage."""
+        raise UsageError(f"{message} (see {self.prog} --help)")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="mcpwire serve",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
+    )
+    add = parser.add_argument
+    add("target", metavar="TARGET", nargs="?")
+    add("-h", "--help", action="store_true", help="show this")
+    add("--http", metavar="[HOST]:PORT", help="serve HTTP there; port 0: a free one")
+    add("--path", metavar="PATH", help="where the endpoint is (default: /mcp)")
+    add(
+        "--allow-host",
+        action="append",
+        metavar="NAME",
+        help="a name that the server is asked by; may be repeated",
+    )
+    add(
+        "--allow-origin",
+        action="append",
+        metavar="ORIGIN",
+        help="a page that may ask, such as https://example.com; may be repeated",
+    )
+    add("--cors", action="store_true", help="let those pages read the answers")
+    add("--stateless", action="store_true", help="keep no sessions")
+    add("--legacy-sse", action="store_true", help="serve clients of 2024-11-05, too")
+    add("--reload", action="store_true", help="start again when a source file changes")
+    return parser
+
+
+def serve(argv: Sequence[str]) -> int:
+    """Run the command; return its exit code.
+
+    Raises:
+        UsageError: The options make no sense, or there is no such server.
+    """
+    parser = _parser()
+    options = parser.parse_args(list(argv))
+    if options.help:
+        write_text(parser.format_help())
+        return Exit.OK
+    if options.target is None:
+        raise UsageError("name the server: mcpwire serve module:server")
+    for_http = _http_options(options)
+    if options.http is None and for_http:
+        name = next(iter(for_http))
+        raise UsageError(f"--{name.replace('_', '-')} is for --http")
+    if options.reload:
+        return _reload(options, argv)
+    try:
+        server = load_server(options.target)
+    except UsageError:
+        raise
+    except Exception:  # noqa: BLE001 - whatever importing the author's module raises
+        traceback.print_exc()
+        return Exit.INTERNAL
+    if options.http is None:
+        server.run()
+    else:
+        server.run(http=_address(options.http), **_renamed(for_http))
+    return Exit.OK
+
+
+def _http_options(options: argparse.Namespace) -> dict[str, Any]:
+    names = ("path", "allow_host", "allow_origin", "cors", "stateless", "legacy_sse")
+    return {name: getattr(options, name) for name in names if getattr(options, name)}
+
+
+def _renamed(given: dict[str, Any]) -> dict[str, Any]:
+    names = {"allow_host": "allowed_hosts", "allow_origin": "allowed_origins"}
+    return {names.get(name, name): value for name, value in given.items()}
+
+
+def _address(given: str) -> str:
+    """Return the address with the host that it leaves out: this machine's own."""
+    return f"127.0.0.1{given}" if given.startswith(":") else given
+
+
+def _reload(options: argparse.Namespace, argv: Sequence[str]) -> int:
+    if options.http is None:
+        # The client behind a pipe began its session with the process that ends.
+        raise UsageError("--reload is for --http: a client on stdio would lose its end")
+    from mcpwire.cli.output import Output
+    from mcpwire.cli.serve.reloading import run_reloading
+
+    where, _ = split_target(options.target)
+    folder = Path(where).parent if where.endswith(".py") else Path.cwd()
+    rest = [word for word in argv if word != "--reload"]
+    output = Output(is_json=False, verbose=True)
+    return run_reloading(rest, [folder], output.detail)

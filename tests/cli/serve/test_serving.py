@@ -1,0 +1,224 @@
+"""``mcpwire serve``: a server object becomes a process."""
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import mcpwire
+from mcpwire.cli import main
+from mcpwire.cli.failures import UsageError
+from mcpwire.cli.serve.loading import load_server, split_target
+from mcpwire.cli.serve.reloading import Watch
+
+PATIENCE = 20.0
+
+SOURCE = """
+from mcpwire import Server
+
+{name} = Server("served", "{version}")
+
+
+@{name}.tool
+async def add(a: int, b: int) -> int:
+    print("noise on stdout")
+    return a + b
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Write a module that `serve` can run, in the current directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def write(name="server", file="served_module.py", version="1", extra=""):
+        sys.modules.pop(file.removesuffix(".py"), None)
+        (tmp_path / file).write_text(SOURCE.format(name=name, version=version) + extra)
+        return tmp_path / file
+
+    yield write
+    for name in ("served_module", "other_module"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    ("target", "parts"),
+    [
+        ("module", ("module", None)),
+        ("package.module:server", ("package.module", "server")),
+        ("module:make.server", ("module", "make.server")),
+        ("dir/file.py", ("dir/file.py", None)),
+        ("dir/file.py:it", ("dir/file.py", "it")),
+        ("C:\\dir\\file.py", ("C:\\dir\\file.py", None)),
+    ],
+)
+def test_a_target_is_a_module_or_file_and_perhaps_a_name(target, parts):
+    assert split_target(target) == parts
+
+
+def test_what_is_behind_the_colon_must_be_a_name():
+    with pytest.raises(UsageError, match="'1x' is no name"):
+        split_target("module:1x")
+
+
+@pytest.mark.parametrize("name", ["server", "mcp", "app", "anything"])
+def test_the_usual_names_and_the_only_server_are_found(module, name):
+    path = module(name)
+    assert load_server("served_module").name == "served"
+    sys.modules.pop("served_module")
+    assert load_server(str(path)).name == "served"
+    assert load_server(f"{path}:{name}").name == "served"
+
+
+def test_a_function_that_makes_a_server_is_called(module):
+    module(extra="\n\ndef make():\n    return Server('made', '2')\n")
+    assert load_server("served_module:make").name == "made"
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("no_such_module", "there is no module 'no_such_module'"),
+        ("no_such_package.module", "there is no module"),
+        ("no/such/file.py", "there is no file"),
+        ("served_module:sever", "did you mean 'server'"),
+        ("served_module:Server.nothing", "there is no 'Server.nothing'"),
+        ("served_module:add", "is a coroutine|no mcpwire.Server|missing"),
+        ("", "no name of a module"),
+        ("other_module", "name one of one, two"),
+        ("served_module.py:__doc__", "is a NoneType"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:coroutine")
+def test_what_is_no_server_is_told_in_a_sentence(module, target, said):
+    module()
+    module(name="one", file="other_module.py", extra="\ntwo = Server('b', '1')\n")
+    with pytest.raises((UsageError, TypeError), match=said):
+        load_server(target)
+
+
+def test_what_the_module_itself_lacks_is_shown_with_its_traceback(module, capfd):
+    module(extra="\nimport no_such_module_at_all\n")
+    assert main(["serve", "served_module"]) == 1
+    assert "No module named 'no_such_module_at_all'" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name the server"),
+        (["m", "--path", "/x"], "--path is for --http"),
+        (["m", "--allow-host", "x"], "--allow-host is for --http"),
+        (["m", "--reload"], "--reload is for --http"),
+        (["m", "--nonsense"], "--nonsense"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(words, said, capfd):
+    assert main(["serve", *words]) == 2
+    assert said in capfd.readouterr().err
+
+
+def test_its_help_shows_the_options(capfd):
+    assert main(["serve", "--help"]) == 0
+    assert "--allow-origin" in capfd.readouterr().out
+
+
+@pytest.mark.anyio
+@pytest.mark.case("A02")
+async def test_on_stdio_it_is_a_server_like_any_other(module):
+    path = module()
+    target = mcpwire.Stdio(sys.executable, ["-m", "mcpwire", "serve", str(path)])
+    async with mcpwire.Client(target) as client:
+        assert client.server_info.name == "served"
+        result = await client.call_tool("add", {"a": 1, "b": 2})
+        assert result.structured_content == {"result": 3}
+
+
+class Served:
+    """A process that serves HTTP; knows the URL that it announced."""
+
+    def __init__(self, *words):
+        command = [sys.executable, "-u", "-m", "mcpwire", "serve", *words]
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL
+        )
+
+    def line(self, pattern):
+        """Return the match of the next line of stderr that has one."""
+        for line in self.process.stderr:
+            found = re.search(pattern, line)
+            if found is not None:
+                return found
+        raise AssertionError(f"no line like {pattern!r} came")
+
+
+@contextlib.contextmanager
+def served(*words):
+    it = Served(*words)
+    try:
+        yield it
+    finally:
+        it.process.terminate()
+        with it.process.stderr:
+            try:
+                it.process.wait(PATIENCE)
+            finally:
+                it.process.kill()
+
+
+URL = r"(http://127\.0\.0\.1:\d+/\S*)"
+
+
+@pytest.mark.anyio
+async def test_over_http_it_announces_where_and_ends_with_sigterm(module):
+    path = module()
+    with served(str(path), "--http", ":0", "--path", "/here") as it:
+        url = (await asyncio.to_thread(it.line, URL))[1]
+        assert url.endswith("/here")
+        async with mcpwire.Client(url) as client:
+            result = await client.call_tool("add", {"a": 1, "b": 2})
+            assert result.structured_content == {"result": 3}
+        it.process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(it.process.wait, PATIENCE) in {0, 128 + 15, -15}
+
+
+@pytest.mark.anyio
+async def test_a_changed_file_starts_it_again(module):
+    path = module()
+    with served(str(path), "--http", ":0", "--reload") as it:
+        url = (await asyncio.to_thread(it.line, URL))[1]
+        async with mcpwire.Client(url) as client:
+            assert client.server_info.version == "1"
+        module(version="2")
+        later = time.time() + 5  # the clock of some file systems is coarse
+        os.utime(path, (later, later))
+        url = (await asyncio.to_thread(it.line, URL))[1]
+        async with mcpwire.Client(url) as client:
+            assert client.server_info.version == "2"
+
+
+def test_files_that_come_go_or_change_are_seen_and_others_are_not(tmp_path):
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / ".hidden").mkdir()
+    one = tmp_path / "pkg" / "one.py"
+    one.write_text("1")
+    watch = Watch([tmp_path])
+    assert watch.changed() is None
+    (tmp_path / ".hidden" / "no.py").write_text("1")
+    (tmp_path / "text.txt").write_text("1")
+    assert watch.changed() is None
+    os.utime(one, (1, 1))
+    assert watch.changed() == one
+    two = tmp_path / "two.py"
+    two.write_text("1")
+    assert watch.changed() == two
+    one.unlink()
+    assert watch.changed() == one
+    assert watch.changed() is None
