@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from mcpwire.auth.discovery.scopes import OFFLINE_ACCESS
+from mcpwire.auth.serving.challenge import format_challenge
 from mcpwire.errors import AuthError, InvalidRequest
-from mcpwire.protocol.serving.auth.challenge import format_challenge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

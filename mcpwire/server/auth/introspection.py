@@ -13,9 +13,9 @@ from mcpwire.auth.errors import AuthTemporarilyUnavailable, TokenError
 from mcpwire.auth.exchange.answers import check_available, read_object
 from mcpwire.auth.exchange.token_endpoint import authenticate
 from mcpwire.auth.model import Identity, ServerMetadata
+from mcpwire.auth.serving.claims import ClaimsError, check_times, read_claims
 from mcpwire.auth.steps import Fetch
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.protocol.serving.auth.claims import ClaimsError, check_times, read_claims
 from mcpwire.server.auth.principal import Principal
 from mcpwire.server.auth.recent import Recent
 from mcpwire.server.auth.verifiers import InvalidToken, check_leeway, check_place

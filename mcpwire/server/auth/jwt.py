@@ -19,9 +19,9 @@ from mcpwire.auth.exchange.jwt import (
     import_secret,
     is_signed,
 )
+from mcpwire.auth.serving.claims import ClaimsError, check_times, read_claims
+from mcpwire.auth.serving.compact import UnsoundToken, read_object, read_signed
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.protocol.serving.auth.claims import ClaimsError, check_times, read_claims
-from mcpwire.protocol.serving.auth.compact import UnsoundToken, read_object, read_signed
 from mcpwire.server.auth.keys import GivenKeys, IssuerKeys, read_keys
 from mcpwire.server.auth.principal import Principal
 from mcpwire.server.auth.recent import Recent
@@ -30,7 +30,7 @@ from mcpwire.server.auth.verifiers import InvalidToken, check_leeway, check_plac
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from mcpwire.protocol.serving.auth.compact import SignedToken
+    from mcpwire.auth.serving.compact import SignedToken
     from mcpwire.server.auth.keys import Keys
     from mcpwire.transports.http.target import Http
 

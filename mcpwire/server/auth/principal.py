@@ -67,6 +67,20 @@ class Principal:
     realm: Realm | None = attrs.field(default=None, repr=False, eq=False)
     """The server that believed it: knows how more is asked for."""
 
+    def known_to(self, realm: Realm, scopes: frozenset[str]) -> Principal:
+        """Return it as a server knows it, with what its scopes include."""
+        # `attrs.evolve` takes as long as all else that a request is asked.
+        return Principal(
+            issuer=self.issuer,
+            client_id=self.client_id,
+            subject=self.subject,
+            scopes=scopes,
+            audience=self.audience,
+            expires_at=self.expires_at,
+            claims=self.claims,
+            realm=realm,
+        )
+
     @property
     def key(self) -> PrincipalKey:
         """What tells it from all others, whatever its token allows.

@@ -16,30 +16,28 @@ import time
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-import attrs
-
 from mcpwire.auth.discovery.scopes import OFFLINE_ACCESS, check_scope
 from mcpwire.auth.errors import AuthTemporarilyUnavailable
+from mcpwire.auth.serving.compact import UnsoundToken
+from mcpwire.auth.serving.metadata import (
+    close_scopes,
+    parse_resource,
+    resource_document,
+    well_known_paths,
+)
+from mcpwire.auth.serving.proof import (
+    PROOF_ALGORITHMS,
+    Replays,
+    binding_of,
+    check_proof,
+)
 from mcpwire.errors import AuthError
-from mcpwire.protocol.serving.auth.compact import UnsoundToken
 from mcpwire.protocol.serving.auth.credentials import (
     CREDENTIALS,
     MalformedCredentials,
     has_query_token,
     read_credentials,
     read_key,
-)
-from mcpwire.protocol.serving.auth.metadata import (
-    close_scopes,
-    parse_resource,
-    resource_document,
-    well_known_paths,
-)
-from mcpwire.protocol.serving.auth.proof import (
-    PROOF_ALGORITHMS,
-    Replays,
-    binding_of,
-    check_proof,
 )
 from mcpwire.server.auth.challenges import AuthenticationRefused, Realm, check_scopes
 from mcpwire.server.auth.verifiers import (
@@ -311,7 +309,7 @@ class ResourceServer:
         if self._includes:
             more = [self._includes[s] for s in scopes if s in self._includes]
             scopes = scopes.union(*more)
-        return attrs.evolve(principal, scopes=scopes, realm=self.realm)
+        return principal.known_to(self.realm, scopes)
 
     def _refused(
         self, reason: str, error: str | None, status: int = 401

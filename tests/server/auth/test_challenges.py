@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpwire.auth.discovery.challenges import parse_challenges, read_denial
-from mcpwire.protocol.serving.auth.challenge import format_challenge
+from mcpwire.auth.serving.challenge import format_challenge
 from mcpwire.server.auth.challenges import (
     AuthenticationRefused,
     HttpRefusal,

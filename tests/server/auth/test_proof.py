@@ -16,7 +16,7 @@ from resources import (
 )
 
 from mcpwire.auth.exchange.dpop import Prover, new_key
-from mcpwire.protocol.serving.auth.proof import PROOF_ALGORITHMS, Replays
+from mcpwire.auth.serving.proof import PROOF_ALGORITHMS, Replays
 from mcpwire.server.auth import AuthenticationRefused
 
 TOKEN = "the-token"

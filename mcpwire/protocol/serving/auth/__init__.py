@@ -1,1 +1,1 @@
-"""What a protected resource decides without I/O: credentials, claims, proofs, texts."""
+"""What a request shows of who sent it."""

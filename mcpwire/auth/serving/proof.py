@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.auth.exchange.jwt import import_checking_jwk, is_signed
-from mcpwire.protocol.serving.auth.compact import (
+from mcpwire.auth.serving.compact import (
     SignedToken,
     UnsoundToken,
     read_object,
