@@ -177,6 +177,14 @@ class AsgiApp:
         else:
             raise RuntimeError(f"unknown kind of ASGI scope: {kind!r}")
 
+    async def start(self) -> None:
+        """Start now, and not with the first request.
+
+        Raises:
+            Exception: What the server's lifespan raised.
+        """
+        await self._life.start()
+
     async def drain(self, timeout: float = 10.0) -> None:
         """Take nothing new, let what runs end, and end what stays open.
 

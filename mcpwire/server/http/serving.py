@@ -1,0 +1,253 @@
+"""Runs a server over HTTP with uvicorn, until it is told to stop, and then gracefully.
+
+uvicorn waits for its connections before it tells the application that it ends, and
+event streams do not end by themselves. So the application is drained first, while new
+requests are still answered with 503; then uvicorn may go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.wire.urls import is_loopback
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from mcpwire.server.app import Server
+    from mcpwire.server.http.app import AsgiApp
+
+__all__ = ["read_address", "run_http", "serve_http"]
+
+logger = logging.getLogger("mcpwire")
+
+LOCAL: Final = "127.0.0.1"
+"""2026-07-28 streamable-http, "Security Endpoint": local servers listen here only."""
+
+BACKLOG: Final = 2_048
+
+KEEP_ALIVE_S: Final = 30
+"""How long an idle connection is kept; clients give them up before."""
+
+LAST_GRACE_S: Final = 1
+"""How long connections may stay when everything on them has been answered."""
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def run_http(server: Server, address: str = f"{LOCAL}:8000", **options: Any) -> None:
+    """Serve over HTTP as this process's whole work, until SIGINT or SIGTERM.
+
+    Args:
+        server: What is served.
+        address: ``HOST:PORT``, or a port on this machine itself; 0 takes a free one.
+        options: Those of `serve_http`.
+
+    Raises:
+        LocalProtocolError: uvicorn is not installed.
+        ValueError: The address, or an option, is none.
+        OSError: Nothing can listen there.
+    """
+    _import_uvicorn()
+    asyncio.run(serve_http(server, address, has_signals=True, **options))
+
+
+async def serve_http(
+    server: Server,
+    address: str = f"{LOCAL}:8000",
+    *,
+    drain_timeout: float = 10.0,
+    announce: Callable[[str], object] | None = None,
+    has_signals: bool = False,
+    uvicorn: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> None:
+    """Serve over HTTP until this is cancelled; then end gracefully.
+
+    Args:
+        server: What is served.
+        address: ``HOST:PORT``, or a port on this machine itself; 0 takes a free one.
+        drain_timeout: How long calls may still take when it ends, in seconds.
+        announce: Told the endpoint's URL when requests are taken; by default it is
+            written to stderr.
+        has_signals: Whether SIGINT and SIGTERM end it; a second one ends it at once.
+        uvicorn: More options of uvicorn: ``ssl_certfile`` and others.
+        options: Those of `Server.asgi`.
+
+    Raises:
+        LocalProtocolError: uvicorn is not installed.
+        ValueError: The address, or an option, is none.
+        OSError: Nothing can listen there.
+    """
+    host, port = read_address(address)
+    app = server.asgi(**{"bound": host, **options})
+    runner = _runner(app, drain_timeout, uvicorn or {}, has_signals=has_signals)
+    listening = _listen(host, port)
+    try:
+        await app.start()
+        path = options.get("path", "/mcp")
+        scheme = "https" if (uvicorn or {}).get("ssl_certfile") else "http"
+        url = f"{scheme}://{_spell(listening)}{path}"
+        _warn(server, listening)
+        (announce or _to_stderr)(url)
+        await _run(runner, listening)
+    finally:
+        listening.close()
+        await app.aclose()
+
+
+async def _run(runner: Any, listening: socket.socket) -> None:
+    """Run uvicorn; being cancelled, let it end gracefully first."""
+    running = asyncio.get_running_loop().create_task(
+        runner.serve(sockets=[listening]), name="mcpwire-http-serve"
+    )
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        runner.should_exit = True
+        await asyncio.wait([running])
+        raise
+
+
+def _import_uvicorn() -> Any:
+    try:
+        import uvicorn
+    except ImportError:
+        raise LocalProtocolError(
+            "serving over HTTP needs uvicorn: pip install 'mcpwire[server]'"
+        ) from None
+    return uvicorn
+
+
+def _runner(
+    app: AsgiApp, drain_timeout: float, options: Mapping[str, Any], *, has_signals: bool
+) -> Any:
+    """Return a uvicorn server that drains the application before it ends."""
+    uvicorn = _import_uvicorn()
+
+    class Runner(uvicorn.Server):  # type: ignore[misc, name-defined] # is imported late
+        """Drains first; ends by signals without passing them on."""
+
+        forced = asyncio.Event()
+        should_exit: bool
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            loop = asyncio.get_running_loop()
+            waiting = {
+                loop.create_task(app.drain(drain_timeout), name="mcpwire-http-drain"),
+                loop.create_task(self.forced.wait(), name="mcpwire-http-forced"),
+            }
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in waiting:
+                task.cancel()
+            await asyncio.wait(waiting)
+            if self.forced.is_set():
+                await app.drain(0)
+            await super().shutdown(sockets)
+
+        def stop(self) -> None:
+            """End; asked again, end at once."""
+            if self.should_exit:
+                self.forced.set()
+            self.should_exit = True
+
+        def capture_signals(self) -> contextlib.AbstractContextManager[None]:
+            return _signals(self.stop if has_signals else None)
+
+    return Runner(
+        uvicorn.Config(
+            app,
+            **{
+                "lifespan": "off",  # it is started and ended here
+                "log_config": None,
+                "log_level": "warning",
+                "access_log": False,
+                "server_header": False,
+                "proxy_headers": False,
+                "ws": "none",
+                "timeout_keep_alive": KEEP_ALIVE_S,
+                "timeout_graceful_shutdown": LAST_GRACE_S,
+                **options,
+            },
+        )
+    )
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[], None] | None) -> Iterator[None]:
+    """Let signals stop the server; afterwards they are what they were."""
+    loop = asyncio.get_running_loop()
+    before = {}
+    for number in SIGNALS if stop is not None else ():
+        # Some platforms' loops have none, and only the main thread can have any.
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+            handler = signal.getsignal(number)
+            loop.add_signal_handler(number, stop)  # type: ignore[arg-type] # not None
+            before[number] = handler
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+# Where it listens...
+
+
+def read_address(address: str) -> tuple[str, int]:
+    """Return the host and the port of an address.
+
+    Raises:
+        ValueError: It is none.
+    """
+    host, colon, digits = address.rpartition(":")
+    if not colon:
+        host = ""
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f"an IPv6 address needs brackets, got {address!r}")
+    if not digits.isdecimal() or not digits.isascii() or not 0 <= int(digits) < 2**16:
+        raise ValueError(f"the address must be HOST:PORT, got {address!r}")
+    return host or LOCAL, int(digits)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens there.
+
+    Raises:
+        OSError: Nothing can.
+    """
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    # Where a name has both, most clients try IPv4 sooner or later.
+    family, _, _, _, place = min(found, key=lambda each: each[0] != socket.AF_INET)
+    return socket.create_server(place, family=family, backlog=BACKLOG)
+
+
+def _spell(listening: socket.socket) -> str:
+    host, port, *_ = listening.getsockname()
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _warn(server: Server, listening: socket.socket) -> None:
+    """Say it where anybody can reach a server that asks for nothing."""
+    host = listening.getsockname()[0]
+    if server.auth is None and not is_loopback(str(ipaddress.ip_address(host))):
+        logger.warning(
+            "everybody who reaches %s may use this server: it has no auth", host
+        )
+
+
+def _to_stderr(url: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(f"mcpwire: serving {url}\n")
+        sys.stderr.flush()
