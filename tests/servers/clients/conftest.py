@@ -1,0 +1,119 @@
+"""Our server on a port, and the clients of others, each in its own environment."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from real_servers import NODE_PACKAGES, PEERS, node
+
+FOLDER = Path(__file__).parent
+SERVED = (sys.executable, str(FOLDER / "served.py"))
+PATIENCE = 60.0
+START = 20.0
+STOP = 10.0
+
+
+def require(program):
+    """Skip where what the test is about is not installed; under CI that fails."""
+    if not Path(program).exists():
+        reason = f"{program} is not there: run `make peers`"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def served_http(tmp_path_factory):
+    """Serve on a port; the server has to end well, and without a traceback."""
+    with socket.socket() as chosen:
+        chosen.bind(("127.0.0.1", 0))
+        port = chosen.getsockname()[1]
+    log = tmp_path_factory.mktemp("served") / "log.txt"
+    with log.open("wb") as wrote:
+        process = subprocess.Popen(
+            [*SERVED, str(port)], stdin=subprocess.DEVNULL, stdout=wrote, stderr=wrote
+        )
+    try:
+        until_listening(process, port, log)
+        yield f"http://127.0.0.1:{port}/mcp"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(STOP) == 0, log.read_text()
+        assert "Traceback" not in log.read_text()
+    finally:
+        process.kill()
+        process.wait(STOP)
+
+
+def until_listening(process, port, log):
+    end = time.monotonic() + START
+    while process.poll() is None and time.monotonic() < end:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.02)  # nothing tells when a port is listened on
+        else:
+            return
+    raise AssertionError(log.read_text())
+
+
+@pytest.fixture(scope="module")
+def use(served_http):
+    """Return a function that runs a client, and gives what it wrote as JSON."""
+
+    def use(program, script, **environment):
+        require(program)
+        where = json.dumps({"stdio": SERVED, "http": served_http})
+        done = run([program, str(FOLDER / script), where], **environment)
+        assert done.returncode == 0, done.stderr + done.stdout
+        return json.loads(done.stdout)
+
+    return use
+
+
+@pytest.fixture(scope="module")
+def inspect(served_http, tmp_path_factory):
+    """Return a function that runs one command of the MCP Inspector.
+
+    It gives the exit code, and the JSON that was written to either stream.
+    """
+    program = NODE_PACKAGES / "inspector/clients/launcher/build/index.js"
+    home = str(tmp_path_factory.mktemp("inspector"))
+
+    def inspect(transport, era, method, *options):
+        require(program)
+        where = [served_http] if transport == "http" else SERVED
+        command = [node(), str(program), "--cli", *where, "--method", method]
+        command += ["--protocol-era", era, "--format", "json", "--quiet", *options]
+        done = run(command, HOME=home)
+        return done.returncode, json.loads(done.stdout or done.stderr)
+
+    return inspect
+
+
+def run(command, **environment):
+    return subprocess.run(
+        command,
+        env=os.environ | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="session")
+def python_of():
+    return lambda name: str(PEERS / name / "bin/python")
+
+
+@pytest.fixture(scope="session")
+def node_packages():
+    require(NODE_PACKAGES)
+    return str(NODE_PACKAGES.parent)

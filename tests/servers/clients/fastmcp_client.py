@@ -1,0 +1,136 @@
+"""Uses our server by FastMCP's client; writes what came as JSON.
+
+The argument is JSON, `{"stdio": [program, ...], "http": url}`. Each is connected
+to in both eras.
+"""
+
+import json
+import sys
+import warnings
+
+import anyio
+from fastmcp import Client
+from fastmcp.client.messages import MessageHandler
+from fastmcp.client.transports import StdioTransport
+from fastmcp.exceptions import ToolError
+
+warnings.simplefilter("ignore")  # what is deprecated at 2026-07-28 is tried too
+
+NOTE = "note://today"
+PATIENCE = 20.0
+
+
+class Heard(MessageHandler):
+    """What the server sends of its own, and answers to what it asks."""
+
+    def __init__(self):
+        self.logs = []
+        self.steps = []
+        self.changes = set()
+        self.changed = anyio.Event()
+
+    def hear(self, change):
+        self.changes.add(change)
+        if len(self.changes) == 2:
+            self.changed.set()
+
+    async def on_resource_updated(self, message):
+        self.hear(f"updated {message.params.uri}")
+
+    async def on_tool_list_changed(self, message):
+        self.hear("tools")
+
+    async def log(self, message):
+        self.logs.append([message.level, message.data])
+
+    async def progress(self, progress, total, message):
+        self.steps.append([progress, total, message])
+
+
+async def elicit(message, response_type, params, context):
+    return {"name": "Bob", "age": 7}
+
+
+async def sample(messages, params, context):
+    return messages[-1].content.text.upper()
+
+
+def outcome(result):
+    return {
+        "text": result.content[0].text,
+        "structured": result.structured_content,
+        "is_error": bool(result.is_error),
+    }
+
+
+async def failure(client):
+    try:
+        await client.call_tool("fail")
+    except ToolError as error:
+        return str(error)
+    return None
+
+
+async def use(target, mode):
+    heard = Heard()
+    client = Client(
+        target,
+        mode=mode,
+        roots=["file:///work"],
+        sampling_handler=sample,
+        elicitation_handler=elicit,
+        log_handler=heard.log,
+        progress_handler=heard.progress,
+        message_handler=heard,
+    )
+    async with client:
+        if mode == "legacy":
+            await client.set_logging_level("debug")
+        counted = await client.call_tool("count", {"to": 3})
+        tools = await client.list_tools()
+        templates = await client.list_resource_templates()
+        prompt = await client.get_prompt("review", {"code": "x = 1"})
+        results = {
+            "version": client.protocol_version,
+            "server": [client.server_info.name, client.server_info.version],
+            "instructions": client.instructions,
+            "tools": [tool.name for tool in tools],
+            "schema": getattr(tools[0], "input_schema", None),
+            "add": outcome(await client.call_tool("add", {"a": 2, "b": 3})),
+            "thread": outcome(await client.call_tool("thread", {"word": "abc"})),
+            "person": outcome(await client.call_tool("person")),
+            "failure": await failure(client),
+            "counted": [counted.content[0].text, heard.steps, heard.logs],
+            "resources": [str(each.uri) for each in await client.list_resources()],
+            "templates": [each.uri_template for each in templates],
+            "note": (await client.read_resource(NOTE))[0].text,
+            "greeting": (await client.read_resource("greet://Ada"))[0].text,
+            "prompts": [each.name for each in await client.list_prompts()],
+            "prompt": prompt.messages[0].content.text,
+            "elicited": (await client.call_tool("ask_person")).content[0].text,
+            "sampled": (await client.call_tool("ask_model", {"question": "why"}))
+            .content[0]
+            .text,
+            "roots": (await client.call_tool("ask_roots")).content[0].text,
+        }
+        if mode == "legacy":  # FastMCP has nothing of its own to listen with later
+            await client.session.subscribe_resource(NOTE)
+            await client.call_tool("change")
+            with anyio.fail_after(PATIENCE):
+                await heard.changed.wait()
+            results["changes"] = sorted(heard.changes)
+        return results
+
+
+async def main():
+    where = json.loads(sys.argv[1])
+    command, *arguments = where["stdio"]
+    results = {}
+    for mode in ("legacy", "auto"):
+        stdio = StdioTransport(command, arguments, keep_alive=False)
+        results[f"stdio {mode}"] = await use(stdio, mode)
+        results[f"http {mode}"] = await use(where["http"], mode)
+    sys.stdout.write(json.dumps(results))
+
+
+anyio.run(main)

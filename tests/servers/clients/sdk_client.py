@@ -1,0 +1,157 @@
+"""Uses our server by the official Python SDK's client; writes what came as JSON.
+
+The argument is JSON, `{"stdio": [program, ...], "http": url}`. Each is connected
+to in both eras.
+"""
+
+import json
+import sys
+import warnings
+
+import anyio
+import mcp_types as types
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+
+warnings.simplefilter("ignore")  # what is deprecated at 2026-07-28 is tried too
+
+NOTE = "note://today"
+PATIENCE = 20.0
+
+
+class Heard:
+    """What the server sends of its own, and answers to what it asks."""
+
+    def __init__(self):
+        self.logs = []
+        self.steps = []
+        self.changes = set()
+        self.changed = anyio.Event()
+
+    async def message(self, message):
+        match message:
+            case types.ResourceUpdatedNotification():
+                self.changes.add(f"updated {message.params.uri}")
+            case types.ToolListChangedNotification():
+                self.changes.add("tools")
+        if len(self.changes) == 2:
+            self.changed.set()
+
+    async def log(self, params):
+        self.logs.append([params.level, params.data])
+
+    async def progress(self, progress, total, message):
+        self.steps.append([progress, total, message])
+
+    async def elicit(self, context, params):
+        return types.ElicitResult(action="accept", content={"name": "Bob", "age": 7})
+
+    async def sample(self, context, params):
+        said = params.messages[-1].content.text.upper()
+        return types.CreateMessageResult(
+            role="assistant",
+            content=types.TextContent(type="text", text=said),
+            model="m",
+        )
+
+    async def roots(self, context):
+        return types.ListRootsResult(roots=[types.Root(uri="file:///work")])
+
+
+async def listen(client, heard, mode):
+    """Return what is heard of a change."""
+    if mode == "legacy":
+        await client.subscribe_resource(NOTE)
+        await client.call_tool("change")
+        with anyio.fail_after(PATIENCE):
+            await heard.changed.wait()
+        return sorted(heard.changes)
+    changes = set()
+    async with client.listen(
+        tools_list_changed=True, resource_subscriptions=[NOTE]
+    ) as events:
+        await client.call_tool("change")
+        with anyio.fail_after(PATIENCE):
+            async for event in events:
+                uri = getattr(event, "uri", None)
+                changes.add(f"updated {uri}" if uri else "tools")
+                if len(changes) == 2:
+                    break
+    return sorted(changes)
+
+
+def outcome(result):
+    return {
+        "text": result.content[0].text,
+        "structured": result.structured_content,
+        "is_error": bool(result.is_error),
+    }
+
+
+async def use(target, mode):
+    heard = Heard()
+    client = Client(
+        target,
+        mode=mode,
+        sampling_callback=heard.sample,
+        elicitation_callback=heard.elicit,
+        list_roots_callback=heard.roots,
+        logging_callback=heard.log,
+        message_handler=heard.message,
+        log_level="debug",
+    )
+    async with client:
+        if mode == "legacy":
+            await client.set_logging_level("debug")
+        counted = await client.call_tool(
+            "count", {"to": 3}, progress_callback=heard.progress
+        )
+        tools = (await client.list_tools()).tools
+        templates = (await client.list_resource_templates()).resource_templates
+        prompt = await client.get_prompt("review", {"code": "x = 1"})
+        completed = await client.complete(
+            types.PromptReference(type="ref/prompt", name="review"),
+            {"name": "style", "value": "s"},
+        )
+        return {
+            "version": client.protocol_version,
+            "server": [client.server_info.name, client.server_info.version],
+            "instructions": client.instructions,
+            "tools": [tool.name for tool in tools],
+            "schema": tools[0].input_schema,
+            "add": outcome(await client.call_tool("add", {"a": 2, "b": 3})),
+            "thread": outcome(await client.call_tool("thread", {"word": "abc"})),
+            "person": outcome(await client.call_tool("person")),
+            "fail": outcome(await client.call_tool("fail")),
+            "counted": [counted.content[0].text, heard.steps, heard.logs],
+            "resources": [
+                each.uri for each in (await client.list_resources()).resources
+            ],
+            "templates": [each.uri_template for each in templates],
+            "note": (await client.read_resource(NOTE)).contents[0].text,
+            "greeting": (await client.read_resource("greet://Ada")).contents[0].text,
+            "prompts": [each.name for each in (await client.list_prompts()).prompts],
+            "prompt": prompt.messages[0].content.text,
+            "completed": completed.completion.values,
+            "elicited": outcome(await client.call_tool("ask_person"))["text"],
+            "sampled": outcome(
+                await client.call_tool("ask_model", {"question": "why"})
+            )["text"],
+            "roots": outcome(await client.call_tool("ask_roots"))["text"],
+            "changes": await listen(client, heard, mode),
+        }
+
+
+async def main():
+    where = json.loads(sys.argv[1])
+    command, *arguments = where["stdio"]
+    results = {}
+    for mode in ("legacy", "auto"):
+        results[f"stdio {mode}"] = await use(
+            StdioServerParameters(command=command, args=arguments), mode
+        )
+        results[f"http {mode}"] = await use(where["http"], mode)
+    sys.stdout.write(json.dumps(results))
+
+
+anyio.run(main)
