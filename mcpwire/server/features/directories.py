@@ -12,7 +12,7 @@ import itertools
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from mcpwire.errors import InternalError
@@ -21,15 +21,8 @@ from mcpwire.server.authoring.content import File
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mcpwire.server.features.resources import Resources
     from mcpwire.server.features.table import Handle
-
-
-class Registrar(Protocol):
-    """Takes resources, as a `Server` does."""
-
-    def add_resource(self, uri: str, content: Any, **options: Any) -> Handle[Any]:
-        """Register a function or a value."""
-
 
 __all__ = ["Folder", "add_directory", "add_file"]
 
@@ -170,9 +163,10 @@ def read_regular(path: Path, max_bytes: int) -> bytes | None:
         descriptor = os.open(path, _OPEN)
     except (OSError, ValueError):
         return None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return None
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise InternalError(f"the resource is larger than {max_bytes} bytes")
@@ -204,7 +198,7 @@ def mime_type_of(name: str) -> str | None:
 
 
 def add_file(
-    server: Registrar,
+    resources: Resources,
     uri: str,
     path: str | os.PathLike[str],
     *,
@@ -226,11 +220,11 @@ def add_file(
         return None if data is None else file_of(name, data)
 
     given = {"name": name, "mime_type": mime_type_of(name), **options}
-    return server.add_resource(uri, read, is_raw=True, **given)
+    return resources.add(uri, read, is_raw=True, **given)
 
 
 def add_directory(
-    server: Registrar,
+    resources: Resources,
     uri: str,
     path: str | os.PathLike[str],
     *,
@@ -242,7 +236,7 @@ def add_directory(
     """Register a folder: a template for all of its files, which completes their paths.
 
     Args:
-        server: Where to register it.
+        resources: Where to register it.
         uri: What the URIs of its files begin with.
         path: Where it is.
         listed: Whether the files that are there now are listed, each by itself.
@@ -262,7 +256,7 @@ def add_directory(
     if listed:
         common = {k: v for k, v in options.items() if k not in _OF_THE_WHOLE}
         for file in list(folder.walk()):
-            server.add_resource(
+            resources.add(
                 base + quote(file, safe="/"),
                 functools.partial(folder.read, file),
                 name=file,
@@ -272,7 +266,7 @@ def add_directory(
             )
     given = {"name": folder.root.name or "files", **options}
     suggestions = {"path": folder.suggest}
-    return server.add_resource(
+    return resources.add(
         base + "{path*}", folder.read, is_raw=True, suggestions=suggestions, **given
     )
 

@@ -164,8 +164,6 @@ def _derived(signature: Signature) -> list[dict[str, Any]]:
         told = [schema.get("description"), _format(schema, parameters.choices(name))]
         description = " ".join(sentence for sentence in told if sentence)
         argument: dict[str, Any] = {"name": name}
-        if schema.get("title"):
-            argument["title"] = schema["title"]
         if description:
             argument["description"] = description
         if name in parameters.required:

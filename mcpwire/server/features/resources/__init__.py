@@ -23,6 +23,7 @@ from mcpwire.wire.uri_templates import is_uri
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from os import PathLike
 
     from mcpwire.server.features.calling import Calling
     from mcpwire.server.features.completions import Completer
@@ -98,6 +99,22 @@ class Resources:
             return self.table.add(made)
         made.completers = self.completers.setdefault(uri, {})
         return self.templates.add(made)
+
+    def add_file(
+        self, uri: str, path: str | PathLike[str], **options: Any
+    ) -> Handle[Any]:
+        """Register a file; see `directories.add_file`."""
+        from mcpwire.server.features.directories import add_file
+
+        return add_file(self, uri, path, **options)
+
+    def add_directory(
+        self, uri: str, path: str | PathLike[str], **options: Any
+    ) -> Handle[Any]:
+        """Register a folder; see `directories.add_directory`."""
+        from mcpwire.server.features.directories import add_directory
+
+        return add_directory(self, uri, path, **options)
 
     def methods(self) -> dict[str, Handler]:
         """Return the handlers by method."""

@@ -212,7 +212,7 @@ def _make(
         visible=given.get("visible"),
         mime_type=mime_type,
         hints=_hints(given),
-        options=given,
+        options={**given, "name": name},
         **more,
     )
 
