@@ -120,7 +120,6 @@ class Outbox:
             else:
                 self._dropped += 1
         elif self._progress.take(now):
-            self._late = None
             self._request.progress(*values)
         else:
             self._late = values

@@ -235,7 +235,7 @@ class Rounds:
             request,
             round=number,
             asked={key: one.mark for key, one in self._asked.items()},
-            answers={k: v for k, v in self._answers.items() if k not in self._asked},
+            answers=self._answers,
             kept=self._kept,
         )
         return {

@@ -57,6 +57,18 @@ async def test_what_is_kept_is_nobody_elses_to_change(client):
 
 
 @CLIENTS
+async def test_what_is_kept_is_as_it_was_then(client):
+    data = [1]
+
+    async def handler(ctx):
+        await ctx.once("list", lambda: data)
+        data.append(2)
+        return await ctx.once("list", lambda: None)
+
+    assert await client(person).call(handler) == [1]
+
+
+@CLIENTS
 async def test_tasks_that_want_the_same_value_get_one(client):
     done = []
 

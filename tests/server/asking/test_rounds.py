@@ -69,6 +69,24 @@ async def test_questions_asked_together_go_out_together_each_with_its_own_key():
     ]
 
 
+@pytest.mark.parametrize("turns", [0, 1, 2])
+async def test_a_question_that_comes_a_little_later_goes_out_with_the_others(turns):
+    """A group stops its other tasks as soon as one needs input."""
+
+    async def later(ctx):
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await ctx.elicit("B", FORM)
+
+    async def handler(ctx):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(ctx.elicit("A", FORM))
+            group.create_task(later(ctx))
+
+    result = await Alone().send(handler)
+    assert list(result["inputRequests"]) == ["elicit-1", "elicit-2"]
+
+
 async def test_questions_asked_one_after_the_other_take_a_round_each():
     peer = Alone(person)
     assert await peer.call(two_steps) == ["One?", "Two?"]
@@ -160,7 +178,7 @@ async def test_malformed_responses_are_an_error(responses):
     peer = Alone()
     first = await peer.send(greet)
     for state in ({"requestState": first["requestState"]}, {}):
-        with pytest.raises(InvalidParams, match=r"params\.inputResponses"):
+        with pytest.raises(InvalidParams, match=r"inputResponses.* must be an object"):
             await peer.send(greet, inputResponses=responses, **state)
 
 

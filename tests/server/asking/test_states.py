@@ -1,4 +1,4 @@
-"""What a client keeps of a call: whose it is, how long it lasts, how often it counts."""
+"""What a client keeps of a call: whose it is, how long and how often it counts."""
 
 import asyncio
 

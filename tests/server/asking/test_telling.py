@@ -211,17 +211,30 @@ async def test_nothing_goes_out_behind_the_answer(client):
     assert peer.told.all == told
 
 
+class Loop:
+    """A loop whose time stands until a test sets it."""
+
+    now = 0.0
+    timers = ()
+
+    def time(self):
+        return self.now
+
+    def call_later(self, pause, function):
+        self.timers = (*self.timers, function)
+
+
+async def test_behind_the_answer_no_timer_is_started():
+    peer, loop = Session(person), Loop()
+    request = peer.context(meta=PROGRESS).request
+    request.close()
+    outbox = Outbox(request, loop, threading.get_ident())
+    for value in range(100):
+        outbox.put(value, None, None, is_log=False)
+    assert loop.timers == ()
+
+
 async def test_progress_that_waits_is_overtaken_by_newer_progress():
-    class Loop:
-        now = 0.0
-        timers = ()
-
-        def time(self):
-            return self.now
-
-        def call_later(self, pause, function):
-            self.timers = (*self.timers, function)
-
     peer, loop = Session(person), Loop()
     request = peer.context(meta=PROGRESS).request
     outbox = Outbox(request, loop, threading.get_ident())
