@@ -99,7 +99,9 @@ PURE_RUNTIME: Final = frozenset({"attrs", "httptools", "orjson"})
 EXTRAS: Final[Mapping[str, str]] = {
     "joserfc": "mcpwire.auth.exchange.jwt",
     "jsonschema_rs": "mcpwire.protocol.results.output_schema",
+    "msgspec": "mcpwire.server.authoring.hints",
     "rich": "mcpwire.cli",
+    "uvicorn": "mcpwire.server.http.serving",
     "yaml": "mcpwire.protocol.results.frontmatter",
 }
 """Import name of an optional distribution -> the only place that may use it."""

@@ -17,9 +17,9 @@ from mcpwire.server.asking.state import StateKeeper
 from mcpwire.server.dispatcher import Dispatcher
 from mcpwire.server.features.definitions import compose
 from mcpwire.server.features.tools import ToolOptions
-from mcpwire.server.hub import PROMPTS, RESOURCES, TOOLS
 from mcpwire.server.lifespan import Lifespan
 from mcpwire.server.offering import Offering
+from mcpwire.server.telling.hub import PROMPTS, RESOURCES, TOOLS
 from mcpwire.types import decode
 from mcpwire.types.lifecycle import Implementation
 from mcpwire.versions import REVISIONS

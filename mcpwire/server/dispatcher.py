@@ -25,7 +25,6 @@ from mcpwire.errors import (
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.methods import declared_extensions
 from mcpwire.server.handlers import TOOLS_CALL, run_handler
-from mcpwire.server.hub import Hub
 from mcpwire.server.lifespan import Lifespan
 from mcpwire.server.request import (
     IN_MEMORY,
@@ -35,6 +34,7 @@ from mcpwire.server.request import (
     check_level,
 )
 from mcpwire.server.routes import Route, capabilities_at, check_handlers, routes_at
+from mcpwire.server.telling.hub import Hub
 from mcpwire.types import encode
 from mcpwire.types.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
 from mcpwire.versions import REVISIONS, Era, find_revision

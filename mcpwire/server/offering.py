@@ -21,9 +21,9 @@ from mcpwire.server.features.resources import Resources
 from mcpwire.server.features.resources.making import remake as remake_resource
 from mcpwire.server.features.table import Table
 from mcpwire.server.features.tools import ToolOptions, Tools
-from mcpwire.server.hub import PROMPTS, RESOURCES, TOOLS, UPDATED, Hub
 from mcpwire.server.middleware import Middleware
-from mcpwire.server.subscriptions import Subscriptions
+from mcpwire.server.telling.hub import PROMPTS, RESOURCES, TOOLS, UPDATED, Hub
+from mcpwire.server.telling.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

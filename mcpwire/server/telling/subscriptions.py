@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError, InvalidParams, MissingCapability
 from mcpwire.protocol.methods import TASKS, capability_declared, declared_extensions
-from mcpwire.server.hub import PROMPTS, RESOURCES, TOOLS
+from mcpwire.server.telling.hub import PROMPTS, RESOURCES, TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.server.handlers import Handler
-    from mcpwire.server.hub import Hub
     from mcpwire.server.request import RequestContext
+    from mcpwire.server.telling.hub import Hub
 
 __all__ = ["SUBSCRIPTION_ID", "Subscriptions"]
 

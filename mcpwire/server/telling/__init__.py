@@ -1,0 +1,1 @@
+"""Telling clients that something changed: who hears of it, and by which request."""
