@@ -170,12 +170,10 @@ class Hand:
 class Bench:
     """A server with one tool that does what a test tells it to."""
 
-    def __init__(self, call=None, methods=None, **options):
-        handlers = {"tools/call": call, **(methods or {})}
-        self.dispatcher = server(
-            {k: v for k, v in handlers.items() if v is not None},
-            {"tools": {}, "logging": {}},
-        )
+    def __init__(self, call=None, *, dispatcher=None, **options):
+        handlers = {} if call is None else {"tools/call": call}
+        capabilities = {"tools": {}, "logging": {}}
+        self.dispatcher = dispatcher or server(handlers, capabilities)
         self.sessions = Sessions(self.dispatcher, **options)
 
     def hand(self, version="2025-11-25", **options):

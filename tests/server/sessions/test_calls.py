@@ -17,6 +17,8 @@ from mcpwire.server.http.timers import Clocks
 
 pytestmark = pytest.mark.anyio
 
+ENDED = "the session ended before the answer"
+
 INITIALIZED = notice("notifications/initialized")
 
 
@@ -492,7 +494,7 @@ async def test_deleting_a_session_cancels_its_calls_and_ends_its_streams():
         await stream.until(lambda: stream.events)
         assert (await hand.delete().done()).status == 204
         assert (await stream.done()).is_complete
-        assert (await visit.done()).status == 404
+        assert (await visit.done()).json == failure(1, -32603, ENDED)
         await turns()
         assert work.outcomes == ["cancelled"]
         assert work.requests[0].is_cancelled
@@ -507,7 +509,7 @@ async def test_closing_all_of_it_leaves_nothing_running():
     await turns()
     await bench.sessions.aclose()
     for visit in visits:
-        assert (await visit.done()).status == 404
+        assert (await visit.done()).json == failure(1, -32603, ENDED)
     assert work.outcomes == ["cancelled"] * 3
     assert len(bench.sessions) == 0
 
@@ -531,7 +533,7 @@ async def test_a_handler_that_does_not_end_holds_nothing_up(monkeypatch):
     visit = hand.post(call(1))
     await began.wait()
     await bench.sessions.aclose()
-    assert (await visit.done()).status == 404
+    assert (await visit.done()).json == failure(1, -32603, ENDED)
     stop.set()
     await turns()
 
@@ -584,7 +586,7 @@ async def test_without_sessions_a_call_may_outlive_its_client_and_not_the_server
         visit = bench.hand().post(call(1), mcp_session_id="any")
         await work.began.wait()
         assert bench.sessions.running == 1
-    assert (await visit.done()).status == 404
+    assert (await visit.done()).json == failure(1, -32603, ENDED)
     assert work.outcomes == ["cancelled"]
     assert not bench.sessions._alone
 
@@ -617,8 +619,9 @@ async def test_a_batch_is_answered_by_an_array():
 async def test_a_batch_without_requests_is_accepted():
     async with batching() as bench:
         hand = await bench.open("2025-03-26")
-        visit = await hand.post([INITIALIZED, success(9, {}), 1]).done()
-        assert (visit.status, visit.body) == (202, b"")
+        for batch in ([INITIALIZED, success(9, {}), 1], [1, INITIALIZED]):
+            visit = await hand.post(batch).done()
+            assert (visit.status, visit.body) == (202, b"")
 
 
 @pytest.mark.rule("RPC-14")

@@ -301,7 +301,8 @@ async def test_streams_that_ended_long_ago_are_forgotten():
         for _ in range(ENDED_STREAMS_KEPT):
             await hand.post(call(1)).done()
         assert (await hand.get(last_event_id=first.ids[0]).done()).status == 400
-        assert len(bench.sessions._store) == 2 * ENDED_STREAMS_KEPT
+        (session,) = bench.sessions._registry
+        assert len(session._ended_streams) == ENDED_STREAMS_KEPT
 
 
 # Polling...

@@ -42,7 +42,6 @@ class Answers:
         stream: What answers; ``None`` as long as it is to be JSON.
         has_answer: Whether there has been one.
         has_owed: Whether any was ever owed.
-        is_dead: Whether the session has ended before the rest.
     """
 
     __slots__ = (
@@ -59,7 +58,6 @@ class Answers:
         "has_answer",
         "has_owed",
         "is_batch",
-        "is_dead",
         "stream",
     )
 
@@ -85,7 +83,6 @@ class Answers:
         self._outlet: Outlet | None = None
         self.stream: Stream | None = None
         self._status: tuple[int, Fields] = (200, ())
-        self.is_dead = False
 
     # What is said...
 
@@ -123,10 +120,10 @@ class Answers:
     @property
     def is_over(self) -> bool:
         """Whether nothing is to come any more."""
-        return self.is_dead or (self._is_sealed and not self._owed)
+        return self._is_sealed and not self._owed
 
     def _settle(self) -> None:
-        if self.is_dead or not self.is_over:
+        if not self.is_over:
             return
         self._decide()
         if self.stream is not None:
@@ -151,13 +148,6 @@ class Answers:
         if self._decided is not None and not self._decided.done():
             self._decided.set_result(None)
 
-    def kill(self) -> None:
-        """End it without the rest of its answers: the session is over."""
-        self.is_dead = True
-        if self.stream is not None:
-            self.stream.end()
-        self._decide()
-
     def pause(self, retry: float | None = None) -> None:
         """End the connection and not the stream; the client comes back for the rest."""
         if not self.is_over:
@@ -165,10 +155,8 @@ class Answers:
 
     # The response...
 
-    async def respond(self, exchange: Exchange, fields: Fields = ()) -> bool:
-        """Answer the POST; tell whether that could be done.
-
-        It could not where the session ended before there was anything to say.
+    async def respond(self, exchange: Exchange, fields: Fields = ()) -> None:
+        """Answer the POST.
 
         Raises:
             ClientGone: Nobody takes the answer.
@@ -187,13 +175,10 @@ class Answers:
             if self.is_batch:
                 body = b"[" + b",".join(self._answers) + b"]"
             await exchange.reply_bytes(status, body, JSON, (*fields, *more))
-        elif self.is_dead:
-            return False
         else:
             # All of it was withdrawn: a stream without answers says so.
             await exchange.start_stream(fields)
             await exchange.end()
-        return True
 
     async def _wait(self, exchange: Exchange) -> None:
         self._decided = asyncio.get_running_loop().create_future()

@@ -152,8 +152,14 @@ class Outlet:
         watcher = asyncio.get_running_loop().create_task(
             exchange.watch(), name="mcpwire-http-watch"
         )
-        watcher.add_done_callback(lambda _: self.cut())
+        watcher.add_done_callback(self._left)
         return watcher
+
+    def _left(self, watcher: asyncio.Task[None]) -> None:
+        # A web server that raises instead of saying so means the same.
+        if not watcher.cancelled():
+            watcher.exception()
+        self.cut()
 
 
 async def _stop(task: asyncio.Task[None]) -> None:

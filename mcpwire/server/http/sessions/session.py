@@ -51,6 +51,8 @@ logger = logging.getLogger("mcpwire")
 
 INITIALIZE: Final = "initialize"
 
+ENDED: Final = "the session ended before the answer"
+
 ENDED_STREAMS_KEPT: Final = 256
 """Streams that have ended and of which it is known how far they went."""
 
@@ -105,7 +107,6 @@ class HttpSession:
         self._streams: dict[int, Stream] = {}
         self._ended_streams: OrderedDict[int, int] = OrderedDict()
         self._last_stream = STANDALONE
-        self._answers: set[Answers] = set()
         self._room = limits.unwritten
         self.server_stream = ServerStream(
             self._style, backlog=limits.notifications, room=limits.unwritten
@@ -158,11 +159,9 @@ class HttpSession:
 
     def post(self, *, is_batch: bool = False) -> Answers:
         """Return what will answer the messages of one POST."""
-        answers = Answers(
+        return Answers(
             self._open_stream, self._finished, room=self._room, is_batch=is_batch
         )
-        self._answers.add(answers)
-        return answers
 
     def take(self, message: Posted, answers: Answers, facts: Facts) -> None:
         """Take one message of a POST."""
@@ -290,7 +289,6 @@ class HttpSession:
         return stream
 
     def _finished(self, answers: Answers) -> None:
-        self._answers.discard(answers)
         if self.finished is not None:
             self.finished()
         stream, journal = answers.stream, self._journal
@@ -305,8 +303,8 @@ class HttpSession:
             return
         self._ended_streams[stream.number] = stream.last
         if len(self._ended_streams) > ENDED_STREAMS_KEPT:
-            number, _ = self._ended_streams.popitem(last=False)
-            journal.drop_stream(number)
+            # The store lets go of it by itself, as of all that grows old.
+            self._ended_streams.popitem(last=False)
 
     def open_server_stream(self) -> Outlet | None:
         """Return what carries the stream of a GET; ``None``: something does already."""
@@ -364,14 +362,14 @@ class HttpSession:
         if self.is_closed:
             return []
         self.is_closed = self.session.is_closed = True
-        for request, _ in self._open.values():
-            request.is_cancelled = True
-        self._open.clear()
+        unanswered, self._open = self._open, {}
         tasks = self._tasks.close()
         self._questions.close()
-        for answers in self._answers:
-            answers.kill()
-        self._answers.clear()
+        for id, (request, answers) in unanswered.items():
+            request.is_cancelled = True
+            # Not as if the session had been unknown: the request may have had effects,
+            # and nobody should take it for one that has not run.
+            self._reply(answers, id, InternalError(ENDED))
         for stream in (*self._streams.values(), self.server_stream):
             stream.end()
         self._streams.clear()

@@ -36,7 +36,7 @@ from mcpwire.server.http.sessions.events import MemoryEventStore
 from mcpwire.server.http.sessions.registry import Registry
 from mcpwire.server.http.sessions.session import HttpSession
 from mcpwire.server.request import Session
-from mcpwire.versions import find_revision
+from mcpwire.versions import Era, find_revision
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID
 
@@ -78,7 +78,8 @@ class Sessions:
         maximum: How many there may be.
         retry: How long clients should wait before they come back, in seconds.
         stateless: Whether there are none at all: each POST stands alone.
-        ask_timeout: How long a client may take to answer a question, in seconds.
+        ask_timeout: How long a client may take to answer a question, in seconds, if the
+            server itself does not allow less.
     """
 
     def __init__(
@@ -98,9 +99,12 @@ class Sessions:
             if event_store is None or isinstance(event_store, bool):
                 event_store = MemoryEventStore()
             self._store = event_store
+        self._by_name: dict[str | None, Revision] = {
+            r.name: r for r in dispatcher.revisions if r.era is Era.SESSION
+        }
         self._retry = retry
         self._stateless = stateless
-        self._ask_timeout = ask_timeout
+        self._ask_timeout = _shorter(ask_timeout, dispatcher.ask_timeout)
         self._registry = Registry(idle=idle, maximum=maximum, end=self._end)
         self._alone: set[HttpSession] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -157,6 +161,9 @@ class Sessions:
 
     def _named_revision(self, exchange: Exchange, *, is_initialize: bool) -> Revision:
         version = exchange.headers.get(_VERSION)
+        revision = self._by_name.get(version)
+        if revision is not None:
+            return revision
         if is_initialize and find_revision(version) is not None:
             # The body says what is wanted, and may want what is not spoken here.
             version = None
@@ -169,8 +176,6 @@ class Sessions:
         message = read_message(body)
         if not isinstance(message, jsonrpc.Request):
             raise HttpProblem(400, "initialize must be a request")
-        if not (self._stateless or self._registry.has_room()):
-            raise HttpProblem(*TOO_MANY_SESSIONS, RETRY_AFTER)
         try:
             opened, result = self._dispatcher.initialize(
                 message.params, None, exchange.facts
@@ -183,6 +188,8 @@ class Sessions:
             raise HttpProblem(200, error) from None
         fields: Fields = ()
         if not self._stateless:
+            if not self._registry.has_room():
+                raise HttpProblem(*TOO_MANY_SESSIONS, RETRY_AFTER)
             opened.principal = exchange.facts.principal
             fields = ((SESSION_ID, self._registry.add(self._make(opened))),)
             self._dispatcher.hub.add(opened)
@@ -215,17 +222,16 @@ class Sessions:
         finally:
             answers.seal()
         if not answers.has_owed:
-            if isinstance(messages[0], Malformed):
-                raise HttpProblem(400, messages[0].refusal)
+            malformed = [m for m in messages if isinstance(m, Malformed)]
+            if len(malformed) == len(messages):
+                raise HttpProblem(400, malformed[0].refusal)
             # 2025-11-25 basic/transports, "Sending Messages to the Server".
             await exchange.reply(202)
             return
         try:
-            is_answered = await answers.respond(exchange)
+            await answers.respond(exchange)
         finally:
             self._registry.touch(session)
-        if not is_answered:
-            raise HttpProblem(*UNKNOWN_SESSION)
 
     def _read(self, session: HttpSession, body: Any) -> list[Posted]:
         if type(body) is not list:
@@ -307,7 +313,7 @@ class Sessions:
     async def aclose(self) -> None:
         """End all sessions, their requests and streams, and close the store."""
         self._registry.close()
-        for session in self._alone:
+        for session in list(self._alone):
             self._end(session)
         self._alone.clear()
         if self._tasks:
@@ -316,6 +322,10 @@ class Sessions:
                 task.cancel()
         if self._store is not None:
             await self._store.aclose()
+
+
+def _shorter(one: float | None, other: float | None) -> float | None:
+    return min((t for t in (one, other) if t is not None), default=None)
 
 
 async def _open_stream(
