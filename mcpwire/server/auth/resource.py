@@ -16,7 +16,7 @@ import time
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from mcpwire.auth.discovery.scopes import OFFLINE_ACCESS, check_scope
+from mcpwire.auth.discovery.scopes import check_scope
 from mcpwire.auth.errors import AuthTemporarilyUnavailable
 from mcpwire.auth.serving.compact import UnsoundToken
 from mcpwire.auth.serving.metadata import (
@@ -40,6 +40,14 @@ from mcpwire.protocol.serving.auth.credentials import (
     read_key,
 )
 from mcpwire.server.auth.challenges import AuthenticationRefused, Realm, check_scopes
+from mcpwire.server.auth.options import (
+    by_field,
+    check_audience,
+    check_dpop,
+    check_required,
+    check_servers,
+    check_verifiers,
+)
 from mcpwire.server.auth.verifiers import (
     LONGEST_LEEWAY_S,
     InvalidToken,
@@ -116,10 +124,10 @@ class ResourceServer:
     ) -> None:
         self._url = parse_resource(resource, allow_insecure=allow_insecure)
         self.resource = resource
-        self._verifiers = _check_verifiers(verifiers, authorization_servers)
-        self._servers = _check_servers(authorization_servers, allow_insecure)
-        self._audience = _check_audience(resource, audience)
-        required = tuple(dict.fromkeys(_check_required(required_scopes)))
+        self._verifiers = check_verifiers(verifiers, authorization_servers)
+        self._servers = check_servers(authorization_servers, allow_insecure)
+        self._audience = check_audience(resource, audience)
+        required = tuple(dict.fromkeys(check_required(required_scopes)))
         self._required = frozenset(required)
         self._supported = tuple(map(check_scope, scopes_supported))
         self._includes = close_scopes(includes or {})
@@ -128,15 +136,10 @@ class ResourceServer:
             "resource_documentation": documentation,
             "jwks_uri": jwks_uri,
         }
-        self._dpop = _check_dpop(dpop)
+        self._dpop = check_dpop(dpop)
         self._replays = Replays()
         self._clock = clock
-        self._keys = {
-            verifier.header: verifier
-            for verifier in self._verifiers
-            if isinstance(verifier, OwnTokens) and verifier.header is not None
-        }
-        self._bearers = [v for v in self._verifiers if v not in self._keys.values()]
+        self._keys, self._bearers = by_field(self._verifiers)
         self.realm = self._make_realm(required)
         self.credential_headers: frozenset[str] = CREDENTIALS | self._keys.keys()
         """The fields that hold credentials; no handler sees one."""
@@ -223,10 +226,9 @@ class ResourceServer:
     async def _believe(self, credentials: Credentials) -> Principal:
         """Return whose they are, by the first verifier that knows."""
         token = credentials.token
-        own = self._keys.get(credentials.scheme)
         unsure: Exception | None = None
         reason = "nobody believes tokens"
-        for verifier in self._bearers if own is None else (own,):
+        for verifier in self._keys.get(credentials.scheme, self._bearers):
             try:
                 return self._check(verifier, await verifier.verify(token))
             except InvalidToken as error:
@@ -335,59 +337,3 @@ class ResourceServer:
             status=503,
             headers=(("retry-after", str(seconds)),),
         )
-
-
-def _check_verifiers(
-    verifiers: Sequence[Verifier], servers: Sequence[str]
-) -> tuple[Verifier, ...]:
-    found = tuple(verifiers)
-    if not found:
-        raise ValueError("somebody must believe tokens: give at least one verifier")
-    is_alone = all(isinstance(verifier, OwnTokens) for verifier in found)
-    # 2026-07-28 basic/authorization, "Authorization Server Location".
-    if not (servers or is_alone):
-        raise ValueError(
-            "clients must learn who gives them tokens: name at least one "
-            "of authorization_servers"
-        )
-    return found
-
-
-def _check_servers(
-    servers: Sequence[str],
-    allow_insecure: bool,  # noqa: FBT001 - passed on
-) -> tuple[str, ...]:
-    if isinstance(servers, str):
-        raise ValueError(f"authorization_servers is a list, got {servers!r}")
-    for server in servers:
-        parse_resource(server, allow_insecure=allow_insecure, what="issuer")
-    return tuple(servers)
-
-
-def _check_audience(
-    resource: str, audience: str | Collection[str] | None
-) -> frozenset[str]:
-    if audience is None:
-        # With the slash of a bare host or without: two spellings of one.
-        return frozenset({resource, resource.removesuffix("/")})
-    found = frozenset([audience] if isinstance(audience, str) else audience)
-    if not found:
-        raise ValueError("tokens must be for this server: audience must not be empty")
-    return found
-
-
-def _check_required(scopes: Iterable[str]) -> list[str]:
-    found = [check_scope(scope) for scope in scopes]
-    if OFFLINE_ACCESS in found:
-        raise ValueError(f"no request needs {OFFLINE_ACCESS!r}: it is for clients")
-    return found
-
-
-def _check_dpop(dpop: bool | Literal["required"]) -> bool | Literal["required"]:  # noqa: FBT001 - it is the option's own value
-    if dpop not in {True, False, "required"}:
-        raise ValueError(f"dpop must be True, False or 'required', got {dpop!r}")
-    if dpop:
-        from mcpwire.auth.exchange.jwt import check_crypto
-
-        check_crypto()
-    return dpop

@@ -23,7 +23,7 @@ def denial_of(refusal):
     return read_denial(refusal.http_status, dict(refusal.http_headers))
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(
     st.dictionaries(
         st.from_regex(r"[a-z_]{1,12}", fullmatch=True),
@@ -36,7 +36,7 @@ def test_what_is_written_is_read_as_it_was(params):
     assert (found.scheme, dict(found.params)) == ("bearer", params)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.text())
 def test_no_value_ends_the_field_or_begins_another_parameter(value):
     written = format_challenge("Bearer", {"scope": value, "error": "invalid_token"})

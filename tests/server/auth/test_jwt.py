@@ -326,7 +326,7 @@ def test_it_shows_its_issuer_and_no_key():
     assert shown == f"<JwtVerifier of '{ISSUER}'>"
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(st.text(max_size=40), st.integers(0, 400), st.characters())
 def test_no_other_text_is_believed(text, index, character):
     good = token()

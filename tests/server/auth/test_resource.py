@@ -417,12 +417,20 @@ def test_a_key_is_good_in_its_own_field_alone_and_once(keyed, fields, status):
     assert refusal(keyed, **fields).http_status == status
 
 
+def test_a_field_may_hold_keys_of_several_lists():
+    lists = [ApiKeys({name: name}, header="X-API-Key") for name in ("ann", "bob")]
+    server = resource(*lists)
+    for name in ("ann", "bob"):
+        assert ask(server, x_api_key=name).subject == name
+        assert refusal(server, authorization=f"Bearer {name}").http_status == 401
+
+
 def test_a_key_of_a_field_is_no_bearer_token():
     server = resource(ApiKeys({"key": "bob"}, header="X-API-Key"))
     assert refusal(server, authorization="Bearer key").error == "invalid_token"
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.text(st.characters(min_codepoint=1, max_codepoint=255), max_size=30),
