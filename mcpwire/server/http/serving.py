@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import os
 import signal
 import socket
 import sys
@@ -227,10 +228,27 @@ def _listen(host: str, port: int) -> socket.socket:
     Raises:
         OSError: Nothing can.
     """
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    found = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
+    )
     # Where a name has both, most clients try IPv4 sooner or later.
-    family, _, _, _, place = min(found, key=lambda each: each[0] != socket.AF_INET)
-    return socket.create_server(place, family=family, backlog=BACKLOG)
+    family, kind, protocol, _, place = min(
+        found, key=lambda each: each[0] != socket.AF_INET
+    )
+    # With the protocol named, asyncio switches Nagle's algorithm off on what it
+    # accepts: else each answer of a head and a body would wait for an acknowledgement.
+    listening = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix":  # elsewhere it means that others may listen there, too
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place)
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise OSError(
+            error.errno, f"cannot listen on {host!r}, port {port}: {error.strerror}"
+        ) from error
+    return listening
 
 
 def _spell(listening: socket.socket) -> str:

@@ -552,9 +552,8 @@ async def test_a_call_that_is_stopped_twice_stays_cancelled():
 @pytest.mark.case("D17", "D18")
 @pytest.mark.rule("SUB-11")
 async def test_draining_ends_subscriptions_with_their_result():
-    from mcpwire.server.subscriptions import Subscriptions
-
     from mcpwire.server.telling.hub import TOOLS
+    from mcpwire.server.telling.subscriptions import Subscriptions
 
     capabilities = {"tools": {"listChanged": True}}
     dispatcher = tools(echo, capabilities=capabilities)

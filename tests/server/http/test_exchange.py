@@ -232,3 +232,13 @@ def test_a_problem_has_an_error_of_its_kind():
     assert problem.error.message == "why"
     assert str(problem) == "403: why"
     assert HttpProblem(400, ParseError("no")).error.code == -32700
+
+
+async def test_nothing_is_sent_to_a_client_that_is_gone():
+    visit, made = opened()
+    await made.start_stream()
+    visit.leave()
+    await made.watch()
+    with pytest.raises(ClientGone):
+        await made.write(b"a")
+    assert len(visit.events) == 1

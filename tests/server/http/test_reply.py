@@ -135,3 +135,16 @@ async def test_a_client_that_goes_away_while_nothing_is_said_ends_the_writer():
     await reply.aclose()
     assert lost == [1]
     assert not visit.is_complete
+
+
+async def test_a_client_that_goes_away_while_it_is_written_to_ends_the_writer():
+    visit, reply, lost = opened()
+    visit.gate = asyncio.Event()
+    reply.push(b"a")
+    await asyncio.sleep(0)  # until it is being written
+    reply._lose()
+    visit.gate.set()
+    with pytest.raises(ClientGone):
+        await reply.end()
+    await reply.aclose()
+    assert lost == [1]

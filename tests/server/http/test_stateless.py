@@ -584,6 +584,22 @@ async def test_a_plain_call_starts_no_task():
     assert visit.json()["id"] == 1
 
 
+async def test_a_web_server_may_run_it_without_a_task():
+    made = app()
+    await post(made, call())  # which starts the application
+    visit = posted(call())
+    done = asyncio.get_running_loop().create_future()
+
+    def drive():
+        with pytest.raises(StopIteration):
+            made(visit.scope, visit.receive, visit.send).send(None)
+        done.set_result(None)
+
+    asyncio.get_running_loop().call_soon(drive)
+    await done
+    assert visit.json()["id"] == 1
+
+
 async def test_the_log_is_of_use(caplog):
     caplog.set_level(logging.INFO, logger="mcpwire.access")
     made = app()
@@ -591,6 +607,9 @@ async def test_the_log_is_of_use(caplog):
     message = by_hand.modern(1, "evil\nname " + "x" * 200, {"uri": "a://b?secret#more"})
     await post(made, message)
     await post(made, b"nothing")
+    await post(made, b'{"method": 5}')
+    await post(made, by_hand.modern(1, "server/discover", {"name": 5}), mcp_name=None)
+    await post(made, by_hand.request(1, "server/discover"))
     await ask(made, "GET", "/elsewhere", client=None)
     visit = posted(call())
     visit.send_error = OSError()
@@ -602,5 +621,9 @@ async def test_the_log_is_of_use(caplog):
     assert lines[1].endswith(" a://b 404")
     assert "secret" not in caplog.text
     assert lines[2] == "127.0.0.1 POST /mcp 400"
-    assert lines[3] == "- GET /elsewhere 404"
+    assert lines[3] == "127.0.0.1 POST /mcp 400"
+    assert lines[4] == "127.0.0.1 POST /mcp server/discover 200"
+    assert lines[5] == "127.0.0.1 POST /mcp server/discover 400"
+    assert lines[6] == "- GET /elsewhere 404"
+    assert lines[7] == "127.0.0.1 POST /mcp tools/call echo 200"
     assert META is by_hand.META

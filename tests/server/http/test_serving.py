@@ -1,0 +1,423 @@
+"""The server behind web servers: uvicorn as we run it, and others that run the app."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from asgi_driver import Visit, scope
+from hosted import app, call, echo, fields, tools
+
+import mcpwire
+from mcpwire import Limits
+from mcpwire.errors import LocalProtocolError
+from mcpwire.server.http import serving
+from mcpwire.server.http.app import AsgiApp
+from mcpwire.server.http.serving import read_address, run_http, serve_http
+from mcpwire.versions import REVISIONS
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE = 10.0
+
+HERE = Path(__file__).parent
+PATHS = [str(HERE), str(HERE.parent)]
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+class Small:
+    """What `serve_http` needs of a server."""
+
+    auth = None
+
+    def __init__(self, call=echo, **options):
+        self.dispatcher = tools(call, revisions=REVISIONS, **options)
+        self.app = None
+
+    def asgi(self, **options):
+        self.app = AsgiApp(self.dispatcher, **options)
+        return self.app
+
+
+@contextlib.asynccontextmanager
+async def served(server, **options):
+    """Serve on a free port; yields the URL and the task."""
+    pytest.importorskip("uvicorn")
+    urls = asyncio.Queue()
+    task = asyncio.get_running_loop().create_task(
+        serve_http(server, "127.0.0.1:0", announce=urls.put_nowait, **options)
+    )
+    getting = asyncio.get_running_loop().create_task(urls.get())
+    try:
+        await asyncio.wait([task, getting], return_when="FIRST_COMPLETED")
+        if task.done():
+            await task
+        yield getting.result(), task
+    finally:
+        getting.cancel()
+        task.cancel()
+        await asyncio.wait([task], timeout=PATIENCE)
+
+
+def raw(message, **more):
+    """Return a request as bytes; a value of None leaves a field out."""
+    body = message if isinstance(message, bytes) else json.dumps(message).encode()
+    known = message if isinstance(message, dict) else None
+    more = {"content_length": str(len(body)), "connection": "close", **more}
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields(known, **more))
+    return f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + body
+
+
+async def spoken(url, data, *, end=False):
+    """Send bytes and return the status and the rest of what comes back."""
+    port = int(url.rpartition(":")[2].partition("/")[0])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(data)
+        if end:
+            writer.write_eof()
+        async with asyncio.timeout(PATIENCE):
+            answer = await reader.read()
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split(b" ")[1]) if head else None, head.lower(), body
+
+
+@pytest.mark.rule("TR-HTTP-04")
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("8000", ("127.0.0.1", 8000)),
+        (":8000", ("127.0.0.1", 8000)),
+        ("0.0.0.0:80", ("0.0.0.0", 80)),
+        ("localhost:0", ("localhost", 0)),
+        ("[::1]:8000", ("::1", 8000)),
+    ],
+)
+def test_addresses_are_hosts_and_ports(address, found):
+    assert read_address(address) == found
+
+
+@pytest.mark.parametrize(
+    "address", ["", "localhost", "::1", "::1:80", "a:b", "a:", "a:65536", "a:-1", "a:²"]
+)
+def test_other_addresses_are_refused(address):
+    with pytest.raises(ValueError, match="address"):
+        read_address(address)
+
+
+def test_a_port_that_is_taken_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=f"'127.0.0.1', port {port}"):
+            serving._listen("127.0.0.1", port)
+
+
+def test_answers_are_not_held_back():
+    with serving._listen("127.0.0.1", 0) as listening:
+        # What asyncio looks at before it switches Nagle's algorithm off.
+        assert listening.proto == socket.IPPROTO_TCP
+
+
+async def test_ipv6_is_spelled_as_urls_have_it():
+    try:
+        listening = serving._listen("::1", 0)
+    except OSError:
+        pytest.skip("there is no IPv6 here")
+    with listening:
+        assert serving._spell(listening).startswith("[::1]:")
+
+
+async def test_both_eras_are_served(capfd):
+    async with served(Small()) as (url, _):
+        for mode in ("stateless", "session"):
+            async with mcpwire.Client(mcpwire.Http(url), mode=mode) as client:
+                result = await client.call_tool("echo", {"a": 1})
+                assert result.text == "{'a': 1}"
+    assert capfd.readouterr().err == ""
+
+
+async def test_the_url_is_said_on_stderr(capfd, monkeypatch):
+    pytest.importorskip("uvicorn")
+    said = asyncio.Event()
+    to_stderr = serving._to_stderr
+
+    def tell(url):
+        to_stderr(url)
+        said.set()
+
+    monkeypatch.setattr(serving, "_to_stderr", tell)
+    task = asyncio.get_running_loop().create_task(serve_http(Small(), "127.0.0.1:0"))
+    await asyncio.wait_for(said.wait(), PATIENCE)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert capfd.readouterr().err.startswith("mcpwire: serving http://127.0.0.1:")
+    monkeypatch.setattr(sys, "stderr", None)
+    to_stderr("nowhere")
+
+
+async def test_an_open_server_without_auth_is_spoken_of(caplog):
+    with serving._listen("0.0.0.0", 0) as listening:
+        serving._warn(Small(), listening)
+    assert "it has no auth" in caplog.text
+
+
+@pytest.mark.case("D14")
+@pytest.mark.attack("S13")
+async def test_bodies_are_bounded_on_the_wire():
+    server = Small(limits=Limits(body=1000, body_timeout=0.2))
+    async with served(server) as (url, _):
+        lie = raw(b"{}", content_length="1001")
+        assert (await spoken(url, lie))[0] == 413
+        head = raw(b"", content_length=None, transfer_encoding="chunked")
+        flood = head + (b"1f4\r\n" + b"x" * 500 + b"\r\n") * 3
+        assert (await spoken(url, flood))[0] == 413
+        slow = raw(b"{", content_length="10")
+        assert (await spoken(url, slow))[0] == 408
+        assert await spoken(url, slow, end=True) == (None, b"", b"")
+        expecting = raw(call(), expect="100-continue")
+        status, _, body = await spoken(url, expecting)
+        assert status == 100
+        assert b"200 OK" in body
+        refused = raw(b"{}", content_length="1001", expect="100-continue")
+        assert (await spoken(url, refused))[0] == 413
+        status, head, body = await spoken(url, raw(call()))
+        assert status == 200
+        assert b"server:" not in head
+        assert json.loads(body)["id"] == 1
+
+
+@pytest.mark.case("D13")
+async def test_duplicate_fields_are_seen_on_the_wire():
+    async with served(Small()) as (url, _):
+        twice = raw(call()).replace(b"\r\n\r\n", b"\r\nMcp-Name: echo\r\n\r\n", 1)
+        status, _, body = await spoken(url, twice)
+        assert status == 400
+        assert json.loads(body)["error"]["code"] == -32020
+        padded = raw(call()).replace(b"mcp-name: echo", b"MCP-NAME:   echo  ", 1)
+        assert (await spoken(url, padded))[0] == 200
+
+
+@pytest.mark.case("D11")
+@pytest.mark.rule("TR-HTTP-23")
+async def test_a_connection_that_is_closed_cancels_its_call():
+    entered, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def hangs(params, request):
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    async with served(Small(hangs), stream_after=0.001) as (url, _):
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(raw(call()))
+        await asyncio.wait_for(entered.wait(), PATIENCE)
+        writer.close()
+        await asyncio.wait_for(cancelled.wait(), PATIENCE)
+
+
+@pytest.mark.case("D17")
+async def test_ending_lets_calls_end_and_frees_the_port():
+    entered, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(params, request):
+        entered.set()
+        await go_on.wait()
+        return {"content": []}
+
+    async with served(Small(slow)) as (url, task):
+        answer = asyncio.get_running_loop().create_task(spoken(url, raw(call())))
+        await asyncio.wait_for(entered.wait(), PATIENCE)
+        task.cancel()
+        go_on.set()
+        status, _, _ = await answer
+        assert status == 200
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    port = int(url.rpartition(":")[2].partition("/")[0])
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+
+
+async def test_a_lifespan_that_fails_is_the_callers_error():
+    server = Small()
+
+    async def fails():
+        raise ZeroDivisionError
+
+    server.dispatcher.start = fails
+    with pytest.raises(ZeroDivisionError):
+        async with served(server):
+            pass
+
+
+def test_without_uvicorn_there_is_one_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(LocalProtocolError, match=r"mcpwire\[server\]"):
+        run_http(Small())
+
+
+PROGRAM = """
+import asyncio, sys
+sys.path[:0] = {paths!r}
+import hosted, test_serving
+from mcpwire.server.http.serving import run_http
+
+async def hangs(params, request):
+    if params["name"] == "echo":
+        return await hosted.echo(params, request)
+    print("hangs", file=sys.stderr, flush=True)
+    await asyncio.Event().wait()
+
+run_http(test_serving.Small(hangs), "127.0.0.1:0", drain_timeout=60)
+print("ended", file=sys.stderr, flush=True)
+"""
+
+
+@pytest.mark.case("D17")
+@pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+async def test_a_signal_ends_it_and_a_second_one_ends_it_at_once():
+    pytest.importorskip("uvicorn")
+    child = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        textwrap.dedent(PROGRAM.format(paths=PATHS)),
+        stderr=subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(30):
+            line = (await child.stderr.readline()).decode()
+            url = line.split()[-1]
+            assert (await spoken(url, raw(call())))[0] == 200
+            hanging = asyncio.get_running_loop().create_task(
+                spoken(url, raw(call(name="other")))
+            )
+            assert await child.stderr.readline() == b"hangs\n"
+            child.send_signal(signal.SIGTERM)
+            # It drains once it says so.
+            while (await spoken(url, raw(call())))[0] != 503:
+                pass
+            child.send_signal(signal.SIGTERM)
+            _, _, body = await hanging
+            assert b"the server is shutting down" in body
+            assert await child.stderr.read() == b"ended\n"
+            assert await child.wait() == 0
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+
+
+# Other web servers...
+
+
+async def asked_at(port):
+    url = f"http://127.0.0.1:{port}/mcp"
+    status, _, body = await spoken(url, raw(call()))
+    assert status == 200
+    assert json.loads(body)["id"] == 1
+    message = call(progressToken="t")
+    status, head, body = await spoken(url, raw(message))
+    assert status == 200
+    assert b"text/event-stream" in head
+    assert b'"progress":1' in body
+    assert b'"result"' in body
+    status, _, body = await spoken(url, raw(b"{", content_length="1"))
+    assert status == 400
+
+
+async def tells(params, request):
+    request.progress(1)
+    return {"content": []}
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return found.getsockname()[1]
+
+
+async def test_hypercorn_runs_it():
+    hypercorn = pytest.importorskip("hypercorn.asyncio")
+    config = pytest.importorskip("hypercorn.config").Config()
+    port = free_port()
+    config.bind = [f"127.0.0.1:{port}"]
+    config.errorlog = config.accesslog = None
+    config.graceful_timeout = 0.1
+    stop = asyncio.Event()
+    made = app(tells)
+    task = asyncio.get_running_loop().create_task(
+        hypercorn.serve(made, config, shutdown_trigger=stop.wait)
+    )
+    try:
+        await reached(port)
+        await asked_at(port)
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, PATIENCE)
+    assert made._life.is_draining
+
+
+async def reached(port):
+    """Wait until something listens."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                return
+            await asyncio.sleep(0.01)  # another program's port has no event
+
+
+GRANIAN = """
+import asyncio, sys
+sys.path[:0] = {paths!r}
+import hosted, test_serving
+from granian.server.embed import Server
+
+server = Server(hosted.app(test_serving.tells), port={port}, interface="asgi",
+                log_enabled=False, websockets=False)
+asyncio.run(server.serve())
+"""
+
+
+async def test_granian_runs_it():
+    pytest.importorskip("granian")
+    port = free_port()
+    # Its threads keep some descriptors for as long as the process lives.
+    program = GRANIAN.format(paths=PATHS, port=port)
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", program)
+    try:
+        await reached(port)
+        await asked_at(port)
+    finally:
+        child.kill()
+        await child.wait()
+
+
+async def test_starlette_mounts_it():
+    applications = pytest.importorskip("starlette.applications")
+    routing = pytest.importorskip("starlette.routing")
+    outer = applications.Starlette(routes=[routing.Mount("/api", app=app())])
+    for path in ("/api/mcp", "/api/"):
+        body = json.dumps(call()).encode()
+        visit = Visit(scope(path=path, headers=fields(call())), body)
+        await visit.begin(outer).done()
+        assert visit.json()["result"]["content"]
