@@ -9,16 +9,14 @@ lists of choices; before, titles stand in `enumNames`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidMessage, LocalProtocolError
 from mcpwire.server.authoring.faults import BadArguments, excerpt, shown
+from mcpwire.server.authoring.hints.classes import Field, defaults_of, fields_of
 from mcpwire.server.authoring.hints.schema import TITLES, Schemas, without_null
-from mcpwire.server.authoring.hints.translate import (
-    defaults_of,
-    fields_of,
-    translate,
-)
+from mcpwire.server.authoring.hints.translate import bare, members_of, translate
 from mcpwire.server.authoring.parameters import HintedParameters, Parameter
 from mcpwire.versions import LATEST, REVISIONS
 
@@ -92,7 +90,7 @@ def _schema_of(given: Any) -> dict[str, Any]:
         made = schemas.of([translate(field.hint) for field in fields])
         shown_defaults = defaults_of(given)
         properties = {
-            field.name: _with_default(schema, shown_defaults.get(field.name))
+            field.name: _filled(field, schema, shown_defaults.get(field.name))
             for field, schema in zip(fields, made, strict=True)
         }
         required = [field.name for field in fields if field.is_needed]
@@ -105,8 +103,15 @@ def _schema_of(given: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {VALUE: schema}, "required": [VALUE]}
 
 
-def _with_default(schema: dict[str, Any], default: Any) -> dict[str, Any]:
-    return schema if default is None else {**schema, "default": default}
+def _filled(field: Field, schema: dict[str, Any], default: Any) -> dict[str, Any]:
+    """Return a field's schema with its default, and with what a time looks like."""
+    made = dict(schema)
+    # msgspec says no format, because it takes times without an offset as well.
+    if any(bare(member) is datetime for member in members_of(field.hint)):
+        made = {**without_null(made), "format": "date-time"}
+    if default is not None:
+        made["default"] = default
+    return made
 
 
 def _whole(given: Any) -> dict[str, Any]:

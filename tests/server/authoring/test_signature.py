@@ -324,3 +324,24 @@ def test_an_awaitable_hint_is_about_what_comes_of_it():
 
     schema = read_signature(plain_but_late).returns.schema
     assert schema["properties"]["result"] == {"type": "integer"}
+
+
+class Documented:
+    """Has hints of its own, which are not those of its call."""
+
+    size: int = 0
+
+    def __call__(self, name: str) -> str: ...
+
+
+def test_the_hints_of_an_object_are_those_of_its_call():
+    schema = read_signature(Documented()).parameters.schema
+    assert schema["properties"] == {"name": {"type": "string"}}
+
+
+def test_a_hint_that_is_none_at_all_is_refused():
+    def function(a): ...
+
+    function.__annotations__ = {"a": "1 +"}
+    with pytest.raises(SyntaxError):
+        read_signature(function)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections.abc
 import contextlib
-import dataclasses
 import enum
 import functools
 import operator
@@ -20,15 +19,17 @@ from typing import (
     Any,
     Final,
     Literal,
-    NamedTuple,
-    NotRequired,
-    Required,
+    TypeAlias,
     Union,
 )
 
-import attrs
-
 from mcpwire.server.authoring.fields import BOUNDS, facts_of
+from mcpwire.server.authoring.hints.classes import (
+    MARKS,
+    defaults_of,
+    fields_of,
+    with_defaults,
+)
 from mcpwire.server.authoring.hints.foreign import (
     LENIENT,
     STRICT,
@@ -46,10 +47,12 @@ if TYPE_CHECKING:
 
     from mcpwire.server.authoring.hints.schema import Schemas
 
-__all__ = ["bare", "defaults_of", "fields_of", "members_of", "translate"]
+Known: TypeAlias = "dict[type, Any]"
+"""Class -> what stands for it."""
+
+__all__ = ["bare", "members_of", "translate"]
 
 _UNIONS: Final = frozenset({Union, types.UnionType})
-_MARKS: Final = frozenset({Required, NotRequired})
 _NUMBERS: Final = ("ge", "gt", "le", "lt", "multiple_of")
 _LENGTHS: Final = ("min_length", "max_length")
 
@@ -58,7 +61,7 @@ def bare(hint: Any) -> Any:
     """Return a hint without metadata, aliases and marks."""
     while True:
         origin = typing.get_origin(hint)
-        if origin is Annotated or origin in _MARKS:
+        if origin is Annotated or origin in MARKS:
             hint = typing.get_args(hint)[0]
         elif hasattr(hint, "__supertype__"):
             hint = hint.__supertype__
@@ -82,30 +85,30 @@ def translate(hint: Any) -> Any:
     Raises:
         TypeError: A constraint does not go with its type.
     """
-    return _translate(hint, ())
+    return _translate(hint, {})
 
 
-def _translate(hint: Any, within: tuple[type, ...]) -> Any:
+def _translate(hint: Any, known: Known) -> Any:
     origin = typing.get_origin(hint)
     if origin is Annotated:
-        made = _annotated(hint, within)
+        made = _annotated(hint, known)
     elif origin in _UNIONS:
-        made = _union(typing.get_args(hint), within)
+        made = _union(typing.get_args(hint), known)
     elif origin is Literal:
         made = _ordered(hint, [v for v in typing.get_args(hint) if v is not None])
     elif origin in _CONTAINERS:
         made = origin[
             tuple(
-                inner if inner is Ellipsis else _translate(inner, within)
+                inner if inner is Ellipsis else _translate(inner, known)
                 for inner in typing.get_args(hint)
             )
         ]
     elif isinstance(hint, type):
-        made = _class(hint, within)
+        made = _class(hint, known)
     elif hasattr(hint, "__supertype__"):  # a NewType
-        made = _translate(hint.__supertype__, within)
-    elif _is_alias(hint) and _is_strange(hint, ()):
-        made = _translate(hint.__value__, within)
+        made = _translate(hint.__supertype__, known)
+    elif _is_alias(hint) and _is_strange(hint):
+        made = _translate(hint.__value__, known)
     else:
         made = hint
     return made
@@ -146,13 +149,13 @@ def _ordered(hint: Any, values: Sequence[Any]) -> Any:
 # --- metadata
 
 
-def _annotated(hint: Any, within: tuple[type, ...]) -> Any:
+def _annotated(hint: Any, known: Known) -> Any:
     metadata = hint.__metadata__
     if any(_is_pydantic_rule(item) for item in metadata):
         return _adapted(hint)
     facts = facts_of(metadata)
     made = _bounded(
-        _translate(hint.__origin__, within),
+        _translate(hint.__origin__, known),
         {name: facts[name] for name in BOUNDS if name in facts},
     )
     extra = dict(facts.get("extra_json_schema", ()))
@@ -239,8 +242,8 @@ def _probe(hint: Any) -> None:
 # --- unions
 
 
-def _union(arguments: Iterable[Any], within: tuple[type, ...]) -> Any:
-    made = tuple(_translate(each, within) for each in arguments)
+def _union(arguments: Iterable[Any], known: Known) -> Any:
+    made = tuple(_translate(each, known) for each in arguments)
     union = _joined(made)
     return union if _is_readable(union) else _one_of(made)
 
@@ -289,16 +292,18 @@ def _name(hint: Any) -> str:
 # --- classes
 
 
-def _class(kind: type, within: tuple[type, ...]) -> Any:
+def _class(kind: type, known: Known) -> Any:
     if kind is object:
         return Any
     if issubclass(kind, enum.Enum):
         return _ordered(kind, [member.value for member in kind])
     if _needs_adapter(kind):
         return _adapted(kind)
-    if kind in within or not _is_strange(kind, ()):
-        return kind
-    return _mirror(kind, (*within, kind))
+    if kind not in known:
+        known[kind] = kind  # what it is within itself
+        if _is_strange(kind):
+            known[kind] = _mirror(kind, known)
+    return known[kind]
 
 
 def _needs_adapter(kind: type) -> bool:
@@ -309,93 +314,43 @@ def _needs_adapter(kind: type) -> bool:
     return is_pydantic(kind) and not hasattr(kind, "model_validate_json")
 
 
-def _is_strange(hint: Any, within: tuple[Any, ...]) -> bool:
+def _is_strange(hint: Any) -> bool:
     """Tell whether something in a hint is not in msgspec's own words."""
-    if hint in within:
-        return False
-    inner = (*within, hint)
+    seen: dict[int, Any] = {}
+    pending = [hint]
+    while pending:
+        one = pending.pop()
+        if id(one) in seen:
+            continue
+        seen[id(one)] = one  # kept, so that no other gets its identity
+        if _is_strange_itself(one):
+            return True
+        pending += _parts(one)
+    return False
+
+
+def _parts(hint: Any) -> list[Any]:
+    """Return the hints that one is made of."""
     if isinstance(hint, type) and typing.get_origin(hint) is None:
-        parts = [field.hint for field in fields_of(hint)]
-        is_strange = _needs_adapter(hint)
-    elif _is_alias(hint):
-        parts, is_strange = [hint.__value__], False
-    elif typing.get_origin(hint) is Literal:
-        parts, is_strange = [], False
-    else:
-        parts = [each for each in typing.get_args(hint) if each is not Ellipsis]
-        is_strange = _is_strange_itself(hint)
-    return is_strange or any(_is_strange(each, inner) for each in parts)
+        return [field.hint for field in fields_of(hint)]
+    if _is_alias(hint):
+        return [hint.__value__]
+    if typing.get_origin(hint) is Literal:
+        return []
+    return [each for each in typing.get_args(hint) if each is not Ellipsis]
 
 
 def _is_strange_itself(hint: Any) -> bool:
     origin = typing.get_origin(hint)
+    if isinstance(hint, type) and origin is None:
+        return _needs_adapter(hint)
     if origin is Annotated:
-        known = load().Meta
-        return any(type(i) is not known and facts_of([i]) for i in hint.__metadata__)
+        own = load().Meta
+        return any(type(i) is not own and facts_of([i]) for i in hint.__metadata__)
     return origin in _UNIONS and not _is_readable(hint)
 
 
-class _Field(NamedTuple):
-    """A field of a class: on the wire, in its constructor, and what it holds."""
-
-    name: str
-    parameter: str
-    hint: Any
-    is_needed: bool
-
-
-def fields_of(kind: Any) -> list[_Field]:
-    """Return the fields of a class; none where they are nobody else's business.
-
-    Raises:
-        TypeError: A hint cannot be read.
-    """
-    if typing.is_typeddict(kind):
-        return [_member(kind, name, hint) for name, hint in _hints(kind).items()]
-    if attrs.has(kind):
-        own = _hints(kind)
-        return [
-            _Field(
-                field.name,
-                field.alias or field.name,
-                own.get(field.name, Any),
-                field.default is attrs.NOTHING,
-            )
-            for field in attrs.fields(kind)
-            if field.init
-        ]
-    if not dataclasses.is_dataclass(kind):
-        return []
-    hints = _hints(kind)
-    missing = dataclasses.MISSING
-    return [
-        _Field(f.name, f.name, hints[f.name], f.default is f.default_factory is missing)
-        for f in dataclasses.fields(kind)
-        if f.init
-    ]
-
-
-def _member(kind: Any, name: str, hint: Any) -> _Field:
-    # `__required_keys__` does not see NotRequired in annotations that are text.
-    mark = typing.get_origin(hint)
-    is_needed = mark is Required or (
-        mark is not NotRequired and name in kind.__required_keys__
-    )
-    return _Field(
-        name, name, typing.get_args(hint)[0] if mark in _MARKS else hint, is_needed
-    )
-
-
-def _hints(kind: Any) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(kind, include_extras=True)
-    except NameError as error:
-        raise TypeError(
-            f"a hint in {kind.__name__} names {error.name!r}, which is not known there"
-        ) from error
-
-
-def _mirror(kind: Any, within: tuple[type, ...]) -> Any:
+def _mirror(kind: Any, known: Known) -> Any:
     """Return a stand-in for a class, built of fields in msgspec's words."""
     msgspec = load()
     fields = fields_of(kind)
@@ -403,7 +358,7 @@ def _mirror(kind: Any, within: tuple[type, ...]) -> Any:
     mirror = msgspec.defstruct(
         kind.__name__,
         [
-            (own, _translate(field.hint, within), *_unset_unless(field.is_needed))
+            (own, _translate(field.hint, known), *_unset_unless(field.is_needed))
             for own, field in zip(inner, fields, strict=True)
         ],
         rename=dict(zip(inner, (field.name for field in fields), strict=True)),
@@ -422,34 +377,10 @@ def _mirror(kind: Any, within: tuple[type, ...]) -> Any:
 
     def describe(schemas: Schemas) -> dict[str, Any]:
         (schema,) = schemas.of([mirror])
-        return _with_defaults(schema, defaults)
+        return with_defaults(schema, defaults)
 
     return stands_for(kind.__name__, make, describe)
 
 
 def _unset_unless(is_needed: bool) -> tuple[Any, ...]:  # noqa: FBT001 - its one subject
     return () if is_needed else (load().UNSET,)
-
-
-def defaults_of(kind: Any) -> dict[str, Any]:
-    """Return the defaults of a class that are plain enough to be shown."""
-    if attrs.has(kind):
-        found = {f.name: f.default for f in attrs.fields(kind)}
-    elif dataclasses.is_dataclass(kind):
-        found = {f.name: f.default for f in dataclasses.fields(kind)}
-    else:
-        found = {}
-    plain = (str, int, float, bool, type(None))
-    return {
-        name: value.value if isinstance(value, enum.Enum) else value
-        for name, value in found.items()
-        if isinstance(value, (*plain, enum.Enum)) and value is not attrs.NOTHING
-    }
-
-
-def _with_defaults(schema: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
-    properties = {
-        name: {**inner, "default": defaults[name]} if name in defaults else inner
-        for name, inner in schema["properties"].items()
-    }
-    return {**schema, "properties": properties}

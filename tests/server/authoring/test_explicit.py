@@ -1,0 +1,141 @@
+"""Schemas that are written by hand are held to, with and without jsonschema-rs."""
+
+import sys
+
+import pytest
+
+from mcpwire.server.authoring.explicit import ExplicitParameters
+from mcpwire.server.authoring.signature import BadArguments, read_signature
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "enum": ["Rome", "Oslo"]},
+        "days": {"type": "integer", "default": 3, "minimum": 1},
+        "free": True,
+    },
+    "required": ["city"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(params=["jsonschema-rs", "without"])
+def parameters(request, monkeypatch):
+    if request.param == "without":
+        monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+    return ExplicitParameters(SCHEMA, "arguments")
+
+
+def test_arguments_go_into_one_dict_with_the_defaults(parameters):
+    made = parameters.convert({"city": "Rome", "free": [1.0]})
+    assert made == {"arguments": {"city": "Rome", "days": 3, "free": [1.0]}}
+
+
+def test_a_whole_number_is_an_integer(parameters):
+    days = parameters.convert({"city": "Rome", "days": 2.0})["arguments"]["days"]
+    assert (days, type(days)) == (2, int)
+
+
+def test_what_is_sent_is_left_as_it_is(parameters):
+    sent = {"city": "Rome"}
+    parameters.convert(sent)
+    assert sent == {"city": "Rome"}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        None,
+        {},
+        [],
+        {"city": 7},
+        {"city": "Paris"},
+        {"city": "Rome", "days": 0},
+        {"city": "Rome", "days": 1.5},
+        {"city": "Rome", "zz": 1},
+        {"city": "Rome", "days": "3"},
+    ],
+)
+@pytest.mark.rule("TOOL-18")
+def test_what_breaks_the_schema_is_refused(parameters, sent):
+    with pytest.raises(BadArguments) as caught:
+        parameters.convert(sent)
+    assert "structuredContent" not in str(caught.value)
+    assert "argument" in str(caught.value)
+
+
+def test_the_place_is_named():
+    with pytest.raises(BadArguments, match=r"^arguments\.days: breaks minimum: 1$"):
+        ExplicitParameters(SCHEMA, None).convert({"city": "Rome", "days": 0})
+
+
+def test_every_keyword_counts():
+    schema = {
+        "type": "object",
+        "anyOf": [{"required": ["phone"]}, {"required": ["email"]}],
+        "properties": {"near": {"$ref": "#/$defs/place"}},
+        "$defs": {"place": {"type": "object", "required": ["x"]}},
+    }
+    parameters = ExplicitParameters(schema, "a")
+    assert parameters.convert({"phone": "1"}) == {"a": {"phone": "1"}}
+    for wrong in ({}, {"phone": "1", "near": {}}):
+        with pytest.raises(BadArguments):
+            parameters.convert(wrong)
+
+
+@pytest.mark.attack("S14")
+def test_a_value_that_would_cost_too_much_is_refused():
+    doubling = {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/a"}},
+        "$defs": {"a": {"type": "array", "items": doubling}},
+    }
+    sent = inner = []
+    for _ in range(40):
+        inner.append(inner := [])
+    with pytest.raises(BadArguments, match="too large, or nested too deeply"):
+        ExplicitParameters(schema, "a").convert({"a": sent})
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        ({}, '"type": "object"'),
+        ({"type": "array"}, '"type": "object"'),
+        ({"type": ["object"]}, '"type": "object"'),
+        (True, '"type": "object"'),
+        ({"type": "object", "properties": {"a": {"type": "strin"}}}, "cannot be used"),
+        ({"type": "object", "$schema": "https://else/where"}, "dialect"),
+        ({"type": "object", "$ref": "https://else.where/schema"}, "leads out of it"),
+    ],
+)
+@pytest.mark.rule("TOOL-06", "SCH-05")
+def test_what_is_no_schema_of_arguments_is_refused_when_it_is_registered(schema, why):
+    def function(arguments): ...
+
+    with pytest.raises(ValueError, match="input_schema") as caught:
+        read_signature(function, input_schema=schema)
+    assert why in str(caught.value)
+    assert "function (" in str(caught.value)
+
+
+def test_the_schema_is_the_servers_own():
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    parameters = ExplicitParameters(schema, None)
+    schema["properties"]["a"]["type"] = "string"
+    assert parameters.convert({"a": 1}) == {}
+
+
+def test_names_and_choices_are_those_of_the_schema():
+    parameters = ExplicitParameters(SCHEMA, None)
+    assert parameters.names == ("city", "days", "free")
+    assert parameters.required == {"city"}
+    assert parameters.choices("city") == ["Rome", "Oslo"]
+    assert parameters.choices("days") is parameters.choices("free") is None
+
+
+def test_texts_are_what_they_are():
+    parameters = ExplicitParameters(SCHEMA, "a")
+    made = parameters.convert_strings({"city": "Oslo"})
+    assert made == {"a": {"city": "Oslo", "days": 3}}

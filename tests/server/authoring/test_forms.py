@@ -1,0 +1,354 @@
+"""Forms of Python types, in the shape of each revision, and what users fill in."""
+
+import dataclasses
+import datetime as dt
+import enum
+import json
+from typing import Annotated, Literal, TypedDict
+
+import attrs
+import msgspec
+import pydantic
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcpwire import types
+from mcpwire.errors import LocalProtocolError
+from mcpwire.protocol.host.forms import fill
+from mcpwire.server.authoring.faults import BadArguments
+from mcpwire.server.authoring.fields import Arg
+from mcpwire.server.authoring.forms import form_schema, read_answer
+from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
+
+JUN_2025 = REVISIONS[2]
+
+
+class Color(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+Size = Annotated[Literal["s", "l"], Arg("How big", choices={"s": "Small"})]
+
+
+@dataclasses.dataclass
+class Order:
+    name: Annotated[str, Arg("Your name", min_length=1, max_length=9, pattern="^a")]
+    count: Annotated[int, Arg(gt=0, lt=10)] = 1
+    price: Annotated[float, Arg(ge=0.5, lt=9)] = 1.5
+    color: Color = Color.BLUE
+    size: Size | None = None
+    day: dt.date | None = None
+    at: dt.datetime | None = None
+    id: Annotated[str, msgspec.Meta(extra_json_schema={"format": "uuid"})] = ""
+    gift: bool = False
+
+
+ORDER = {
+    "type": "object",
+    "properties": {
+        "name": {
+            "type": "string",
+            "description": "Your name",
+            "minLength": 1,
+            "maxLength": 9,
+        },
+        "count": {"type": "integer", "minimum": 1, "maximum": 9, "default": 1},
+        "price": {"type": "number", "minimum": 0.5, "default": 1.5},
+        "color": {
+            "type": "string",
+            "title": "Color",
+            "enum": ["red", "blue"],
+            "default": "blue",
+        },
+        "size": {
+            "type": "string",
+            "description": "How big",
+            "oneOf": [{"const": "s", "title": "Small"}, {"const": "l", "title": "l"}],
+        },
+        "day": {"type": "string", "format": "date"},
+        "at": {"type": "string", "format": "date-time"},
+        "id": {"type": "string", "default": ""},
+        "gift": {"type": "boolean", "default": False},
+    },
+    "required": ["name"],
+}
+
+
+@pytest.mark.rule("ELIC-05")
+@pytest.mark.parametrize("revision", [LATEST_SESSION, LATEST], ids=str)
+def test_a_dataclass_is_a_form(revision):
+    assert form_schema(Order, revision) == ORDER
+
+
+@pytest.mark.rule("ELIC-05")
+def test_the_first_forms_have_no_defaults_and_titles_in_a_list_of_their_own():
+    fields = form_schema(Order, JUN_2025)["properties"]
+    assert [name for name in fields if "default" in fields[name]] == ["gift"]
+    assert fields["size"] == {
+        "type": "string",
+        "description": "How big",
+        "enum": ["s", "l"],
+        "enumNames": ["Small", "l"],
+    }
+
+
+class Typed(TypedDict, total=False):
+    name: str
+
+
+@attrs.define
+class Attrs:
+    name: str
+    many: list[Color] = attrs.Factory(list)
+
+
+class Struct(msgspec.Struct):
+    name: str
+    color: Literal["red"] = "red"
+
+
+class Model(pydantic.BaseModel):
+    name: pydantic.constr(max_length=3)
+    color: Color = Color.RED
+    site: pydantic.HttpUrl | None = None
+
+
+Titled = list[Size]
+
+
+@pytest.mark.parametrize(
+    ("given", "properties", "required"),
+    [
+        (None, {}, None),
+        (Typed, {"name": {"type": "string"}}, None),
+        (
+            Attrs,
+            {
+                "name": {"type": "string"},
+                "many": {
+                    "type": "array",
+                    "items": {"type": "string", "enum": ["red", "blue"]},
+                },
+            },
+            ["name"],
+        ),
+        (
+            Struct,
+            {
+                "name": {"type": "string"},
+                "color": {"type": "string", "enum": ["red"], "default": "red"},
+            },
+            ["name"],
+        ),
+        (
+            Model,
+            {
+                "name": {"type": "string", "maxLength": 3},
+                "color": {"type": "string", "enum": ["red", "blue"], "default": "red"},
+                "site": {
+                    "type": "string",
+                    "format": "uri",
+                    "minLength": 1,
+                    "maxLength": 2083,
+                },
+            },
+            ["name"],
+        ),
+        (str, {"value": {"type": "string"}}, ["value"]),
+        (bool, {"value": {"type": "boolean"}}, ["value"]),
+        (int | None, {"value": {"type": "integer"}}, ["value"]),
+        (Literal["a"], {"value": {"type": "string", "enum": ["a"]}}, ["value"]),
+        (
+            Titled,
+            {
+                "value": {
+                    "type": "array",
+                    "items": {
+                        "anyOf": [
+                            {"const": "s", "title": "Small"},
+                            {"const": "l", "title": "l"},
+                        ]
+                    },
+                }
+            },
+            ["value"],
+        ),
+    ],
+    ids=range(10),
+)
+@pytest.mark.rule("ELIC-05")
+def test_whatever_has_plain_fields_is_a_form(given, properties, required):
+    form = form_schema(given, LATEST)
+    expected = {"type": "object", "properties": properties}
+    if required is not None:
+        expected["required"] = required
+    assert form == expected
+
+
+BY_HAND = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "title": "dropped",
+    "properties": {
+        "old": {"type": "string", "enum": ["a"], "enumNames": ["A"]},
+        "new": {"type": "string", "oneOf": [{"const": "a", "title": "A"}]},
+        "one": {"const": "a"},
+        "mail": {"type": "string", "format": "email", "default": "a@b.example"},
+    },
+    "required": ["old"],
+}
+
+
+@pytest.mark.parametrize(
+    ("revision", "new", "extra"),
+    [
+        (LATEST, {"oneOf": [{"const": "a", "title": "A"}]}, {"$schema"}),
+        (JUN_2025, {"enum": ["a"], "enumNames": ["A"]}, set()),
+    ],
+    ids=str,
+)
+@pytest.mark.rule("ELIC-05")
+def test_a_schema_by_hand_gets_the_shape_of_its_revision(revision, new, extra):
+    form = form_schema(BY_HAND, revision)
+    assert set(form) == {"type", "properties", "required"} | extra
+    fields = form["properties"]
+    assert fields["old"] == {"type": "string", "enum": ["a"], "enumNames": ["A"]}
+    assert fields["new"] == {"type": "string", **new}
+    assert fields["one"] == {"type": "string", "enum": ["a"]}
+    assert ("default" in fields["mail"]) is (revision is LATEST)
+
+
+@dataclasses.dataclass
+class Nested:
+    inner: Typed
+
+
+def one(field):
+    return {"type": "object", "properties": {"f": field}}
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (Nested, "the form's field 'inner': it must be a text, a number"),
+        (list[str], "the form's field 'value': a list is of texts that may be chosen"),
+        (dict[str, int], "no fields"),
+        (complex, "no form can be made of"),
+        (Literal[1, 2], "the form's field 'value': its choices have to be texts"),
+        (int | str, "the form's field 'value': it may be one of several kinds"),
+        (one({"type": "object"}), "the form's field 'f': it must be"),
+        (one({"type": ["string"]}), "the form's field 'f': it must be"),
+        (one({"$ref": "#/x"}), "the form's field 'f': it must be"),
+        (one(True), "the form's field 'f': it must be"),
+        (one({"type": "array", "items": {"type": "string"}}), "a list is of texts"),
+        (one({"type": "array"}), "a list is of texts"),
+        (one({"anyOf": [{"type": "string"}, {"type": "integer"}]}), "several kinds"),
+        ({"type": "array"}, "a form is an object with properties"),
+        ({"type": "object", "properties": []}, "a form is an object with properties"),
+        ({"type": "object", "required": ["x"]}, "'x': it is required, and there is no"),
+    ],
+    ids=range(16),
+)
+@pytest.mark.rule("ELIC-05")
+def test_what_no_form_can_have_is_refused_by_name(given, why):
+    with pytest.raises(LocalProtocolError) as caught:
+        form_schema(given, LATEST)
+    assert why in str(caught.value)
+
+
+@pytest.mark.rule("ELIC-05")
+def test_lists_of_choices_are_refused_where_there_are_none():
+    with pytest.raises(LocalProtocolError, match="'many': lists of choices exist"):
+        form_schema(Attrs, JUN_2025)
+
+
+# --- answers
+
+
+@pytest.mark.parametrize(
+    ("given", "content", "value"),
+    [
+        (
+            Order,
+            {"name": "ab", "count": 2.0, "color": "red", "day": "2026-07-28"},
+            Order("ab", 2, color=Color.RED, day=dt.date(2026, 7, 28)),
+        ),
+        (Order, {"name": "ab", "size": None}, Order("ab")),
+        (Typed, {}, {}),
+        (Attrs, {"name": "a", "many": ["red"]}, Attrs("a", [Color.RED])),
+        (Struct, {"name": "a"}, Struct("a")),
+        (Model, {"name": "a"}, Model(name="a")),
+        (str, {"value": "a"}, "a"),
+        (list[Color], {"value": ["red"]}, [Color.RED]),
+        (BY_HAND, {"old": "a"}, {"old": "a"}),
+        (None, {}, {}),
+    ],
+    ids=range(10),
+)
+@pytest.mark.rule("ELIC-20")
+def test_an_answer_becomes_what_was_asked_for(given, content, value):
+    assert read_answer(given, content) == value
+
+
+@pytest.mark.parametrize(
+    ("given", "content", "faults"),
+    [
+        (Order, {}, ["content.name is missing"]),
+        (Order, {"name": "ab", "zz": 1}, ["content: there is no field 'zz'"]),
+        (
+            Order,
+            {"name": "", "count": 10, "color": "green"},
+            [
+                "content.name: 0 characters, the minimum is 1",
+                "content.count: 10 is above the maximum 9",
+                "content.color: 'green' is none of 'red', 'blue'",
+            ],
+        ),
+        (Order, {"name": "b"}, ["content.name: expected string matching regex '^a',"]),
+        (Order, {"name": "a", "price": 9.0}, ["content.price: expected number < 9"]),
+        (str, {"value": 3}, ["content.value: expected text, got 3"]),
+        (str, {}, ["content.value is missing"]),
+        (BY_HAND, {"old": "b"}, ["content.old: 'b' is none of 'a'"]),
+        (BY_HAND, {"old": "a", "mail": "x"}, ["content.mail: 'x' is not an email"]),
+        (Order, [], ["content: expected object, got array"]),
+        (Order, None, ["content: expected object, got null"]),
+    ],
+    ids=range(11),
+)
+@pytest.mark.rule("ELIC-20")
+def test_an_answer_that_does_not_fit_is_told(given, content, faults):
+    with pytest.raises(BadArguments) as caught:
+        read_answer(given, content)
+    found = caught.value.faults
+    assert len(found) == len(faults)
+    assert all(map(str.startswith, found, faults)), found
+
+
+def test_a_form_that_nobody_can_read_is_the_servers_fault():
+    form = one({"type": "string", "minLength": "three"})
+    with pytest.raises(LocalProtocolError, match="the form is none"):
+        read_answer(form, {})
+
+
+CONTENT = st.fixed_dictionaries(
+    {"name": st.just("a")},
+    optional={
+        "count": st.integers(1, 9) | st.sampled_from([2.0, 9.0]),
+        "price": st.floats(0.5, 8.5),
+        "color": st.sampled_from(["red", "blue"]),
+        "size": st.sampled_from(["s", "l"]),
+        "gift": st.booleans(),
+    },
+)
+
+
+@settings(max_examples=30)
+@given(CONTENT, st.sampled_from(REVISIONS[2:]))
+def test_what_a_client_may_send_the_server_can_read(content, revision):
+    form = json.loads(json.dumps(form_schema(Order, revision)))
+    sent = fill(types.decode(types.RequestedSchema, form), content, revision)
+    value = read_answer(Order, json.loads(json.dumps(sent)))
+    assert isinstance(value, Order)
+    assert value.count == content.get("count", 1)

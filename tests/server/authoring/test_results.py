@@ -1,0 +1,529 @@
+"""Whatever a function returns becomes a result, as its revision has it."""
+
+import base64
+import dataclasses
+import datetime as dt
+import sys
+import uuid
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any
+
+import attrs
+import jsonschema_rs
+import pydantic
+import pytest
+from hinted import Bounded, Color, Model, Node, Pair, Point, Struct
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcpwire import types
+from mcpwire.errors import LocalProtocolError
+from mcpwire.server.authoring.content import Audio, File, Image, Media
+from mcpwire.server.authoring.fields import Arg
+from mcpwire.server.authoring.plain import plain
+from mcpwire.server.authoring.results import (
+    prompt_result,
+    resource_contents,
+    tool_result,
+)
+from mcpwire.server.authoring.returns import BadResult, Returns, read_returns
+from mcpwire.types import UNSET
+from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
+
+NOV_2024, MAR_2025, JUN_2025, *_ = REVISIONS
+PNG = b"\x89PNG\r\n\x1a\n"
+IMAGE = {
+    "type": "image",
+    "data": base64.b64encode(PNG).decode(),
+    "mimeType": "image/png",
+}
+BLOB = {
+    "uri": "file:///data",
+    "mimeType": "application/octet-stream",
+    "blob": "eA==",
+}
+LINK = types.ResourceLink(uri="test://a", name="a")
+SOUND = types.AudioContent(data="eA==", mime_type="audio/wav")
+TEXT = types.TextContent("t")
+CONTENTS = types.TextResourceContents(uri="test://a", text="x")
+
+
+def text(value):
+    return {"type": "text", "text": value}
+
+
+def result_of(value, hint=Any, revision=LATEST, **options):
+    return tool_result(value, read_returns(hint, **options), revision)
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        ("", [text("")]),
+        ("hi", [text("hi")]),
+        (None, []),
+        (True, [text("true")]),
+        (3, [text("3")]),
+        (1.5, [text("1.5")]),
+        ([], [text("[]")]),
+        ([1, "a"], [text('[1,"a"]')]),
+        ((1, 2), [text("[1,2]")]),
+        (Color.RED, [text('"red"')]),
+        (Path("a"), [text('"a"')]),
+        (dt.date(2026, 7, 28), [text('"2026-07-28"')]),
+        (b"x", [{"type": "resource", "resource": BLOB}]),
+        (bytearray(b"x"), [{"type": "resource", "resource": BLOB}]),
+        (Image(PNG), [IMAGE]),
+        (
+            Audio(b"fLaC"),
+            [{"type": "audio", "data": "ZkxhQw==", "mimeType": "audio/flac"}],
+        ),
+        (File(b"x"), [{"type": "resource", "resource": BLOB}]),
+        (TEXT, [text("t")]),
+        (LINK, [{"type": "resource_link", "uri": "test://a", "name": "a"}]),
+        (
+            CONTENTS,
+            [{"type": "resource", "resource": {"uri": "test://a", "text": "x"}}],
+        ),
+        (
+            ["a", Image(PNG), {"b": 1}, TEXT],
+            [text("a"), IMAGE, text('{"b":1}'), text("t")],
+        ),
+        ([TEXT], [text("t")]),
+        (types.CallToolResult([TEXT]), [text("t")]),
+    ],
+)
+def test_any_value_becomes_content(value, content):
+    result = result_of(value)
+    assert result["content"] == content
+    assert "structuredContent" not in result
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [
+        ({"a": 1}, {"a": 1}),
+        ({1: Color.RED}, {"1": "red"}),
+        (Point(1), {"x": 1, "y": 0.5}),
+        (Struct(1), {"a": 1}),
+        (Model(n=1), {"n": 1, "day": None, "word": "a"}),
+    ],
+)
+@pytest.mark.rule("TOOL-10")
+def test_what_is_an_object_is_data_and_the_same_as_text(value, data):
+    result = result_of(value)
+    assert result["structuredContent"] == data
+    (block,) = result["content"]
+    assert __import__("json").loads(block["text"]) == data
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, Point(1)])
+def test_structured_content_can_be_switched_off(value):
+    assert "structuredContent" not in result_of(value, dict, structured=False)
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "data", "shown"),
+    [
+        (int, 3, {"result": 3}, "3"),
+        (int, 3.0, {"result": 3.0}, "3.0"),
+        (str, "hi", {"result": "hi"}, "hi"),
+        (bool, True, {"result": True}, "true"),
+        (float, 1, {"result": 1}, "1"),
+        (int | None, None, {"result": None}, "null"),
+        (list[int], [1, 2], {"result": [1, 2]}, "[1,2]"),
+        (tuple[int, str], (1, "x"), {"result": (1, "x")}, '[1,"x"]'),
+        (dict[str, int], {"a": 1}, {"a": 1}, '{"a":1}'),
+        (Point, Point(1), {"x": 1, "y": 0.5}, '{"x":1,"y":0.5}'),
+        (Point, {"x": 1}, {"x": 1}, '{"x":1}'),
+        (Color, Color.RED, {"result": "red"}, "red"),
+        (list[Model], [Model(n=1)], None, None),
+        (Point | Struct, Struct(1), {"result": {"a": 1}}, '{"a":1}'),
+        (Pair, Pair(1), {"result": (1, "x")}, '[1,"x"]'),
+        (Annotated[int, Arg("How many")], 3, {"result": 3}, "3"),
+    ],
+)
+@pytest.mark.rule("TOOL-10", "TOOL-11")
+def test_a_hint_makes_data_that_its_schema_allows(hint, value, data, shown):
+    returns = read_returns(hint)
+    result = tool_result(value, returns, LATEST)
+    jsonschema_rs.meta.validate(returns.schema)
+    jsonschema_rs.validate(returns.schema, result["structuredContent"])
+    assert returns.schema["type"] == "object"
+    if data is not None:
+        assert result == {"content": [text(shown)], "structuredContent": data}
+
+
+def test_what_contains_itself_has_an_object_for_its_root():
+    schema = read_returns(Node).schema
+    assert schema["type"] == "object"
+    result = result_of(Node(1, Node(2)), Node)
+    jsonschema_rs.validate(schema, result["structuredContent"])
+
+
+def test_a_list_of_what_contains_itself_refers_to_the_root():
+    schema = read_returns(list[Node]).schema
+    assert schema["properties"]["result"]["items"] == {"$ref": "#/$defs/Node"}
+    assert "Node" in schema["$defs"]
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        Any,
+        None,
+        object,
+        bytes,
+        list,
+        list[Any],
+        tuple,
+        Sequence,
+        types.TextContent,
+        types.ContentBlock,
+        types.CallToolResult,
+        list[types.ContentBlock],
+        str | types.ImageContent,
+        list[str | Image],
+        Image,
+        Image | None,
+        tuple[Image, ...],
+    ],
+)
+def test_content_and_what_is_uncertain_has_no_schema(hint):
+    returns = read_returns(hint)
+    assert returns.schema is None
+    with pytest.raises(TypeError, match="structured=True needs an output_schema="):
+        read_returns(hint, structured=True)
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [
+        (int, "3"),
+        (int, 1.5),
+        (int, None),
+        (str, 3),
+        (list[int], [1, "x"]),
+        (list[int], [1.0, "x"]),
+        (Point, {"y": 1}),
+        (Bounded, Bounded(-1)),
+        (Model, {"n": "x"}),
+        (int, TEXT),
+        (dict[str, int], types.CallToolResult([])),
+    ],
+)
+@pytest.mark.rule("TOOL-11")
+def test_what_breaks_its_own_schema_is_not_sent(hint, value):
+    with pytest.raises(BadResult):
+        result_of(value, hint)
+
+
+def test_who_does_not_want_checks_has_none():
+    result = result_of({"y": 1}, Point, validate=False)
+    assert result["structuredContent"] == {"y": 1}
+    assert result_of("x", int, validate=False)["structuredContent"] == {"result": "x"}
+    schema = {"type": "object", "required": ["x"]}
+    assert (
+        result_of({}, output_schema=schema, validate=False)["structuredContent"] == {}
+    )
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@pytest.mark.rule("TOOL-11")
+def test_a_schema_that_is_written_by_hand_is_held_to():
+    result = result_of(Model(n=1), output_schema=SCHEMA)
+    assert result["structuredContent"]["n"] == 1
+    with pytest.raises(BadResult, match=r"structuredContent\.n: expected type"):
+        result_of({"n": "x"}, output_schema=SCHEMA)
+
+
+def test_without_the_validator_a_schema_is_shown_and_not_held_to(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+    assert result_of({"n": "x"}, output_schema=SCHEMA)["structuredContent"] == {
+        "n": "x"
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"output_schema": []}, "expected an object"),
+        ({"output_schema": {"type": "nothing"}}, "output_schema: the schema cannot"),
+        ({"output_schema": SCHEMA, "structured": False}, "structured=False"),
+    ],
+)
+def test_what_is_no_output_schema_is_refused(options, why):
+    with pytest.raises(ValueError, match=why):
+        read_returns(Any, **options)
+
+
+# --- revisions
+
+
+@pytest.mark.parametrize(
+    ("value", "revision", "has_data"),
+    [
+        ({"a": 1}, MAR_2025, False),
+        ({"a": 1}, JUN_2025, True),
+        ([1], LATEST_SESSION, False),
+        ([1], LATEST, True),
+        (None, LATEST_SESSION, False),
+        (None, LATEST, True),
+    ],
+)
+@pytest.mark.rule("TOOL-13")
+def test_what_is_no_object_is_data_since_2026_only(value, revision, has_data):
+    result = result_of(value, output_schema={}, revision=revision)
+    assert ("structuredContent" in result) is has_data
+    assert len(result["content"]) == 1
+
+
+@pytest.mark.rule("TOOL-13")
+def test_a_wrapped_value_is_data_since_there_is_any():
+    for revision in REVISIONS:
+        result = result_of(3, int, revision)
+        assert ("structuredContent" in result) is (revision >= JUN_2025)
+
+
+@pytest.mark.parametrize(
+    ("revision", "block"),
+    [
+        (LATEST, {"type": "audio", "data": "eA==", "mimeType": "audio/wav"}),
+        (MAR_2025, {"type": "audio", "data": "eA==", "mimeType": "audio/wav"}),
+        (
+            NOV_2024,
+            {
+                "type": "resource",
+                "resource": {
+                    "uri": "file:///audio",
+                    "mimeType": "audio/wav",
+                    "blob": "eA==",
+                },
+            },
+        ),
+    ],
+)
+def test_a_sound_is_a_file_where_there_are_no_sounds(revision, block):
+    assert result_of(SOUND, revision=revision)["content"] == [block]
+    ready = types.CallToolResult([SOUND])
+    assert result_of(ready, revision=revision)["content"] == [block]
+
+
+def test_a_link_is_text_where_there_are_no_links():
+    assert result_of(LINK, revision=MAR_2025)["content"] == [text("a: test://a")]
+    assert result_of([TEXT], revision=NOV_2024)["content"] == [text("t")]
+
+
+# --- results that are ready
+
+
+def ready(content=(), structured=UNSET, **more):
+    return types.CallToolResult(list(content), structured, **more)
+
+
+def test_a_result_that_is_ready_goes_as_it_is():
+    value = ready([TEXT], {"n": 1}, is_error=False, meta={"a/b": 1})
+    result = result_of(value, output_schema=SCHEMA)
+    assert result["content"] == [text("t")]
+    assert result["structuredContent"] == {"n": 1}
+    assert result["_meta"] == {"a/b": 1}
+
+
+@pytest.mark.rule("TOOL-10")
+def test_a_result_with_data_alone_gets_it_as_text_too():
+    assert result_of(ready((), {"n": 1}))["content"] == [text('{"n":1}')]
+
+
+@pytest.mark.rule("TOOL-13")
+@pytest.mark.parametrize("data", [[1], None, 3])
+def test_a_result_loses_data_that_its_revision_does_not_have(data):
+    value = ready([TEXT], data)
+    assert "structuredContent" not in result_of(value, revision=LATEST_SESSION)
+    assert result_of(value)["structuredContent"] == data
+
+
+@pytest.mark.rule("TOOL-11")
+@pytest.mark.parametrize("value", [ready([TEXT]), ready([TEXT], {"n": "x"})])
+def test_a_result_without_the_promised_data_is_not_sent(value):
+    with pytest.raises(BadResult):
+        result_of(value, output_schema=SCHEMA)
+
+
+def test_a_failure_needs_no_data():
+    result = result_of(ready([TEXT], is_error=True), output_schema=SCHEMA)
+    assert result["isError"] is True
+
+
+# --- what has no form
+
+
+@pytest.mark.parametrize("value", [object(), [object()], 1j, types.Tool("a", {})])
+def test_what_has_no_json_form_is_refused(value):
+    with pytest.raises(TypeError):
+        result_of(value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), [2**70], {"a": float("inf")}])
+def test_what_json_cannot_say_is_refused(value):
+    with pytest.raises(LocalProtocolError):
+        result_of(value)
+
+
+def test_bare_media_are_refused():
+    with pytest.raises(TypeError, match="return an Image, an Audio or a File"):
+        result_of(Media(b"x"))
+
+
+UUID = uuid.UUID(int=1)
+
+
+@dataclasses.dataclass
+class Everything:
+    color: Color = Color.RED
+    day: dt.date = dt.date(2026, 7, 28)
+    id: uuid.UUID = UUID
+    money: Decimal = Decimal("1.5")
+    path: Path = Path("a")
+    items: tuple[int, ...] = (1, 2)
+    inner: Any = None
+    many: dict[Any, Any] = dataclasses.field(default_factory=lambda: {1: None})
+
+
+@attrs.define
+class Inner:
+    a: int = 1
+
+
+def test_without_msgspec_values_become_the_same_json(monkeypatch):
+    value = Everything(inner=[Inner(), Model(n=1)])
+    with_it = plain(value)
+    monkeypatch.setitem(sys.modules, "msgspec", None)
+    without = plain(value)
+    assert {**without, "items": (1, 2)} == with_it
+    with pytest.raises(TypeError, match="type object has no JSON form"):
+        plain([object()])
+    endless = []
+    endless.append(endless)
+    with pytest.raises(RecursionError, match="nested too deeply"):
+        plain(endless)
+
+
+def test_without_msgspec_a_hint_of_a_scalar_is_enough(monkeypatch):
+    monkeypatch.setitem(sys.modules, "msgspec", None)
+    returns = read_returns(int)
+    assert tool_result(3, returns, LATEST)["structuredContent"] == {"result": 3}
+    assert read_returns(Point).schema is None
+
+
+class Address(pydantic.BaseModel):
+    url: pydantic.HttpUrl
+
+
+def test_types_of_pydantic_write_themselves():
+    url = Address(url="https://a.example/").url
+    assert plain({"a": url}) == {"a": "https://a.example/"}
+
+
+# --- resources and prompts
+
+JSON_TYPE = "application/json"
+
+
+@pytest.mark.parametrize(
+    ("value", "mime_type", "contents"),
+    [
+        ("hi", None, [{"text": "hi"}]),
+        ("hi", "text/plain", [{"mimeType": "text/plain", "text": "hi"}]),
+        (b"x", None, [{"blob": "eA=="}]),
+        ({"a": 1}, None, [{"mimeType": JSON_TYPE, "text": '{"a":1}'}]),
+        ([1], "text/x", [{"mimeType": "text/x", "text": "[1]"}]),
+        (Point(1), None, [{"mimeType": JSON_TYPE, "text": '{"x":1,"y":0.5}'}]),
+        (["a", b"x"], None, [{"text": "a"}, {"blob": "eA=="}]),
+        (Image(PNG), None, [{"mimeType": "image/png", "blob": IMAGE["data"]}]),
+        (File(b"x", mime_type="text/x"), None, [{"mimeType": "text/x", "text": "x"}]),
+        (CONTENTS, "text/x", [{"text": "x"}]),
+        ([CONTENTS, CONTENTS], None, [{"text": "x"}, {"text": "x"}]),
+        (types.EmbeddedResource(CONTENTS), None, [{"text": "x"}]),
+        (types.ReadResourceResult([CONTENTS]), None, [{"text": "x"}]),
+    ],
+)
+def test_any_value_becomes_contents_of_a_resource(value, mime_type, contents):
+    found = resource_contents(value, "test://a", mime_type)
+    assert found == [{"uri": "test://a", **each} for each in contents]
+
+
+@pytest.mark.parametrize("value", [object(), TEXT])
+def test_what_is_no_contents_is_refused(value):
+    with pytest.raises(TypeError):
+        resource_contents(value, "test://a")
+
+
+def message(role, content):
+    return {"role": role, "content": content}
+
+
+@pytest.mark.parametrize(
+    ("value", "messages"),
+    [
+        ("hi", [message("user", text("hi"))]),
+        (["a", Image(PNG)], [message("user", text("a")), message("user", IMAGE)]),
+        (
+            types.PromptMessage("assistant", TEXT),
+            [message("assistant", text("t"))],
+        ),
+        (
+            [{"role": "assistant", "content": "x"}],
+            [message("assistant", text("x"))],
+        ),
+        (
+            [{"role": "user", "content": text("x")}],
+            [message("user", text("x"))],
+        ),
+        (types.GetPromptResult([]), []),
+        ([], []),
+        ({"a": 1}, [message("user", text('{"a":1}'))]),
+    ],
+)
+def test_any_value_becomes_messages_of_a_prompt(value, messages):
+    result = prompt_result(value, "What for")
+    assert result["messages"] == messages
+    assert result["description"] == "What for"
+
+
+def test_a_prompt_describes_itself():
+    value = types.GetPromptResult([], description="Own")
+    assert prompt_result(value, "Other")["description"] == "Own"
+    assert "description" not in prompt_result("x")
+
+
+def test_a_prompt_of_a_session_has_what_its_revision_knows():
+    result = prompt_result(LINK, revision=MAR_2025)
+    assert result["messages"] == [message("user", text("a: test://a"))]
+
+
+def test_a_message_has_one_of_two_roles():
+    with pytest.raises(TypeError, match="user or assistant, not 'system'"):
+        prompt_result({"role": "system", "content": "x"})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=50)
+@given(JSON, st.sampled_from(REVISIONS))
+def test_every_json_value_has_a_result(value, revision):
+    for returns in (Returns(), read_returns(Any, output_schema={})):
+        result = tool_result(value, returns, revision)
+        data = result.get("structuredContent", UNSET)
+        assert data is UNSET or data == value
