@@ -266,7 +266,7 @@ async def test_what_waits_in_line_counts_as_running_and_can_be_cancelled():
 # Cancelling...
 
 
-@pytest.mark.rule("CAN-05", "LHTTP-13")
+@pytest.mark.rule("CAN-05")
 async def test_a_cancelled_request_stops_and_is_not_answered():
     work = Work()
     async with Bench(work) as bench:
@@ -332,6 +332,24 @@ async def test_a_web_server_that_gives_up_on_a_request_cancels_no_handler():
         await bench.sessions.settle(5)
         assert work.outcomes == ["done"]
         assert not visit.body
+
+
+@pytest.mark.case("D11")
+async def test_one_that_gives_up_just_when_a_stream_begins_leaves_none_behind():
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        await work.began.wait()
+        work.requests[0].log("info", "unheard")
+        visit.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await visit.task
+        (session,) = bench.sessions._registry
+        (stream,) = session._streams.values()
+        assert stream.outlet is None
+        work.go_on.set()
+        await bench.sessions.settle(5)
 
 
 # What the server asks...
@@ -434,7 +452,6 @@ async def test_a_question_that_is_not_answered_is_withdrawn():
         assert (error.method, error.timeout) == ("roots/list", QUICK)
 
 
-@pytest.mark.rule("LHTTP-17")
 async def test_a_question_of_a_call_that_is_cancelled_is_withdrawn_beside_it():
     outcome = []
     async with Bench(asking(outcome)) as bench:
@@ -624,7 +641,6 @@ async def test_a_batch_without_requests_is_accepted():
             assert (visit.status, visit.body) == (202, b"")
 
 
-@pytest.mark.rule("RPC-14")
 @pytest.mark.case("B05")
 async def test_initialize_in_a_batch_is_refused_and_the_rest_is_answered():
     async with batching() as bench:

@@ -142,7 +142,6 @@ async def test_what_was_not_written_goes_to_the_next_stream(store):
         assert (await second.next())["method"] == "notifications/d"
 
 
-@pytest.mark.fault("F11")
 async def test_a_client_that_does_not_read_loses_its_connection_and_no_message():
     async with Bench() as bench:
         bench.dispatcher.limits = Limits(unwritten=2_000)
@@ -308,7 +307,7 @@ async def test_streams_that_ended_long_ago_are_forgotten():
 # Polling...
 
 
-@pytest.mark.rule("LHTTP-06", "LHTTP-07", "LHTTP-08")
+@pytest.mark.rule("LHTTP-06", "LHTTP-07")
 @pytest.mark.case("D10")
 async def test_a_handler_can_end_the_connection_and_the_answer_comes_to_who_returns():
     steps = Steps()
@@ -540,6 +539,26 @@ async def test_a_session_may_end_while_its_stream_is_looked_for():
         store.gate.set()
         assert (await again.done()).status == 400
         await visit.done()
+
+
+async def test_who_gives_up_while_a_stream_is_looked_for_takes_nobodys_place():
+    store = SlowStore()
+    async with Bench(event_store=store) as bench:
+        hand = await bench.open()
+        (session,) = bench.sessions._registry
+        session.send("notifications/a", {})
+        stream = hand.get()
+        await stream.next()
+        store.gate.clear()
+        again = hand.get(last_event_id=stream.ids[0])
+        await turns()
+        again.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await again.task
+        store.gate.set()
+        await stream.done()
+        third = hand.get(last_event_id=stream.ids[0])
+        assert (await third.next())["method"] == "notifications/a"
 
 
 # What is left...

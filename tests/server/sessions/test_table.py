@@ -325,7 +325,7 @@ async def test_a_session_that_ends_hears_of_nothing_more():
         await hand.delete().done()
         assert len(bench.dispatcher.hub) == 0
         assert session_.session.is_closed
-        session_.send("notifications/tools/list_changed", {})
+        session_.session.send("notifications/tools/list_changed", {})
         assert session_.server_stream.last == 0
         assert session_.close() == []
 

@@ -187,6 +187,8 @@ class Answers:
             await self._decided
         except asyncio.CancelledError:
             self._is_left = True
+            if self.stream is not None and self._outlet is not None:
+                self.stream.detach(self._outlet)
             raise
         finally:
             exchange.clocks.upgrade.discard(self._take_time)

@@ -57,6 +57,10 @@ ENDED_STREAMS_KEPT: Final = 256
 """Streams that have ended and of which it is known how far they went."""
 
 
+def _say_nothing(_: str, __: dict[str, Any]) -> None:
+    """Drop a notification: the session has ended."""
+
+
 class HttpSession:
     """Serves one session; see the module's text.
 
@@ -67,14 +71,14 @@ class HttpSession:
         begin: Runs what may outlive the session, for a moment.
         retry: How long a client should wait before it comes back, in seconds.
         ask_timeout: How long it may take to answer a question, in seconds.
-        can_ask: Whether answers to questions would come here.
+        is_alone: Whether it is for one POST, so that nothing else ever reaches it.
 
     Attributes:
         session: As given.
         mark: What names it where its id, a secret, must not stand.
         outlets: How many GETs carry its streams now.
         used_at: When it was used last, by the loop's clock.
-        finished: Called when a POST has been answered.
+        finished: Told of it when a POST has been answered.
         is_closed: Whether it has ended.
     """
 
@@ -87,7 +91,7 @@ class HttpSession:
         begin: Begin,
         retry: float,
         ask_timeout: float | None,
-        can_ask: bool = True,
+        is_alone: bool = False,
     ) -> None:
         limits = dispatcher.limits
         self._dispatcher = dispatcher
@@ -95,7 +99,7 @@ class HttpSession:
         self._open: dict[RequestId, tuple[RequestContext, Answers]] = {}
         self._questions = Questions()
         self._ask_timeout = ask_timeout
-        self._can_ask = can_ask
+        self._can_ask = not is_alone
         self.mark = secrets.token_hex(8)
         journal = None
         if store is not None:
@@ -114,9 +118,10 @@ class HttpSession:
         self.session = session
         self.outlets = 0
         self.used_at = 0.0
-        self.finished: Callable[[], object] | None = None
+        self.finished: Callable[[HttpSession], object] | None = None
         self.is_closed = False
-        session.send = self.send
+        if not is_alone:
+            session.send = self.send
 
     @property
     def is_active(self) -> bool:
@@ -138,8 +143,7 @@ class HttpSession:
 
     def send(self, method: str, params: dict[str, Any]) -> None:
         """Send a notification that belongs to no request."""
-        if not self.is_closed:
-            self.server_stream.send(encode(jsonrpc.notification(method, params)))
+        self.server_stream.send(encode(jsonrpc.notification(method, params)))
 
     async def _ask(
         self, answers: Answers, method: str, params: dict[str, Any]
@@ -290,7 +294,7 @@ class HttpSession:
 
     def _finished(self, answers: Answers) -> None:
         if self.finished is not None:
-            self.finished()
+            self.finished(self)
         stream, journal = answers.stream, self._journal
         if stream is None:
             return
@@ -331,9 +335,13 @@ class HttpSession:
         if is_live:
             # What is sent from now on follows what is replayed.
             stream.attach(outlet)
-        events = await journal.replay(number, after, stream.last)
+        events = None
+        try:
+            events = await journal.replay(number, after, stream.last)
+        finally:
+            if events is None:
+                stream.detach(outlet)
         if events is None or self.is_closed:
-            stream.detach(outlet)
             return None
         if isinstance(stream, ServerStream):
             stream.take_backlog()  # it is part of the events
@@ -362,6 +370,7 @@ class HttpSession:
         if self.is_closed:
             return []
         self.is_closed = self.session.is_closed = True
+        self.session.send = _say_nothing
         unanswered, self._open = self._open, {}
         tasks = self._tasks.close()
         self._questions.close()

@@ -203,14 +203,14 @@ class Sessions:
             begin=self._begin,
             retry=self._retry,
             ask_timeout=self._ask_timeout,
-            can_ask=not self._stateless,
+            is_alone=self._stateless,
         )
 
     def _stand_alone(self, revision: Revision) -> HttpSession:
         """Return a session for one POST, of which nothing is known but its revision."""
         session = self._make(Session(revision, {}, {}, is_initialized=True))
         self._alone.add(session)
-        session.finished = lambda: self._alone.discard(session)
+        session.finished = self._alone.discard
         return session
 
     async def _post(self, exchange: Exchange, session: HttpSession, body: Any) -> None:
