@@ -206,7 +206,7 @@ def templates(draw):
 
 
 @pytest.mark.rule("RES-14")
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(templates())
 def test_expanding_agrees_with_another_implementation(drawn):
     text, values = drawn

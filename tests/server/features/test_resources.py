@@ -420,7 +420,6 @@ async def test_only_what_is_there_can_be_subscribed_to(uri):
     assert found["error"]["code"] == (-32002 if uri == "a://c" else -32602)
 
 
-@pytest.mark.attack("S14")
 async def test_a_session_watches_a_bounded_number_of_resources():
     server = Server("s")
     server.add_resource("a://{x}", lambda x: x, name="t")
