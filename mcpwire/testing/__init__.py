@@ -5,6 +5,7 @@
 `ScriptedClient`    the same for the other side, to any server
 `MemoryPeer`        a server's end of a connection in memory, driven by hand
 `scripted_command`  a few lines of Python as a real child process
+`AsgiTransport`     a web server that is none: HTTP without a socket
 `FaultyStdio`       a real server behind pipes that lose, spoil and delay
 `leak_check`        what was left open: descriptors, children, threads, tasks
 `VirtualClockLoop`  an event loop whose timers take no time
@@ -20,6 +21,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from mcpwire.testing.asgi import AsgiTransport
     from mcpwire.testing.clock import VirtualClockLoop, run
     from mcpwire.testing.faults import (
         ByteOrderMark,
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from mcpwire.testing.splits import at_random
 
 _EXPORTS: Final = {
+    "mcpwire.testing.asgi": ("AsgiTransport",),
     "mcpwire.testing.clock": ("VirtualClockLoop", "run"),
     "mcpwire.testing.faults": (
         "ByteOrderMark",
@@ -80,6 +83,7 @@ _MODULE_OF: Final = {
 
 __all__ = [
     "SILENCE",
+    "AsgiTransport",
     "ByteOrderMark",
     "Corrupt",
     "Delay",

@@ -1,0 +1,403 @@
+"""A web server that is none: an ASGI application behind a client of httpx.
+
+::
+
+    app = server.asgi()
+    async with httpx.AsyncClient(transport=AsgiTransport(app)) as http_client:
+        target = mcpwire.Http("http://localhost/mcp", http_client=http_client)
+        async with mcpwire.Client(target) as client:
+            ...
+
+Nothing is kept back on its way, unlike in the transport that httpx has for this: heads
+and chunks arrive while the application runs, it hears when the client goes away, and it
+waits where the client does not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections import deque
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+    from typing import Self
+
+    # It need not be one, and httpx is imported by whoever uses it.
+    from httpx import AsyncBaseTransport as Base
+    from httpx import Request, Response
+
+    Event = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[Event]]
+    Send = Callable[[Event], Awaitable[None]]
+    Application = Callable[[Event, Receive, Send], Awaitable[None]]
+else:
+    Base = object
+
+__all__ = ["AsgiTransport"]
+
+logger = logging.getLogger("mcpwire")
+
+UNREAD: Final = 65_536
+"""How many bytes wait for the client before the application does."""
+
+GRACE_S: Final = 1.0
+"""How long requests may take to end when their client is gone for good."""
+
+END_S: Final = 10.0
+"""How long the application may take to end."""
+
+ASGI: Final = {"version": "3.0", "spec_version": "2.4"}
+
+# In the words of h11, by which clients tell what happened.
+NO_RESPONSE: Final = "Server disconnected without sending a response."
+CUT_SHORT: Final = (
+    "peer closed connection without sending complete message body "
+    "(incomplete chunked read)"
+)
+
+
+class AsgiTransport(Base):
+    """A transport for `httpx.AsyncClient` that ends in an ASGI application.
+
+    The application is started with the first request, by the lifespan of ASGI where it
+    has one, and ended with the client: close that, or use it in ``async with``. An
+    exception of the application is logged, and a 500 or a broken connection to the
+    client, as in a real server.
+
+    Args:
+        app: The application: `Server.asgi()`, or any other one.
+        root_path: Where it is mounted.
+        client: The address that requests seem to come from.
+        lifespan: Whether it is told when it starts and ends.
+    """
+
+    def __init__(
+        self,
+        app: Application,
+        *,
+        root_path: str = "",
+        client: tuple[str, int] = ("127.0.0.1", 50_000),
+        lifespan: bool = True,
+    ) -> None:
+        self._app = app
+        self._root_path = root_path
+        self._client = client
+        self._lifespan = _Lifespan(app) if lifespan else None
+        self._tasks: dict[asyncio.Task[None], _Exchange] = {}
+
+    async def handle_async_request(self, request: Request) -> Response:
+        """Send a request of httpx; return the response when its head is there.
+
+        Raises:
+            RuntimeError: The application could not start.
+            httpx.RemoteProtocolError: It ended without a response.
+            httpx.ReadTimeout: It did not begin to answer in time.
+        """
+        if self._lifespan is not None:
+            await self._lifespan.start()
+        library: Any = sys.modules[type(request).__module__.partition(".")[0]]
+        exchange = _Exchange(library, request)
+        loop = asyncio.get_running_loop()
+        running = self._app(self._scope(request), exchange.receive, exchange.send)
+        task = loop.create_task(_awaited(running), name="mcpwire-testing-asgi")
+        self._tasks[task] = exchange
+        task.add_done_callback(self._ended)
+        try:
+            async for chunk in request.stream:  # type: ignore[union-attr] # as httpx checked
+                exchange.put(chunk)
+            exchange.put(b"", is_last=True)
+            status, fields = await exchange.head()
+        except BaseException:
+            exchange.leave()
+            raise
+        response: Response = library.Response(
+            status,
+            headers=fields,
+            stream=_stream_class(library)(exchange),
+            extensions={"http_version": b"HTTP/1.1"},
+        )
+        return response
+
+    async def aclose(self) -> None:
+        """Go away from everything that is open, and end the application."""
+        for exchange in self._tasks.values():
+            exchange.leave()
+        tasks = set(self._tasks)
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=GRACE_S)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late, timeout=GRACE_S)
+        if self._lifespan is not None:
+            await self._lifespan.stop()
+
+    async def __aenter__(self) -> Self:
+        """Start the application now, so that what it raises is raised here."""
+        if self._lifespan is not None:
+            await self._lifespan.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End it."""
+        await self.aclose()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        exchange = self._tasks.pop(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not exchange.is_gone:
+            logger.error("the ASGI application failed", exc_info=error)
+        elif not exchange.has_begun and not exchange.is_gone:
+            logger.error("the ASGI application has returned without an answer")
+        exchange.end(is_cut=task.cancelled())
+
+    def _scope(self, request: Request) -> Event:
+        url = request.url
+        port = url.port or (443 if url.scheme == "https" else 80)
+        return {
+            "type": "http",
+            "asgi": dict(ASGI),
+            "http_version": "1.1",
+            "method": request.method,
+            "scheme": url.scheme,
+            "path": url.path,
+            "raw_path": url.raw_path.partition(b"?")[0],
+            "query_string": url.query,
+            "root_path": self._root_path,
+            "headers": [(name.lower(), value) for name, value in request.headers.raw],
+            "client": self._client,
+            "server": (url.host, port),
+            "state": {} if self._lifespan is None else dict(self._lifespan.state),
+        }
+
+
+async def _awaited(running: Awaitable[None]) -> None:
+    await running
+
+
+class _Exchange:
+    """One request and its answer, between the application and httpx.
+
+    Attributes:
+        is_gone: Whether the client does not wait any more.
+    """
+
+    def __init__(self, library: Any, request: Request) -> None:
+        self._library = library
+        self._has_body = request.method != "HEAD"
+        self._patience = request.extensions.get("timeout", {}).get("read")
+        self._length = _length_of(request)
+        self._requested: deque[Event] = deque()
+        self._is_requested = False
+        self._head: tuple[int, list[tuple[bytes, bytes]]] | None = None
+        self._chunks: deque[bytes] = deque()
+        self._unread = 0
+        self._is_complete = False
+        self._failure: str | None = None
+        self._changed = asyncio.Event()
+        self.is_gone = False
+
+    def _tell(self) -> None:
+        """Wake all who wait for anything; each looks whether it is there."""
+        self._changed.set()
+        self._changed.clear()
+
+    # The application's side...
+
+    async def receive(self) -> Event:
+        """Give the application the next part of the body, or the end of the client."""
+        while not self._requested:
+            if self.is_gone or self._is_complete:
+                return {"type": "http.disconnect"}
+            await self._changed.wait()
+        return self._requested.popleft()
+
+    async def send(self, event: Event) -> None:
+        """Take what the application answers, as fast as the client reads.
+
+        Raises:
+            OSError: The client is gone (ASGI, "Disconnected Client").
+            RuntimeError: There is no such event now.
+        """
+        if self.is_gone:
+            raise BrokenPipeError("the client is gone")
+        kind = event["type"]
+        if kind == "http.response.start" and self._head is None:
+            fields = [(bytes(name), bytes(value)) for name, value in event["headers"]]
+            self._head = (event["status"], fields)
+            self._tell()
+        elif kind == "http.response.body" and self._head and not self._is_complete:
+            await self._send_body(event)
+        else:
+            raise RuntimeError(f"there must be no {kind!r} now")
+
+    async def _send_body(self, event: Event) -> None:
+        assert self._head is not None
+        chunk = bytes(event.get("body", b""))
+        if chunk and self._has_body and self._head[0] not in {204, 304}:
+            self._chunks.append(chunk)
+            self._unread += len(chunk)
+        self._is_complete = not event.get("more_body", False)
+        self._tell()
+        while self._unread > UNREAD and not (self.is_gone or self._is_complete):
+            await self._changed.wait()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is a head."""
+        return self._head is not None
+
+    def end(self, *, is_cut: bool) -> None:
+        """The application has returned or raised something, or was cut off."""
+        if self._head is None and not is_cut:
+            self._head = (500, [(b"content-type", b"text/plain")])
+            self._chunks.append(b"Internal Server Error")
+            self._is_complete = True
+        elif not self._is_complete:
+            self._failure = NO_RESPONSE if self._head is None else CUT_SHORT
+        self._tell()
+
+    # The client's side...
+
+    def put(self, chunk: bytes, *, is_last: bool = False) -> None:
+        """Pass on a part of the request's body."""
+        if self._is_requested or not (chunk or is_last):
+            return
+        if self._length is not None:
+            self._length -= len(chunk)
+            is_last = is_last or self._length <= 0
+        self._is_requested = is_last
+        self._requested.append(
+            {"type": "http.request", "body": chunk, "more_body": not is_last}
+        )
+        self._tell()
+
+    async def head(self) -> tuple[int, list[tuple[bytes, bytes]]]:
+        """Wait for the head of the answer; return it."""
+        while self._head is None:
+            await self._progress()
+        return self._head
+
+    async def body(self) -> AsyncIterator[bytes]:
+        """Give the body as it comes."""
+        while True:
+            while self._chunks:
+                chunk = self._chunks.popleft()
+                self._unread -= len(chunk)
+                self._tell()
+                yield chunk
+            if self._is_complete:
+                return
+            await self._progress()
+
+    async def _progress(self) -> None:
+        if self._failure is not None:
+            raise self._library.RemoteProtocolError(self._failure)
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._changed.wait()
+        except TimeoutError as error:
+            raise self._library.ReadTimeout("nothing came in time") from error
+
+    def leave(self) -> None:
+        """Go away; the application is told unless it has said everything."""
+        if not self._is_complete:
+            self.is_gone = True
+            self._tell()
+
+
+def _length_of(request: Request) -> int | None:
+    """Return how long the body of a request is, where its head says it."""
+    length = request.headers.get("content-length")
+    if length is not None:
+        return int(length)
+    return None if "transfer-encoding" in request.headers else 0
+
+
+@cache
+def _stream_class(library: Any) -> Any:
+    """Return the class of a response's body; it has to be one of the library's own."""
+
+    class Stream(library.AsyncByteStream):  # type: ignore[misc] # is imported late
+        def __init__(self, exchange: _Exchange) -> None:
+            self._exchange = exchange
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for chunk in self._exchange.body():
+                yield chunk
+
+        async def aclose(self) -> None:
+            self._exchange.leave()
+
+    return Stream
+
+
+class _Lifespan:
+    """Starts and ends an application, where it wants to hear of that."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self.state: dict[str, Any] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._started: asyncio.Future[None] | None = None
+        self._stopped = asyncio.Event()
+
+    async def start(self) -> None:
+        """Start it, once; whoever comes meanwhile waits.
+
+        Raises:
+            RuntimeError: It says that it could not start.
+        """
+        if self._task is None:
+            loop = asyncio.get_running_loop()
+            self._started = loop.create_future()
+            self._stopped.clear()
+            self._events.put_nowait({"type": "lifespan.startup"})
+            scope = {"type": "lifespan", "asgi": dict(ASGI), "state": self.state}
+            running = self._app(scope, self._events.get, self._send)
+            self._task = loop.create_task(_awaited(running), name="mcpwire-lifespan")
+            self._task.add_done_callback(self._ended)
+        assert self._started is not None
+        await asyncio.shield(self._started)
+
+    async def stop(self) -> None:
+        """End it, where it has been started."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        self._events.put_nowait({"type": "lifespan.shutdown"})
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        both = {task, stopped}
+        await asyncio.wait(both, timeout=END_S, return_when=asyncio.FIRST_COMPLETED)
+        for each in both:
+            each.cancel()
+        await asyncio.wait(both, timeout=GRACE_S)
+        while not self._events.empty():
+            self._events.get_nowait()
+
+    async def _send(self, event: Event) -> None:
+        assert self._started is not None
+        kind = event["type"]
+        if kind == "lifespan.startup.complete" and not self._started.done():
+            self._started.set_result(None)
+        elif kind == "lifespan.startup.failed" and not self._started.done():
+            said = event.get("message") or "the ASGI application could not start"
+            self._started.set_exception(RuntimeError(said))
+        else:
+            if kind == "lifespan.shutdown.failed":
+                said = event.get("message")
+                logger.error("the ASGI application failed to end: %s", said)
+            self._stopped.set()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Go on where the application knows no lifespan, as servers do."""
+        assert self._started is not None
+        if not task.cancelled():
+            task.exception()
+        if not self._started.done():
+            self._started.set_result(None)

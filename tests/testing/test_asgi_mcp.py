@@ -1,0 +1,139 @@
+"""Servers behind `AsgiTransport` are used as over HTTP, in both eras."""
+
+import asyncio
+import contextlib
+
+import httpx
+import pytest
+
+import mcpwire
+from mcpwire import Context
+from mcpwire.testing import AsgiTransport, leak_check
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 10.0
+URL = "http://localhost/mcp"
+
+ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+
+
+@contextlib.asynccontextmanager
+async def served(server, version, *, stream_after=0.1, **options):
+    """Give a client of the server, over HTTP without a socket."""
+    transport = AsgiTransport(server.asgi(stream_after=stream_after))
+    async with (
+        asyncio.timeout(BOUND_S),
+        leak_check(),
+        httpx.AsyncClient(transport=transport) as http_client,
+    ):
+        target = mcpwire.Http(URL, http_client=http_client)
+        async with mcpwire.Client(target, mode=version, **options) as client:
+            assert client.protocol_version == version
+            yield client
+
+
+@ERAS
+async def test_a_call_is_answered(version):
+    server = mcpwire.Server("demo")
+
+    @server.tool
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    async with served(server, version) as client:
+        answers = [client.call_tool("add", {"a": n, "b": 1}) for n in range(32)]
+        found = [each.structured_content for each in await asyncio.gather(*answers)]
+        assert found == [{"result": n + 1} for n in range(32)]
+
+
+@ERAS
+async def test_progress_comes_while_the_tool_still_runs(version):
+    server = mcpwire.Server("demo")
+    heard = asyncio.Semaphore(0)
+
+    @server.tool
+    async def walk(ctx: Context) -> str:
+        for step in (1, 2, 3):
+            ctx.progress(step, 3)
+            await heard.acquire()
+        return "there"
+
+    steps = []
+
+    def on_progress(progress, total, _message):
+        steps.append((progress, total))
+        heard.release()
+
+    async with served(server, version) as client:
+        result = await client.call_tool("walk", on_progress=on_progress)
+        assert result.text == "there"
+    assert steps == [(1, 3), (2, 3), (3, 3)]
+
+
+@ERAS
+async def test_cancelling_a_call_stops_the_tool_and_nothing_else(version):
+    server = mcpwire.Server("demo")
+    began, stopped = asyncio.Event(), asyncio.Event()
+
+    @server.tool
+    async def forever() -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async with served(server, version) as client:
+        call = asyncio.ensure_future(client.call_tool("forever"))
+        await began.wait()
+        call.cancel()
+        await asyncio.wait([call])
+        assert call.cancelled()
+        await stopped.wait()
+        assert await client.ping() >= 0
+
+
+@ERAS
+async def test_what_changes_is_told_on_a_stream_of_its_own(version):
+    server = mcpwire.Server("demo")
+    server.add_resource("memo://1", "one")
+
+    async with served(server, version) as client, client.events() as events:
+        await client.subscribe("memo://1")
+        server.notify_resource_updated("memo://1")
+        async for event in events:
+            assert event.method == "notifications/resources/updated"
+            assert event.params.uri == "memo://1"
+            break
+
+
+@ERAS
+async def test_a_tool_may_ask_its_client(version):
+    server = mcpwire.Server("demo")
+
+    @server.tool
+    async def greet(ctx: Context) -> str:
+        answer = await ctx.elicit("Who are you?", str)
+        return f"hello {answer.value}"
+
+    async def answer(_params):
+        return {"value": "Ada"}
+
+    async with served(server, version, elicitation=answer) as client:
+        assert (await client.call_tool("greet")).text == "hello Ada"
+
+
+async def test_a_stream_that_ends_early_is_gone_on_with():
+    server = mcpwire.Server("demo")
+    rounds = []
+
+    @server.tool
+    async def slow(ctx: Context) -> str:
+        ctx.close_stream(0.1)
+        rounds.append(1)
+        return "at last"
+
+    async with served(server, "2025-11-25", stream_after=0.0) as client:
+        assert (await client.call_tool("slow")).text == "at last"
+    assert rounds == [1]
