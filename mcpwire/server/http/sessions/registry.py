@@ -102,13 +102,14 @@ class Registry:
         if id is not None and self._sessions.get(id) is session:
             del self._sessions[id]
             self._end(session)
-            if not self._sessions:
-                self._disarm()
 
     def close(self) -> None:
         """End all of them."""
         for session in list(self._sessions.values()):
             self.remove(session)
+        # Not with the last that ends by itself: where sessions come and go one by one,
+        # the loop would be left with a cancelled timer of each.
+        self._disarm()
 
     # Idle ones...
 
