@@ -327,15 +327,13 @@ def _schema(parameters: Sequence[Parameter], hints: Sequence[Any]) -> dict[str, 
 def _schemas_of(
     schemas: Schemas, parameters: Sequence[Parameter], hints: Sequence[Any]
 ) -> list[dict[str, Any]]:
-    try:
-        return schemas.of(hints)
-    except TypeError:
-        for parameter, hint in zip(parameters, hints, strict=True):
-            try:
-                Schemas(for_input=True).of([hint])
-            except TypeError as error:
-                raise _refused(parameter, error) from error
-        raise
+    made = []
+    for parameter, hint in zip(parameters, hints, strict=True):
+        try:
+            made += schemas.of([hint])
+        except TypeError as error:
+            raise _refused(parameter, error) from error
+    return made
 
 
 def _refused(parameter: Parameter, error: TypeError) -> TypeError:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.errors import ProtocolError
 from mcpwire.server.authoring.docstrings import read_docstring
 from mcpwire.server.authoring.explicit import ExplicitParameters
 from mcpwire.server.authoring.faults import BadArguments
@@ -111,9 +110,8 @@ def read_signature(
             validate=validate,
         )
     except (TypeError, ValueError) as error:
-        if isinstance(error, ProtocolError):
-            raise
-        raise type(error)(f"{where(function)}: {error}") from error
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{where(function)}: {error}") from error
     return Signature(
         parameters, injected, returns, _is_async(function), description, is_explicit
     )
@@ -162,9 +160,10 @@ def _hints(target: Any) -> dict[str, Any]:
     try:
         return hints_of(target)
     except TypeError as error:
-        missing = getattr(error.__cause__, "name", None)
-        if missing is None:
+        if not isinstance(error.__cause__, NameError):
             raise
+    except (AttributeError, SyntaxError) as error:
+        raise TypeError(f"a type hint cannot be read: {error}") from error
     try:
         return typing.get_type_hints(
             target, localns=_names_around(target), include_extras=True
@@ -186,23 +185,22 @@ def _names_around(target: Any) -> dict[str, Any]:
 
     names: dict[str, Any] = {}
     frame = inspect.currentframe()
-    for _ in range(_FRAMES):
-        if frame is None:
-            break
-        if frame.f_locals is not frame.f_globals:
+    left = _FRAMES
+    while frame is not None and left:
+        left -= 1
+        is_ours = frame.f_globals.get("__name__", "").startswith("mcpwire.")
+        if frame.f_locals is not frame.f_globals and not is_ours:
             names = {**frame.f_locals, **names}
         frame = frame.f_back
-    for name in getattr(target, "__globals__", {}):
-        names.pop(name, None)
-    names.setdefault("Context", Context)
-    return names
+    names = {"Context": Context, **names}
+    # What the module itself says comes first.
+    return {name: names[name] for name in names.keys() - target.__globals__.keys()}
 
 
 def _naming(target: Any, missing: str) -> str:
-    for name, hint in target.__annotations__.items():
-        if missing in str(hint):
-            return "what it returns" if name == "return" else f"the parameter {name!r}"
-    return "a parameter"
+    hints = target.__annotations__
+    name = next((name for name in hints if missing in str(hints[name])), "return")
+    return "what it returns" if name == "return" else f"the parameter {name!r}"
 
 
 # --- parameters

@@ -73,6 +73,7 @@ SPHINX = """Find places.
             "Find places.\n\n:returns: The places.",
             {"city": "Where to look, and around it.", "days": "How many."},
         ),
+        ("\nParameters\n---\nx\n    The x.", None, {"x": "The x."}),
         ("Plain.", "Plain.", {}),
         ("\nArgs:\n    x: The x.", None, {"x": "The x."}),
         ("Args: are not listed here.", "Args: are not listed here.", {}),

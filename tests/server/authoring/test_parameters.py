@@ -1,6 +1,7 @@
 """What a client sends becomes what a function takes, or is told what is wrong."""
 
 import datetime as dt
+import pickle
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
@@ -26,6 +27,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpwire.errors import ToolError
+from mcpwire.server.authoring.faults import spelled
 from mcpwire.server.authoring.fields import Arg
 from mcpwire.server.authoring.signature import BadArguments, read_signature
 
@@ -163,6 +165,18 @@ def test_a_fault_deep_inside_is_short(sent):
     with pytest.raises(BadArguments) as caught:
         parameters(Node).convert(sent)
     assert len(str(caught.value)) < 300
+
+
+def test_the_way_to_a_fault_is_short():
+    path = ["x" * 300, 3] * 50
+    assert len(spelled("a" * 300, path)) < 300
+    assert len(spelled("a", ["b" * 50] * 50)) < 300
+
+
+def test_faults_survive_pickling():
+    error = BadArguments(["a: wrong", "b: wrong"])
+    copy = pickle.loads(pickle.dumps(error))
+    assert (copy.faults, str(copy)) == (error.faults, str(error))
 
 
 @pytest.mark.attack("S14")

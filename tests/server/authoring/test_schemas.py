@@ -31,6 +31,7 @@ from hinted import (
     parameters,
     schema_of,
 )
+from typing_extensions import TypeAliasType
 
 from mcpwire.server.authoring.fields import Arg
 from mcpwire.server.authoring.signature import BadArguments, read_signature
@@ -40,6 +41,31 @@ POINT = {
     "type": "object",
     "properties": {"x": {"type": "integer"}, "y": {"type": "number", "default": 0.5}},
     "required": ["x"],
+}
+Alias = TypeAliasType("Alias", int)
+BoundedAlias = TypeAliasType("BoundedAlias", Annotated[int, Arg(ge=1)])
+Holder = dataclasses.make_dataclass("Holder", [("alias", BoundedAlias)])
+HOLDER = {
+    "title": "Holder",
+    "type": "object",
+    "properties": {"alias": {"type": "integer", "minimum": 1}},
+    "required": ["alias"],
+}
+INTEGERS = {"type": "object", "additionalProperties": {"type": "integer"}}
+Choice = dataclasses.make_dataclass("Choice", [("of", Literal["a", "b"], "a")])
+CHOICE = {
+    "title": "Choice",
+    "type": "object",
+    "properties": {"of": {"enum": ["a", "b"], "default": "a"}},
+}
+NULL = {"type": "null"}
+AT_LEAST_ONE = {"anyOf": [{"type": "integer", "minimum": 1}, NULL]}
+UP_TO_NINE = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 9}, NULL]}
+SHORT = {
+    "anyOf": [
+        {"type": "array", "items": {"type": "integer"}, "maxItems": 3},
+        {"type": "string", "contentEncoding": "base64", "maxLength": 4},
+    ]
 }
 BOUNDED = {
     "title": "Bounded",
@@ -220,6 +246,14 @@ MODEL = {
             },
         ),
         (Even, {"type": "integer"}),
+        (Alias, {"type": "integer"}),
+        (BoundedAlias, {"type": "integer", "minimum": 1}),
+        (Holder, HOLDER),
+        (dict[Alias, Alias], INTEGERS),
+        (Choice, CHOICE),
+        (Annotated[Id | None, Arg(ge=1)], AT_LEAST_ONE),
+        (Annotated[BoundedAlias | None, Arg(le=9)], UP_TO_NINE),
+        (Annotated[list[int] | bytes, Arg(max_length=3)], SHORT),
     ],
 )
 @pytest.mark.rule("SCH-05")

@@ -12,6 +12,7 @@ import pytest
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server.asking import context as asking  # noqa: TC001 - hints are read
+from mcpwire.server.authoring.fields import Arg
 from mcpwire.server.authoring.injection import CONTEXT, Dependency, Depends
 from mcpwire.server.authoring.signature import read_signature
 
@@ -339,9 +340,46 @@ def test_the_hints_of_an_object_are_those_of_its_call():
     assert schema["properties"] == {"name": {"type": "string"}}
 
 
-def test_a_hint_that_is_none_at_all_is_refused():
+@pytest.mark.parametrize(
+    ("hint", "why"),
+    [
+        ("1 +", "a type hint cannot be read"),
+        ("functools.nothing", "a type hint cannot be read"),
+        ("(1, 2)", ""),
+        ("1", "is not supported"),
+    ],
+)
+def test_a_hint_that_is_none_at_all_is_refused(hint, why):
     def function(a): ...
 
-    function.__annotations__ = {"a": "1 +"}
-    with pytest.raises(SyntaxError):
+    function.__annotations__ = {"a": hint}
+    with pytest.raises(TypeError, match=rf"function .*: .*{why}"):
+        read_signature(function)
+
+
+def test_names_of_the_library_itself_are_nobodys_hints():
+    def function(a): ...
+
+    function.__annotations__ = {"a": "target"}
+    with pytest.raises(TypeError, match="names 'target'"):
+        read_signature(function)
+
+
+def test_a_local_class_whose_own_hints_are_lost_is_refused():
+    class Inner: ...
+
+    @dataclass
+    class Outer:
+        inner: Inner
+
+    def function(a: Outer): ...
+
+    with pytest.raises(TypeError, match="'a': a hint in Outer names 'Inner'"):
+        read_signature(function)
+
+
+def test_a_constraint_that_msgspec_refuses_is_told_with_its_place():
+    def function(a: Annotated[int | None, Arg(min_length=1)]): ...
+
+    with pytest.raises(TypeError, match="the parameter 'a': Can only set"):
         read_signature(function)

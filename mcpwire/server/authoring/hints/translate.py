@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
     from mcpwire.server.authoring.hints.schema import Schemas
 
-Known: TypeAlias = "dict[type, Any]"
-"""Class -> what stands for it."""
+Known: TypeAlias = "dict[Any, Any]"
+"""Class or alias -> what stands for it."""
 
 __all__ = ["bare", "members_of", "translate"]
 
@@ -107,8 +107,11 @@ def _translate(hint: Any, known: Known) -> Any:
         made = _class(hint, known)
     elif hasattr(hint, "__supertype__"):  # a NewType
         made = _translate(hint.__supertype__, known)
-    elif _is_alias(hint) and _is_strange(hint):
-        made = _translate(hint.__value__, known)
+    elif _is_alias(hint):
+        if hint not in known:
+            known[hint] = hint  # what it is within itself
+            known[hint] = _translate(hint.__value__, known)
+        made = known[hint]
     else:
         made = hint
     return made
