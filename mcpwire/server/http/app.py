@@ -221,17 +221,20 @@ class AsgiApp:
             access.write(exchange)
 
     async def _route(self, exchange: Exchange, access: Access) -> None:
-        if await self._places.answer(exchange):
+        place = self._places.find(exchange)
+        if place is not Place.ENDPOINT and await self._places.show(place, exchange):
             return
         door = self._door
         door.check_origin(exchange)
-        place = self._places.find(exchange)
+        if place is None:
+            raise HttpProblem(404, "there is nothing at this path")
         if door.is_preflight(exchange):
             await door.answer_preflight(exchange)
             return
         if self._life.is_draining:
             raise HttpProblem(503, InternalError(SHUTTING_DOWN), RETRY_AFTER)
-        await self._life.start()
+        if not self._life.is_started:
+            await self._life.start()
         await door.identify(exchange)
         if place is not Place.ENDPOINT:
             await self._serve_legacy(exchange, place)

@@ -73,6 +73,11 @@ class Life:
 
     # The beginning...
 
+    @property
+    def is_started(self) -> bool:
+        """Whether it was started, on this loop."""
+        return self._loop is asyncio.get_running_loop()
+
     async def start(self) -> None:
         """Be started, by whoever comes first.
 

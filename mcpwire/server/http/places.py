@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.server.http.exchange import HttpProblem
 
@@ -26,6 +26,18 @@ class Place(Enum):
 
     LEGACY_MESSAGES = auto()
     """Where they send what they have to say."""
+
+    HEALTH = auto()
+    """What shows that the server lives."""
+
+    READY = auto()
+    """What shows that it takes requests."""
+
+    DOCUMENT = auto()
+    """What the resource server says of itself (RFC 9728)."""
+
+
+_FOR_EVERYBODY: Final = frozenset({Place.HEALTH, Place.READY, Place.DOCUMENT})
 
 
 class Places:
@@ -57,48 +69,55 @@ class Places:
             if path is not None and not path.startswith("/"):
                 raise ValueError(f"{name} must begin with a slash, got {path!r}")
         endpoint = endpoint.rstrip("/")
-        self._places = {endpoint: Place.ENDPOINT, f"{endpoint}/": Place.ENDPOINT}
+        self._places: dict[str | None, Place] = {
+            health: Place.HEALTH,
+            ready: Place.READY,
+            endpoint: Place.ENDPOINT,
+            f"{endpoint}/": Place.ENDPOINT,
+        }
         if has_legacy:
             self._places[f"{endpoint}/sse"] = Place.LEGACY_STREAM
             self._places[f"{endpoint}/messages"] = Place.LEGACY_MESSAGES
-        self._health = health
-        self._ready = ready
         self._documents = frozenset(() if auth is None else auth.metadata_paths())
         self._auth = auth
         self._life = life
 
-    async def answer(self, exchange: Exchange) -> bool:
-        """Answer what anybody may look at, whoever asks; tell whether it was that."""
-        path = _below_mount(exchange)
-        if path in self._places:
-            return False
-        if path == self._health:
-            await _show(exchange, {"status": "alive"})
-        elif path == self._ready:
-            is_ready = not self._life.is_draining
-            status = {"status": "ready" if is_ready else "draining"}
-            await _show(exchange, status, 200 if is_ready else 503)
-        elif exchange.scope["path"] in self._documents and self._auth is not None:
-            # RFC 9728, 3.1; browsers' clients read it from other origins.
-            exchange.extra.append((b"access-control-allow-origin", b"*"))
-            await _show(exchange, self._auth.metadata())
-        else:
-            return False
-        return True
-
-    def find(self, exchange: Exchange) -> Place:
-        """Return what is at the path of a request.
-
-        Raises:
-            HttpProblem: There is nothing.
-        """
+    def find(self, exchange: Exchange) -> Place | None:
+        """Return what is at the path of a request; ``None``: nothing."""
         path = _below_mount(exchange)
         place = self._places.get(path)
+        if place is None and exchange.scope["path"] in self._documents:
+            return Place.DOCUMENT
         if place is None and path in {"", "/"} and exchange.scope.get("root_path"):
-            place = Place.ENDPOINT
-        if place is None:
-            raise HttpProblem(404, "there is nothing at this path")
+            return Place.ENDPOINT
         return place
+
+    async def show(self, place: Place | None, exchange: Exchange) -> bool:
+        """Answer with what anybody may look at; tell whether the place is of that kind.
+
+        Raises:
+            HttpProblem: It is not looked at, but something else is done.
+        """
+        if place not in _FOR_EVERYBODY:
+            return False
+        status = 200
+        if place is Place.HEALTH:
+            document: dict[str, Any] = {"status": "alive"}
+        elif place is Place.READY:
+            is_ready = not self._life.is_draining
+            document = {"status": "ready" if is_ready else "draining"}
+            status = 200 if is_ready else 503
+        else:
+            assert self._auth is not None  # whose document it is
+            # RFC 9728, 3.1; clients in browsers read it from other origins.
+            exchange.extra.append((b"access-control-allow-origin", b"*"))
+            document = self._auth.metadata()
+        if exchange.verb not in {"GET", "HEAD"}:
+            raise HttpProblem(
+                405, "only GET is answered here", (("allow", "GET, HEAD"),)
+            )
+        await exchange.reply(status, document)
+        return True
 
 
 def _below_mount(exchange: Exchange) -> str:
@@ -108,11 +127,3 @@ def _below_mount(exchange: Exchange) -> str:
     if root and path.startswith(root) and path[len(root) : len(root) + 1] in {"", "/"}:
         return path[len(root) :]
     return path
-
-
-async def _show(
-    exchange: Exchange, document: dict[str, Any], status: int = 200
-) -> None:
-    if exchange.verb not in {"GET", "HEAD"}:
-        raise HttpProblem(405, "only GET is answered here", (("allow", "GET, HEAD"),))
-    await exchange.reply(status, document)

@@ -14,7 +14,7 @@ from mcpwire.protocol.serving.origin import Admission
 from mcpwire.server.auth.challenges import HttpRefusal
 from mcpwire.server.http.exchange import HttpProblem
 from mcpwire.server.request import Facts
-from mcpwire.wire.headers import is_token
+from mcpwire.wire.headers import is_field_value, is_token
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -85,7 +85,7 @@ class Door:
         if refusal is not None:
             # 2026-07-28 streamable-http, "Security Endpoint": 403, to every verb.
             raise HttpProblem(403, refusal)
-        if self._has_cors and origin is not None:
+        if self._has_cors and origin is not None and is_field_value(origin):
             exchange.extra += [
                 (b"access-control-allow-origin", origin.encode("latin-1")),
                 (b"access-control-expose-headers", _EXPOSED),

@@ -1,0 +1,171 @@
+"""Many requests at once, and requests that nobody should send."""
+
+import asyncio
+import json
+
+import by_hand
+import pytest
+from asgi_driver import Visit, scope
+from hosted import app, ask, call, echo, fields, post, posted, text, tools
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.server.telling.hub import TOOLS
+from mcpwire.server.telling.subscriptions import Subscriptions
+from mcpwire.versions import REVISIONS
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.mark.case("B04", "D15")
+@pytest.mark.attack("S10")
+@pytest.mark.rule("META-15", "META-19")
+async def test_a_thousand_calls_with_one_id_are_not_crossed():
+    waiting = []
+    everybody = asyncio.Event()
+
+    async def tells(params, request):
+        waiting.append(request)
+        if len(waiting) == 1000:
+            everybody.set()
+        request.progress(1, message=params["arguments"]["secret"])
+        await everybody.wait()
+        return {"content": [{"type": "text", "text": params["arguments"]["secret"]}]}
+
+    made = app(tells)
+    visits = [
+        posted(call(0, arguments={"secret": f"s{n}"}, progressToken=0)).begin(made)
+        for n in range(1000)
+    ]
+    for number, visit in enumerate(visits):
+        await visit.done()
+        told, answer = visit.sse()
+        assert told["params"]["message"] == f"s{number}"
+        assert text(answer) == f"s{number}"
+    assert not made._life._open
+
+
+@pytest.mark.rule("TR-HTTP-15")
+async def test_a_stream_carries_no_request_of_the_server():
+    async def asks(params, request):
+        request.progress(1)
+        with pytest.raises(LocalProtocolError):
+            await request.ask("sampling/createMessage", {})
+        return {"content": []}
+
+    visit = await post(app(asks), call(progressToken="t"))
+    assert not [m for m in visit.sse() if "method" in m and "id" in m]
+
+
+@pytest.mark.rule("TR-HTTP-17", "TR-HTTP-14")
+async def test_what_a_call_tells_is_on_no_subscription():
+    async def tells(params, request):
+        request.progress(1)
+        request.log("info", "x")
+        return {"content": []}
+
+    capabilities = {"tools": {"listChanged": True}, "logging": {}}
+    dispatcher = tools(tells, capabilities=capabilities)
+    subscriptions = Subscriptions(
+        dispatcher.hub, limit=2, capabilities=lambda: capabilities
+    )
+    handlers = {"tools/call": tells, **subscriptions.methods()}
+    dispatcher.declare(capabilities, handlers)
+    made = app(dispatcher=dispatcher)
+    wanted = {"notifications": {"toolsListChanged": True}}
+    meta = {"progressToken": "t", by_hand.LOG_KEY: "debug"}
+    listening = posted(by_hand.modern(1, "subscriptions/listen", wanted, **meta))
+    listening.begin(made)
+    await listening.until(lambda v: v.events[1:])
+    told = await post(made, call(2, **meta))
+    assert len(told.sse()) == 3
+    dispatcher.hub.tell(TOOLS)
+    await listening.until(lambda v: len(v.sse()) == 2)
+    await made.drain(0)
+    await listening.done()
+    assert [m.get("method") for m in listening.sse()] == [
+        "notifications/subscriptions/acknowledged",
+        "notifications/tools/list_changed",
+        None,
+    ]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner)
+    ),
+    max_leaves=8,
+)
+
+MEMBERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "jsonrpc": st.just("2.0") | JSON,
+        "id": st.integers() | JSON,
+        "method": st.sampled_from(["tools/call", "initialize", "ping"]) | JSON,
+        "params": st.fixed_dictionaries(
+            {}, optional={"_meta": st.just(by_hand.META) | JSON, "name": JSON}
+        )
+        | JSON,
+        "result": JSON,
+        "error": JSON,
+    },
+)
+
+BODIES = (
+    st.binary(max_size=40)
+    | JSON.map(json.dumps).map(str.encode)
+    | MEMBERS.map(json.dumps).map(str.encode)
+)
+
+
+@pytest.mark.attack("S12", "S14")
+@settings(max_examples=150, deadline=None)
+@given(
+    bodies=st.lists(BODIES, min_size=1, max_size=8),
+    version=st.sampled_from([None, "2026-07-28", "2025-11-25", "v9", "\xff"]),
+    origin=st.none() | st.text(st.characters(max_codepoint=255), max_size=10),
+)
+def test_nothing_that_is_sent_ends_the_server(bodies, version, origin):
+    async def send_all():
+        made = app(dispatcher=tools(echo, revisions=REVISIONS), cors="*")
+        for body in bodies:
+            visit = await post(
+                made,
+                body,
+                mcp_protocol_version=version,
+                mcp_method="tools/call",
+                origin=origin,
+            )
+            assert visit.status in {200, 202, 400, 403, 404}
+            for name, value in visit.events[0]["headers"]:
+                assert min(name + value, default=32) >= 32
+        right = await post(made, call())
+        assert right.status == 200
+        await made.aclose()
+
+    asyncio.run(send_all())
+
+
+@pytest.mark.attack("S19")
+async def test_what_a_page_is_called_cannot_become_a_header():
+    made = app(cors="*")
+    visit = posted(call(), origin="http://a.example")
+    visit.scope["headers"][-1] = (b"origin", b"http://a\r\nx: y")
+    await visit.begin(made).done()
+    assert "access-control-allow-origin" not in visit.headers
+
+
+async def test_a_request_that_is_refused_is_not_read():
+    visit = Visit(scope(headers=fields(content_type="text/plain")))
+    await visit.begin(app()).done()
+    assert visit.asked == 0
+    assert visit.status == 415
+    assert (await ask(app(), "POST", "/nowhere")).status == 404
