@@ -19,7 +19,7 @@ from mcpwire.errors import InternalError
 from mcpwire.server.authoring.content import File
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mcpwire.server.features.resources import Resources
     from mcpwire.server.features.table import Handle
@@ -37,13 +37,15 @@ _LOOKED_AT: Final = 10_000
 
 _UNKNOWN: Final = "application/octet-stream"
 
-_OPEN: Final = (
+_NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
+_FILE: Final = (
     os.O_RDONLY
+    | _NOFOLLOW
     | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOFOLLOW", 0)  # the path was followed already
-    | getattr(os, "O_NONBLOCK", 0)  # a pipe that nobody writes to
+    | getattr(os, "O_NONBLOCK", 0)  # for a pipe that nobody writes to
     | getattr(os, "O_BINARY", 0)
 )
+_FOLDER: Final = _FILE | getattr(os, "O_DIRECTORY", 0)
 
 
 class Folder:
@@ -93,7 +95,10 @@ class Folder:
             InternalError: It is too large.
         """
         real = self.locate(path)
-        return None if real is None else read_regular(real, self._max_bytes)
+        if real is None:
+            return None
+        inside = real.relative_to(self.root).parts
+        return read_regular(self.root, inside, self._max_bytes)
 
     def locate(self, path: str) -> Path | None:
         """Return where a path really leads; ``None``: nowhere within the folder."""
@@ -153,14 +158,20 @@ class Folder:
         return sorted(found)
 
 
-def read_regular(path: Path, max_bytes: int) -> bytes | None:
+def read_regular(root: Path, inside: Sequence[str], max_bytes: int) -> bytes | None:
     """Return the bytes of a regular file; ``None``: it is none, or not there.
+
+    Args:
+        root: A folder.
+        inside: The names that lead from there to the file; none may be a link, also
+            not one that has just been put in its place.
+        max_bytes: How large it may be.
 
     Raises:
         InternalError: It is too large.
     """
     try:
-        descriptor = os.open(path, _OPEN)
+        descriptor = _open(root, inside)
     except (OSError, ValueError):
         return None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -171,6 +182,19 @@ def read_regular(path: Path, max_bytes: int) -> bytes | None:
     if len(data) > max_bytes:
         raise InternalError(f"the resource is larger than {max_bytes} bytes")
     return data
+
+
+def _open(root: Path, inside: Sequence[str]) -> int:
+    if os.open not in os.supports_dir_fd:
+        return os.open(root.joinpath(*inside), _FILE)
+    descriptor = os.open(root, _FOLDER & ~_NOFOLLOW)
+    for left, name in enumerate(inside, start=1 - len(inside)):
+        above = descriptor
+        try:
+            descriptor = os.open(name, _FOLDER if left else _FILE, dir_fd=above)
+        finally:
+            os.close(above)
+    return descriptor
 
 
 def file_of(name: str, data: bytes) -> File:
@@ -216,7 +240,7 @@ def add_file(
     name = Path(path).name
 
     def read() -> File | None:
-        data = read_regular(real, max_bytes)
+        data = read_regular(real.parent, [real.name], max_bytes)
         return None if data is None else file_of(name, data)
 
     given = {"name": name, "mime_type": mime_type_of(name), **options}

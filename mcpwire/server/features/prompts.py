@@ -78,12 +78,14 @@ class Prompt(Component):
             if name not in given
         ]
         for name, value in given.items():
+            if len(wrong) >= _TOLD:
+                break
             if name not in self.arguments:
                 wrong.append(f"there is no argument {name[:EXCERPT]!r}")
             elif type(value) is not str:
                 wrong.append(f"the argument {name!r} must be a string")
         if wrong:
-            raise InvalidParams(f"prompt {self.key!r}: {'; '.join(wrong[:_TOLD])}")
+            raise InvalidParams(f"prompt {self.key!r}: {'; '.join(wrong)}")
         parameters = self.signature.parameters
         try:
             if self.is_explicit:

@@ -3,10 +3,20 @@
 import attrs
 from by_hand import META, Hand, modern, request
 
+from mcpwire.server.app import Server
 from mcpwire.server.asking.context import Context
 from mcpwire.server.request import Facts
 
-__all__ = ["answer", "code", "error", "in_session", "over_http", "result", "sees"]
+    "answer",
+    "code",
+    "contents",
+    "error",
+    "in_session",
+    "over_http",
+    "reading",
+    "result",
+    "sees",
+]
 
 
 async def answer(server, method, **params):
@@ -61,6 +71,18 @@ async def over_http(server, method, *, scopes=None, **params):
         facts=Facts(transport="http", principal=principal),
     )
     return await dispatcher.perform(admitted, sent)
+
+
+def reading(value, **options):
+    """Return a server whose one resource is made by a function that returns that."""
+    server = Server("s")
+    server.add_resource("a://b", lambda: value, name="b", **options)
+    return server
+
+
+async def contents(server, uri="a://b"):
+    """Return what reading a resource gives."""
+    return (await result(server, "resources/read", uri=uri))["contents"]
 
 
 def sees(*names):

@@ -33,6 +33,7 @@ def root(tmp_path):
     (root / ".git" / "config").write_text(SECRET)
     (root / "in.txt").symlink_to("a.txt")
     (root / "linked").symlink_to("deep")
+    (root / "itself").symlink_to(".")
     (root / "out.txt").symlink_to(tmp_path / "secret.txt")
     (root / "away").symlink_to(tmp_path)
     (root / "to-hidden.txt").symlink_to(".env")
@@ -90,6 +91,7 @@ OUTSIDE = {
     "in a hidden folder": ".git/config",
     "a link to what is hidden": "to-hidden.txt",
     "a folder": "deep",
+    "the folder itself": "itself",
     "a folder with its slash": "deep/",
     "two slashes": "deep//Makefile",
     "here": "./a.txt",
@@ -100,6 +102,26 @@ OUTSIDE = {
     "a pipe": "pipe",
     "a name too long": "x" * 300,
 }
+
+
+@pytest.mark.rule("RES-09")
+@pytest.mark.attack("S19")
+@pytest.mark.parametrize("has_descriptors", [True, False])
+@pytest.mark.parametrize("swapped", ["deep", "deep/Makefile"])
+def test_a_link_put_in_the_way_after_the_check_is_not_followed(
+    root, swapped, has_descriptors, monkeypatch
+):
+    if not has_descriptors:
+        monkeypatch.setattr(os, "supports_dir_fd", frozenset())
+    folder = Folder(root)
+    found = folder.locate("deep/Makefile")
+    (root.parent / "Makefile").write_text(SECRET)
+    (root / swapped).rename(root / "moved")
+    (root / swapped).symlink_to(root.parent if swapped == "deep" else "../a.txt")
+    monkeypatch.setattr(folder, "locate", lambda path: found)
+    # Without descriptors of folders only the last name is looked at again.
+    is_seen = not has_descriptors and swapped == "deep"
+    assert (folder.read_bytes("deep/Makefile") == SECRET.encode()) is is_seen
 
 
 @pytest.mark.rule("RES-06", "RES-08", "RES-09")
@@ -192,7 +214,7 @@ async def test_a_file_that_is_too_large_is_an_error(root):
 @pytest.mark.parametrize(
     ("typed", "found"),
     [
-        ("", ["a.txt", "b c.md", "deep/", "in.txt", "linked/", "pipe"]),
+        ("", ["a.txt", "b c.md", "deep/", "in.txt", "itself/", "linked/", "pipe"]),
         ("b", ["b c.md"]),
         ("deep", ["deep/"]),
         ("deep/", ["deep/Makefile", "deep/er/"]),
