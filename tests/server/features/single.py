@@ -7,17 +7,6 @@ from mcpwire.server.app import Server
 from mcpwire.server.asking.context import Context
 from mcpwire.server.request import Facts
 
-    "answer",
-    "code",
-    "contents",
-    "error",
-    "in_session",
-    "over_http",
-    "reading",
-    "result",
-    "sees",
-]
-
 
 async def answer(server, method, **params):
     """Return the answer to one request that stands alone."""
