@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Unpack
 
+    from mcpwire.server.asking.state import SingleUse
     from mcpwire.server.auth.resource import ResourceServer
     from mcpwire.server.extensions import Extension
     from mcpwire.server.extensions.tasks import Tasks
@@ -99,6 +100,9 @@ class Server:
         state_keys: Secrets that seal what a client of 2026-07-28 keeps for us between
             the rounds of a call, the newest first. Several processes behind one URL
             need the same; without any a random one is made.
+        single_use: Remembers which of those sealed states were used, so that none is
+            used twice, such as a `mcpwire.server.asking.state.MemorySingleUse`. A
+            client whose connection broke cannot go on with its call then.
         ask_timeout: How long a client may take to answer a question, in seconds.
         tool_timeout: How long a tool may take that has no timeout of its own.
         thread_limit: How many plain functions run at once.
@@ -129,6 +133,7 @@ class Server:
         visible: Visible | None = None,
         on_duplicate: str = "error",
         state_keys: Iterable[bytes] = (),
+        single_use: SingleUse | None = None,
         ask_timeout: float = 600.0,
         tool_timeout: float | None = None,
         thread_limit: int = 64,
@@ -160,7 +165,10 @@ class Server:
         self._limits = limits
         self._built: Dispatcher | None = None
         self._services = Services(
-            server=self, keeper=StateKeeper(state_keys, rounds=limits.input_rounds)
+            server=self,
+            keeper=StateKeeper(
+                state_keys, rounds=limits.input_rounds, single_use=single_use
+            ),
         )
         self._offering = Offering(
             self._services,

@@ -7,6 +7,7 @@ import pytest
 
 from mcpwire import Client, Context, InvalidParams, MethodNotFound, Server, types
 from mcpwire.limits import Limits
+from mcpwire.server.asking.state import MemorySingleUse
 from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
 
 pytestmark = pytest.mark.anyio
@@ -507,3 +508,29 @@ async def test_run_takes_no_options_of_http_for_stdio():
 
 async def test_revisions_are_those_given():
     assert Server("x", "1", revisions=[LATEST]).revisions == (LATEST,)
+
+
+@pytest.mark.rule("MRTR-10")
+async def test_a_sealed_state_is_used_once_where_the_server_says_so():
+    server = Server("once", "1", single_use=MemorySingleUse())
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        answer = await ctx.elicit(
+            "Sure?", {"type": "object", "properties": {}}, key="k"
+        )
+        return answer.action
+
+    answers = {"k": {"action": "accept", "content": {}}}
+    async with Client(server, elicitation=lambda question: {}) as client:
+        params = {"name": "ask", "arguments": {}}
+        first = await client.request("tools/call", params)
+        assert first["resultType"] == "input_required"
+        again = {
+            **params,
+            "requestState": first["requestState"],
+            "inputResponses": answers,
+        }
+        assert (await client.request("tools/call", again))["content"][0]["text"]
+        with pytest.raises(InvalidParams, match="used before"):
+            await client.request("tools/call", again)
