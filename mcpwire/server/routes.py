@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire.protocol.methods import (
+    TASKS,
     Kind,
     available,
     declared_extensions,
@@ -38,6 +39,11 @@ _SPANS: Final = {
     "tasks": (_NOV_2025, _NOV_2025),
 }
 """Capabilities that not every revision knows: the first and the last that does."""
+
+
+_MUTUAL: Final = frozenset({TASKS})
+"""Extensions whose requests are refused to who did not declare them, too. Skills are
+not among them: reading what is there takes nothing of the client (SEP-2640)."""
 
 
 @attrs.frozen
@@ -88,7 +94,7 @@ def routes_at(
             routes[method] = Route(
                 handler,
                 is_cacheable=spec.cacheable,
-                extension=spec.extension,
+                extension=spec.extension if spec.extension in _MUTUAL else None,
                 is_long_lived=spec.long_lived,
                 may_need_input=spec.may_need_input,
             )

@@ -284,8 +284,9 @@ def test_lists_of_choices_are_refused_where_there_are_none():
         (list[Color], {"value": ["red"]}, [Color.RED]),
         (BY_HAND, {"old": "a"}, {"old": "a"}),
         (None, {}, {}),
+        (BY_HAND, {"old": "a", "zz": 1}, {"old": "a"}),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 @pytest.mark.rule("ELIC-20")
 def test_an_answer_becomes_what_was_asked_for(given, content, value):
@@ -296,7 +297,6 @@ def test_an_answer_becomes_what_was_asked_for(given, content, value):
     ("given", "content", "faults"),
     [
         (Order, {}, ["content.name is missing"]),
-        (Order, {"name": "ab", "zz": 1}, ["content: there is no field 'zz'"]),
         (
             Order,
             {"name": "", "count": 10, "color": "green"},
@@ -315,7 +315,7 @@ def test_an_answer_becomes_what_was_asked_for(given, content, value):
         (Order, [], ["content: expected object, got array"]),
         (Order, None, ["content: expected object, got null"]),
     ],
-    ids=range(11),
+    ids=range(10),
 )
 @pytest.mark.rule("ELIC-20")
 def test_an_answer_that_does_not_fit_is_told(given, content, faults):
