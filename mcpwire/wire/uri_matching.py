@@ -50,20 +50,20 @@ class _Taker:
 
     name: str
 
-    stops: str
-    """Characters that it never holds."""
+    stop: re.Pattern[str] | None
+    """Finds a character that it never holds."""
 
     is_wide: bool
     """Whether it may hold slashes."""
 
 
-_SEGMENT: Final = "/?#"
-_SEGMENTS: Final = "?#"
+_SEGMENT: Final = re.compile(r"[/?#]")
+_SEGMENTS: Final = re.compile(r"[?#]")
 _LEADING: Final = {"": "", "+": "", "#": "#", ".": ".", "/": "/"}
 """What an operator puts before its first variable, where that can be matched."""
 
 _ENCODED_SEPARATOR: Final = re.compile(r"%(?:2[Ff]|5[Cc])")
-_DRIVE: Final = re.compile(r"[A-Za-z]:(?:[/\\]|\Z)")
+_ABSOLUTE: Final = re.compile(r"[/\\]|[A-Za-z]:(?:[/\\]|\Z)")
 
 
 class UriMatcher:
@@ -137,8 +137,8 @@ class UriMatcher:
         is_wide = is_open or variable.explode
         if is_wide and any(taker.is_wide for taker in self._takers):
             raise self._refused("only one variable may take slashes", part)
-        stops = "" if is_open else _SEGMENTS if is_wide else _SEGMENT
-        self._takers.append(_Taker(variable.name, stops, is_wide))
+        stop = None if is_open else _SEGMENTS if is_wide else _SEGMENT
+        self._takers.append(_Taker(variable.name, stop, is_wide))
         self._literals.append("")
 
     def _add_parameters(self, part: Expression) -> None:
@@ -183,7 +183,9 @@ class UriMatcher:
             if value is None:
                 return None
             values[taker.name] = value
-        return values if self._add_query(query, values) else None
+        if self._parameters is not None and not self._add_query(query, values):
+            return None
+        return values
 
     def _split(self, path: str) -> dict[str, str] | None:
         """Cut a path at the literals; ``None``: they are not all there."""
@@ -214,8 +216,10 @@ class UriMatcher:
         return raw
 
     def _value(self, taker: _Taker, raw: str) -> str | None:
-        if any(stop in raw for stop in taker.stops):
+        if taker.stop is not None and taker.stop.search(raw):
             return None
+        if "%" not in raw:
+            return self._decoded(taker.name, raw)
         # Decoded, an encoded separator could not be told from one that separates.
         is_free = taker.is_wide and taker.name in self._unchecked
         if not is_free and _ENCODED_SEPARATOR.search(raw):
@@ -224,12 +228,15 @@ class UriMatcher:
 
     def _decoded(self, name: str, raw: str) -> str | None:
         """Return a value, decoded once; ``None``: no text, or one that leads away."""
-        if _BAD_PERCENT.search(raw):
+        if "%" not in raw and raw.isascii():
+            value = raw
+        elif _BAD_PERCENT.search(raw):
             return None
-        try:
-            value = unquote_to_bytes(raw).decode()
-        except UnicodeError:  # half a letter, or half a surrogate pair
-            return None
+        else:
+            try:
+                value = unquote_to_bytes(raw).decode()
+            except UnicodeError:  # half a letter, or half a surrogate pair
+                return None
         return value if name in self._unchecked or _is_safe(value) else None
 
     def _add_query(self, query: str, values: dict[str, str]) -> bool:
@@ -240,12 +247,13 @@ class UriMatcher:
         """
         if "#" in query or query.count("&") >= MAX_PARAMETERS:
             return False
+        parameters = self._parameters or ()
         pairs = [pair.partition("=") for pair in query.split("&") if pair]
         given = [(name, value) for name, _, value in pairs]
         if any(given.count(pair) != 1 for pair in self._fixed):
             return False
         for name, raw in given:
-            if name not in (self._parameters or ()):
+            if name not in parameters:
                 continue
             value = self._decoded(name, raw)
             if name in values or value is None:
@@ -256,6 +264,6 @@ class UriMatcher:
 
 def _is_safe(value: str) -> bool:
     """Tell whether a value, put behind a folder, stays in it on every system."""
-    if "\x00" in value or value.startswith(("/", "\\")) or _DRIVE.match(value):
+    if _ABSOLUTE.match(value) or "\x00" in value:
         return False
     return ".." not in value or ".." not in re.split(r"[/\\]", value)
