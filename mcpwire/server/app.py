@@ -518,6 +518,7 @@ class Server:
         """
         from mcpwire.server.http.app import AsgiApp
 
+        options.setdefault("ask_timeout", self._ask_timeout)
         return AsgiApp(self.dispatcher, path=path, **options)
 
     def run(self, *, http: str | None = None, **options: Any) -> None:
