@@ -218,7 +218,8 @@ class Skills:
         result: dict[str, Any] = {"resources": [child.listed for child in page]}
         if following is not None:
             result["nextCursor"] = following
-        return result
+        # Some clients want the hints here as in any list of resources.
+        return {**result, **self._hints(request)}
 
     def _hints(self, request: RequestContext) -> dict[str, Any]:
         scope = "public" if request.facts.principal is None else "private"

@@ -1,7 +1,7 @@
 """Skills as clients get them: listed, read file by file, folder by folder."""
 
 import pytest
-from by_hand import CAPABILITIES_KEY, META, Hand, request
+from by_hand import CAPABILITIES_KEY, META, Hand, modern, request
 
 import mcpwire
 from mcpwire.protocol.methods import SKILLS
@@ -64,6 +64,20 @@ async def test_the_extension_is_declared_with_folders():
     capabilities = described["capabilities"]
     assert capabilities["extensions"] == {SKILLS: {"directoryRead": True}}
     assert "resources" in capabilities
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("skills/list", {}),
+        ("skills/get", {"uri": f"{ROOT}/SKILL.md"}),
+        ("resources/directory/read", {"uri": ROOT}),
+    ],
+)
+async def test_a_client_need_not_declare_the_extension(method, params):
+    hand = Hand(served().dispatcher)
+    [answer] = await hand.ask(modern(1, method, params))
+    assert "result" in answer
 
 
 async def test_an_entry_names_every_file_once():
@@ -186,6 +200,7 @@ async def test_a_folder_holds_its_own_files_and_folders():
         },
     ]
     assert "nextCursor" not in top
+    assert (top["ttlMs"], top["cacheScope"]) == (0, "public")
     below = await result(server, "resources/directory/read", uri=f"{ROOT}/assets/deep/")
     [file] = below["resources"]
     assert (file["name"], file["mimeType"]) == ("logo.png", "image/png")
