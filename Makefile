@@ -29,7 +29,7 @@ PEER_PIP = $(PY) -m pip --quiet --python $(@D)/bin/python install --no-deps
 
 .DEFAULT_GOAL := help
 .PHONY: help demo setup peers lint types format test pytest coverage fresh conformance \
-	soak bench bench-short clean
+	fuzz soak bench bench-short clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -130,6 +130,9 @@ conformance: $(VENV)/.dev $(PEERS)/conformance/.made ## put client and server to
 
 soak: $(VENV)/.dev ## use the client for long; SOAK="--calls N --connects N" says how long
 	@$(PY) tests/soak/soak.py $(SOAK)
+
+fuzz: $(VENV)/.dev ## attack the server with 600,000 frames (some minutes); FUZZ="--frames N --seed N"
+	@$(PY) tests/adversity/server/fuzz.py $(FUZZ)
 
 # That they run and measure; figures come from `make bench` on a quiet machine.
 bench-short: $(VENV)/.dev

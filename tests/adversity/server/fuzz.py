@@ -1,0 +1,63 @@
+"""Fuzzes the server for long: `make fuzz`; the tests do it for a moment."""
+
+import argparse
+import asyncio
+import logging
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SERVER = HERE.parents[1] / "server"
+
+sys.path[:0] = [str(HERE), str(SERVER), str(SERVER / "http")]
+
+from wires import WIRES  # noqa: E402 - found through the line above
+
+MIB = 2**20
+
+SETTLED = 5
+"""The part of the frames after which memory has to stay: caches are full by then."""
+
+GROWTH = 24 * MIB
+"""How much memory may still grow then: the allocators' own ways, and no more."""
+
+
+def say(line):
+    """Print a line at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+async def run(name, frames, seed):
+    """Send frames over one wire and tell what it took."""
+    began = time.monotonic()
+    async with WIRES[name](seed) as wire:
+        await wire.attack(frames // SETTLED)
+        before = wire.size
+        await wire.attack(frames - frames // SETTLED)
+        grown = wire.size - before
+    seconds = time.monotonic() - began
+    say(f"{name:18} {frames:7} frames {seconds:6.1f} s {grown / MIB:+7.1f} MiB")
+    return grown < GROWTH
+
+
+async def main(arguments):
+    """Fuzz each wire; return the exit code."""
+    logging.getLogger("mcpwire").setLevel(logging.ERROR)
+    kept = [
+        await run(name, arguments.frames, arguments.seed)
+        for name in arguments.wire or WIRES
+    ]
+    if all(kept):
+        return 0
+    say(f"memory grew by more than {GROWTH / MIB:g} MiB")
+    return 1
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--frames", type=int, default=100_000, help="over each wire")
+    parser.add_argument("--seed", type=int, default=1, help="other frames for another")
+    parser.add_argument("--wire", action="append", choices=WIRES)
+    sys.exit(asyncio.run(main(parser.parse_args())))

@@ -1,0 +1,57 @@
+"""The server that is attacked: one of everything, and nothing that fails by itself."""
+
+import asyncio
+from typing import Literal
+
+from mcpwire import Context, Server
+from mcpwire.server.asking.context import current_context
+
+
+def build(**options):
+    """Return a server of its own, with everything that a client can ask for."""
+    server = Server("victim", "1", state_keys=(b"k" * 32,), **options)
+
+    @server.tool
+    async def echo(text: str) -> str:
+        return text
+
+    @server.tool
+    async def tell(text: str, ctx: Context) -> str:
+        ctx.progress(1, 2, "half")
+        ctx.info(text)
+        await asyncio.sleep(0)
+        return text
+
+    @server.tool
+    def threaded(text: str, times: int = 1) -> dict[str, str]:
+        return {"text": text * min(times, 3), "method": current_context().method}
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        # Who cannot be asked is told so; in a session nobody here ever answers.
+        if ctx.protocol_version != "2026-07-28":
+            return "not here"
+        answer = await ctx.elicit("name?", {"type": "object", "properties": {}})
+        return answer.action
+
+    @server.resource("note://one", mime_type="text/plain")
+    def note() -> str:
+        return "one"
+
+    @server.resource("greet://{name}/{+rest}")
+    def greet(name: str, rest: str) -> str:
+        return f"hello {name} {rest}"
+
+    @server.prompt
+    def talk(style: Literal["short", "long"] = "short") -> str:
+        return style
+
+    @server.completion("talk", "style")
+    def styles(value: str) -> list[str]:
+        return [each for each in ("short", "long") if each.startswith(value)]
+
+    return server
+
+
+if __name__ == "__main__":
+    build().run()

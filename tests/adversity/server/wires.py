@@ -1,0 +1,233 @@
+"""The ways in for fuzzed frames: each takes some and then shows a normal call."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+from asgi_driver import Visit, scope
+from by_hand import META, modern, notice, request, session
+from frames import ALONE, ECHO, IN_SESSION, Fuzzer
+from victim import build
+
+from mcpwire.wire.sse import SSEDecoder
+
+HERE = Path(__file__).parent
+
+PATIENCE = 30.0
+
+SLICE = 250
+"""So many frames at once: fewer than may wait."""
+
+HOST = ("host", "127.0.0.1:8000")
+JSON = ("content-type", "application/json")
+BOTH = ("accept", "application/json, text/event-stream")
+
+
+class Complaints(logging.Handler):
+    """Keeps what the server says went wrong in it: nothing may."""
+
+    def __init__(self):
+        super().__init__(logging.ERROR)
+        self.lines = []
+
+    def emit(self, record):
+        self.lines.append(self.format(record))
+
+    def __enter__(self):
+        logging.getLogger("mcpwire").addHandler(self)
+        return self
+
+    def __exit__(self, *_):
+        logging.getLogger("mcpwire").removeHandler(self)
+
+
+def child(body=None, **options):
+    """Start the server that is attacked, or another one, on three pipes."""
+    argv = [HERE / "victim.py"] if body is None else ["-c", body]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen([sys.executable, *argv], **{**pipes, **options})
+
+
+def events(visit):
+    """Return the messages of an event stream."""
+    assert visit.headers["content-type"] == "text/event-stream"
+    return [json.loads(e.data) for e in SSEDecoder(2**20).feed(visit.body) if e.data]
+
+
+def resident(pid):
+    """Return how many bytes of memory a process has."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+class OnStdio:
+    """A child process on pipes; a session of one revision, and what stands alone."""
+
+    def __init__(self, version, seed):
+        self._version = version
+        self._fuzzer = Fuzzer(IN_SESSION + ALONE, seed)
+        self._process = None
+
+    async def __aenter__(self):
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(HERE / "victim.py"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            limit=2**24,
+        )
+        self._heard = asyncio.create_task(self._process.stderr.read())
+        self._write(request("open", "initialize", session(self._version)))
+        assert (await self._answer_to("open"))["result"]
+        return self
+
+    async def __aexit__(self, kind, *_):
+        self._process.stdin.close()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                code = await self._process.wait()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            said = (await self._heard).decode()
+        assert kind is not None or (code, said) == (0, "")
+
+    @property
+    def size(self):
+        """How many bytes of memory the server has."""
+        return resident(self._process.pid)
+
+    def _write(self, message):
+        self._process.stdin.write(json.dumps(message).encode() + b"\n")
+
+    async def _answer_to(self, id):
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                line = await self._process.stdout.readline()
+                assert line, "the server is gone"
+                message = json.loads(line)
+                for each in message if isinstance(message, list) else [message]:
+                    assert each["jsonrpc"] == "2.0"
+                    if each.get("id") == id and "method" not in each:
+                        return each
+
+    async def attack(self, count):
+        """Send so many frames, and then a call of each era."""
+        for done in range(0, count, SLICE):
+            for _ in range(min(SLICE, count - done)):
+                self._process.stdin.write(self._fuzzer.frame() + b"\n")
+            self._write(request(f"in {done}", "tools/call", ECHO))
+            self._write(modern(f"alone {done}", "tools/call", ECHO))
+            for id in (f"in {done}", f"alone {done}"):
+                answer = await self._answer_to(id)
+                assert answer["result"]["content"][0]["text"] == "hi"
+
+
+class OverHttp:
+    """The application; what is said in a session, or what stands alone."""
+
+    def __init__(self, seed, *, is_session, tool):
+        self._tool = tool
+        self._is_session = is_session
+        self._fuzzer = Fuzzer(IN_SESSION if is_session else ALONE, seed)
+        self._server = build()
+        self._app = self._server.asgi(stream_after=0.001)
+        self._head = [HOST, JSON, BOTH]
+        self.statuses = {}
+
+    @property
+    def size(self):
+        """How many bytes of memory server and client have."""
+        return resident("self")
+
+    async def __aenter__(self):
+        self._complaints = Complaints().__enter__()
+        if self._is_session:
+            opening = request(0, "initialize", session())
+            opened = await self._visit(self._head, json.dumps(opening).encode())
+            id = ("mcp-session-id", opened.headers["Mcp-Session-Id"])
+            self._head += [id, ("mcp-protocol-version", "2025-11-25")]
+            ready = json.dumps(notice("notifications/initialized")).encode()
+            assert (await self._visit(self._head, ready)).status == 202
+        else:
+            self._head.append(("mcp-protocol-version", "2026-07-28"))
+        return self
+
+    async def __aexit__(self, *_):
+        await self._app.aclose()
+        self._complaints.__exit__()
+        assert self._complaints.lines == []
+
+    async def _visit(self, head, body, verb="POST", *, is_staying=True):
+        visit = Visit(scope(verb, headers=head), body)
+        if not is_staying:
+            visit.leave()
+        async with asyncio.timeout(PATIENCE):
+            await visit.begin(self._app).task
+        return visit
+
+    def _named(self, body):
+        """Return the head that belongs to a frame, as far as it can be read."""
+        if self._is_session:
+            return self._head
+        try:
+            message = json.loads(body)
+            named = [("mcp-method", message["method"])]
+            params = message["params"]
+            name = params.get("name") or params.get("uri")
+            if name:
+                named.append(("mcp-name", name))
+            b"".join(value.encode("latin-1") for _, value in named)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return [*self._head, ("mcp-method", "tools/call"), ("mcp-name", "echo")]
+        return [*self._head, *named]
+
+    async def _attack_once(self):
+        body = self._fuzzer.frame()
+        head = self._fuzzer.head(self._named(body))
+        dice = self._fuzzer.random.random()
+        verb = "POST" if dice < 0.98 else "GET" if dice < 0.99 else "OPTIONS"
+        visit = await self._visit(head, body, verb, is_staying=False)
+        self.statuses[visit.status] = self.statuses.get(visit.status, 0) + 1
+        # Whom nothing was sent to, has left before.
+        assert visit.status is None or visit.status in {
+            *(200, 202, 204, 400, 403, 404, 405, 406, 409, 413, 415),
+        }, (visit.status, head, body)
+
+    async def attack(self, count):
+        """Send so many frames, and then a normal call."""
+        for done in range(0, count, SLICE):
+            sent = [self._attack_once() for _ in range(min(SLICE, count - done))]
+            await asyncio.gather(*sent)
+            await self._call(f"call {done}")
+
+    async def _call(self, id):
+        params = {"name": self._tool, "arguments": {"text": "hi"}}
+        era = {} if self._is_session else META
+        message = request(id, "tools/call", params, {**era, "progressToken": id})
+        visit = await self._visit(
+            [*self._head, ("mcp-method", "tools/call"), ("mcp-name", self._tool)],
+            json.dumps(message).encode(),
+        )
+        assert visit.status == 200
+        said = [visit.json()] if self._tool == "echo" else events(visit)
+        assert said[-1]["id"] == id
+        assert said[-1]["result"]["content"][0]["text"] == "hi"
+
+
+WIRES = {
+    "stdio": partial(OnStdio, "2025-11-25"),
+    "stdio with batches": partial(OnStdio, "2025-03-26"),
+    "JSON": partial(OverHttp, is_session=False, tool="echo"),
+    "SSE": partial(OverHttp, is_session=False, tool="tell"),
+    "JSON in a session": partial(OverHttp, is_session=True, tool="echo"),
+    "SSE in a session": partial(OverHttp, is_session=True, tool="tell"),
+}
+"""What to attack, each made from a seed."""
