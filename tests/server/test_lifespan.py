@@ -55,7 +55,7 @@ async def test_after_its_end_it_begins_anew():
     assert log.words == ["begin", "end", "begin", "end"]
 
 
-async def test_what_beginning_raises_comes_to_everybody_who_waits_and_can_be_tried_again():
+async def test_what_beginning_raises_comes_to_everybody_who_waits():
     fails = True
 
     @asynccontextmanager
