@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import os
 import signal
@@ -18,7 +17,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.wire.urls import is_loopback
+from mcpwire.server.http.corking import Corked
+from mcpwire.wire.urls import address_class, is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -89,7 +89,7 @@ async def serve_http(
         OSError: Nothing can listen there.
     """
     host, port = read_address(address)
-    app = server.asgi(**{"bound": host, **options})
+    app = server.asgi(**{"bound": _name(host), **options})
     runner = _runner(app, drain_timeout, uvicorn or {}, has_signals=has_signals)
     listening = _listen(host, port)
     try:
@@ -167,6 +167,7 @@ def _runner(
         uvicorn.Config(
             app,
             **{
+                "http": _protocol(),
                 "lifespan": "off",  # it is started and ended here
                 "log_config": None,
                 "log_level": "warning",
@@ -180,6 +181,17 @@ def _runner(
             },
         )
     )
+
+
+def _protocol() -> Any:
+    """Return uvicorn's protocol, writing each small answer at once."""
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+    class Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type] # one of two
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(Corked(transport))
+
+    return Protocol
 
 
 @contextlib.contextmanager
@@ -222,6 +234,11 @@ def read_address(address: str) -> tuple[str, int]:
     return host or LOCAL, int(digits)
 
 
+def _name(host: str) -> str | None:
+    """Return what a server there is called; all addresses together have no name."""
+    return None if address_class(host) == "unspecified" else host.lower()
+
+
 def _listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens there.
 
@@ -259,7 +276,7 @@ def _spell(listening: socket.socket) -> str:
 def _warn(server: Server, listening: socket.socket) -> None:
     """Say it where anybody can reach a server that asks for nothing."""
     host = listening.getsockname()[0]
-    if server.auth is None and not is_loopback(str(ipaddress.ip_address(host))):
+    if server.auth is None and not is_loopback(host):
         logger.warning(
             "everybody who reaches %s may use this server: it has no auth", host
         )

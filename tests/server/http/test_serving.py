@@ -120,6 +120,12 @@ def test_other_addresses_are_refused(address):
         read_address(address)
 
 
+def test_all_addresses_have_no_name():
+    assert serving._name("Box.example") == "box.example"
+    assert serving._name("0.0.0.0") is None
+    assert serving._name("::") is None
+
+
 def test_a_port_that_is_taken_is_named():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
