@@ -464,6 +464,21 @@ async def test_a_question_of_a_call_that_is_cancelled_is_withdrawn_beside_it():
         assert isinstance(outcome[0], asyncio.CancelledError)
 
 
+async def test_a_question_that_is_answered_is_not_withdrawn_whatever_comes_then():
+    outcome = []
+    async with Bench(asking(outcome)) as bench:
+        hand, visit, asked = await ask_once(bench)
+        # Both come before the handler could go on.
+        answer = hand.post(success(asked["id"], {}))
+        cancel = hand.post(notice("notifications/cancelled", requestId=1))
+        for told in (answer, cancel, visit):
+            await told.done()
+        assert isinstance(outcome[0], asyncio.CancelledError)
+        (session,) = bench.sessions._registry
+        assert session.server_stream.last == 0
+        assert len(session._questions) == 0
+
+
 async def test_a_question_that_is_no_json_is_not_sent():
     outcome = []
 

@@ -110,6 +110,24 @@ async def test_what_is_said_before_there_is_a_stream_waits_for_it():
         assert (await again.next())["method"] == "notifications/a"
 
 
+async def test_what_waited_and_was_asked_for_does_not_come_again():
+    async with Bench() as bench:
+        hand = await bench.open()
+        (session,) = bench.sessions._registry
+        first = hand.get()
+        await first.until(lambda: first.events)
+        first.leave()
+        await first.done()
+        session.send("notifications/a", {})
+        again = hand.get(last_event_id=first.ids[0])
+        await again.next()
+        again.leave()
+        await again.done()
+        session.send("notifications/b", {})
+        last = hand.get()
+        assert (await last.next())["method"] == "notifications/b"
+
+
 async def test_what_waits_is_bounded_and_the_oldest_goes():
     async with Bench() as bench:
         bench.dispatcher.limits = Limits(notifications=3)
@@ -557,8 +575,10 @@ async def test_who_gives_up_while_a_stream_is_looked_for_takes_nobodys_place():
             await again.task
         store.gate.set()
         await stream.done()
-        third = hand.get(last_event_id=stream.ids[0])
-        assert (await third.next())["method"] == "notifications/a"
+        third = hand.get()
+        session.send("notifications/b", {})
+        assert (await third.next())["method"] == "notifications/b"
+        assert third.status == 200
 
 
 # What is left...

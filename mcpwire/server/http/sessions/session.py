@@ -259,10 +259,8 @@ class HttpSession:
         answers: Answers,
         answer: dict[str, Any] | RPCError,
     ) -> None:
-        found = self._open.get(request.id)
-        if found is not None and found[0] is request:
-            del self._open[request.id]
-            self._reply(answers, request.id, answer)
+        del self._open[request.id]
+        self._reply(answers, request.id, answer)
 
     def _reply(
         self,
