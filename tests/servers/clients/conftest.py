@@ -1,11 +1,15 @@
 """Our server on a port, and the clients of others, each in its own environment."""
 
+import contextlib
+import functools
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -94,6 +98,77 @@ def inspect(served_http, tmp_path_factory):
         return done.returncode, json.loads(done.stdout or done.stderr)
 
     return inspect
+
+
+class Mcpdo:
+    """Commands of the Inspector that share connections, which a process of it keeps."""
+
+    def __init__(self, program, folder, served_http):
+        self.command = [node(), str(program), "--format", "json"]
+        self.environment = {
+            "HOME": folder,
+            "MCP_INSPECTOR_DAEMON_DIR": folder,
+            "MCP_INSPECTOR_DAEMON_TOKEN": secrets.token_urlsafe(32),
+            "MCP_INSPECTOR_SECRET_STORE": "memory",
+        }
+        self.served_http = served_http
+
+    def __call__(self, *words):
+        done = run([*self.command, *words], **self.environment)
+        assert done.returncode == 0, done.stderr + done.stdout
+        return json.loads(done.stdout)
+
+    def connect(self, transport, era):
+        """Return a function that runs commands on a connection of their own."""
+        where = [self.served_http] if transport == "http" else ["--", *SERVED]
+        chosen = ("--connection", f"{transport}-{era}")
+        self(*chosen, "connect", "--era", era, *where)
+        return functools.partial(self, *chosen)
+
+    @contextlib.contextmanager
+    def reading(self, *words):
+        """Run a command that does not end, and give the objects that it writes."""
+        with subprocess.Popen(
+            [*self.command, *words],
+            env=os.environ | self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process:
+            try:
+                yield objects_in(process.stdout)
+            finally:
+                process.terminate()
+
+    def close(self):
+        """End the process that keeps the connection, and wait for its end."""
+        status = self("daemon", "status")
+        self("daemon", "stop")
+        end = time.monotonic() + STOP
+        while Path(f"/proc/{status['pid']}").exists() and time.monotonic() < end:
+            time.sleep(0.02)  # it is no child of ours: nothing tells when it ends
+
+
+def objects_in(stream):
+    """Yield the JSON objects of a stream, each as soon as its last line is there."""
+    text = ""
+    for line in stream:
+        text += line
+        if line.rstrip() == "}" or text.count("{") == text.count("}") > 0:
+            yield json.loads(text)
+            text = ""
+
+
+@pytest.fixture(scope="module")
+def mcpdo(served_http):
+    program = NODE_PACKAGES / "inspector/clients/mcpdo/build/mcp-bin.js"
+    require(program)
+    # A socket is made there, whose path must not be long.
+    with tempfile.TemporaryDirectory() as folder:
+        commands = Mcpdo(program, folder, served_http)
+        yield commands
+        commands.close()
 
 
 def run(command, **environment):

@@ -13,6 +13,7 @@ from fastmcp import Client
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import ToolError
+from fastmcp.skills.client import SkillsClientExtension
 
 warnings.simplefilter("ignore")  # what is deprecated at 2026-07-28 is tried too
 
@@ -82,6 +83,7 @@ async def use(target, mode):
         log_handler=heard.log,
         progress_handler=heard.progress,
         message_handler=heard,
+        extensions=[SkillsClientExtension()],
     )
     async with client:
         if mode == "legacy":
@@ -113,7 +115,10 @@ async def use(target, mode):
             .text,
             "roots": (await client.call_tool("ask_roots")).content[0].text,
         }
-        if mode == "legacy":  # FastMCP has nothing of its own to listen with later
+        if mode == "auto":
+            skills = await client.list_skills()
+            results["skills"] = [skill.frontmatter.name for skill in skills]
+        else:  # FastMCP has nothing of its own to listen with later
             await client.session.subscribe_resource(NOTE)
             await client.call_tool("change")
             with anyio.fail_after(PATIENCE):

@@ -11,10 +11,22 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mcpwire import Context, Server, ToolError
+from mcpwire.server.extensions.skills import Skills
 
 NOTE = "note://today"
+SKILL = """---
+name: polite-greeting
+description: How to greet people. For the beginning of each letter.
+---
+Say hello first.
+"""
 
-server = Server("served", "1.2.3", instructions="Add, ask and listen.")
+server = Server(
+    "served",
+    "1.2.3",
+    instructions="Add, ask and listen.",
+    extensions=[Skills({"polite-greeting": {"SKILL.md": SKILL}})],
+)
 
 
 @dataclass

@@ -4,6 +4,7 @@
  * to in both eras. NODE_PATH says where the SDK is installed.
  */
 const { Client, StreamableHTTPClientTransport } = require("@modelcontextprotocol/client");
+const { SkillsClient } = require("@modelcontextprotocol/client/ext/skills");
 const { StdioClientTransport } = require("@modelcontextprotocol/client/stdio");
 
 const NOTE = "note://today";
@@ -107,6 +108,12 @@ async function use(transport, mode) {
         sampled: (await call("ask_model", { question: "why" })).text,
         roots: (await call("ask_roots")).text,
     };
+    const skills = new SkillsClient(client);
+    results.skills = [];
+    for (const skill of skills.supported ? (await skills.list()).skills : []) {
+        const { frontmatter, body, verified } = await skills.read(skill);
+        results.skills.push([frontmatter.name, body, verified]);
+    }
     let subscription;
     if (mode === "legacy") {
         await client.subscribeResource({ uri: NOTE });
