@@ -7,17 +7,21 @@ of JSON. Of what the client sent, a hundred characters are repeated at most.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mcpwire.errors import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["BadArguments", "excerpt", "faults_of", "shown", "spelled"]
+Path: TypeAlias = "tuple[str | int, ...]"
+"""The way into a value."""
+
+__all__ = ["BadArguments", "excerpt", "faults_of", "places_of", "shown", "spelled"]
 
 _EXCERPT: Final = 100
 _FAULTS: Final = 20
+_MESSAGE: Final = 200
 
 _WORDS: Final = {
     "array": "array",
@@ -95,43 +99,48 @@ def spelled(name: str, path: Iterable[str | int]) -> str:
     return text
 
 
+def places_of(error: BaseException) -> list[tuple[Path, str]]:
+    """Return where msgspec found faults, and what it says of each.
+
+    A hook's own `Fault` knows more places, within the one that it was asked about.
+    """
+    message, _, raw_path = str(error).rpartition(" - at `")
+    if not message:
+        message, raw_path = str(error), ""
+    path = _path(raw_path.partition("`")[0])
+    inner = getattr(error.__cause__, "places", None)
+    if inner is None:
+        return [(path, message)]
+    return [((*path, *deeper), said) for deeper, said in inner]
+
+
 def faults_of(
     name: str, value: Any, error: BaseException, schema: Mapping[str, Any]
 ) -> list[str]:
     """Return what is wrong with an argument, from what a reader of types said of it."""
     if isinstance(error, RecursionError):
         return [f"{name}: nested too deeply"]
-    message, _, raw_path = str(error).rpartition(" - at `")
-    if not message:
-        message, raw_path = str(error), ""
-    path = _path(raw_path.partition("`")[0])
-    places = getattr(error.__cause__, "places", None)
-    if places is not None:
-        return [_foreign(name, value, (*path, *inner), said) for inner, said in places]
+    return [_fault(name, value, *place, schema) for place in places_of(error)]
+
+
+def _fault(
+    name: str, value: Any, path: Path, message: str, schema: Mapping[str, Any]
+) -> str:
     if (missing := _MISSING.fullmatch(message)) is not None:
-        return [f"{spelled(name, [*path, missing[1]])} is missing"]
-    inner = _at(value, path)
-    return [f"{spelled(name, path)}: {_sentence(message, inner, path, schema)}"]
-
-
-def _foreign(name: str, value: Any, path: tuple[str | int, ...], said: str) -> str:
+        return f"{spelled(name, (*path, missing[1]))} is missing"
     came = _at(value, path)
     got = "" if came is _UNKNOWN else f", got {shown(came)}"
-    return f"{spelled(name, path)}: {said}{got}"
+    return f"{spelled(name, path)}: {_sentence(message, path, schema)}{got}"
 
 
-def _sentence(
-    message: str, value: Any, path: tuple[str | int, ...], schema: Mapping[str, Any]
-) -> str:
-    got = "" if value is _UNKNOWN else f", got {shown(value)}"
+def _sentence(message: str, path: Path, schema: Mapping[str, Any]) -> str:
     if (expected := _EXPECTED.fullmatch(message)) is not None:
         kinds = [_WORDS.get(kind, kind) for kind in expected[1].split(" | ")]
-        return f"expected {' or '.join(kinds)}{expected[2]}{got}"
+        return f"expected {' or '.join(kinds)}{expected[2]}"
     if message.startswith("Invalid enum value"):
-        allowed = _choices(schema) if not path else []
-        return f"expected {_listed(allowed)}{got}"
-    said = message[:_EXCERPT]
-    return f"{said[:1].lower()}{said[1:]}{got}"
+        return f"expected {_listed([] if path else _choices(schema))}"
+    said = message[:_MESSAGE]
+    return f"{said[:1].lower()}{said[1:]}"
 
 
 def _listed(allowed: list[Any]) -> str:
@@ -156,7 +165,7 @@ class _Unknown:
 _UNKNOWN: Final = _Unknown()
 
 
-def _path(raw: str) -> tuple[str | int, ...]:
+def _path(raw: str) -> Path:
     """Return a path as msgspec writes it."""
     steps: list[str | int] = []
     for step in _STEP.finditer(raw.removeprefix("$")):

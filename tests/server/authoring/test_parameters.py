@@ -9,6 +9,7 @@ import jsonschema_rs
 import pytest
 from hinted import (
     Bounded,
+    BoundedNode,
     Color,
     Even,
     Id,
@@ -106,6 +107,8 @@ def test_what_fits_is_made(hint, sent, made):
             "",
             "a: expected string of length >= 1, got string ''",
         ),
+        (list[Bounded], [{"x": -1}], "a[0].x: expected integer >= 0, got number -1"),
+        (list[BoundedNode], [{}], "a[0].value is missing"),
         (Bounded, {"x": -1}, "a.x: expected integer >= 0, got number -1"),
         (
             dt.date,
@@ -116,10 +119,10 @@ def test_what_fits_is_made(hint, sent, made):
         (
             Model,
             {"n": "x"},
-            "a.n: Input should be a valid integer, got string 'x'",
+            "a.n: input should be a valid integer, got string 'x'",
         ),
-        (list[Model], [{}], "a[0].n: Field required"),
-        (Validated, {"n": 0}, "a.n: Input should be greater than 0, got number 0"),
+        (list[Model], [{}], "a[0].n: field required"),
+        (Validated, {"n": 0}, "a.n: input should be greater than 0, got number 0"),
         (Point | Named, 5, "a: expected Point or Named, got number 5"),
         (PurePosixPath, [], "a: expected a path as text, got array"),
     ],

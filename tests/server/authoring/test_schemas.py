@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import annotated_types
+import attrs
 import jsonschema_rs
 import msgspec
 import pydantic
@@ -56,7 +57,7 @@ Choice = dataclasses.make_dataclass("Choice", [("of", Literal["a", "b"], "a")])
 CHOICE = {
     "title": "Choice",
     "type": "object",
-    "properties": {"of": {"enum": ["a", "b"], "default": "a"}},
+    "properties": {"of": {"type": "string", "enum": ["a", "b"], "default": "a"}},
 }
 NULL = {"type": "null"}
 AT_LEAST_ONE = {"anyOf": [{"type": "integer", "minimum": 1}, NULL]}
@@ -346,10 +347,53 @@ def test_two_types_of_one_name_are_told_apart():
     assert "#/$defs/Tree_2" in json.dumps(left)
 
 
-def test_what_would_be_huge_without_references_keeps_them():
-    inner = Point
+@pytest.mark.parametrize("leaf", [Point, Struct])
+def test_what_would_be_huge_without_references_keeps_them(leaf):
     for number in range(14):
-        inner = dataclasses.make_dataclass(f"L{number}", [("a", inner), ("b", inner)])
-    schema = parameters(inner).schema
-    assert len(json.dumps(schema)) < 10_000
-    assert schema["properties"]["a"] == {"$ref": "#/$defs/L13"}
+        leaf = dataclasses.make_dataclass(f"L{number}", [("a", leaf), ("b", leaf)])
+    schema = parameters(leaf).schema
+    assert len(json.dumps(schema)) < 50_000
+    assert schema["$defs"]
+    jsonschema_rs.meta.validate(schema)
+    value = {"x": 1, "a": 1}
+    for _ in range(14):
+        value = {"a": value, "b": value}
+    assert jsonschema_rs.is_valid(schema, {"a": value})
+
+
+def test_an_object_holds_its_defaults_wherever_it_comes_from():
+    made = parameters(list[Point]).convert({"a": [{"x": 1}]})["a"]
+    assert vars(made[0]) == {"x": 1, "y": 0.5}
+
+
+def test_what_is_in_itself_has_the_same_rules_there():
+    schema = parameters(BoundedNode).schema
+    node = schema["$defs"]["BoundedNode"]
+    assert node["properties"] == {
+        "value": {"type": "integer", "minimum": 0},
+        "next": {"$ref": "#/$defs/BoundedNode"},
+    }
+    with pytest.raises(BadArguments, match=r"a\.next\.value: expected integer >= 0"):
+        parameters(BoundedNode).convert({"a": {"value": 1, "next": {"value": -1}}})
+
+
+@attrs.define
+class Kept:
+    """What it is."""
+
+    of: Literal["a"]
+
+
+@dataclasses.dataclass
+class Told:
+    """What it is for."""
+
+    size: int = 1
+
+
+@pytest.mark.parametrize(
+    ("hint", "description"),
+    [(Kept, "What it is."), (Told, "What it is for."), (Point, None)],
+)
+def test_the_docstring_of_a_class_describes_it(hint, description):
+    assert schema_of(hint).get("description") == description

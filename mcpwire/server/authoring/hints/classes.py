@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import inspect
 import typing
-from typing import Any, Final, NamedTuple, NotRequired, Required
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NotRequired, Required
 
 import attrs
 
-__all__ = ["MARKS", "Field", "defaults_of", "fields_of", "with_defaults"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["MARKS", "Field", "defaults_of", "described", "fields_of", "loses_defaults"]
 
 MARKS: Final = frozenset({Required, NotRequired})
 """What a field of a TypedDict may have around its hint."""
@@ -91,10 +95,34 @@ def defaults_of(kind: Any) -> dict[str, Any]:
     }
 
 
-def with_defaults(schema: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a class with its defaults."""
-    properties = {
-        name: {**inner, "default": defaults[name]} if name in defaults else inner
-        for name, inner in schema["properties"].items()
+def described(
+    kind: Any, fields: Sequence[Field], schemas: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the schema of a class, made of those of its fields."""
+    made: dict[str, Any] = {"title": kind.__name__, "type": "object"}
+    text = vars(kind).get("__doc__")
+    # A dataclass without one gets its signature.
+    if text and not text.startswith(f"{kind.__name__}("):
+        made["description"] = inspect.cleandoc(text)
+    defaults = defaults_of(kind)
+    made["properties"] = {
+        field.name: {**schema, "default": defaults[field.name]}
+        if field.name in defaults
+        else schema
+        for field, schema in zip(fields, schemas, strict=True)
     }
-    return {**schema, "properties": properties}
+    required = [field.name for field in fields if field.is_needed]
+    return {**made, "required": required} if required else made
+
+
+def loses_defaults(kind: type) -> bool:
+    """Tell whether msgspec makes objects of a class that lack what was not given.
+
+    It leaves a dataclass's defaults where they are, in the class, and writes only what
+    it finds in the object.
+    """
+    return (
+        dataclasses.is_dataclass(kind)
+        and hasattr(kind, "__dict__")
+        and any(f.default is not dataclasses.MISSING for f in dataclasses.fields(kind))
+    )

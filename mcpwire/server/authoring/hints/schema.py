@@ -33,6 +33,8 @@ _REFERENCE: Final = "#/$defs/"
 _LARGEST: Final = 5_000
 """Subschemas; what would have more without references keeps them."""
 
+_LARGEST_PART: Final = 500
+
 _ONE: Final = frozenset({"additionalProperties", "items", "not", "contains"})
 _MANY: Final = frozenset({"anyOf", "allOf", "oneOf", "prefixItems"})
 _NAMED: Final = frozenset({"properties", "patternProperties", "$defs"})
@@ -47,8 +49,12 @@ class Schemas:
 
     def __init__(self, *, for_input: bool, has_titles: bool = False) -> None:
         self.definitions: dict[str, Any] = {}
+        self._made: dict[type[Foreign], dict[str, Any]] = {}
+        # Those that are just being described, with the names that they need.
+        self._open: dict[type[Foreign], str | None] = {}
         self._dropped = (ORDER,) if has_titles else (ORDER, TITLES)
         self._for_input = for_input
+        self._tidy = _tidied if for_input else _left
 
     def of(self, hints: Sequence[Any]) -> list[dict[str, Any]]:
         """Return the schema of each hint, as `translate` left it.
@@ -89,26 +95,53 @@ class Schemas:
 
     def _describe(self, kind: Any) -> dict[str, Any]:
         if issubclass(kind, Foreign):
-            described: dict[str, Any] = kind.describe(self)
-            return described
+            return self._described(kind)
         if is_pydantic(kind):
             return self.adapted(kind)
         if issubclass(kind, PurePath):
             return {"type": "string", "format": "path"}
         raise TypeError(f"{kind!r} has no JSON form")
 
+    def _described(self, kind: type[Foreign]) -> dict[str, Any]:
+        """Return the schema of a stand-in, or a reference to it."""
+        if kind in self._made:
+            return self._made[kind]
+        if kind in self._open:
+            name = self._open[kind] or self._free_name(kind.__name__, {})
+            self._open[kind] = name
+            self.definitions.setdefault(name, {})
+            return {"$ref": _REFERENCE + name}
+        self._open[kind] = None
+        made = self._tidy(_without_noise(kind.describe(self)))
+        own = self._open.pop(kind)
+        if own is None and _size(made) > _LARGEST_PART:
+            own = self._free_name(kind.__name__, {})
+        if own is not None:
+            self.definitions[own] = made
+            made = {"$ref": _REFERENCE + own}
+        self._made[kind] = made
+        return made
+
+    def _free_name(self, name: str, schema: dict[str, Any]) -> str:
+        """Return a name that no other definition has."""
+        free, number = name, 2
+        while self.definitions.get(free, schema) != schema:
+            free, number = f"{name}_{number}", number + 1
+        return free
+
     def _resolved(
         self, schemas: Sequence[dict[str, Any]], definitions: Definitions
     ) -> list[dict[str, Any]]:
-        tidy = _tidied if self._for_input else _left
         kept = _recursive(definitions)
-        resolver = _Resolver(definitions, kept, tidy, self._dropped)
+        resolver = _Resolver(definitions, kept, self._tidy, self._dropped)
         try:
             made = [resolver.schema(schema) for schema in schemas]
             for name in kept:
                 resolver.keep(name)
         except _TooLarge:
-            resolver = _Resolver(definitions, set(definitions), tidy, self._dropped)
+            resolver = _Resolver(
+                definitions, set(definitions), self._tidy, self._dropped
+            )
             made = [resolver.schema(schema) for schema in schemas]
             for name in definitions:
                 resolver.keep(name)
@@ -120,9 +153,7 @@ class Schemas:
         """Take over definitions, under new names where theirs mean something else."""
         taken = {}
         for name, schema in kept.items():
-            free, number = name, 2
-            while self.definitions.get(free, schema) != schema:
-                free, number = f"{name}_{number}", number + 1
+            free = self._free_name(name, schema)
             if free != name:
                 taken[_REFERENCE + name] = _REFERENCE + free
         names = {name: taken.get(_REFERENCE + name, _REFERENCE + name) for name in kept}
@@ -266,6 +297,19 @@ def _referred(schema: Any) -> set[str]:
         elif isinstance(item, list):
             pending += item
     return found
+
+
+def _size(schema: Any) -> int:
+    """Return how many objects there are in a schema."""
+    count, pending = 0, [schema]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            count += 1
+            pending += item.values()
+        elif isinstance(item, list):
+            pending += item
+    return count
 
 
 def _renamed(schema: Any, names: Mapping[str, str]) -> Any:

@@ -23,12 +23,13 @@ from typing import (
     Union,
 )
 
+from mcpwire.server.authoring.faults import places_of
 from mcpwire.server.authoring.fields import BOUNDS, facts_of
 from mcpwire.server.authoring.hints.classes import (
     MARKS,
-    defaults_of,
+    described,
     fields_of,
-    with_defaults,
+    loses_defaults,
 )
 from mcpwire.server.authoring.hints.foreign import (
     LENIENT,
@@ -187,6 +188,7 @@ def _is_pydantic_rule(item: Any) -> bool:
 
 def _adapted(hint: Any) -> Any:
     adapter = adapter_of(hint)
+    stand = stands_for("Adapted")
 
     def make(value: Any, *, strict: bool) -> Any:
         return validate(adapter, value, strict=strict)
@@ -194,7 +196,8 @@ def _adapted(hint: Any) -> Any:
     def describe(schemas: Schemas) -> dict[str, Any]:
         return schemas.adapted(hint)
 
-    return stands_for("Adapted", make, describe)
+    stand.make, stand.describe = make, describe
+    return stand
 
 
 def _bounded(hint: Any, bounds: dict[str, Any]) -> Any:
@@ -283,7 +286,8 @@ def _one_of(members: tuple[Any, ...]) -> Any:
     def describe(schemas: Schemas) -> dict[str, Any]:
         return {"anyOf": schemas.of(chosen)}
 
-    one = stands_for("OneOf", make, describe)
+    one = stands_for("OneOf")
+    one.make, one.describe = make, describe
     return one if len(chosen) == len(members) else _joined([one, type(None)])
 
 
@@ -303,9 +307,9 @@ def _class(kind: type, known: Known) -> Any:
     if _needs_adapter(kind):
         return _adapted(kind)
     if kind not in known:
-        known[kind] = kind  # what it is within itself
+        known[kind] = kind
         if _is_strange(kind):
-            known[kind] = _mirror(kind, known)
+            _mirror(kind, known)
     return known[kind]
 
 
@@ -346,43 +350,48 @@ def _parts(hint: Any) -> list[Any]:
 def _is_strange_itself(hint: Any) -> bool:
     origin = typing.get_origin(hint)
     if isinstance(hint, type) and origin is None:
-        return _needs_adapter(hint)
+        return _needs_adapter(hint) or loses_defaults(hint)
     if origin is Annotated:
         own = load().Meta
         return any(type(i) is not own and facts_of([i]) for i in hint.__metadata__)
     return origin in _UNIONS and not _is_readable(hint)
 
 
-def _mirror(kind: Any, known: Known) -> Any:
-    """Return a stand-in for a class, built of fields in msgspec's words."""
+def _mirror(kind: Any, known: Known) -> None:
+    """Have a stand-in for a class, built of fields in msgspec's words."""
     msgspec = load()
+    # Known before it is made, because its fields may hold it.
+    stand = known[kind] = stands_for(kind.__name__)
     fields = fields_of(kind)
+    hints = [_translate(field.hint, known) for field in fields]
     inner = [f"field_{number}" for number in range(len(fields))]
     mirror = msgspec.defstruct(
         kind.__name__,
         [
-            (own, _translate(field.hint, known), *_unset_unless(field.is_needed))
-            for own, field in zip(inner, fields, strict=True)
+            (own, hint, *_unset_unless(field.is_needed))
+            for own, hint, field in zip(inner, hints, fields, strict=True)
         ],
         rename=dict(zip(inner, (field.name for field in fields), strict=True)),
         kw_only=True,
     )
     parameters = [field.parameter for field in fields]
-    defaults = defaults_of(kind)
 
     def make(value: Any, *, strict: bool) -> Any:
         hook = STRICT if strict else LENIENT
-        made = msgspec.convert(
-            value, mirror, strict=strict, str_keys=True, dec_hook=hook
-        )
+        try:
+            made = msgspec.convert(
+                value, mirror, strict=strict, str_keys=True, dec_hook=hook
+            )
+        except msgspec.ValidationError as error:
+            # Its path would be lost: msgspec takes the place of the whole for it.
+            raise Fault(places_of(error)) from error
         given = zip(parameters, msgspec.structs.astuple(made), strict=True)
         return kind(**{name: v for name, v in given if v is not msgspec.UNSET})
 
     def describe(schemas: Schemas) -> dict[str, Any]:
-        (schema,) = schemas.of([mirror])
-        return with_defaults(schema, defaults)
+        return described(kind, fields, schemas.of(hints))
 
-    return stands_for(kind.__name__, make, describe)
+    stand.make, stand.describe = make, describe
 
 
 def _unset_unless(is_needed: bool) -> tuple[Any, ...]:  # noqa: FBT001 - its one subject
