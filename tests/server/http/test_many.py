@@ -127,7 +127,7 @@ BODIES = (
 
 
 @pytest.mark.attack("S12", "S14")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     bodies=st.lists(BODIES, min_size=1, max_size=8),
     version=st.sampled_from([None, "2026-07-28", "2025-11-25", "v9", "\xff"]),

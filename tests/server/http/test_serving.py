@@ -9,45 +9,23 @@ import socket
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
-from asgi_driver import Visit, scope
-from hosted import app, call, echo, fields, tools
+from hosted import call
+from wired import PATHS, PATIENCE, Small, raw, spoken
 
 import mcpwire
 from mcpwire import Limits
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server.http import serving
-from mcpwire.server.http.app import AsgiApp
 from mcpwire.server.http.serving import read_address, run_http, serve_http
-from mcpwire.versions import REVISIONS
 
 pytestmark = pytest.mark.anyio
-
-PATIENCE = 10.0
-
-HERE = Path(__file__).parent
-PATHS = [str(HERE), str(HERE.parent)]
 
 
 @pytest.fixture
 def anyio_backend():
     return "asyncio"
-
-
-class Small:
-    """What `serve_http` needs of a server."""
-
-    auth = None
-
-    def __init__(self, call=echo, **options):
-        self.dispatcher = tools(call, revisions=REVISIONS, **options)
-        self.app = None
-
-    def asgi(self, **options):
-        self.app = AsgiApp(self.dispatcher, **options)
-        return self.app
 
 
 @contextlib.asynccontextmanager
@@ -68,33 +46,6 @@ async def served(server, **options):
         getting.cancel()
         task.cancel()
         await asyncio.wait([task], timeout=PATIENCE)
-
-
-def raw(message, **more):
-    """Return a request as bytes; a value of None leaves a field out."""
-    body = message if isinstance(message, bytes) else json.dumps(message).encode()
-    known = message if isinstance(message, dict) else None
-    more = {"content_length": str(len(body)), "connection": "close", **more}
-    head = "".join(f"{name}: {value}\r\n" for name, value in fields(known, **more))
-    return f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + body
-
-
-async def spoken(url, data, *, end=False):
-    """Send bytes and return the status and the rest of what comes back."""
-    port = int(url.rpartition(":")[2].partition("/")[0])
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        writer.write(data)
-        if end:
-            writer.write_eof()
-        async with asyncio.timeout(PATIENCE):
-            answer = await reader.read()
-    finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
-    head, _, body = answer.partition(b"\r\n\r\n")
-    return int(head.split(b" ")[1]) if head else None, head.lower(), body
 
 
 @pytest.mark.rule("TR-HTTP-04")
@@ -284,7 +235,7 @@ def test_without_uvicorn_there_is_one_sentence(monkeypatch):
 PROGRAM = """
 import asyncio, sys
 sys.path[:0] = {paths!r}
-import hosted, test_serving
+import hosted, wired
 from mcpwire.server.http.serving import run_http
 
 async def hangs(params, request):
@@ -293,7 +244,7 @@ async def hangs(params, request):
     print("hangs", file=sys.stderr, flush=True)
     await asyncio.Event().wait()
 
-run_http(test_serving.Small(hangs), "127.0.0.1:0", drain_timeout=60)
+run_http(wired.Small(hangs), "127.0.0.1:0", drain_timeout=60)
 print("ended", file=sys.stderr, flush=True)
 """
 
@@ -330,100 +281,3 @@ async def test_a_signal_ends_it_and_a_second_one_ends_it_at_once():
         if child.returncode is None:
             child.kill()
             await child.wait()
-
-
-# Other web servers...
-
-
-async def asked_at(port):
-    url = f"http://127.0.0.1:{port}/mcp"
-    status, _, body = await spoken(url, raw(call()))
-    assert status == 200
-    assert json.loads(body)["id"] == 1
-    message = call(progressToken="t")
-    status, head, body = await spoken(url, raw(message))
-    assert status == 200
-    assert b"text/event-stream" in head
-    assert b'"progress":1' in body
-    assert b'"result"' in body
-    status, _, body = await spoken(url, raw(b"{", content_length="1"))
-    assert status == 400
-
-
-async def tells(params, request):
-    request.progress(1)
-    return {"content": []}
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return found.getsockname()[1]
-
-
-async def test_hypercorn_runs_it():
-    hypercorn = pytest.importorskip("hypercorn.asyncio")
-    config = pytest.importorskip("hypercorn.config").Config()
-    port = free_port()
-    config.bind = [f"127.0.0.1:{port}"]
-    config.errorlog = config.accesslog = None
-    config.graceful_timeout = 0.1
-    stop = asyncio.Event()
-    made = app(tells)
-    task = asyncio.get_running_loop().create_task(
-        hypercorn.serve(made, config, shutdown_trigger=stop.wait)
-    )
-    try:
-        await reached(port)
-        await asked_at(port)
-    finally:
-        stop.set()
-        await asyncio.wait_for(task, PATIENCE)
-    assert made._life.is_draining
-
-
-async def reached(port):
-    """Wait until something listens."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            with contextlib.suppress(OSError):
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.close()
-                return
-            await asyncio.sleep(0.01)  # another program's port has no event
-
-
-GRANIAN = """
-import asyncio, sys
-sys.path[:0] = {paths!r}
-import hosted, test_serving
-from granian.server.embed import Server
-
-server = Server(hosted.app(test_serving.tells), port={port}, interface="asgi",
-                log_enabled=False, websockets=False)
-asyncio.run(server.serve())
-"""
-
-
-async def test_granian_runs_it():
-    pytest.importorskip("granian")
-    port = free_port()
-    # Its threads keep some descriptors for as long as the process lives.
-    program = GRANIAN.format(paths=PATHS, port=port)
-    child = await asyncio.create_subprocess_exec(sys.executable, "-c", program)
-    try:
-        await reached(port)
-        await asked_at(port)
-    finally:
-        child.kill()
-        await child.wait()
-
-
-async def test_starlette_mounts_it():
-    applications = pytest.importorskip("starlette.applications")
-    routing = pytest.importorskip("starlette.routing")
-    outer = applications.Starlette(routes=[routing.Mount("/api", app=app())])
-    for path in ("/api/mcp", "/api/"):
-        body = json.dumps(call()).encode()
-        visit = Visit(scope(path=path, headers=fields(call())), body)
-        await visit.begin(outer).done()
-        assert visit.json()["result"]["content"]

@@ -1,0 +1,111 @@
+"""Other web servers run the application, too."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import sys
+
+import pytest
+from asgi_driver import Visit, scope
+from hosted import app, call, fields
+from wired import PATHS, PATIENCE, raw, spoken, tells
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+# Other web servers...
+
+
+async def asked_at(port):
+    url = f"http://127.0.0.1:{port}/mcp"
+    status, _, body = await spoken(url, raw(call()))
+    assert status == 200
+    assert json.loads(body)["id"] == 1
+    message = call(progressToken="t")
+    status, head, body = await spoken(url, raw(message))
+    assert status == 200
+    assert b"text/event-stream" in head
+    assert b'"progress":1' in body
+    assert b'"result"' in body
+    status, _, body = await spoken(url, raw(b"{", content_length="1"))
+    assert status == 400
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return found.getsockname()[1]
+
+
+async def test_hypercorn_runs_it():
+    hypercorn = pytest.importorskip("hypercorn.asyncio")
+    config = pytest.importorskip("hypercorn.config").Config()
+    port = free_port()
+    config.bind = [f"127.0.0.1:{port}"]
+    config.errorlog = config.accesslog = None
+    config.graceful_timeout = 0.1
+    stop = asyncio.Event()
+    made = app(tells)
+    task = asyncio.get_running_loop().create_task(
+        hypercorn.serve(made, config, shutdown_trigger=stop.wait)
+    )
+    try:
+        await reached(port)
+        await asked_at(port)
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, PATIENCE)
+    assert made._life.is_draining
+
+
+async def reached(port):
+    """Wait until something listens."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                return
+            await asyncio.sleep(0.01)  # another program's port has no event
+
+
+GRANIAN = """
+import asyncio, sys
+sys.path[:0] = {paths!r}
+import hosted, wired
+from granian.server.embed import Server
+
+server = Server(hosted.app(wired.tells), port={port}, interface="asgi",
+                log_enabled=False, websockets=False)
+asyncio.run(server.serve())
+"""
+
+
+async def test_granian_runs_it():
+    pytest.importorskip("granian")
+    port = free_port()
+    # Its threads keep some descriptors for as long as the process lives.
+    program = GRANIAN.format(paths=PATHS, port=port)
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", program)
+    try:
+        await reached(port)
+        await asked_at(port)
+    finally:
+        child.kill()
+        await child.wait()
+
+
+async def test_starlette_mounts_it():
+    applications = pytest.importorskip("starlette.applications")
+    routing = pytest.importorskip("starlette.routing")
+    outer = applications.Starlette(routes=[routing.Mount("/api", app=app())])
+    for path in ("/api/mcp", "/api/"):
+        body = json.dumps(call()).encode()
+        visit = Visit(scope(path=path, headers=fields(call())), body)
+        await visit.begin(outer).done()
+        assert visit.json()["result"]["content"]
