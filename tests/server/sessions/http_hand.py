@@ -200,3 +200,62 @@ def content(text="done"):
 async def turns(count=5):
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+class Work:
+    """A tool that goes on when the test says so, and shows what became of it."""
+
+    def __init__(self):
+        self.began = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.requests = []
+        self.outcomes = []
+
+    async def __call__(self, params, request):
+        self.requests.append(request)
+        self.began.set()
+        try:
+            await self.go_on.wait()
+        except asyncio.CancelledError:
+            self.outcomes.append("cancelled")
+            raise
+        self.outcomes.append("done")
+        return content(params["arguments"].get("text", "done"))
+
+
+def progress(steps):
+    async def work(params, request):
+        for step in range(1, steps + 1):
+            request.progress(step, steps)
+            await asyncio.sleep(0)
+        return content()
+
+    return work
+
+
+class Steps:
+    """A tool that logs what the test puts in, and pauses or ends when told to."""
+
+    def __init__(self):
+        self.todo = asyncio.Queue()
+        self.request = None
+
+    async def __call__(self, params, request):
+        self.request = request
+        while (step := await self.todo.get()) is not None:
+            step(request)
+        return content()
+
+    def log(self, *values):
+        for value in values:
+            self.todo.put_nowait(lambda r, v=value: r.log("info", v))
+
+    def pause(self, retry=None):
+        self.todo.put_nowait(lambda r: r.facts.close_stream(retry))
+
+    def end(self):
+        self.todo.put_nowait(None)
+
+
+def data_of(visit):
+    return [m["params"]["data"] if "params" in m else m for m in visit.messages]

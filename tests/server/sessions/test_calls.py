@@ -4,15 +4,8 @@ import asyncio
 
 import pytest
 from by_hand import failure, notice, request, success
-from http_hand import QUICK, Bench, call, content, turns
+from http_hand import QUICK, Bench, Work, call, content, progress, turns
 
-from mcpwire.errors import (
-    ConnectionClosed,
-    InvalidMessage,
-    LocalProtocolError,
-    RequestTimeout,
-    RPCError,
-)
 from mcpwire.server.http.timers import Clocks
 
 pytestmark = pytest.mark.anyio
@@ -20,37 +13,6 @@ pytestmark = pytest.mark.anyio
 ENDED = "the session ended before the answer"
 
 INITIALIZED = notice("notifications/initialized")
-
-
-class Work:
-    """A tool that goes on when the test says so, and shows what became of it."""
-
-    def __init__(self):
-        self.began = asyncio.Event()
-        self.go_on = asyncio.Event()
-        self.requests = []
-        self.outcomes = []
-
-    async def __call__(self, params, request):
-        self.requests.append(request)
-        self.began.set()
-        try:
-            await self.go_on.wait()
-        except asyncio.CancelledError:
-            self.outcomes.append("cancelled")
-            raise
-        self.outcomes.append("done")
-        return content(params["arguments"].get("text", "done"))
-
-
-def progress(steps):
-    async def work(params, request):
-        for step in range(1, steps + 1):
-            request.progress(step, steps)
-            await asyncio.sleep(0)
-        return content()
-
-    return work
 
 
 def with_token(id, **arguments):
@@ -286,6 +248,25 @@ async def test_a_cancelled_request_stops_and_is_not_answered():
         assert bench.sessions.running == 0
 
 
+@pytest.mark.rule("CAN-11")
+async def test_why_a_request_is_cancelled_is_logged(caplog):
+    caplog.set_level("DEBUG", "mcpwire")
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        visit = hand.post(call("the-id"))
+        await work.began.wait()
+        reason = "nobody wants it\n" + "x" * 1_000
+        params = {"requestId": "the-id", "reason": reason}
+        await hand.tell(notice("notifications/cancelled", **params))
+        await visit.done()
+    (line,) = [m for m in caplog.messages if "cancelled" in m]
+    assert "the-id" in line
+    assert "nobody wants it" in line
+    assert "\n" not in line
+    assert len(line) < 300
+
+
 async def test_a_stream_that_was_cancelled_cannot_be_gone_on_with():
     work = Work()
     async with Bench(work) as bench:
@@ -350,167 +331,6 @@ async def test_one_that_gives_up_just_when_a_stream_begins_leaves_none_behind():
         assert stream.outlet is None
         work.go_on.set()
         await bench.sessions.settle(5)
-
-
-# What the server asks...
-
-
-@pytest.mark.rule("LHTTP-04", "LHTTP-11", "LHTTP-19")
-@pytest.mark.case("D08")
-async def test_what_a_call_asks_goes_on_its_own_stream_and_is_answered_by_a_post():
-    async def work(params, request):
-        answer = await request.ask("roots/list", {})
-        return content(str(answer["roots"]))
-
-    async with Bench(work) as bench:
-        hand = await bench.open()
-        stream = hand.get()
-        await stream.until(lambda: stream.events)
-        one, two = hand.post(call(1)), hand.post(call(2))
-        asked, other = await one.next(), await two.next()
-        assert asked["method"] == other["method"] == "roots/list"
-        assert asked["id"] != other["id"]
-        await hand.tell(success(other["id"], {"roots": [2]}))
-        await hand.tell(success(asked["id"], {"roots": [1]}))
-        assert await one.next() == success(1, content("[1]"))
-        assert await two.next() == success(2, content("[2]"))
-        await hand.tell(success(asked["id"], {"roots": [3]}))
-        await hand.tell(success("1", {}))
-        await hand.tell(success(99, {}))
-        assert stream.messages == []
-
-
-@pytest.mark.attack("S10", "S31")
-async def test_an_answer_from_another_session_answers_nothing():
-    async def work(params, request):
-        answer = await request.ask("roots/list", {})
-        return content(answer["whose"])
-
-    async with Bench(work) as bench:
-        ada, bob = await bench.open(), await bench.open()
-        visits = [hand.post(call(1)) for hand in (ada, bob)]
-        asked = [await visit.next() for visit in visits]
-        assert asked[0]["id"] == asked[1]["id"]
-        await bob.tell(success(asked[1]["id"], {"whose": "bob"}))
-        await bob.tell(success(asked[0]["id"], {"whose": "bob, again"}))
-        await ada.tell(success(asked[0]["id"], {"whose": "ada"}))
-        assert await visits[0].next() == success(1, content("ada"))
-        assert await visits[1].next() == success(1, content("bob"))
-
-
-async def ask_once(bench):
-    """Return the question of a call, its visit and who asked."""
-    hand = await bench.open()
-    visit = hand.post(call(1))
-    return hand, visit, await visit.next()
-
-
-def asking(outcome):
-    async def work(params, request):
-        try:
-            await request.ask("roots/list", params["arguments"])
-        except BaseException as error:
-            outcome.append(error)
-            raise
-        return content()
-
-    return work
-
-
-async def test_an_error_is_an_answer_too():
-    outcome = []
-    async with Bench(asking(outcome)) as bench:
-        hand, visit, asked = await ask_once(bench)
-        await hand.tell(failure(asked["id"], -32601, "no roots", {"why": 1}))
-        await visit.done()
-        (error,) = outcome
-        assert isinstance(error, RPCError)
-        assert (error.method, error.data) == ("roots/list", {"why": 1})
-
-
-async def test_a_malformed_answer_fails_the_question_and_is_refused():
-    outcome = []
-    async with Bench(asking(outcome)) as bench:
-        hand, visit, asked = await ask_once(bench)
-        bad = {"jsonrpc": "2.0", "id": asked["id"], "result": []}
-        refused = await hand.post(bad).done()
-        assert refused.status == 400
-        await visit.done()
-        assert isinstance(outcome[0], InvalidMessage)
-
-
-async def test_a_question_that_is_not_answered_is_withdrawn():
-    outcome = []
-    async with Bench(asking(outcome), ask_timeout=QUICK) as bench:
-        _, visit, asked = await ask_once(bench)
-        withdrawn = await visit.next()
-        assert withdrawn["method"] == "notifications/cancelled"
-        assert withdrawn["params"] == {"requestId": asked["id"], "reason": "timeout"}
-        await visit.done()
-        (error,) = outcome
-        assert isinstance(error, RequestTimeout)
-        assert (error.method, error.timeout) == ("roots/list", QUICK)
-
-
-async def test_a_question_of_a_call_that_is_cancelled_is_withdrawn_beside_it():
-    outcome = []
-    async with Bench(asking(outcome)) as bench:
-        hand, visit, asked = await ask_once(bench)
-        await hand.tell(notice("notifications/cancelled", requestId=1))
-        await visit.done()
-        stream = hand.get()
-        withdrawn = await stream.next()
-        assert withdrawn["params"]["requestId"] == asked["id"]
-        assert isinstance(outcome[0], asyncio.CancelledError)
-
-
-async def test_a_question_that_is_answered_is_not_withdrawn_whatever_comes_then():
-    outcome = []
-    async with Bench(asking(outcome)) as bench:
-        hand, visit, asked = await ask_once(bench)
-        # Both come before the handler could go on.
-        answer = hand.post(success(asked["id"], {}))
-        cancel = hand.post(notice("notifications/cancelled", requestId=1))
-        for told in (answer, cancel, visit):
-            await told.done()
-        assert isinstance(outcome[0], asyncio.CancelledError)
-        (session,) = bench.sessions._registry
-        assert session.server_stream.last == 0
-        assert len(session._questions) == 0
-
-
-async def test_a_question_that_is_no_json_is_not_sent():
-    outcome = []
-
-    async def work(params, request):
-        try:
-            await request.ask("roots/list", {"x": object()})
-        except LocalProtocolError as error:
-            outcome.append(error)
-        return content()
-
-    async with Bench(work) as bench:
-        hand = await bench.open()
-        assert (await hand.ask(1, "tools/call", {}))["result"] == content()
-        assert len(outcome) == 1
-
-
-async def test_questions_of_a_session_that_ends_fail():
-    outcome = []
-
-    async def work(params, request):
-        # As a handler would that asks in a task of its own.
-        asked = asyncio.ensure_future(request.ask("roots/list", {}))
-        asked.add_done_callback(lambda done: outcome.append(done.exception()))
-        await asyncio.wait([asked])
-
-    async with Bench(work) as bench:
-        hand, visit, _ = await ask_once(bench)
-        await hand.delete().done()
-        await visit.done()
-        await turns()
-        assert visit.is_complete
-        assert isinstance(outcome[0], ConnectionClosed)
 
 
 # The end of a session...
@@ -621,133 +441,3 @@ async def test_without_sessions_a_call_may_outlive_its_client_and_not_the_server
     assert (await visit.done()).json == failure(1, -32603, ENDED)
     assert work.outcomes == ["cancelled"]
     assert not bench.sessions._alone
-
-
-# Batches...
-
-
-def batching(work=None):
-    return Bench(work or progress(0))
-
-
-@pytest.mark.rule("RPC-13", "LHTTP-35")
-@pytest.mark.case("B05")
-async def test_a_batch_is_answered_by_an_array():
-    async with batching() as bench:
-        hand = await bench.open("2025-03-26")
-        visit = await hand.post(
-            [request("a", "ping"), INITIALIZED, call(2), request(3, "no/method")]
-        ).done()
-        answers = {answer["id"]: answer for answer in visit.json}
-        assert answers["a"] == success("a", {})
-        assert answers[2] == success(2, content())
-        assert answers[3]["error"]["code"] == -32601
-        assert len(visit.json) == 3
-        assert (await hand.post([call(7)]).done()).json == [success(7, content())]
-
-
-@pytest.mark.rule("LHTTP-35")
-@pytest.mark.case("B05")
-async def test_a_batch_without_requests_is_accepted():
-    async with batching() as bench:
-        hand = await bench.open("2025-03-26")
-        for batch in ([INITIALIZED, success(9, {}), 1], [1, INITIALIZED]):
-            visit = await hand.post(batch).done()
-            assert (visit.status, visit.body) == (202, b"")
-
-
-@pytest.mark.case("B05")
-async def test_initialize_in_a_batch_is_refused_and_the_rest_is_answered():
-    async with batching() as bench:
-        hand = await bench.open("2025-03-26")
-        visit = await hand.post([request(1, "initialize"), request(2, "ping")]).done()
-        refused, pong = visit.json
-        assert (refused["id"], refused["error"]["code"]) == (1, -32600)
-        assert pong == success(2, {})
-        visit = await bench.hand().post([request(1, "initialize")]).done()
-        assert visit.status == 400
-        assert len(bench.sessions) == 1
-
-
-@pytest.mark.attack("S13")
-@pytest.mark.case("B05")
-@pytest.mark.parametrize("batch", [[], [{}], [1, 2], [INITIALIZED] * 1_001])
-async def test_a_batch_that_is_empty_or_too_long_or_nothing_is_refused(batch):
-    async with batching() as bench:
-        hand = await bench.open("2025-03-26")
-        visit = await hand.post(batch).done()
-        assert visit.status == 400
-        assert visit.json["error"]["code"] == -32600
-
-
-@pytest.mark.rule("RPC-15")
-@pytest.mark.case("B06")
-@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25"])
-async def test_other_revisions_have_no_batches(version):
-    async with batching() as bench:
-        hand = await bench.open(version)
-        visit = await hand.post([request(1, "ping")]).done()
-        assert visit.status == 400
-        assert visit.json["error"]["code"] == -32600
-
-
-async def test_what_in_a_batch_is_no_message_is_answered_by_itself():
-    async with batching() as bench:
-        hand = await bench.open("2025-03-26")
-        bad = {"jsonrpc": "2.0", "id": 5, "method": 5}
-        visit = await hand.post([bad, 3, request(6, "ping")]).done()
-        refused, pong = visit.json
-        assert (refused["id"], refused["error"]["code"]) == (5, -32600)
-        assert pong == success(6, {})
-
-
-async def test_what_stands_alone_is_not_part_of_a_batch():
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
-    async with batching() as bench:
-        hand = await bench.open("2025-03-26")
-        visit = await hand.post([request(1, "tools/list", meta=meta)]).done()
-        assert visit.json[0]["error"]["code"] == -32600
-
-
-async def test_a_batch_in_which_something_is_said_is_a_stream_that_ends_with_the_last():
-    first, second = Work(), Work()
-
-    async def work(params, request):
-        if params["arguments"].get("log"):
-            request.log("info", "hello")
-            return content("logged")
-        return await (first if params["arguments"]["text"] == "1" else second)(
-            params, request
-        )
-
-    async with batching(work) as bench:
-        hand = await bench.open("2025-03-26")
-        visit = hand.post(
-            [
-                request(0, "ping"),
-                call(1, text="1"),
-                call(2, text="2"),
-                call(3, text="x", log=True),
-            ]
-        )
-        assert await visit.next() == success(0, {})
-        assert (await visit.next())["method"] == "notifications/message"
-        assert await visit.next() == success(3, content("logged"))
-        second.go_on.set()
-        assert await visit.next() == success(2, content("2"))
-        assert not visit.is_complete
-        await hand.tell(notice("notifications/cancelled", requestId=1))
-        await visit.done()
-        assert len(visit.messages) == 4
-
-
-async def test_ids_of_one_batch_are_used_once():
-    work = Work()
-    work.go_on.set()
-    async with batching(work) as bench:
-        hand = await bench.open("2025-03-26")
-        visit = await hand.post([call(1), call(1)]).done()
-        assert sorted("error" in answer for answer in visit.json) == [False, True]

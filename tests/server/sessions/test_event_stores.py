@@ -107,6 +107,28 @@ async def test_a_file_outlives_who_wrote_it(tmp_path):
         await again.aclose()
 
 
+async def test_a_file_is_made_for_its_owner_alone_and_another_is_left_as_it_is(
+    tmp_path,
+):
+    store = SQLiteEventStore(tmp_path / "events.db")
+    await fill(store, "a", 1)
+    names = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert names["events.db"] == 0o600
+    assert set(names.values()) == {0o600}
+    await store.aclose()
+    (tmp_path / "events.db").chmod(0o640)
+    await fill(store, "a", 2)
+    assert (tmp_path / "events.db").stat().st_mode & 0o777 == 0o640
+    await store.aclose()
+
+
+async def test_a_file_whose_folder_is_not_there_is_an_error(tmp_path):
+    store = SQLiteEventStore(tmp_path / "none" / "events.db")
+    with pytest.raises(FileNotFoundError):
+        await fill(store, "a", 1)
+    await store.aclose()
+
+
 async def test_several_may_write_to_one_file(tmp_path):
     stores = [SQLiteEventStore(tmp_path / "events.db") for _ in range(3)]
     await asyncio.gather(

@@ -190,13 +190,16 @@ class HttpSession:
         if message.method == "notifications/initialized":
             self.session.is_initialized = True
         elif message.method == "notifications/cancelled":
-            self._cancelled((message.params or {}).get("requestId"))
+            self._cancelled(message.params or {})
 
-    def _cancelled(self, id: Any) -> None:
+    def _cancelled(self, params: dict[str, Any]) -> None:
         """Stop the handler of a request that the client withdrew."""
+        id = params.get("requestId")
         if not jsonrpc.is_request_id(id) or id not in self._open:
             return
         request, answers = self._open.pop(id)
+        # 2025-11-25 basic/utilities/cancellation, "Implementation Notes".
+        logger.debug("%r is cancelled: %.100r", request, params.get("reason"))
         request.is_cancelled = True
         self._tasks.cancel(id)
         answers.withdraw()

@@ -7,6 +7,8 @@ share a file: SQLite lets them write one after the other.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -59,8 +61,8 @@ _BUSY_S: Final = 5.0
 class SQLiteEventStore:
     """Keeps events in a file; opened with the first event, closed by `aclose`.
 
-    It can be used again after `aclose`. Messages stand in the file as they were sent:
-    it is made readable for its owner only by whoever makes its folder.
+    It can be used again after `aclose`. Messages stand in the file as they were sent,
+    so it is made for this user alone; the permissions of one that is there are left.
 
     Args:
         path: The file; it is made where there is none.
@@ -145,6 +147,7 @@ class SQLiteEventStore:
 
     def _open_file(self) -> sqlite3.Connection:
         if self._file is None:
+            _make(self._path)
             file = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
             try:
                 file.execute("PRAGMA journal_mode = WAL")
@@ -176,3 +179,14 @@ class SQLiteEventStore:
 
 def _change(file: sqlite3.Connection, statement: str, *values: Any) -> None:
     file.execute(statement, values)
+
+
+def _make(path: str | PathLike[str]) -> None:
+    """Make a file that only this user can read, if there is none.
+
+    SQLite gives the files that it puts beside it the same permissions.
+    """
+    with contextlib.suppress(FileExistsError):
+        # Only of a new file is the descriptor closed: of another one that would end the
+        # locks that this process has on it.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
