@@ -41,6 +41,19 @@ KEEP_ALIVE_S: Final = 30
 LAST_GRACE_S: Final = 1
 """How long connections may stay when everything on them has been answered."""
 
+_OPTIONS: Final[Mapping[str, Any]] = {
+    "lifespan": "off",  # it is started and ended here
+    "log_config": None,
+    "log_level": "warning",
+    "access_log": False,
+    "server_header": False,
+    "proxy_headers": False,
+    "ws": "none",
+    "timeout_keep_alive": KEEP_ALIVE_S,
+    "timeout_graceful_shutdown": LAST_GRACE_S,
+}
+"""What uvicorn is told, unless somebody says otherwise."""
+
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -163,24 +176,7 @@ def _runner(
         def capture_signals(self) -> contextlib.AbstractContextManager[None]:
             return _signals(self.stop if has_signals else None)
 
-    return Runner(
-        uvicorn.Config(
-            app,
-            **{
-                "http": _protocol(),
-                "lifespan": "off",  # it is started and ended here
-                "log_config": None,
-                "log_level": "warning",
-                "access_log": False,
-                "server_header": False,
-                "proxy_headers": False,
-                "ws": "none",
-                "timeout_keep_alive": KEEP_ALIVE_S,
-                "timeout_graceful_shutdown": LAST_GRACE_S,
-                **options,
-            },
-        )
-    )
+    return Runner(uvicorn.Config(app, **{"http": _protocol(), **_OPTIONS, **options}))
 
 
 def _protocol() -> Any:
