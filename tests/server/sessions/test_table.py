@@ -374,3 +374,19 @@ async def test_an_error_of_a_request_is_an_answer():
         hand = await bench.open()
         assert (await hand.ask(1, "tools/call", {}))["error"]["message"] == "no"
         assert (await hand.ask(2, "no/method"))["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize("name", ["idle", "maximum", "retry"])
+@pytest.mark.parametrize("value", [0, -1, float("nan")])
+def test_numbers_are_above_zero(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be above zero"):
+        Bench(echo, **{name: value})
+
+
+async def test_a_store_is_in_memory_if_none_is_given_and_is_switched_off_by_false():
+    stores = [Bench(event_store=s).sessions._store for s in (None, True, False)]
+    assert [type(store).__name__ for store in stores] == [
+        "MemoryEventStore",
+        "MemoryEventStore",
+        "NoneType",
+    ]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from mcpwire.protocol.serving.sessions.events import Event
 
-__all__ = ["EventStore", "MemoryEventStore"]
+__all__ = ["EventStore", "MemoryEventStore", "check_bounds"]
 
 
 class EventStore(Protocol):
@@ -103,7 +103,7 @@ class MemoryEventStore:
 
 
 def check_bounds(**bounds: float) -> None:
-    """Check the bounds of a store.
+    """Check numbers that somebody has given.
 
     Raises:
         ValueError: One is not above zero; names it.

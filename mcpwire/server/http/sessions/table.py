@@ -32,7 +32,7 @@ from mcpwire.protocol.serving.sessions.rules import (
 )
 from mcpwire.server.auth.challenges import HttpRefusal
 from mcpwire.server.http.exchange import HttpProblem
-from mcpwire.server.http.sessions.events import MemoryEventStore
+from mcpwire.server.http.sessions.events import MemoryEventStore, check_bounds
 from mcpwire.server.http.sessions.registry import Registry
 from mcpwire.server.http.sessions.session import HttpSession
 from mcpwire.server.request import Session
@@ -80,6 +80,9 @@ class Sessions:
         stateless: Whether there are none at all: each POST stands alone.
         ask_timeout: How long a client may take to answer a question, in seconds, if the
             server itself does not allow less.
+
+    Raises:
+        ValueError: A number is not above zero.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class Sessions:
         stateless: bool = False,
         ask_timeout: float | None = 600.0,
     ) -> None:
+        check_bounds(idle=idle, maximum=maximum, retry=retry)
         self._dispatcher = dispatcher
         self._store: EventStore | None = None
         if not (stateless or event_store is False):
