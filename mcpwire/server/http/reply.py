@@ -163,6 +163,8 @@ class Reply:
         assert self._writer is not None
         # The writer is this reply's own: whoever stops us stops it, in `aclose`.
         await asyncio.wait([self._writer])
+        if self._writer.cancelled():
+            raise ClientGone
         self._writer.result()
         if self.is_lost:
             raise ClientGone
@@ -216,7 +218,8 @@ class Reply:
     async def _write(self) -> None:
         """Write what is queued until the end; says something when all is silent."""
         exchange = self._exchange
-        beats = exchange.clocks.beat
+        beats, stalls = exchange.clocks.beat, exchange.clocks.stall
+        stalls.add(self._stall)
         try:
             await exchange.start_stream(self.fields)
             if not self._queue:
@@ -231,11 +234,21 @@ class Reply:
                     return
                 if data:
                     await exchange.write(data)
+                stalls.discard(self._stall)
                 if not self._queue and not self._is_ended:
                     beats.add(self._beat)
                     await self._sleep()
+                stalls.add(self._stall)
         except ClientGone:
             self._lose()
+        finally:
+            stalls.discard(self._stall)
+
+    def _stall(self) -> None:
+        """The client does not read what it is sent: it must not keep all that here."""
+        self._lose()
+        assert self._writer is not None  # whose write it is
+        self._writer.cancel()
 
     def _beat(self) -> None:
         self._queue.append((BEAT, True))

@@ -81,16 +81,23 @@ class Clocks:
         reading: For bodies to come.
         upgrade: For calls that an event stream is to answer when they take that long.
         beat: For streams that are to say something when they were silent that long.
+        stall: For writes that wait for the client to read; then it counts as gone.
     """
 
     def __init__(
-        self, *, reading: float, upgrade: float = 0.1, beat: float = 15.0
+        self,
+        *,
+        reading: float,
+        upgrade: float = 0.1,
+        beat: float = 15.0,
+        stall: float = 60.0,
     ) -> None:
         self.reading = Line(reading)
         self.upgrade = Line(upgrade)
         self.beat = Line(beat)
+        self.stall = Line(stall)
 
     def close(self) -> None:
         """Forget all that waits."""
-        for line in (self.reading, self.upgrade, self.beat):
+        for line in (self.reading, self.upgrade, self.beat, self.stall):
             line.close()

@@ -8,6 +8,7 @@ from asgi_driver import Visit, scope
 from mcpwire import Limits
 from mcpwire.server.http.exchange import ClientGone, Exchange
 from mcpwire.server.http.reply import Reply, as_event
+from mcpwire.server.http.timers import Clocks
 
 pytestmark = pytest.mark.anyio
 
@@ -17,9 +18,10 @@ def anyio_backend():
     return "asyncio"
 
 
-def opened(limits=None, **options):
+def opened(limits=None, clocks=None, **options):
     visit = Visit(scope())
-    exchange = Exchange(visit.scope, visit.receive, visit.send, limits or Limits())
+    limits = limits or Limits()
+    exchange = Exchange(visit.scope, visit.receive, visit.send, limits, clocks)
     lost = []
     return visit, Reply(exchange, lambda: lost.append(1), **options), lost
 
@@ -148,3 +150,21 @@ async def test_a_client_that_goes_away_while_it_is_written_to_ends_the_writer():
         await reply.end()
     await reply.aclose()
     assert lost == [1]
+
+
+@pytest.mark.attack("S13")
+@pytest.mark.parametrize("ends", [True, False])
+async def test_a_client_that_never_reads_counts_as_gone(ends):
+    visit, reply, lost = opened(clocks=Clocks(reading=30, stall=0.001))
+    visit.gate = asyncio.Event()
+    reply.push(b"a")
+    if ends:
+        with pytest.raises(ClientGone):
+            await reply.finish(b"{}")
+    else:
+        await asyncio.wait([reply._writer])
+        with pytest.raises(ClientGone):
+            await reply.finish(b"{}")
+    await reply.aclose()
+    assert lost == [1]
+    assert visit.events == []
