@@ -4,11 +4,15 @@
 
 ===========  ==============================================================
 ``python``   a program; without ``asyncio.run`` it gets a `client` of the
-             demo server around it, in http.md of one at a URL
+             demo server around it, in http.md of one at a URL. One that
+             begins with ``# name.py`` is a file for the commands below it
 ``console``  ``$ command`` lines for a shell, each followed by its output
 ``text``     behind a program its output, else only to be read
 ``sh``       only to be read: commands that change the machine
 ===========  ==============================================================
+
+The pages about servers (`IN_PROCESS`) have snippets as for ``python -m asyncio``, with
+a `server` before them: they run here, without a process for each.
 
 Programs of the documents are found through a folder of shims: nothing is fetched. What
 shows the address of a server on this machine gets one, on any port that is free. Who
@@ -17,7 +21,11 @@ logs in does it at a terminal, with a browser that consents, and keeps it for th
 
 from __future__ import annotations
 
+import ast
+import asyncio
 import contextlib
+import inspect
+import io
 import os
 import pty
 import re
@@ -35,14 +43,21 @@ from real_servers import real_server  # noqa: E402 - found through the line abov
 from served import ADDRESS, served  # noqa: E402 - as above
 from unmeasured import unmeasured  # noqa: E402 - as above
 
+import mcpwire  # noqa: E402 - as above
+
 ROOT = TESTS.parent
 PAGES = {path.name for path in (ROOT / "docs").glob("*.md")} - {"architecture.md"}
 DOCUMENTS = ("README.md", *sorted(f"docs/{name}" for name in PAGES))
+IN_PROCESS = frozenset(
+    {"docs/server.md", "docs/server-http.md", "docs/server-auth.md", "docs/tasks.md"}
+)
 LANGUAGES = frozenset({"python", "console", "text", "sh"})
 PATIENCE = 60.0
 EVERYTHING = "@modelcontextprotocol/server-everything"
 
 FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+FILE = re.compile(r"# ([\w/]+\.py)\n")
 
 AROUND = """\
 import asyncio
@@ -105,12 +120,27 @@ def pairs(document: str) -> list[tuple[Block, Block | None]]:
     for block, after in zip(found, [*found[1:], None], strict=True):
         if block.language == "console":
             result.append((block, block))
-        elif block.language == "python":
+        elif block.language == "python" and file_name(block) is None:
             follows = after is not None and BETWEEN.fullmatch(
                 text, block.span[1], after.span[0]
             )
             result.append((block, after if follows else None))
     return result
+
+
+def file_name(block: Block) -> str | None:
+    """Return the name of the file that a block is; ``None``: it is none."""
+    found = FILE.match(block.text) if block.language == "python" else None
+    return None if found is None else found[1]
+
+
+def files_for(block: Block) -> dict[str, str]:
+    """Return the files that a document has shown before a block, by name."""
+    return {
+        name: each.text
+        for each in blocks(block.document)
+        if (name := file_name(each)) and each.line < block.line
+    }
 
 
 def commands(block: Block) -> list[str]:
@@ -154,6 +184,10 @@ class Runner:
 
     def output(self, block: Block) -> str:
         """Return what the block should show: its output, commands included."""
+        if block.document in IN_PROCESS and block.language == "python":
+            return printed(block)
+        for name, text in files_for(block).items():
+            (self.folder / name).write_text(text, encoding="utf-8")
         if block.language == "python":
             code = program(block)
             with served(code) as place:
@@ -220,6 +254,27 @@ def program(block: Block) -> str:
     at_url = block.document.endswith("http.md")
     target = f"http://{ADDRESS}/mcp" if at_url else "mcpwire demo-server"
     return AROUND.format(code=textwrap.indent(code, " " * 8), target=target)
+
+
+def printed(block: Block) -> str:
+    """Run a snippet here, on a loop of its own; return what it prints."""
+    code = compile(
+        block.text,
+        "server.py",
+        "exec",
+        flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
+    )
+    names = {
+        "__name__": "__main__",
+        "asyncio": asyncio,
+        "mcpwire": mcpwire,
+        "server": mcpwire.Server("demo", "1.0"),
+    }
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        outcome = eval(code, names)
+        if inspect.iscoroutine(outcome):
+            asyncio.run(asyncio.wait_for(outcome, PATIENCE))
+    return said.getvalue()
 
 
 def write() -> None:

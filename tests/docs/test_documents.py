@@ -18,6 +18,7 @@ from documents import (
     Runner,
     blocks,
     commands,
+    file_name,
     needs_everything,
     normal,
     pairs,
@@ -68,6 +69,15 @@ def test_each_block_of_a_document_is_run_or_harmless(document):
             assert commands(block), str(block)
 
 
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_each_file_of_a_document_is_used_by_a_command(document):
+    used = ""
+    for block in reversed(blocks(document)):
+        name = file_name(block)
+        assert name is None or name in used or Path(name).stem in used, str(block)
+        used += block.text if block.language == "console" else ""
+
+
 def test_the_documents_show_something():
     assert len(SHOWN) > 15
     assert sum(shown is not None for _, shown in SHOWN) > 15
@@ -77,6 +87,12 @@ def test_the_readmes_program_takes_six_lines():
     first = next(b for b in blocks("README.md") if b.language == "python")
     assert needs_everything(first)
     assert len([line for line in first.text.splitlines() if line]) == 6
+
+
+def test_the_readmes_server_takes_ten_lines():
+    server = next(b for b in blocks("README.md") if file_name(b) == "server.py")
+    lines = [line for line in server.text.splitlines() if line]
+    assert len(lines[1:]) == 10
 
 
 def test_the_readme_has_the_two_commands_for_developers():
