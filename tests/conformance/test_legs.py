@@ -134,7 +134,7 @@ def test_the_table_in_the_readme_counts_the_scenarios_of_each_leg(driver, legs):
     report = driver("report")
     text = report.README.read_text()
     rows = text.partition(report.BEGIN)[2].partition(report.END)[0].splitlines()
-    for leg in legs.CLIENT_LEGS:
+    for leg in legs.LEGS:
         start = f"| {leg.name} | {leg.side} | {leg.suite.version} | {leg.says} |"
         (row,) = (row for row in rows if row.startswith(start))
         assert f" of {len(leg.pinned())} |" in row
