@@ -247,3 +247,13 @@ async def test_the_app_is_made_of_a_dispatcher_and_options():
     made = AsgiApp(tools(echo), cors=None)
     assert (await post(made, call())).status == 200
     assert logging.getLogger("mcpwire.access").name == "mcpwire.access"
+
+
+async def test_it_can_be_started_before_the_first_request():
+    dispatcher = tools(echo)
+    counting = Counting(dispatcher)
+    made = app(dispatcher=dispatcher)
+    await made.start()
+    await made.start()
+    assert (await post(made, call())).status == 200
+    assert counting.started == 1
