@@ -137,7 +137,8 @@ fuzz: $(VENV)/.dev ## attack the server with 600,000 frames (some minutes); FUZZ
 # That they run and measure; figures come from `make bench` on a quiet machine.
 bench-short: $(VENV)/.dev
 	@for script in benchmarks/bench_*.py; do \
-		case "$$script" in *http*) only="--only SSE" ;; *) only= ;; esac; \
+		case "$$script" in *http*) only="--only SSE" ;; \
+			*server*) only="--only mcpwire" ;; *) only= ;; esac; \
 		$(PY) "$$script" --rounds 1 --slices 2 --calls 200 $$only \
 			--output $(BUILD)/short.json || exit $$?; done
 

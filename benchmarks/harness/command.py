@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import machine, report
-from harness.figures import Budget, summarise
+from harness.figures import Budget, compared, summarise
 from harness.rounds import FOLDER, Plan, Variant, run_rounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+SLICES = 20
 
 
 def positive(text: str) -> int:
@@ -30,14 +32,18 @@ def numbers(text: str) -> tuple[int, ...]:
 
 
 def parse(
-    name: str, arguments: Sequence[str] | None, widths: tuple[int, ...]
+    name: str,
+    arguments: Sequence[str] | None,
+    widths: tuple[int, ...],
+    slices: int = SLICES,
 ) -> argparse.Namespace:
     """Read the command line; without widths one call is in flight."""
     parser = argparse.ArgumentParser(prog=f"bench_{name}.py")
     local = FOLDER / "results" / "local" / f"{name}.json"
     add = parser.add_argument
     add("--rounds", type=positive, default=7, help="interleaved rounds (7)")
-    add("--slices", type=positive, default=20, help="slices in a round (20)")
+    text = f"slices in a round ({slices})"
+    add("--slices", type=positive, default=slices, help=text)
     add("--calls", type=positive, default=500, help="calls in a slice (500)")
     if widths:
         text = f"calls in flight ({','.join(map(str, widths))}); '' for none"
@@ -65,16 +71,32 @@ def run(
     notes: dict[str, str] | None = None,
     arguments: Sequence[str] | None = None,
     widths: tuple[int, ...] = (1, 8, 32, 64),
+    slices: int = SLICES,
+    pairs: Sequence[tuple[str, str]] = (),
     is_blocking: bool = False,
+    is_placed: bool = False,
 ) -> int:
-    """Measure, print, save; return the exit code."""
-    options = parse(name, arguments, () if is_blocking else widths)
+    """Measure, print, save; return the exit code.
+
+    Args:
+        name: What the question is called.
+        variants: What is measured.
+        budgets: The lines to keep.
+        notes: What else there is to say of the machine.
+        arguments: The command line instead of the process's own.
+        widths: How many calls are in flight.
+        slices: How many a round has, unless the command line says so.
+        pairs: Which variants are divided by which, beside their baselines.
+        is_blocking: Whether the variants block.
+        is_placed: Whether they choose their cores themselves.
+    """
+    options = parse(name, arguments, () if is_blocking else widths, slices)
     plan = Plan(
         options.rounds,
         options.slices,
         options.calls,
         () if is_blocking else options.widths,
-        pinned=not is_blocking,
+        pinned=not (is_blocking or is_placed),
     )
     variants = chosen(variants, options.only)
     if not variants:
@@ -89,11 +111,16 @@ def run(
         "plan": asdict(plan),
         "baselines": {variant.name: variant.baseline for variant in variants},
         "summary": summarise(rounds),
+        "compared": [
+            {"variant": mine, "against": other, "figures": figures}
+            for mine, other in pairs
+            if (figures := compared(rounds, mine, other)) is not None
+        ],
         "rounds": rounds,
     }
     report.save(options.output, result)
     print(report.render(result))
-    lines = report.budget_lines(budgets, result["summary"])
+    lines = report.budget_lines(budgets, rounds)
     if lines:
         print("\nBudgets")
         print("\n".join(text for _, text in lines))

@@ -39,6 +39,16 @@ class Budget:
     figure: str
     limit: float
     at_least: bool = False
+    against: str = ""
+    """Divided by the same figure of that variant instead of the baseline's."""
+
+    def ratio(self, rounds: Sequence[Round]) -> float | None:
+        """Return the ratio it is about; ``None`` where that was not measured."""
+        if self.against:
+            figures = compared(rounds, self.variant, self.against) or {}
+            return figures[self.figure]["median"] if self.figure in figures else None
+        figure = summarise(rounds).get(self.variant, {}).get(self.figure)
+        return None if figure is None else figure["ratio"]["median"]
 
     def holds(self, ratio: float) -> bool:
         """Tell whether a ratio keeps the line."""
@@ -65,4 +75,24 @@ def summarise(rounds: Sequence[Round]) -> Summary:
             for figure in figures
         }
         for variant, figures in rounds[0].items()
+    }
+
+
+def compared(
+    rounds: Sequence[Round], variant: str, other: str
+) -> dict[str, Spread] | None:
+    """Return a variant's figures divided by another's, round by round.
+
+    ``None`` where one of them was not measured.
+    """
+    if not {variant, other} <= rounds[0].keys():
+        return None
+    return {
+        figure: spread(
+            [
+                each[variant][figure]["value"] / each[other][figure]["value"]
+                for each in rounds
+            ]
+        )
+        for figure in rounds[0][variant]
     }

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from harness.figures import Budget, Figure, Summary
+    from harness.figures import Budget, Figure, Spread, Summary
+    from harness.rounds import Round
 
 FORMAT = 1
 
@@ -37,10 +38,14 @@ def table(rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
+def spread_cell(spread: Spread) -> str:
+    """Return ``median (min-max)``."""
+    return f"{spread['median']:.2f} ({spread['min']:.2f}-{spread['max']:.2f})"
+
+
 def ratio_cell(figure: Figure) -> str:
     """Return ``median (min-max)`` of the ratios."""
-    ratio = figure["ratio"]
-    return f"{ratio['median']:.2f} ({ratio['min']:.2f}-{ratio['max']:.2f})"
+    return spread_cell(figure["ratio"])
 
 
 def value_cell(figure: Figure) -> str:
@@ -49,14 +54,19 @@ def value_cell(figure: Figure) -> str:
     return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 
 
-def tables(summary: Summary, cell: Callable[[Figure], str]) -> str:
-    """Return one table of the calls one at a time and two of the calls in flight."""
-    names = list(next(iter(summary.values())))
+def grouped(figures: Iterable[str]) -> list[list[str]]:
+    """Return the figures of each table: one call at a time, and two of more."""
+    names = list(figures)
     groups = [
         [name for name in names if "@" not in name],
         [name for name in names if name.startswith("calls_per_s@")],
         [name for name in names if name.startswith("cpu_us@")],
     ]
+    return [group for group in groups if group]
+
+
+def tables(summary: Summary, cell: Callable[[Figure], str]) -> str:
+    """Return one table of the calls one at a time and two of the calls in flight."""
     return "\n\n".join(
         table(
             [
@@ -67,25 +77,46 @@ def tables(summary: Summary, cell: Callable[[Figure], str]) -> str:
                 ),
             ]
         )
-        for group in groups
-        if group
+        for group in grouped(next(iter(summary.values())))
     )
 
 
-def budget_lines(budgets: Sequence[Budget], summary: Summary) -> list[tuple[bool, str]]:
+def pair_tables(pairs: Sequence[dict[str, Any]]) -> str:
+    """Return the same of variants divided by each other."""
+    return "\n\n".join(
+        table(
+            [
+                ["variant", "divided by", *map(title, group)],
+                *(
+                    [
+                        each["variant"],
+                        each["against"],
+                        *(spread_cell(each["figures"][name]) for name in group),
+                    ]
+                    for each in pairs
+                ),
+            ]
+        )
+        for group in grouped(pairs[0]["figures"])
+    )
+
+
+def budget_lines(
+    budgets: Sequence[Budget], rounds: Sequence[Round]
+) -> list[tuple[bool, str]]:
     """Return each budget that applies: whether it holds, and a sentence."""
     lines = []
     for budget in budgets:
-        figure = summary.get(budget.variant, {}).get(budget.figure)
-        if figure is None:
+        ratio = budget.ratio(rounds)
+        if ratio is None:
             continue
-        ratio = figure["ratio"]["median"]
         holds = budget.holds(ratio)
         verdict = "ok  " if holds else "OVER"
         sign = ">=" if budget.at_least else "<="
         what = f"{budget.variant}, {title(budget.figure)}"
-        text = f"{verdict} {what}: {ratio:.2f} x, budget {sign} {budget.limit:.2f} x"
-        lines.append((holds, text))
+        of = f" of {budget.against}" if budget.against else ""
+        line = f"{ratio:.2f} x{of}, budget {sign} {budget.limit:.2f} x"
+        lines.append((holds, f"{verdict} {what}: {line}"))
     return lines
 
 
@@ -104,25 +135,30 @@ def setting(result: dict[str, Any]) -> str:
     ]
     where = "pinned to one core" if machine["pinned"] else "unpinned"
     beside = ", calls in flight unpinned" if plan["widths"] else ""
+    placed = machine.get("placed", f"one call at a time {where}{beside}")
     return (
         f"{', '.join(facts)}\n"
-        f"{plan['rounds']} rounds of {plan['slices']} x {plan['calls']} calls; "
-        f"one call at a time {where}{beside}"
+        f"{plan['rounds']} rounds of {plan['slices']} x {plan['calls']} calls; {placed}"
     )
 
 
 def render(result: dict[str, Any]) -> str:
     """Return everything that is printed of one result."""
     baselines, summary = result["baselines"], result["summary"]
-    compared = {name: of for name, of in summary.items() if baselines[name] != name}
+    others = {name: of for name, of in summary.items() if baselines[name] != name}
     parts = [
         setting(result),
         *(
             [
                 "Ratios to the floor: median of the rounds (lowest-highest)",
-                tables(compared, ratio_cell),
+                tables(others, ratio_cell),
             ]
-            if compared
+            if others
+            else []
+        ),
+        *(
+            ["Divided by each other", pair_tables(result["compared"])]
+            if result.get("compared")
             else []
         ),
         "As measured: medians (microseconds; calls per second)",

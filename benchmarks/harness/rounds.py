@@ -63,7 +63,7 @@ class Plan:
     """Calls in one slice."""
     widths: tuple[int, ...]
     pinned: bool = True
-    """Whether one call at a time is measured on one core."""
+    """Whether one call at a time is measured apart, on one core."""
 
 
 def pinning() -> list[str]:
@@ -120,22 +120,26 @@ def opened(variant: Variant, prefix: Sequence[str]) -> Iterator[Child]:
 
 
 def take_slices(
-    variants: Sequence[Variant], plan: Plan, *, widths: Sequence[int], slices: Slices
+    variants: Sequence[Variant],
+    plan: Plan,
+    *,
+    widths: Sequence[int | None],
+    slices: Slices,
 ) -> None:
-    """Open all variants and add their slices; without widths, of one call at a time."""
-    prefix = pinning() if plan.pinned and not widths else []
-    requests = [{"width": width} for width in widths] or [{}]
+    """Open all variants and add their slices; no width is one call at a time."""
+    is_single = None in widths
+    prefix = pinning() if plan.pinned and is_single else []
     with ExitStack() as stack:
         children = [stack.enter_context(opened(v, prefix)) for v in variants]
         for _ in range(plan.slices):
             # Whoever went first goes last the next time.
             children.append(children.pop(0))
-            for request in requests:
+            for width in widths:
                 for child in children:
                     calls = max(1, plan.calls // child.variant.portion)
-                    figures = child.ask(calls=calls, **request)
+                    figures = child.ask(calls=calls, width=width)
                     add(slices[child.variant.name], figures)
-        if not widths:
+        if is_single:
             for child in children:
                 add(slices[child.variant.name], child.ask())
 
@@ -171,8 +175,9 @@ def run_rounds(
     for number in range(plan.rounds):
         tell(f"round {number + 1} of {plan.rounds}")
         slices: Slices = {variant.name: {} for variant in variants}
-        take_slices(variants, plan, widths=(), slices=slices)
-        if plan.widths:
-            take_slices(variants, plan, widths=plan.widths, slices=slices)
+        # What need not be pinned for one of them is opened once for both.
+        passes = [(None,), plan.widths] if plan.pinned else [(None, *plan.widths)]
+        for widths in filter(None, passes):
+            take_slices(variants, plan, widths=widths, slices=slices)
         rounds.append(reckon(variants, slices))
     return rounds

@@ -1,0 +1,109 @@
+"""The floor of a server over stdio: the least that it can do in Python on asyncio.
+
+Written by hand and free of mcpwire: `add_reader`, `os.read` of 64 KiB, orjson, one
+coroutine per call and one write per read. It looks at nothing but the method, the id
+and the argument, survives nothing and cannot be stopped but by the end of its input.
+
+    python floor_server.py [task]
+
+With ``task`` each call is a task and has a write of its own, as in any server whose
+handlers may wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+import orjson
+
+READ_SIZE = 64 * 1024
+META = "_meta"
+INFO = {"name": "floor", "version": "1"}
+STAMP = {"io.modelcontextprotocol/serverInfo": INFO}
+INITIALIZED = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {"tools": {}},
+    "serverInfo": INFO,
+}
+
+
+async def echo(text: str) -> str:
+    """Answer with the text."""
+    return text
+
+
+async def answer(message: dict[str, Any]) -> dict[str, Any]:
+    """Return what a request is answered with, in either era."""
+    if message["method"] != "tools/call":
+        return {"jsonrpc": "2.0", "id": message["id"], "result": INITIALIZED}
+    params = message["params"]
+    text = await echo(**params["arguments"])
+    result: dict[str, Any] = {
+        "content": [{"type": "text", "text": text}],
+        "structuredContent": {"result": text},
+    }
+    if META in params:
+        result["resultType"] = "complete"
+        result[META] = STAMP
+    return {"jsonrpc": "2.0", "id": message["id"], "result": result}
+
+
+class Pipes:
+    """Reads requests from standard input and writes the answers."""
+
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+        self.rest = b""
+
+    def readable(self) -> None:
+        data = os.read(0, READ_SIZE)
+        if not data:
+            self.ended.set()
+        lines = (self.rest + data).split(b"\n")
+        self.rest = lines.pop()
+        messages = [orjson.loads(line) for line in lines]
+        self.perform([message for message in messages if "id" in message])
+
+    def perform(self, requests: list[dict[str, Any]]) -> None:
+        if requests:
+            os.write(1, b"".join([at_once(answer(each)) for each in requests]))
+
+
+class Tasks(Pipes):
+    """Answers each request in a task."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.running: set[asyncio.Task[None]] = set()
+
+    def perform(self, requests: list[dict[str, Any]]) -> None:
+        for each in requests:
+            task = asyncio.create_task(self.write(each))
+            self.running.add(task)
+            task.add_done_callback(self.running.discard)
+
+    async def write(self, request: dict[str, Any]) -> None:
+        message = await answer(request)
+        os.write(1, orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def at_once(coroutine: Any) -> bytes:
+    """Run what waits for nothing without a task, and encode what it returns."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return orjson.dumps(done.value, option=orjson.OPT_APPEND_NEWLINE)
+    raise AssertionError
+
+
+async def main(kind: str = "") -> None:
+    pipes = Tasks() if kind == "task" else Pipes()
+    asyncio.get_running_loop().add_reader(0, pipes.readable)
+    await pipes.ended.wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

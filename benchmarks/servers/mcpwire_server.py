@@ -1,0 +1,30 @@
+"""mcpwire's `Server`: on stdio, or over HTTP where PORT says so.
+
+PARSER names the HTTP parser that uvicorn is to use.
+"""
+
+import os
+
+import mcpwire
+
+server = mcpwire.Server("benchmark", "1")
+
+
+@server.tool
+async def echo(text: str) -> str:
+    """Answer with the text."""
+    return text
+
+
+if __name__ == "__main__":
+    if "PORT" in os.environ:
+        server.run(
+            http=f"127.0.0.1:{os.environ['PORT']}",
+            announce=lambda _: None,
+            uvicorn={
+                "http": os.environ.get("PARSER", "httptools"),
+                "timeout_keep_alive": 3_600,
+            },
+        )
+    else:
+        server.run()

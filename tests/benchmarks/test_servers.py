@@ -1,0 +1,211 @@
+"""Benchmarks of servers: what is measured of them, and that all do the same work."""
+
+import asyncio
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+BUSY = """
+import subprocess, sys
+if sys.argv[1:]:
+    child = subprocess.Popen([sys.executable, *sys.argv[1:]], stdin=subprocess.PIPE)
+sum(range(2_000_000))
+print("done", flush=True)
+sys.stdin.read()
+"""
+ADDED = 0.005
+"""What adding up two million numbers takes at the very least, in seconds."""
+
+
+on_linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="CPU time and cores are Linux's here"
+)
+
+
+@pytest.fixture
+def benchmark_module(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module
+
+
+@pytest.fixture
+def bench(benchmark_module, monkeypatch):
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    module = benchmark_module("bench_server")
+    if sys.platform != "linux":
+        yield module
+        return
+    before = os.sched_getaffinity(0)
+    yield module
+    os.sched_setaffinity(0, before)
+
+
+@on_linux
+def test_cpu_time_is_that_of_the_process_and_of_what_it_started(benchmark_module):
+    servers = benchmark_module("harness.servers")
+    command = [sys.executable, "-c", BUSY, "-c", BUSY]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout.readline() + parent.stdout.readline() == b"done\n" * 2
+        own, child = servers.family(parent.pid)
+        assert own == parent.pid
+        times = [servers.process_cpu_ns(each) for each in (own, child)]
+        assert min(times) > ADDED * 1e9
+        assert servers.cpu_ns(parent.pid) >= sum(times)
+
+
+@on_linux
+def test_server_and_load_have_a_core_each_where_there_are_two(benchmark_module):
+    servers = benchmark_module("harness.servers")
+    usable = os.sched_getaffinity(0)
+    server, load = servers.cores()
+    assert (len(server), len(load)) == (1, 1)
+    assert server | load <= usable
+    assert (server != load) == (len(usable) > 1)
+    try:
+        with servers.on_the_servers_core():
+            assert os.sched_getaffinity(0) == server
+        assert os.sched_getaffinity(0) == load
+    finally:
+        os.sched_setaffinity(0, usable)
+
+
+@on_linux
+def test_a_server_that_ends_before_it_listens_is_an_error_at_once(bench):
+    program = bench.Program((sys.executable, "-c", ""))
+    starting = bench.listening(program)
+    with pytest.raises(ConnectionError, match="nobody listens"):
+        starting.__enter__()
+
+
+def test_a_program_that_is_not_installed_names_what_is_missing(bench, tmp_path):
+    there, absent = tmp_path, tmp_path / "python"
+    assert bench.Program(("x",), (there,)).missing() is None
+    assert bench.Program(("x",), (there, absent)).missing() == absent
+
+
+def test_what_is_not_installed_is_left_out_of_every_leg(bench, monkeypatch):
+    gone = (Path("/nowhere"),)
+    for name, program in bench.PROGRAMS.items():
+        if program.needs:
+            monkeypatch.setitem(bench.PROGRAMS, name, bench.Program(("x",), gone))
+    names = {variant.name for variant in bench.variants()}
+    assert not any("SDK" in name or "FastMCP" in name for name in names)
+    for leg in bench.LEGS:
+        assert {f"{leg}: floor", f"{leg}: mcpwire"} <= names
+
+
+OURS = ("floor", "floor, tasks", "mcpwire", "mcpwire, bare")
+OURS_OVER_HTTP = ("floor, HTTP", "mcpwire")
+
+
+@on_linux
+@pytest.mark.parametrize(
+    ("over", "name"),
+    [
+        *(("over_stdio", name) for name in OURS),
+        *(("over_http", name) for name in OURS_OVER_HTTP),
+    ],
+)
+def test_floors_and_ours_answer_the_same_in_both_eras(bench, over, name):
+    async def results(*, modern):
+        async with getattr(bench, over)(name, modern=modern) as call:
+            result = await call()
+            assert call.cpu_ns() > 0
+            return result
+
+    async def both():
+        return await results(modern=False), await results(modern=True)
+
+    session, stateless = asyncio.run(both())
+    expected = {
+        "content": [{"type": "text", "text": "hi"}],
+        "structuredContent": {"result": "hi"},
+    }
+    assert session == expected
+    assert stateless.pop("resultType") == "complete"
+    assert list(stateless.pop("_meta")) == ["io.modelcontextprotocol/serverInfo"]
+    assert stateless == expected
+
+
+# The figures...
+
+
+def rounds_of(**values):
+    """Return rounds with one figure, whose ratios are not what is asked for."""
+    return [
+        {
+            name: {"cpu_us": {"value": each[at], "ratio": 77}}
+            for name, each in values.items()
+        }
+        for at in range(3)
+    ]
+
+
+def test_variants_are_compared_with_each_other_round_by_round(benchmark_module):
+    figures = benchmark_module("harness.figures")
+    rounds = rounds_of(mine=[1, 2, 4], theirs=[8, 24, 36])
+    assert figures.compared(rounds, "theirs", "mine") == {
+        "cpu_us": {"median": 9, "min": 8, "max": 12}
+    }
+    assert figures.compared(rounds, "theirs", "absent") is None
+
+
+def test_a_budget_is_against_the_baseline_or_against_another_variant(benchmark_module):
+    figures = benchmark_module("harness.figures")
+    rounds = rounds_of(mine=[1, 2, 4], theirs=[8, 24, 36])
+    assert figures.Budget("mine", "cpu_us", 1.6).ratio(rounds) == 77
+    against = figures.Budget("theirs", "cpu_us", 8, at_least=True, against="mine")
+    assert against.ratio(rounds) == 9
+    assert figures.Budget("absent", "cpu_us", 8).ratio(rounds) is None
+    absent = figures.Budget("mine", "cpu_us", 8, against="absent")
+    assert absent.ratio(rounds) is None
+    (line,) = benchmark_module("harness.report").budget_lines([against, absent], rounds)
+    assert line == (True, "ok   theirs, CPU/call: 9.00 x of mine, budget >= 8.00 x")
+
+
+def test_the_clock_of_a_variant_is_its_own_where_it_has_one(benchmark_module):
+    measure = benchmark_module("harness.measure")
+
+    class Call:
+        """Costs a second somewhere else."""
+
+        spent = 0
+
+        async def __call__(self):
+            self.spent += 10**9
+
+        def cpu_ns(self):
+            return self.spent
+
+    assert asyncio.run(measure.one_at_a_time(Call(), 7)) == {"cpu_us": 1e6}
+    figures = asyncio.run(measure.in_flight(Call(), 7, 2))
+    assert figures["cpu_us@2"] == 1e6
+
+
+@pytest.mark.parametrize(
+    ("pinned", "widths", "expected"),
+    [
+        (True, (8, 32), [(None,), (8, 32)]),
+        (True, (), [(None,)]),
+        (False, (8, 32), [(None, 8, 32)]),
+        (False, (), [(None,)]),
+    ],
+)
+def test_what_need_not_be_pinned_is_opened_once(
+    benchmark_module, monkeypatch, pinned, widths, expected
+):
+    rounds = benchmark_module("harness.rounds")
+    opened = []
+    monkeypatch.setattr(
+        rounds, "take_slices", lambda *_, widths, slices: opened.append(widths)
+    )
+    plan = rounds.Plan(1, 1, 1, widths, pinned=pinned)
+    rounds.run_rounds([rounds.Variant("floor", "m:f", "", "floor")], plan, len)
+    assert opened == expected
