@@ -193,6 +193,15 @@ def test_what_is_nested_too_deeply_is_a_fault_like_others():
         deep = deep.pop("next", None)
 
 
+@pytest.mark.attack("S14")
+def test_what_is_too_deep_for_pydantic_is_a_fault_like_others():
+    deep = []
+    for _ in range(300):
+        deep = [deep]
+    with pytest.raises(BadArguments, match="nested deeper than"):
+        parameters(Model).convert({"a": {"n": deep}})
+
+
 def test_coercion_reads_what_a_model_wrote_as_text():
     coerced = read_signature(many, coerce=True).parameters
     sent = {"a": "3", "b": "x", "c": "1.5", "d": "true"}

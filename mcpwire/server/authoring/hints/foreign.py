@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from mcpwire.errors import LocalProtocolError
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ def load() -> Any:
     try:
         import msgspec
     except ImportError as error:
-        from mcpwire.errors import LocalProtocolError
-
         raise LocalProtocolError(
             "reading type hints needs msgspec: pip install 'mcpwire[server]', or give "
             "the tool an input_schema="
@@ -155,6 +154,8 @@ def validate(adapter: Any, value: Any, *, strict: bool) -> Any:
     pydantic: Any = sys.modules["pydantic"]
     try:
         return _validate(adapter, value, strict=strict)
+    except LocalProtocolError as error:  # too deep to be written for it
+        raise Fault([((), str(error).removeprefix("cannot send $: "))]) from error
     except pydantic.ValidationError as error:
         faults = [
             (tuple(each["loc"]), each["msg"][:_MESSAGE_LENGTH])
