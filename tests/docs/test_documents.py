@@ -123,6 +123,10 @@ PRINTED = {
     "progress_and_cancel.py": "cancelled: True\nand still there: {'sum': 5}\n",
     "in_memory.py": "hi\nHello, Ada.\n",
     "test_a_server.py": "4 passed",
+    "server.py": "",
+    "use_the_server.py": "asked: Overwrite 'tea'?\nwrote 'tea'\nBoil water, wait",
+    "server_in_fastapi.py": "401 without a token\ntea for ada\n",
+    "test_your_server.py": "16 passed",
 }
 
 
@@ -136,9 +140,12 @@ def test_an_example_runs(runner, path):
     if "npx" in path.read_text(encoding="utf-8"):
         demand(runner)
     argument = ARGUMENTS.get(path.name, "")
+    runs_as = ["-m", "pytest", "-q"] if path.name.startswith("test_") else []
     with served(argument) as place:
         done = subprocess.run(
-            [sys.executable, str(path), *place.put(argument).split()],
+            [sys.executable, *runs_as, str(path), *place.put(argument).split()],
+            cwd=path.parent,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             env=runner.environment,

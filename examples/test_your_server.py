@@ -1,0 +1,75 @@
+"""Test a server of functions with pytest: `python -m pytest test_your_server.py`.
+
+Each test runs in both eras, in memory and over HTTP without a socket.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from server import server
+
+import mcpwire
+from mcpwire.testing import AsgiTransport
+
+pytest_plugins = ["mcpwire.testing.pytest_plugin"]  # or in conftest.py, once
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("no_leaks")]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(params=["session", "stateless"])
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=["memory", "http"])
+async def target(request: pytest.FixtureRequest) -> AsyncIterator[Any]:
+    """Give what a client connects to."""
+    if request.param == "memory":
+        yield server
+        return
+    transport = AsgiTransport(server.asgi())
+    async with httpx.AsyncClient(transport=transport) as http_client:
+        yield mcpwire.Http("http://localhost/mcp", http_client=http_client)
+
+
+async def test_notes_are_found(target: Any, mode: str) -> None:
+    async with mcpwire.Client(target, mode=mode) as client:
+        result = await client.call_tool("find", {"words": "water"})
+        assert [note["title"] for note in result.structured_content["result"]] == [
+            "tea"
+        ]
+
+
+async def test_the_user_may_keep_a_note(target: Any, mode: str) -> None:
+    def refuse(_: object) -> dict[str, bool]:
+        return {"value": False}
+
+    async with mcpwire.Client(target, mode=mode, elicitation=refuse) as client:
+        note = {"title": "tea", "text": "Coffee is better."}
+        result = await client.call_tool("write", {"note": note})
+        assert result.is_error
+        assert await client.read_text("note://tea") == "Boil water."
+
+
+async def test_progress_is_told(target: Any, mode: str) -> None:
+    steps = []
+
+    def step(*values: object) -> None:
+        steps.append(values)
+
+    async with mcpwire.Client(target, mode=mode) as client:
+        await client.call_tool("export", on_progress=step)
+    assert steps == [(1, 1, "tea")]
+
+
+async def test_a_note_that_is_not_there_is_not_found(target: Any, mode: str) -> None:
+    async with mcpwire.Client(target, mode=mode) as client:
+        with contextlib.suppress(mcpwire.RPCError):
+            pytest.fail(await client.read_text("note://coffee"))
