@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mimetypes
 from base64 import b64encode
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -112,6 +111,8 @@ class Media:
         return found
 
     def _guess(self, data: bytes) -> str:
+        import mimetypes  # it takes long to import, and is for files
+
         by_name = None
         if self.path is not None:
             suffix = self.path.suffix.lower()

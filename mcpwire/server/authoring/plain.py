@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import decimal
 import enum
 import uuid
 from typing import TYPE_CHECKING, Any, Final
@@ -68,7 +67,7 @@ def _by_hand(value: Any, depth: int) -> Any:
 def _leaf(value: Any) -> Any:
     if hasattr(value, "isoformat"):  # dates and times
         return value.isoformat()
-    if isinstance(value, (uuid.UUID, decimal.Decimal)):
+    if isinstance(value, uuid.UUID) or type(value).__name__ == "Decimal":
         return str(value)
     return to_plain(value)
 
