@@ -90,7 +90,7 @@ class Session:
     is_initialized: bool = False
     """Whether the client has said so (`notifications/initialized`)."""
 
-    id: str | None = None
+    id: str | None = attrs.field(default=None, repr=False)
     """Its id over HTTP, which is a secret; elsewhere there is none."""
 
     principal: Principal | None = None
