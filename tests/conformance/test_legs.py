@@ -1,5 +1,6 @@
 """The legs of the official suite: how many scenarios, with which pins and options."""
 
+import ast
 import json
 from pathlib import Path
 
@@ -138,3 +139,27 @@ def test_the_table_in_the_readme_counts_the_scenarios_of_each_leg(driver, legs):
         start = f"| {leg.name} | {leg.side} | {leg.suite.version} | {leg.says} |"
         (row,) = (row for row in rows if row.startswith(start))
         assert f" of {len(leg.pinned())} |" in row
+
+
+def test_the_server_is_small_and_knows_nothing_that_users_do_not():
+    sources = [FOLDER / "server.py", *(FOLDER / "fixture").glob("*.py")]
+    texts = [path.read_text("utf-8") for path in sources]
+    assert sum(text.count("\n") for text in texts) < 700
+    imported = [
+        node
+        for text in texts
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom | ast.Import)
+    ]
+    modules = {
+        name
+        for node in imported
+        for name in (
+            [node.module]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+        )
+        if name.startswith("mcpwire")
+    }
+    extensions = "mcpwire.server.extensions"
+    assert modules == {"mcpwire", f"{extensions}.skills", f"{extensions}.tasks"}
