@@ -231,9 +231,10 @@ class AsgiApp:
         if door.is_preflight(exchange):
             await door.answer_preflight(exchange)
             return
-        if self._life.is_draining:
-            raise HttpProblem(503, InternalError(SHUTTING_DOWN), RETRY_AFTER)
-        if not self._life.is_started:
+        is_post = place is Place.ENDPOINT and exchange.verb == "POST"
+        if self._life.is_draining and not is_post:
+            raise _shutting_down()
+        if not self._life.is_started and not self._life.is_draining:
             await self._life.start()
         await door.identify(exchange)
         if place is not Place.ENDPOINT:
@@ -249,6 +250,9 @@ class AsgiApp:
             raise HttpProblem(*refusal)
         value = read_json(await exchange.body())
         access.note(value)
+        # What runs may wait for the client's answer, which is nothing new.
+        if self._life.is_draining and not _is_answer(value):
+            raise _shutting_down()
         if self._stands_alone(exchange, value):
             await self._stateless.serve(exchange, read_message(value))
         else:
@@ -292,6 +296,14 @@ class AsgiApp:
         if not is_json(exchange.headers.get("content-type")):
             raise HttpProblem(415, "the Content-Type must be application/json")
         await self._legacy.serve_message(exchange)
+
+
+def _shutting_down() -> HttpProblem:
+    return HttpProblem(503, InternalError(SHUTTING_DOWN), RETRY_AFTER)
+
+
+def _is_answer(value: Json) -> bool:
+    return type(value) is dict and "method" not in value
 
 
 async def _refuse(

@@ -107,8 +107,13 @@ class Life:
         self.is_draining = True
         # Whoever listens is told that it ends; they are calls, too.
         self._dispatcher.hub.close()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
         if not await self._settle(timeout):
             self._stateless.stop_all()
+        for other in self._others:
+            # A call goes on whose client polls for its answer.
+            await other.settle(max(0.0, deadline - loop.time()))
         for other in self._others:
             await other.aclose()
         await self._settle(END_GRACE_S)

@@ -7,6 +7,7 @@ The rules for Host and Origin are in `protocol.serving.origin`, those for tokens
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from mcpwire.errors import InvalidRequest, RPCError
 from mcpwire.protocol.serving.auth.credentials import CREDENTIALS, safe_headers
@@ -65,7 +66,9 @@ class Door:
         )
         self._has_cors = cors is not False
         self._auth = auth
-        self._bound = bound
+        # Also the name that its own resource has: clients know it by that one.
+        resource = None if auth is None else urlsplit(auth.resource).hostname
+        self._names = tuple(name for name in (bound, resource) if name)
         self._credentials = CREDENTIALS if auth is None else auth.credential_headers
 
     def check_origin(self, exchange: Exchange) -> None:
@@ -76,12 +79,14 @@ class Door:
         """
         headers = exchange.headers.joined
         origin = headers.get(_ORIGIN)
+        host = headers.get("host")
         server = exchange.scope.get("server")
-        refusal = self._admission.refusal(
-            headers.get("host"), origin, server[0] if server else None
-        )
-        if refusal is not None and self._bound is not None:
-            refusal = self._admission.refusal(headers.get("host"), origin, self._bound)
+        refuse = self._admission.refusal
+        refusal = refuse(host, origin, server[0] if server else None)
+        if refusal is not None and any(
+            refuse(host, origin, name) is None for name in self._names
+        ):
+            refusal = None
         if refusal is not None:
             # 2026-07-28 streamable-http, "Security Endpoint": 403, to every verb.
             raise HttpProblem(403, refusal)

@@ -1,6 +1,8 @@
 """Both eras at one URL: what goes to sessions, and what stands alone beside them."""
 
 import asyncio
+import json
+import re
 
 import by_hand
 import pytest
@@ -167,3 +169,28 @@ async def test_nothing_is_left_of_a_session_that_was_ended(both):
     await ask(both, "DELETE", headers=head)
     await both.aclose()
     assert asyncio.all_tasks() == before
+
+
+@pytest.mark.case("D17")
+async def test_a_call_that_waits_for_its_client_is_not_left_alone_by_draining():
+    answers = []
+
+    async def asks(params, request):
+        answers.append(await request.ask("roots/list", {}))
+        return {"content": []}
+
+    made = app(dispatcher=tools(asks, revisions=REVISIONS))
+    session = await opened(made)
+    message = by_hand.request(2, "tools/call", {"name": "asks", "arguments": {}})
+    running = posted(message, **session).begin(made)
+    await running.until(lambda visit: "roots/list" in str(visit.body))
+    found = re.search(rb'"id":("[^"]*"|[0-9]+),"method":"roots/list"', running.body)
+    question = json.loads(found[1])
+    draining = asyncio.get_running_loop().create_task(made.drain(10))
+    await asyncio.sleep(0)  # until it drains
+    assert (await post(made, message, **session)).status == 503
+    answer = {"jsonrpc": "2.0", "id": question, "result": {"roots": []}}
+    assert (await post(made, answer, **session)).status == 202
+    await asyncio.wait_for(draining, 10)
+    assert answers == [{"roots": []}]
+    assert (await running.done()).is_complete

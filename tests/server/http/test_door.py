@@ -3,9 +3,10 @@
 import attrs
 import pytest
 from asgi_driver import scope, visit
-from hosted import app, ask, call, fields, post, posted, tools
+from hosted import app, ask, call, echo, fields, post, posted, tools
 
 from mcpwire.errors import RPCError
+from mcpwire.server.auth import Principal, ResourceServer, StaticTokens
 from mcpwire.server.auth.challenges import HttpRefusal
 
 pytestmark = pytest.mark.anyio
@@ -17,6 +18,18 @@ def anyio_backend():
 
 
 # Who comes in...
+
+
+async def test_a_server_may_be_asked_by_the_name_of_its_own_resource():
+    auth = ResourceServer(
+        "https://mcp.example/mcp",
+        authorization_servers=["https://issuer.example"],
+        verifiers=[StaticTokens({"good": Principal(subject="s")})],
+    )
+    made = app(dispatcher=tools(echo, auth=auth))
+    allowed = {"authorization": "Bearer good"}
+    assert (await post(made, call(), host="mcp.example", **allowed)).status == 200
+    assert (await post(made, call(), host="evil.example", **allowed)).status == 403
 
 
 @pytest.mark.case("D06")
@@ -134,6 +147,7 @@ class Guard:
     """A resource server for one person."""
 
     credential_headers = frozenset({"authorization", "x-key"})
+    resource = "http://127.0.0.1:8000/mcp"
 
     def __init__(self):
         self.urls = []

@@ -13,6 +13,7 @@ speak nothing else.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from typing import TYPE_CHECKING, Final
 
@@ -136,6 +137,13 @@ class LegacySse:
         link.post(encode_line(value), exchange.facts)
         # 2024-11-05 basic/transports: what there is to say comes on the stream.
         await exchange.reply_bytes(202, b"Accepted", "text/plain")
+
+    async def settle(self, seconds: float) -> None:
+        """Wait until what was asked is answered, but not longer than that."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        for link in list(self._links.values()):
+            await link.connection.settle(max(0.0, deadline - loop.time()))
 
     async def aclose(self) -> None:
         """End all connections and their requests."""
