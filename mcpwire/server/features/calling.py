@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -18,6 +19,7 @@ import anyio.to_thread
 
 from mcpwire.errors import ToolError
 from mcpwire.server.asking.context import Context, entered
+from mcpwire.server.asking.outbox import call_soon
 from mcpwire.server.authoring.injection import Plans
 
 if TYPE_CHECKING:
@@ -31,10 +33,67 @@ __all__ = ["Calling", "Prepared"]
 _NOTHING: dict[Any, Any] = {}
 
 
+class _Work:
+    """A plain function on its way through a thread, which nothing can stop.
+
+    Who waits for it may leave; what it takes, a place among the threads above all, is
+    free when the function has ended, and not before: else whoever calls and cancels
+    gets as many threads as he wants.
+    """
+
+    __slots__ = ("_after", "_function", "_has_begun", "_is_left", "_loop", "is_over")
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+        self._loop = asyncio.get_running_loop()
+        self._after: list[Callable[[], object]] = []
+        self._has_begun = self._is_left = False
+        self.is_over = False
+
+    def __call__(self) -> Any:
+        """Run it; in the thread."""
+        # Set before the other one's flag is read, there as here: one of us sees it.
+        self._has_begun = True
+        try:
+            return None if self._is_left else self._function()
+        finally:
+            self._has_begun = False
+            if self._is_left:
+                call_soon(self._loop, self.end)
+
+    def leave(self) -> None:
+        """Wait for it no longer; on the loop."""
+        self._is_left = True
+        if not self._has_begun:
+            self.end()
+
+    def when_over(self, action: Callable[[], object]) -> None:
+        """Have something done when it is over; on the loop."""
+        if self.is_over:
+            action()
+        else:
+            self._after.append(action)
+
+    def end(self) -> None:
+        """Do what was to be done after it, once; on the loop."""
+        self.is_over = True
+        after, self._after = self._after, []
+        for action in after:
+            action()
+
+
 class Prepared:
     """A function whose dependencies are made; it can be called, and must be closed."""
 
-    __slots__ = ("_arguments", "_calling", "_function", "_made", "_plans", "_stack")
+    __slots__ = (
+        "_arguments",
+        "_calling",
+        "_function",
+        "_made",
+        "_plans",
+        "_stack",
+        "_work",
+    )
 
     def __init__(
         self,
@@ -49,6 +108,7 @@ class Prepared:
         self._plans = plans
         self._made: Mapping[Callable[..., Any], Any] = _NOTHING
         self._stack: AsyncExitStack | None = None
+        self._work: _Work | None = None
 
     @property
     def needs_making(self) -> bool:
@@ -93,10 +153,21 @@ class Prepared:
     async def _run(self, arguments: Mapping[str, Any], *, runs_in_thread: bool) -> Any:
         call = functools.partial(self._function, **arguments)
         if runs_in_thread:
-            return await self._calling.in_thread(call)
+            self._work = _Work(call)
+            return await self._calling.in_thread(self._work)
         outcome = call()
         # An object with an async `__call__`, or a plain function around one.
         return await outcome if asyncio.iscoroutine(outcome) else outcome
+
+    def when_over(self, action: Callable[[], object]) -> None:
+        """Have something done when the function has ended; after `call`.
+
+        That is now, or where a thread still runs it, later.
+        """
+        if self._work is None:
+            action()
+        else:
+            self._work.when_over(action)
 
     async def close(self) -> None:
         """End what dependencies began."""
@@ -117,9 +188,10 @@ class Calling:
     ) -> None:
         self.context_of = context_of
         self._thread_limit = thread_limit
-        # A limiter belongs to the loop that it was made on.
+        # They belong to the loop that they were made on.
         self._limiters: WeakKeyDictionary[
-            asyncio.AbstractEventLoop, anyio.CapacityLimiter
+            asyncio.AbstractEventLoop,
+            tuple[anyio.CapacityLimiter, anyio.CapacityLimiter],
         ] = WeakKeyDictionary()
         self._plans: WeakKeyDictionary[Signature, Plans] = WeakKeyDictionary()
 
@@ -174,13 +246,36 @@ class Calling:
         """Run a plain function in a worker thread and return its result.
 
         Cancelling returns at once; the function goes on, and can see from its context
-        that nobody waits any more.
+        that nobody waits any more. It keeps its place among the threads.
         """
+        work = function if isinstance(function, _Work) else _Work(function)
+        limiter, unlimited = self._limiters_here()
+        try:
+            limiter.acquire_on_behalf_of_nowait(work)
+        except anyio.WouldBlock:
+            try:
+                await limiter.acquire_on_behalf_of(work)
+            except BaseException:
+                work.end()
+                raise
+        work.when_over(functools.partial(limiter.release_on_behalf_of, work))
+        try:
+            result = await anyio.to_thread.run_sync(
+                work, abandon_on_cancel=True, limiter=unlimited
+            )
+        except BaseException:
+            work.leave()
+            raise
+        work.end()
+        return result
+
+    def _limiters_here(self) -> tuple[anyio.CapacityLimiter, anyio.CapacityLimiter]:
+        """Return ours, and one for what has a place already, on the running loop."""
         loop = asyncio.get_running_loop()
-        limiter = self._limiters.get(loop)
-        if limiter is None:
-            limiter = anyio.CapacityLimiter(self._thread_limit)
-            self._limiters[loop] = limiter
-        return await anyio.to_thread.run_sync(
-            function, abandon_on_cancel=True, limiter=limiter
-        )
+        limiters = self._limiters.get(loop)
+        if limiters is None:
+            limiters = self._limiters[loop] = (
+                anyio.CapacityLimiter(self._thread_limit),
+                anyio.CapacityLimiter(math.inf),
+            )
+        return limiters

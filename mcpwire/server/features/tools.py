@@ -217,7 +217,8 @@ class Tools:
             )
         finally:
             if slots is not None:
-                slots.release()
+                # A thread may go on that nobody waits for; it is still one of them.
+                prepared.when_over(slots.release)
         return tool_result(value, tool.signature.returns, request.revision)
 
     def _find(self, params: Mapping[str, Any], request: RequestContext) -> Tool:

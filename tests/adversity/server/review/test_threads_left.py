@@ -1,0 +1,107 @@
+"""What plain functions leave behind whose calls were cancelled or took too long."""
+
+import asyncio
+import contextlib
+import threading
+
+import pytest
+
+from mcpwire import Client, Server
+
+pytestmark = pytest.mark.anyio
+
+
+class Blocker:
+    """Holds up plain functions, and counts how many it holds."""
+
+    def __init__(self) -> None:
+        self.held = self.most = 0
+        self._lock = threading.Lock()
+        self._gate = threading.Event()
+
+    def block(self) -> None:
+        with self._lock:
+            self.held += 1
+            self.most = max(self.most, self.held)
+        self._gate.wait(10)
+        with self._lock:
+            self.held -= 1
+
+    def open(self) -> None:
+        self._gate.set()
+
+
+async def cancelled(client: Client, name: str) -> None:
+    """Begin a call and cancel it soon."""
+    call = asyncio.ensure_future(client.call_tool(name, {}))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.005)  # a thread has to begin, which no event tells
+    call.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await call
+
+
+async def test_cancelled_calls_take_no_more_threads_than_there_may_be():
+    server = Server("threads", "1", thread_limit=3)
+    blocker = Blocker()
+
+    @server.tool
+    def slow() -> None:
+        blocker.block()
+
+    @server.tool
+    def quick() -> str:
+        return "done"
+
+    async with Client(server) as client:
+        try:
+            for _ in range(12):
+                await cancelled(client, "slow")
+            assert blocker.most == 3
+            waiting = asyncio.ensure_future(client.call_tool("quick", {}))
+        finally:
+            blocker.open()
+        async with asyncio.timeout(5):
+            assert (await waiting).text == "done"
+        # What was cancelled before it had a thread has not run later.
+        assert blocker.most == 3
+
+
+async def test_a_tool_that_runs_once_at_a_time_does_so_when_a_call_is_cancelled():
+    server = Server("threads", "1")
+    blocker = Blocker()
+
+    @server.tool(concurrency=1)
+    def alone() -> str:
+        blocker.block()
+        return "done"
+
+    async with Client(server) as client:
+        try:
+            for _ in range(5):
+                await cancelled(client, "alone")
+            assert blocker.most == 1
+            waiting = asyncio.ensure_future(client.call_tool("alone", {}))
+        finally:
+            blocker.open()
+        async with asyncio.timeout(5):
+            assert (await waiting).text == "done"
+    assert blocker.most == 1
+
+
+async def test_a_tool_that_took_too_long_keeps_its_place_until_it_ends():
+    server = Server("threads", "1", thread_limit=1)
+    blocker = Blocker()
+
+    @server.tool(timeout=0.02)
+    def slow() -> None:
+        blocker.block()
+
+    async with Client(server) as client:
+        try:
+            for _ in range(3):
+                assert (await client.call_tool("slow", {})).is_error
+            assert blocker.most == 1
+        finally:
+            blocker.open()
