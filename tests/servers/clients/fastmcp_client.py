@@ -72,9 +72,8 @@ async def failure(client):
     return None
 
 
-async def use(target, mode):
-    heard = Heard()
-    client = Client(
+def connect(target, mode, heard):
+    return Client(
         target,
         mode=mode,
         roots=["file:///work"],
@@ -85,6 +84,11 @@ async def use(target, mode):
         message_handler=heard,
         extensions=[SkillsClientExtension()],
     )
+
+
+async def use(target, mode):
+    heard = Heard()
+    client = connect(target, mode, heard)
     async with client:
         if mode == "legacy":
             await client.set_logging_level("debug")

@@ -88,9 +88,8 @@ def outcome(result):
     }
 
 
-async def use(target, mode):
-    heard = Heard()
-    client = Client(
+def connect(target, mode, heard):
+    return Client(
         target,
         mode=mode,
         sampling_callback=heard.sample,
@@ -100,6 +99,11 @@ async def use(target, mode):
         message_handler=heard.message,
         log_level="debug",
     )
+
+
+async def use(target, mode):
+    heard = Heard()
+    client = connect(target, mode, heard)
     async with client:
         if mode == "legacy":
             await client.set_logging_level("debug")
