@@ -32,8 +32,11 @@ TOOLS_CALL: Final = "tools/call"
 
 RESOURCE_NOT_FOUND: Final = -32002
 
-_STATELESS_CODES: Final = frozenset({-32020, -32021, -32022})
-"""What 2026-07-28 defines of its reserved range of codes, -32000 to -32099."""
+_STATELESS_CODES: Final = frozenset(
+    {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
+)
+"""What JSON-RPC and 2026-07-28 define of the range that they reserve, -32768 to -32000:
+an application's own codes stand outside of it."""
 
 
 async def run_handler(
@@ -79,8 +82,8 @@ def _answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise error
-    elif not isinstance(error, (Exception, SystemExit)):
-        raise error
+    elif isinstance(error, (GeneratorExit, KeyboardInterrupt)):
+        raise error  # the loop ends, and we with it
     return _contain(raised, request)
 
 
@@ -104,7 +107,7 @@ def _in_era(error: RPCError, request: RequestContext) -> RPCError:
     the reserved range that it does not define MUST NOT be sent.
     """
     code = error.code
-    if request.session is not None or not -32099 <= code <= -32000:
+    if request.session is not None or not -32768 <= code <= -32000:
         return error
     if code == RESOURCE_NOT_FOUND:
         return InvalidParams(error.message, data=error.data)

@@ -227,7 +227,7 @@ async def test_a_missing_resource_has_the_code_of_its_era():
     ]
 
 
-@pytest.mark.rule("RPC-24", "RPC-26", "RPC-27")
+@pytest.mark.rule("RPC-24", "RPC-26", "RPC-27", "RPC-29")
 @pytest.mark.parametrize(
     "error",
     [
@@ -236,6 +236,7 @@ async def test_a_missing_resource_has_the_code_of_its_era():
         RPCError("mine", code=-32019),
         RPCError("mine", code=-32050),
         RPCError("mine", code=-32099),
+        RPCError("mine", code=-32768),
     ],
     ids=lambda error: str(error.code),
 )

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from by_hand import Hand, modern
 
 from mcpwire import Client, Context, InvalidParams, MethodNotFound, Server, types
 from mcpwire.limits import Limits
@@ -135,6 +136,7 @@ async def test_a_lifespan_that_fails_fails_the_calls_and_not_the_server(caplog):
         assert (await client.call_tool("x")).text == "fine"
 
 
+@pytest.mark.rule("META-18")
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_session_keeps_what_handlers_keep_and_a_request_alone_does_not(era):
     server = Server("state", "1")
@@ -378,7 +380,7 @@ async def listening(server, filter, **options):
     )
 
 
-@pytest.mark.rule("SUB-02", "SUB-03", "SUB-04", "SUB-06")
+@pytest.mark.rule("SUB-02", "SUB-03", "SUB-04", "SUB-05", "SUB-06", "SUB-15", "META-13")
 @pytest.mark.case("D18", "F06")
 async def test_a_subscription_hears_what_it_asked_for_and_two_stay_apart():
     server = weather()
@@ -534,3 +536,56 @@ async def test_a_sealed_state_is_used_once_where_the_server_says_so():
         assert (await client.request("tools/call", again))["content"][0]["text"]
         with pytest.raises(InvalidParams, match="used before"):
             await client.request("tools/call", again)
+
+
+@pytest.mark.rule("CAN-04", "SUB-11")
+async def test_on_a_shared_stream_an_ended_subscription_is_cancelled_after_its_result():
+    server = weather()
+    wire = Hand(server.dispatcher)
+    filter = {"toolsListChanged": True}
+    wire.send(modern("sub", "subscriptions/listen", {"notifications": filter}))
+    assert (await wire.next())["params"]["notifications"] == filter
+    server.dispatcher.hub.close()
+    assert (await wire.next())["result"]["resultType"] == "complete"
+    assert await wire.next() == {
+        "jsonrpc": "2.0",
+        "method": "notifications/cancelled",
+        "params": {"requestId": "sub"},
+    }
+    await wire.aclose()
+
+
+@pytest.mark.rule("TOOL-03")
+async def test_what_is_listed_depends_on_no_connection_and_on_no_other_request():
+    server = weather()
+    async with Client(server) as one, Client(server) as two:
+        before = await one.list_tools()
+        await one.call_tool("now")
+        await one.read_text("weather://help")
+        assert await one.list_tools() == before == await two.list_tools()
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        pytest.param({"a": {"type": "string", "x-mcp-header": ""}}, id="empty"),
+        pytest.param({"a": {"type": "string", "x-mcp-header": "A B"}}, id="no token"),
+        pytest.param(
+            {
+                "a": {"type": "string", "x-mcp-header": "A"},
+                "b": {"type": "string", "x-mcp-header": "a"},
+            },
+            id="twice",
+        ),
+        pytest.param({"a": {"type": "number", "x-mcp-header": "A"}}, id="number"),
+        pytest.param(
+            {"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}},
+            id="below items",
+        ),
+    ],
+)
+@pytest.mark.rule("HDR-06", "HDR-07", "HDR-08", "HDR-09", "HDR-10")
+async def test_a_header_that_no_client_would_send_is_refused_with_its_tool(properties):
+    schema = {"type": "object", "properties": properties}
+    with pytest.raises(ValueError, match="x-mcp-header"):
+        Server("x", "1").add_tool(lambda a: a, name="t", input_schema=schema)

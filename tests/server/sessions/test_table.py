@@ -113,7 +113,7 @@ async def test_an_unknown_or_deleted_id_is_refused_with_404_for_every_verb():
         assert len(bench.sessions) == 1
 
 
-@pytest.mark.rule("LHTTP-33")
+@pytest.mark.rule("LHTTP-33", "ELIC-27")
 @pytest.mark.attack("S09")
 @pytest.mark.case("D05")
 async def test_somebody_elses_id_is_answered_like_one_that_nobody_has():
