@@ -146,6 +146,9 @@ class Receiver(Generic[C]):
             self.stats.invalid += 1
             self._refuse_unnamed(InvalidRequest("a batch must not be empty"))
             return
+        if self.role == "server" and len(messages) > self._limits.batch:
+            self._refuse_long(messages)
+            return
         # The batch waits for itself too, so that it cannot settle while it is read.
         batch = _Batch(1)
         for message in messages:
@@ -153,6 +156,19 @@ class Receiver(Generic[C]):
                 self._receive_object(message, line, batch)
             else:
                 self.stats.invalid += 1
+        self._transmit(self._settle(batch))
+
+    def _refuse_long(self, messages: list[Json]) -> None:
+        """Refuse a batch over the limit: its first requests are told, and none runs."""
+        limit = self._limits.batch
+        self.stats.invalid += 1
+        error = InvalidRequest(f"a batch must not be longer than {limit} messages")
+        batch = _Batch(1)
+        for message in messages[:limit]:
+            if type(message) is dict and "method" in message:
+                id = message.get("id")
+                if jsonrpc.is_request_id(id):
+                    self._refuse(id, error, batch)
         self._transmit(self._settle(batch))
 
     def _receive_object(

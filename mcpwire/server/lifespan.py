@@ -2,21 +2,30 @@
 
 A user is a connection, or an HTTP application. The context manager runs in a task of
 its own, so that it ends in the task in which it began, whoever came first and last.
+
+Where serving is the whole work of a process, nothing that handlers left running in
+threads is to keep it alive: `end_soon` before the loop ends, `leave_threads` after.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
+import time
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from contextlib import AbstractAsyncContextManager
 
     EnterFn = Callable[[], AbstractAsyncContextManager[Any]]
 
-__all__ = ["Lifespan"]
+__all__ = ["Lifespan", "end_soon", "leave_threads"]
+
+EXIT_GRACE_S: Final = 0.3
+"""How long what ignored its cancellation, or runs in a thread, may hold up the exit."""
 
 
 class Lifespan:
@@ -97,3 +106,34 @@ class Lifespan:
             else:
                 entered.set_result(None)
                 await leave.wait()
+
+
+def end_soon(code: int) -> list[threading.Timer]:
+    """End this process, with that exit code, if the end of the loop takes too long.
+
+    It waits for every task and for the threads that are its own. Whoever is done with
+    it in time cancels the timers that this returns.
+    """
+    if len(asyncio.all_tasks()) <= 1 and threading.active_count() <= 1:
+        return []
+    timer = threading.Timer(EXIT_GRACE_S, os._exit, (code,))
+    timer.daemon = True
+    timer.start()
+    return [timer]
+
+
+def leave_threads(known: Collection[threading.Thread], code: int) -> None:
+    """End this process, with that exit code, if other threads do not end soon.
+
+    The interpreter itself would wait for them, however long they take.
+
+    Args:
+        known: Those that are none of ours.
+        code: The exit code.
+    """
+    deadline = time.monotonic() + EXIT_GRACE_S
+    for thread in threading.enumerate():
+        if not thread.daemon and thread not in known:
+            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                os._exit(code)

@@ -17,6 +17,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.server.connection import ServerConnection
+from mcpwire.server.lifespan import end_soon, leave_threads
 from mcpwire.transports.stdio.pipes import PipeDuplex
 
 if TYPE_CHECKING:
@@ -36,9 +37,6 @@ CANCEL_GRACE_S: Final = 0.2
 
 FLUSH_GRACE_S: Final = 0.2
 """How long the client may take to read the last answers."""
-
-EXIT_GRACE_S: Final = 0.3
-"""How long what ignored its cancellation, or runs in a thread, may hold up the exit."""
 
 STDERR_FD: Final = 2
 
@@ -132,13 +130,16 @@ def run_stdio(dispatcher: Dispatcher) -> int:
     process: then this does not return.
     """
     last_resort: list[threading.Timer] = []
+    known = threading.enumerate()
     try:
-        return asyncio.run(_run(dispatcher, last_resort))
+        code = asyncio.run(_run(dispatcher, last_resort))
     except KeyboardInterrupt:
-        return SIGNAL_EXIT + signal.SIGINT
+        code = SIGNAL_EXIT + signal.SIGINT
     finally:
         for timer in last_resort:
             timer.cancel()
+    leave_threads(known, code)
+    return code
 
 
 async def _run(dispatcher: Dispatcher, last_resort: list[threading.Timer]) -> int:
@@ -157,12 +158,7 @@ async def _run(dispatcher: Dispatcher, last_resort: list[threading.Timer]) -> in
             loop.add_signal_handler(number, stop, number)
     await asyncio.wait([serving])
     code = SIGNAL_EXIT + received[0] if received else 0
-    # The loop's own end waits for every task and thread, however long they take.
-    if len(asyncio.all_tasks()) > 1 or threading.active_count() > 1:
-        timer = threading.Timer(EXIT_GRACE_S, os._exit, (code,))
-        timer.daemon = True
-        timer.start()
-        last_resort.append(timer)
+    last_resort += end_soon(code)
     if not received:
         serving.result()
     return code

@@ -14,10 +14,12 @@ import os
 import signal
 import socket
 import sys
+import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server.http.corking import Corked
+from mcpwire.server.lifespan import end_soon, leave_threads
 from mcpwire.wire.urls import address_class, is_loopback
 
 if TYPE_CHECKING:
@@ -60,6 +62,9 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 def run_http(server: Server, address: str = f"{LOCAL}:8000", **options: Any) -> None:
     """Serve over HTTP as this process's whole work, until SIGINT or SIGTERM.
 
+    A handler that does not end, be it in a thread, ends with the process, with exit
+    code 0: then this does not return.
+
     Args:
         server: What is served.
         address: ``HOST:PORT``, or a port on this machine itself; 0 takes a free one.
@@ -71,7 +76,15 @@ def run_http(server: Server, address: str = f"{LOCAL}:8000", **options: Any) -> 
         OSError: Nothing can listen there.
     """
     _import_uvicorn()
-    asyncio.run(serve_http(server, address, has_signals=True, **options))
+    known = threading.enumerate()
+
+    async def serve() -> list[threading.Timer]:
+        await serve_http(server, address, has_signals=True, **options)
+        return end_soon(0)
+
+    for timer in asyncio.run(serve()):
+        timer.cancel()
+    leave_threads(known, 0)
 
 
 async def serve_http(

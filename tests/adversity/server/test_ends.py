@@ -1,0 +1,225 @@
+"""However busy a server is: it ends when its input does, or when it is told to."""
+
+import contextlib
+import http.client
+import json
+import os
+import select
+import signal
+import socket
+import time
+
+import pytest
+from by_hand import modern, notice, request, session
+from wires import child
+
+PATIENCE = 20.0
+PROMPT = 1.0
+
+BUSY = """
+import asyncio, os, subprocess, sys, time
+from mcpwire import Context, Server
+server = Server("busy")
+
+def entered():
+    os.write(2, b"entered\\n")
+
+@server.tool
+def in_a_thread() -> str:
+    entered()
+    time.sleep(3_600)
+
+@server.tool
+async def stubborn() -> str:
+    entered()
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+
+@server.tool
+async def asks(ctx: Context) -> str:
+    entered()
+    return (await ctx.elicit("?", {"type": "object", "properties": {}})).action
+
+@server.tool
+def asks_in_a_thread(ctx: Context) -> str:
+    entered()
+    return ctx.sync.elicit("?", {"type": "object", "properties": {}}).action
+
+@server.tool
+async def with_a_child() -> str:
+    child = await asyncio.create_subprocess_exec("sleep", "3600")
+    entered()
+    try:
+        await child.wait()
+    finally:
+        child.kill()
+
+server.run(RUN)
+"""
+
+TOOLS = ("in_a_thread", "stubborn", "asks", "asks_in_a_thread", "with_a_child")
+
+LISTEN = {"notifications": {"toolsListChanged": True}}
+
+CAN_BE_ASKED = {**session(), "capabilities": {"elicitation": {}}}
+
+
+def lines(*messages):
+    return "".join(json.dumps(message) + "\n" for message in messages).encode()
+
+
+def wait_for(fd, text, count):
+    """Wait until a text has come so many times."""
+    said, deadline = b"", time.monotonic() + PATIENCE
+    while said.count(text) < count:
+        ready, _, _ = select.select([fd], [], [], deadline - time.monotonic())
+        assert ready, f"only {said!r} came"
+        piece = os.read(fd, 65_536)
+        assert piece, f"the stream ended after {said!r}"
+        said += piece
+
+
+def quickest(attempt):
+    """Return the quickest of three attempts, as soon as one is prompt."""
+    taken = []
+    for _ in range(3):
+        taken.append(attempt())
+        if taken[-1] < PROMPT:
+            break
+    return min(taken)
+
+
+@pytest.mark.case("A07")
+@pytest.mark.rule("TR-STDIO-13")
+@pytest.mark.parametrize(
+    ("how", "code"), [("its input ends", 0), (signal.SIGTERM, 128 + signal.SIGTERM)]
+)
+def test_nothing_that_tools_do_keeps_it_alive(how, code):
+    def attempt():
+        with child(BUSY.replace("RUN", "")) as process:
+            calls = [request(n, "tools/call", {"name": n}) for n in TOOLS * 2]
+            for number, call in enumerate(calls):
+                call["id"] = number
+            listen = modern("l", "subscriptions/listen", LISTEN)
+            opening = request("i", "initialize", CAN_BE_ASKED)
+            ready = notice("notifications/initialized")
+            process.stdin.write(lines(opening, ready, listen, *calls))
+            process.stdin.flush()
+            wait_for(process.stderr.fileno(), b"entered\n", len(calls))
+            began = time.monotonic()
+            if code:
+                process.send_signal(how)
+            else:
+                process.stdin.close()
+            try:
+                assert process.wait(PATIENCE) == code
+            finally:
+                process.kill()
+            taken = time.monotonic() - began
+            assert process.stderr.read() == b""
+            said = [json.loads(line) for line in process.stdout]
+            # Nothing is said of the calls but that they ended, or nothing.
+            answers = [each for each in said if "method" not in each]
+            assert {each["id"] for each in answers} <= {"i", "l"}
+            return taken
+
+    assert quickest(attempt) < PROMPT
+
+
+@pytest.mark.case("A07")
+def test_a_call_that_ends_in_time_is_answered_beside_those_that_do_not():
+    stops = "calls = []\ndef stop():\n    calls.append(1)\n    return len(calls) < 2\n"
+    body = BUSY.replace("RUN", "").replace("3_600", "3_600 if stop() else 0.01")
+    with child(stops + body) as process:
+        params = {"name": "in_a_thread", "arguments": {}}
+        process.stdin.write(lines(modern(1, "tools/call", params)))
+        process.stdin.flush()
+        wait_for(process.stderr.fileno(), b"entered\n", 1)
+        process.stdin.write(lines(modern(2, "tools/call", params)))
+        process.stdin.close()
+        try:
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
+        [answer] = [json.loads(line) for line in process.stdout]
+    assert answer["id"] == 2
+
+
+HEADERS = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+}
+
+
+class Asking:
+    """One connection with one request, whose answer may take."""
+
+    def __init__(self, port, verb, message=None, **headers):
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, PATIENCE)
+        body = None if message is None else json.dumps(message)
+        fields = HEADERS | {k.replace("_", "-"): v for k, v in headers.items()}
+        self._connection.request(verb, "/mcp", body, fields)
+
+    def answer(self):
+        """Return status, head and body; ``None`` for one that is cut off."""
+        with contextlib.closing(self._connection):
+            response = self._connection.getresponse()
+            try:
+                body = response.read()
+            except http.client.IncompleteRead:
+                body = None
+            return response.status, response.headers, body
+
+
+def alone(port, id, method, params, **more):
+    version = {"mcp_protocol_version": "2026-07-28", "mcp_method": method}
+    return Asking(port, "POST", modern(id, method, params), **version, **more)
+
+
+@pytest.mark.case("D17")
+@pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+def test_over_http_a_signal_ends_calls_streams_and_sessions():
+    pytest.importorskip("uvicorn")
+    run = 'http="127.0.0.1:0", drain_timeout=0.2'
+    with child(BUSY.replace("RUN", run)) as process:
+        try:
+            said = process.stderr.readline().decode()
+            port = int(said.split()[-1].rpartition(":")[2].partition("/")[0])
+            opening = request("i", "initialize", CAN_BE_ASKED)
+            status, head, _ = Asking(port, "POST", opening).answer()
+            assert status == 200
+            own = {"mcp_session_id": head["Mcp-Session-Id"]}
+            ready = notice("notifications/initialized")
+            assert Asking(port, "POST", ready, **own).answer()[0] == 202
+            open_ones = {
+                "stream": Asking(port, "GET", **own),
+                "listen": alone(port, "l", "subscriptions/listen", LISTEN),
+            }
+            # Alone, a call that asks is over at once.
+            for name in TOOLS:
+                call = {"name": name, "arguments": {}}
+                asked = request(name, "tools/call", call)
+                open_ones[name] = Asking(port, "POST", asked, **own)
+                open_ones[f"{name}, alone"] = alone(
+                    port, name, "tools/call", call, mcp_name=name
+                )
+            wait_for(process.stderr.fileno(), b"entered\n", 2 * len(TOOLS))
+            began = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            answers = {name: each.answer() for name, each in open_ones.items()}
+            assert process.wait(PATIENCE) == 0
+            assert time.monotonic() - began < PATIENCE / 2
+            said = process.stderr.read().decode()
+            assert said.splitlines()[1:] == []
+        finally:
+            process.kill()
+    bodies = {name: body for name, (_, _, body) in answers.items()}
+    # That a task swallows its cancellation is all that its client can be told.
+    assert bodies.pop("stubborn, alone") is None
+    assert b'"error"' not in bodies.pop("stream")
+    assert all(b'"error"' in body or b'"result"' in body for body in bodies.values())
+    with socket.create_server(("127.0.0.1", port)):
+        pass

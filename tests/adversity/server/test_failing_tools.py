@@ -1,0 +1,127 @@
+"""Whatever a tool does, short of ending the process: its call fails, and no other."""
+
+import asyncio
+import json
+
+import pytest
+from by_hand import Hand, modern, request
+from victim import build
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "s3cr3t"
+
+
+class Abort(BaseException):
+    """As test frameworks and other loops raise."""
+
+
+def itself():
+    value = {}
+    value["x"] = value
+    return value
+
+
+def deep():
+    value = []
+    for _ in range(100_000):
+        value = [value]
+    return value
+
+
+def overflow():
+    return overflow() + 1
+
+
+def raising(error):
+    def tool():
+        raise error
+
+    return tool
+
+
+def returning(make):
+    return make
+
+
+FAILURES = {
+    "an exception": raising(ValueError(SECRET)),
+    "an exit": raising(SystemExit(SECRET)),
+    "no exception": raising(Abort(SECRET)),
+    "a group": raising(BaseExceptionGroup(SECRET, [Abort(), ValueError(SECRET)])),
+    "an exception group": raising(ExceptionGroup(SECRET, [ValueError(SECRET)])),
+    "a cancellation": raising(asyncio.CancelledError(SECRET)),
+    "the end of a generator": raising(StopIteration(SECRET)),
+    "the end of an async one": raising(StopAsyncIteration(SECRET)),
+    "no memory": raising(MemoryError(SECRET)),
+    "time out": raising(TimeoutError(SECRET)),
+    "endless recursion": overflow,
+    "an object": returning(lambda: [object()]),
+    "a class": returning(lambda: Abort),
+    "NaN": returning(lambda: {"x": float("nan")}),
+    "a surrogate": returning(lambda: "\ud800"),
+    "a huge integer": returning(lambda: {"x": 10**400}),
+    "no text as key": returning(lambda: {1.5: SECRET, None: 1}),
+    "itself": returning(itself),
+    "a deep list": returning(deep),
+    "a generator": returning(lambda: (_ for _ in [SECRET])),
+    "a function": returning(lambda: deep),
+}
+"""What tools do, plainly; each is tried as a coroutine and in a thread, too."""
+
+
+def kinds(act):
+    async def soon():
+        await asyncio.sleep(0)
+        return act()
+
+    return {
+        "at once": (act, {"thread": False}),
+        "later": (soon, {}),
+        "in a thread": (act, {"thread": True}),
+    }
+
+
+def spelled(name, kind):
+    return f"{name}.{kind}".replace(" ", "_")
+
+
+def attacked():
+    """Return a server with one tool for each failure."""
+    server = build()
+    for name, act in FAILURES.items():
+        for kind, (function, options) in kinds(act).items():
+            # A failure, or the annotations of a lambda, say nothing of the result.
+            server.add_tool(function, name=spelled(name, kind), **options)
+    return server
+
+
+def is_failed(answer):
+    """Tell whether an answer says that its call failed, and no more than that."""
+    assert SECRET not in json.dumps(answer)
+    assert "Traceback" not in json.dumps(answer)
+    return answer.get("error", {}).get("code") == -32603 or answer["result"]["isError"]
+
+
+NAMES = [spelled(name, kind) for name in FAILURES for kind in kinds(None)]
+
+
+@pytest.mark.case("D19")
+@pytest.mark.attack("S12")
+@pytest.mark.parametrize("era", ["2025-11-25", "2024-11-05", None])
+async def test_a_tool_that_fails_fails_its_call_and_nothing_else(era, caplog):
+    hand = Hand(attacked().dispatcher, era)
+    for name in NAMES:
+        params = {"name": name, "arguments": {}}
+        failing = request(name, "tools/call", params)
+        well = {"name": "echo", "arguments": {"text": name}}
+        good = request("good", "tools/call", well)
+        if era is None:
+            failing, good = (
+                modern(m["id"], m["method"], m["params"]) for m in (failing, good)
+            )
+        answers = {each["id"]: each for each in await hand.ask(failing, good)}
+        assert is_failed(answers[name]), answers[name]
+        assert answers["good"]["result"]["content"][0]["text"] == name
+    assert await hand.settled() == []
+    assert SECRET in caplog.text
