@@ -8,7 +8,7 @@ import pytest
 
 import mcpwire
 from mcpwire import Context
-from mcpwire.testing import AsgiTransport, leak_check
+from mcpwire.testing import AsgiTransport, VirtualClockLoop, leak_check
 
 pytestmark = pytest.mark.anyio
 
@@ -137,3 +137,82 @@ async def test_a_stream_that_ends_early_is_gone_on_with():
     async with served(server, "2025-11-25", stream_after=0.0) as client:
         assert (await client.call_tool("slow")).text == "at last"
     assert rounds == [1]
+
+
+class Cutting:
+    """Breaks the connection of the first call behind the first thing it says."""
+
+    def __init__(self, app):
+        self.app = app
+        self.is_cut = False
+        self.resumed = asyncio.Event()
+        self.resumed_after = []
+
+    async def __call__(self, scope, receive, send):
+        headers = dict(scope.get("headers", ()))
+        if last := headers.get(b"last-event-id"):
+            self.resumed_after.append(last)
+            self.resumed.set()
+
+        async def cutting(event):
+            await send(event)
+            if not self.is_cut and b"progress" in event.get("body", b""):
+                self.is_cut = True
+                raise BrokenPipeError("cut")
+
+        await self.app(scope, receive, cutting)
+
+
+async def test_a_stream_that_breaks_is_resumed_and_nothing_of_it_is_lost():
+    server = mcpwire.Server("demo")
+
+    @server.tool
+    async def walk(ctx: Context) -> str:
+        ctx.progress(1, 2)
+        await app.resumed.wait()
+        ctx.progress(2, 2)
+        return "there"
+
+    app = Cutting(server.asgi())
+    steps = []
+    async with (
+        asyncio.timeout(BOUND_S),
+        leak_check(),
+        httpx.AsyncClient(transport=AsgiTransport(app)) as http_client,
+        mcpwire.Client(
+            mcpwire.Http(URL, http_client=http_client), mode="2025-11-25"
+        ) as client,
+    ):
+        result = await client.call_tool(
+            "walk", on_progress=lambda *at: steps.append(at)
+        )
+        assert result.text == "there"
+    assert app.is_cut
+    assert len(app.resumed_after) == 1
+    assert steps == [(1, 2, None), (2, 2, None)]
+
+
+def test_hours_take_no_time_on_a_virtual_clock():
+    server = mcpwire.Server("demo")
+
+    @server.tool
+    async def slow() -> str:
+        await asyncio.sleep(600)
+        return "at last"
+
+    async def main():
+        app = server.asgi(session_idle=1_800)
+        async with (
+            httpx.AsyncClient(transport=AsgiTransport(app)) as http_client,
+            mcpwire.Client(
+                mcpwire.Http(URL, http_client=http_client), mode="session", timeout=900
+            ) as client,
+        ):
+            assert (await client.call_tool("slow")).text == "at last"
+            session = client.session_id
+            await asyncio.sleep(3_600)
+            await client.ping()
+            assert client.session_id != session
+
+    with asyncio.Runner(loop_factory=VirtualClockLoop) as runner:
+        runner.run(main())
