@@ -208,7 +208,7 @@ async def test_a_handler_whose_own_work_is_cancelled_still_answers(caplog):
         InternalError("the disk is full"),
         RPCError("mine", code=-7),
         RPCError("mine", code=1),
-        RPCError("edge", code=-32100),
+        RPCError("edge", code=-32769),
     ],
 )
 @pytest.mark.parametrize("method", ["tools/call", "resources/read"])
