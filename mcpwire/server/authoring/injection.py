@@ -58,7 +58,9 @@ def Depends(function: Callable[..., Any]) -> Any:  # noqa: N802 - stands for a v
 
     The function may be plain (it runs in a worker thread), async, a generator or an
     async generator; what a generator does after its one ``yield`` happens when the
-    request is done. Its own parameters are the context and further dependencies.
+    request is done. Where that has failed, or was cancelled, its error is raised at the
+    ``yield``, so what is to be done in any case belongs in a ``finally`` or ``with``.
+    Its own parameters are the context and further dependencies.
 
     ::
 

@@ -169,10 +169,17 @@ class Prepared:
         else:
             self._work.when_over(action)
 
-    async def close(self) -> None:
-        """End what dependencies began."""
+    async def close(self, error: BaseException | None = None) -> None:
+        """End what dependencies began.
+
+        Args:
+            error: Why the call has failed, or is over before its end. It is raised
+                where they yielded, as around any ``with``: a transaction is not to be
+                committed then. They cannot undo it.
+        """
         if self._stack is not None:
-            await self._stack.aclose()
+            kind, trace = (type(error), error.__traceback__) if error else (None, None)
+            await self._stack.__aexit__(kind, error, trace)
 
 
 class Calling:
@@ -236,11 +243,14 @@ class Calling:
         context = self.context_of(request)
         try:
             await prepared.make(context)
-            return await prepared.call(
+            value = await prepared.call(
                 context, runs_in_thread=runs_in_thread, timeout=timeout
             )
-        finally:
-            await prepared.close()
+        except BaseException as error:
+            await prepared.close(error)
+            raise
+        await prepared.close()
+        return value
 
     async def in_thread(self, function: Callable[[], Any]) -> Any:
         """Run a plain function in a worker thread and return its result.

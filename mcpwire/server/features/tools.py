@@ -188,7 +188,6 @@ class Tools:
         signature = tool.signature
         calling = tool.calling or self._calling  # of another server, if mounted
         prepared = calling.prepare(signature, tool.function, arguments)
-        is_handed_on = False
         try:
             if prepared.needs_making:
                 await prepared.make(calling.context_of(request))
@@ -196,12 +195,13 @@ class Tools:
                 run = _Body(self, tool, prepared)
                 task = await self.tasks.intercept(tool, params, request, run)
                 if task is not None:
-                    is_handed_on = True
-                    return task
-            return await self.run(tool, prepared, request)
-        finally:
-            if not is_handed_on:
-                await prepared.close()
+                    return task  # which closes what is prepared
+            result = await self.run(tool, prepared, request)
+        except BaseException as error:
+            await prepared.close(error)
+            raise
+        await prepared.close()
+        return result
 
     async def run(
         self, tool: Tool, prepared: Prepared, request: RequestContext
@@ -240,10 +240,14 @@ class _Body:
         self._prepared = prepared
 
     async def __call__(self, request: RequestContext) -> dict[str, Any]:
+        prepared = self._prepared
         try:
-            return await self._tools.run(self._tool, self._prepared, request)
-        finally:
-            await self._prepared.close()
+            result = await self._tools.run(self._tool, prepared, request)
+        except BaseException as error:
+            await prepared.close(error)
+            raise
+        await prepared.close()
+        return result
 
 
 def _convert(tool: Tool, arguments: object, request: RequestContext) -> dict[str, Any]:

@@ -4,11 +4,14 @@ import asyncio
 import contextlib
 
 import pytest
+from by_hand import Hand, modern
 
 from mcpwire import Client, Context, Depends, Server
 from mcpwire.server.extensions.tasks import Tasks
 
 pytestmark = pytest.mark.anyio
+
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 
 
 class Ledger:
@@ -108,14 +111,23 @@ async def test_nor_do_reading_a_resource_and_a_prompt():
 
 async def test_nor_does_a_task_that_fails():
     ledger = Ledger()
-    server = Server("ends", "1", extensions=[Tasks(poll_interval=0.001)])
+    server = Server("ends", "1", extensions=[Tasks()])
 
     @server.tool(task="required")
     async def pay(to: object = Depends(ledger.transaction)) -> None:
         raise ValueError("none")
 
-    async with Client(server) as client:
-        assert (await client.call_tool("pay", {})).is_error
+    hand = Hand(server.dispatcher)
+    meta = {CAPABILITIES: {"extensions": {Tasks.id: {}}}}
+    try:
+        call = modern(1, "tools/call", {"name": "pay"}, **meta)
+        (answer,) = await hand.ask(call)
+        params = {"taskId": answer["result"]["taskId"]}
+        async with asyncio.timeout(5):
+            while not ledger.ends:
+                (answer,) = await hand.ask(modern(2, "tasks/get", params, **meta))
+    finally:
+        await hand.connection.aclose()
     assert ledger.ends == ["rollback ValueError"]
 
 
