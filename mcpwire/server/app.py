@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.server.features.components import Tool, Visible
     from mcpwire.server.features.keywords import (
+        DirectoryKeywords,
+        FileKeywords,
         PromptKeywords,
         ResourceKeywords,
         ToolKeywords,
@@ -235,9 +237,7 @@ class Server:
             TypeError: The function cannot be a tool; names the parameter and why.
             ValueError: An option is wrong, or the name is taken.
         """
-        if isinstance(function, str):
-            raise TypeError(f"name the tool by name=, got {function!r}")
-        return self._register(self.add_tool, function, options)
+        return self._register("tool", self.add_tool, function, options)
 
     def add_tool(
         self, function: Callable[..., Any], **options: Unpack[ToolKeywords]
@@ -316,7 +316,7 @@ class Server:
             TypeError: The function cannot be a prompt; names the parameter and why.
             ValueError: An option is wrong, or the name is taken.
         """
-        return self._register(self.add_prompt, function, options)
+        return self._register("prompt", self.add_prompt, function, options)
 
     def add_prompt(
         self, function: Callable[..., Any], **options: Unpack[PromptKeywords]
@@ -352,7 +352,7 @@ class Server:
         return register
 
     def add_file(
-        self, uri: str, path: str | PathLike[str], **options: Unpack[ResourceKeywords]
+        self, uri: str, path: str | PathLike[str], **options: Unpack[FileKeywords]
     ) -> Handle[Any]:
         """Let clients read a file.
 
@@ -362,7 +362,7 @@ class Server:
         return self._offering.added(self.resources.add_file(uri, path, **options))
 
     def add_directory(
-        self, uri: str, path: str | PathLike[str], **options: Unpack[ResourceKeywords]
+        self, uri: str, path: str | PathLike[str], **options: Unpack[DirectoryKeywords]
     ) -> Handle[Any]:
         """Let clients read the files below a folder, and nothing beside it.
 
@@ -546,9 +546,11 @@ class Server:
 
     @staticmethod
     def _register(
-        add: Callable[..., Any], function: Any, options: Mapping[str, Any]
+        kind: str, add: Callable[..., Any], function: Any, options: Mapping[str, Any]
     ) -> Any:
         """Do what a decorator does, with parentheses or without."""
+        if isinstance(function, str):
+            raise TypeError(f"name the {kind} by name=, got {function!r}")
 
         def register(function: F) -> F:
             add(function, **options)

@@ -1,8 +1,12 @@
-"""The options with which functions are registered, named once for type checkers."""
+"""The options with which functions are registered, named once.
+
+Type checkers read them, and so does `check_options`: an option that is spelled wrongly
+would else protect, hide or bound nothing, without a word.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -11,7 +15,15 @@ if TYPE_CHECKING:
     from mcpwire.types import Annotations, Icon, PromptArgument
     from mcpwire.types.tools import ToolAnnotations
 
-__all__ = ["ComponentKeywords", "PromptKeywords", "ResourceKeywords", "ToolKeywords"]
+__all__ = [
+    "ComponentKeywords",
+    "DirectoryKeywords",
+    "FileKeywords",
+    "PromptKeywords",
+    "ResourceKeywords",
+    "ToolKeywords",
+    "check_options",
+]
 
 
 class ComponentKeywords(TypedDict, total=False):
@@ -94,6 +106,23 @@ class ResourceKeywords(ComponentKeywords, total=False):
     """Whether a plain function runs in a worker thread; ``None``: it does."""
 
 
+class FileKeywords(ResourceKeywords, total=False):
+    """What a file takes beside that."""
+
+    max_bytes: int
+    """How large a file may be that is read."""
+
+
+class DirectoryKeywords(FileKeywords, total=False):
+    """What a folder takes beside that."""
+
+    listed: bool
+    """Whether its files are in the list of resources."""
+
+    hidden: bool
+    """Whether what begins with a dot is there."""
+
+
 class PromptKeywords(ComponentKeywords, total=False):
     """What a prompt takes."""
 
@@ -102,3 +131,41 @@ class PromptKeywords(ComponentKeywords, total=False):
 
     thread: bool | None
     """Whether a plain function runs in a worker thread; ``None``: it does."""
+
+
+_KNOWN: Final = {
+    "tool": ToolKeywords.__optional_keys__,
+    # The last two are for what makes its own resources: folders, extensions.
+    "resource": ResourceKeywords.__optional_keys__ | {"is_raw", "suggestions"},
+    "prompt": PromptKeywords.__optional_keys__,
+}
+
+_TEXTS: Final = frozenset({"name", "title", "description", "mime_type"})
+
+_SEVERAL: Final = frozenset({"scopes", "tags", "icons", "unchecked", "arguments"})
+"""What takes a list, of which a text would be one of letters."""
+
+
+def check_options(
+    kind: Literal["tool", "resource", "prompt"], given: Mapping[str, Any]
+) -> None:
+    """Refuse options that there are not, and values that cannot be meant.
+
+    Raises:
+        TypeError: There is such an option; names it.
+    """
+    for name, value in given.items():
+        if name not in _KNOWN[kind]:
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, _KNOWN[kind], n=1)
+            meant = f"; did you mean {close[0]!r}?" if close else ""
+            raise TypeError(f"a {kind} has no option {name!r}{meant}")
+        if value is None:
+            continue
+        if name in _TEXTS and not isinstance(value, str):
+            raise TypeError(f"{name} must be a text, got {value!r}")
+        if name in _SEVERAL and isinstance(value, str):
+            raise TypeError(f"{name} takes a list, got {value!r}")
+        if name == "visible" and not callable(value):
+            raise TypeError(f"visible must be a function, got {value!r}")

@@ -17,6 +17,7 @@ from mcpwire.server.authoring.signature import BadArguments, read_signature
 from mcpwire.server.features.components import Component
 from mcpwire.server.features.definitions import compose, object_of
 from mcpwire.server.features.functions import name_of, runs_in_thread
+from mcpwire.server.features.keywords import check_options
 from mcpwire.server.features.paging import check_page_size, list_page
 from mcpwire.wire.json import encode
 
@@ -109,6 +110,7 @@ def make_prompt(function: Callable[..., Any], options: Mapping[str, Any]) -> Pro
         TypeError: The function cannot be a prompt; names it and why.
         ValueError: So it is with an option.
     """
+    check_options("prompt", options)
     given = dict(options)
     name = given.get("name") or name_of(function)
     explicit = given.get("arguments")

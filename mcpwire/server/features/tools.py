@@ -15,6 +15,7 @@ from mcpwire.server.authoring.signature import BadArguments, read_signature
 from mcpwire.server.features.components import Tool
 from mcpwire.server.features.definitions import compose
 from mcpwire.server.features.functions import name_of, runs_in_thread
+from mcpwire.server.features.keywords import check_options
 from mcpwire.server.features.paging import list_page
 from mcpwire.server.handlers import tool_failure
 from mcpwire.versions import REVISIONS
@@ -61,6 +62,7 @@ class ToolOptions:
             TypeError: The function cannot be a tool; names it and why.
             ValueError: So it is with an option.
         """
+        check_options("tool", options)
         given = dict(options)
         name = given.get("name") or name_of(function)
         if _NAME.fullmatch(name) is None:

@@ -479,3 +479,38 @@ async def test_options_that_are_wrong_are_refused():
                 "properties": {"a": {"type": "number", "x-mcp-header": "A"}},
             },
         )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"scope": ["mail"]}, "has no option 'scope'; did you mean 'scopes'?"),
+        ({"visibel": bool}, "has no option 'visibel'; did you mean 'visible'?"),
+        ({"zzz": 1}, "has no option 'zzz'$"),
+        ({"scopes": "mail"}, "scopes takes a list, got 'mail'"),
+        ({"tags": "admin"}, "tags takes a list, got 'admin'"),
+        ({"icons": "https://x.example/a.png"}, "icons takes a list"),
+        ({"description": 3}, "description must be a text, got 3"),
+        ({"name": 3}, "name must be a text, got 3"),
+        ({"visible": True}, "visible must be a function, got True"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(options, said):
+    server = new()
+    options = {"name": "x", **options}
+    with pytest.raises(TypeError, match=said):
+        server.tool(**options)(lambda: 1)
+    with pytest.raises(TypeError, match=said):
+        server.resource("x://1", **options)(lambda: "1")
+    with pytest.raises(TypeError, match=said):
+        server.prompt(**options)(lambda: "1")
+    assert len(server.tools) + len(server.resources) + len(server.prompts) == 0
+
+
+def test_replacing_takes_the_options_of_registering():
+    server = new()
+    server.add_tool(lambda: 1, name="x", description=None)
+    with pytest.raises(TypeError, match="a tool has no option 'scope'"):
+        server.tools["x"].replace(lambda: 2, scope=["a"])
+    with pytest.raises(TypeError, match="name the prompt by name=, got 'named'"):
+        server.prompt("named")

@@ -11,6 +11,7 @@ from mcpwire.server.authoring.signature import BadArguments, read_signature
 from mcpwire.server.features.components import Component
 from mcpwire.server.features.definitions import compose
 from mcpwire.server.features.functions import name_of, runs_in_thread
+from mcpwire.server.features.keywords import check_options
 from mcpwire.wire.uri_matching import UriMatcher
 from mcpwire.wire.uri_templates import UriTemplate, is_uri
 
@@ -109,6 +110,7 @@ def make_resource(
         ValueError: The URI or an option is wrong; so says the `TemplateError` of a
             template.
     """
+    check_options("resource", options)
     if "{" in uri or "}" in uri:
         return _template(uri, target, dict(options))
     if not is_uri(uri):
