@@ -22,18 +22,17 @@ from collections import deque
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwire.testing.lifespan import ASGI, GRACE_S, Lifespan, awaited
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+    from collections.abc import AsyncIterator
     from typing import Self
 
     # It need not be one, and httpx is imported by whoever uses it.
     from httpx import AsyncBaseTransport as Base
     from httpx import Request, Response
 
-    Event = MutableMapping[str, Any]
-    Receive = Callable[[], Awaitable[Event]]
-    Send = Callable[[Event], Awaitable[None]]
-    Application = Callable[[Event, Receive, Send], Awaitable[None]]
+    from mcpwire.testing.lifespan import Application, Event
 else:
     Base = object
 
@@ -43,14 +42,6 @@ logger = logging.getLogger("mcpwire")
 
 UNREAD: Final = 65_536
 """How many bytes wait for the client before the application does."""
-
-GRACE_S: Final = 1.0
-"""How long requests may take to end when their client is gone for good."""
-
-END_S: Final = 10.0
-"""How long the application may take to end."""
-
-ASGI: Final = {"version": "3.0", "spec_version": "2.4"}
 
 # In the words of h11, by which clients tell what happened.
 NO_RESPONSE: Final = "Server disconnected without sending a response."
@@ -86,7 +77,7 @@ class AsgiTransport(Base):
         self._app = app
         self._root_path = root_path
         self._client = client
-        self._lifespan = _Lifespan(app) if lifespan else None
+        self._lifespan = Lifespan(app) if lifespan else None
         self._tasks: dict[asyncio.Task[None], _Exchange] = {}
 
     async def handle_async_request(self, request: Request) -> Response:
@@ -103,7 +94,7 @@ class AsgiTransport(Base):
         exchange = _Exchange(library, request)
         loop = asyncio.get_running_loop()
         running = self._app(self._scope(request), exchange.receive, exchange.send)
-        task = loop.create_task(_awaited(running), name="mcpwire-testing-asgi")
+        task = loop.create_task(awaited(running), name="mcpwire-testing-asgi")
         self._tasks[task] = exchange
         task.add_done_callback(self._ended)
         try:
@@ -173,10 +164,6 @@ class AsgiTransport(Base):
             "server": (url.host, port),
             "state": {} if self._lifespan is None else dict(self._lifespan.state),
         }
-
-
-async def _awaited(running: Awaitable[None]) -> None:
-    await running
 
 
 class _Exchange:
@@ -334,70 +321,3 @@ def _stream_class(library: Any) -> Any:
             self._exchange.leave()
 
     return Stream
-
-
-class _Lifespan:
-    """Starts and ends an application, where it wants to hear of that."""
-
-    def __init__(self, app: Application) -> None:
-        self._app = app
-        self.state: dict[str, Any] = {}
-        self._task: asyncio.Task[None] | None = None
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
-        self._started: asyncio.Future[None] | None = None
-        self._stopped = asyncio.Event()
-
-    async def start(self) -> None:
-        """Start it, once; whoever comes meanwhile waits.
-
-        Raises:
-            RuntimeError: It says that it could not start.
-        """
-        if self._task is None:
-            loop = asyncio.get_running_loop()
-            self._started = loop.create_future()
-            self._stopped.clear()
-            self._events.put_nowait({"type": "lifespan.startup"})
-            scope = {"type": "lifespan", "asgi": dict(ASGI), "state": self.state}
-            running = self._app(scope, self._events.get, self._send)
-            self._task = loop.create_task(_awaited(running), name="mcpwire-lifespan")
-            self._task.add_done_callback(self._ended)
-        assert self._started is not None
-        await asyncio.shield(self._started)
-
-    async def stop(self) -> None:
-        """End it, where it has been started."""
-        task, self._task = self._task, None
-        if task is None:
-            return
-        self._events.put_nowait({"type": "lifespan.shutdown"})
-        stopped = asyncio.ensure_future(self._stopped.wait())
-        both = {task, stopped}
-        await asyncio.wait(both, timeout=END_S, return_when=asyncio.FIRST_COMPLETED)
-        for each in both:
-            each.cancel()
-        await asyncio.wait(both, timeout=GRACE_S)
-        while not self._events.empty():
-            self._events.get_nowait()
-
-    async def _send(self, event: Event) -> None:
-        assert self._started is not None
-        kind = event["type"]
-        if kind == "lifespan.startup.complete" and not self._started.done():
-            self._started.set_result(None)
-        elif kind == "lifespan.startup.failed" and not self._started.done():
-            said = event.get("message") or "the ASGI application could not start"
-            self._started.set_exception(RuntimeError(said))
-        else:
-            if kind == "lifespan.shutdown.failed":
-                said = event.get("message")
-                logger.error("the ASGI application failed to end: %s", said)
-            self._stopped.set()
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """Go on where the application knows no lifespan, as servers do."""
-        assert self._started is not None
-        if not task.cancelled():
-            task.exception()
-        if not self._started.done():
-            self._started.set_result(None)

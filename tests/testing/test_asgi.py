@@ -315,3 +315,45 @@ async def test_an_application_that_cannot_end_says_so_in_the_log(caplog):
     async with httpx.AsyncClient(transport=AsgiTransport(stuck)):
         pass
     assert "paper jam" in caplog.text
+
+
+async def test_an_application_that_does_not_end_is_ended(monkeypatch):
+    monkeypatch.setattr("mcpwire.testing.lifespan.END_S", 0.01)
+    ended = []
+
+    async def stays(_scope, receive, send):
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(1)
+
+    async with (
+        asyncio.timeout(BOUND_S),
+        httpx.AsyncClient(transport=AsgiTransport(stays)),
+    ):
+        pass
+    assert ended == [1]
+
+
+async def test_closing_what_was_never_used_is_nothing():
+    app = App(echo)
+    await AsgiTransport(app).aclose()
+    assert app.life == []
+
+
+async def test_a_start_that_is_cut_off_is_no_start():
+    begun = asyncio.Event()
+
+    async def slow(_scope, _receive, _send):
+        begun.set()
+        await asyncio.Event().wait()
+
+    transport = AsgiTransport(slow)
+    entering = asyncio.ensure_future(transport.__aenter__())
+    await begun.wait()
+    entering.cancel()
+    await asyncio.wait([entering])
+    await transport.aclose()
+    assert entering.cancelled()

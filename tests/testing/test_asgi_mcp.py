@@ -173,7 +173,7 @@ async def test_a_stream_that_breaks_is_resumed_and_nothing_of_it_is_lost():
         ctx.progress(2, 2)
         return "there"
 
-    app = Cutting(server.asgi())
+    app = Cutting(server.asgi(retry=0.1))
     steps = []
     async with (
         asyncio.timeout(BOUND_S),
