@@ -199,7 +199,9 @@ class Server:
             try:
                 yield
             finally:
-                self._services.lifespan = None
+                # The next one may have begun, on another loop or while this one ended.
+                if self._services.lifespan is value:
+                    self._services.lifespan = None
 
     @property
     def tools(self) -> Table[Tool]:

@@ -224,6 +224,8 @@ class ServerConnection:
         started, self._started = self._started, None
         if started is None:
             return
+        # Nobody waits for it any more; one that is ready does not mind.
+        started.cancel()
         await asyncio.wait([started])
         if not started.cancelled() and started.exception() is None:
             await self._dispatcher.aclose()

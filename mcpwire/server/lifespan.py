@@ -10,17 +10,21 @@ threads is to keep it alive: `end_soon` before the loop ends, `leave_threads` af
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
 import threading
 import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwire.server.asking.outbox import call_soon
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
     from contextlib import AbstractAsyncContextManager
 
     EnterFn = Callable[[], AbstractAsyncContextManager[Any]]
+    _Future = concurrent.futures.Future[None]
 
 __all__ = ["Lifespan", "end_soon", "leave_threads"]
 
@@ -29,28 +33,45 @@ EXIT_GRACE_S: Final = 0.3
 
 
 class Lifespan:
-    """Runs context managers for as long as there are users."""
+    """Runs context managers for as long as there are users.
+
+    Attributes:
+        is_needed: Whether there is anything to begin.
+    """
 
     def __init__(self, *enter: EnterFn) -> None:
         self._enter = list(enter)
         self._others: list[Lifespan] = []
         self._users = 0
-        self._task: asyncio.Task[None] | None = None
-        self._entered: asyncio.Future[None] | None = None
-        self._leave = asyncio.Event()
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether there is anything to begin."""
-        return bool(self._enter) or any(o.is_needed for o in self._others)
+        self._lock = threading.Lock()
+        self._run: _Run | None = None
+        self._included_in: list[Lifespan] = []
+        # Each request asks for it.
+        self.is_needed = bool(enter)
 
     def add(self, enter: EnterFn) -> None:
         """Let a context manager begin after, and end before, those that are here."""
         self._enter.append(enter)
+        self.need()
 
     def include(self, other: Lifespan) -> None:
         """Let another one begin before and end after this one."""
         self._others.append(other)
+        other._included_in.append(self)
+        if other.is_needed:
+            self.need()
+
+    def need(self) -> None:
+        """Take note that there is something to begin, here and in what includes it."""
+        if not self.is_needed:
+            self.is_needed = True
+            for outer in self._included_in:
+                outer.need()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has begun, or is about to."""
+        return self._run is not None
 
     async def start(self) -> None:
         """Begin, for one more user; returns when everything is ready.
@@ -58,54 +79,115 @@ class Lifespan:
         Raises:
             Exception: What beginning raised; the user is not counted then.
         """
-        self._users += 1
-        if not self.is_needed:
-            return
-        if self._task is None:
-            loop = asyncio.get_running_loop()
-            self._leave = asyncio.Event()
-            self._entered = loop.create_future()
-            self._task = loop.create_task(self._run(), name="mcpwire-lifespan")
-        assert self._entered is not None
+        with self._lock:
+            run = self._run
+            if run is not None and run.loop.is_closed():
+                # What ran there has ended, and its users with it, who did not say so.
+                run, self._users = None, 0
+            self._users += 1
+            if not self.is_needed:
+                return
+            if run is None or run.task.done():
+                run = _Run(self._others, self._enter)
+            self._run = run
         try:
-            await asyncio.shield(self._entered)
+            await run.ready()
         except BaseException:
             await self.aclose()
             raise
 
     async def aclose(self) -> None:
         """Let one user go; with the last one everything ends."""
-        self._users -= 1
-        if self._users > 0 or self._task is None:
-            return
-        task, self._task = self._task, None
+        with self._lock:
+            self._users -= 1
+            run = self._run
+            if self._users > 0 or run is None:
+                return
+            self._run = None
+        await run.end()
+
+
+class _Run:
+    """The context managers from their beginning to their end, on the running loop.
+
+    Its users may be on others.
+    """
+
+    def __init__(self, others: Iterable[Lifespan], enter: Iterable[EnterFn]) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._entered: _Future = concurrent.futures.Future()
+        self._ended: _Future = concurrent.futures.Future()
+        self._leave = asyncio.Event()
+        self.task = self.loop.create_task(
+            self._live(list(others), list(enter)), name="mcpwire-lifespan"
+        )
+        self.task.add_done_callback(self._tell_of_end)
+
+    async def ready(self) -> None:
+        """Wait until all of them are entered; on any loop.
+
+        Raises:
+            Exception: What one of them raised.
+        """
+        await _wait(self._entered)
+
+    async def end(self) -> None:
+        """Leave all of them; on any loop."""
+        if asyncio.get_running_loop() is self.loop:
+            self._stop()
+        else:
+            call_soon(self.loop, self._stop)
+        if not self.loop.is_closed():
+            await _wait(self._ended)
+
+    def _stop(self) -> None:
         self._leave.set()
+        if not self._entered.done():
+            self.task.cancel()  # nobody waits for it
+
+    async def _live(self, others: list[Lifespan], enter: list[EnterFn]) -> None:
+        async with AsyncExitStack() as stack:
+            try:
+                for other in others:
+                    await other.start()
+                    stack.push_async_callback(other.aclose)
+                for each in enter:
+                    await stack.enter_async_context(each())
+            except Exception as error:  # noqa: BLE001 - raised in whoever starts
+                self._entered.set_exception(error)
+            except BaseException as error:
+                # Whoever starts must not take it for a cancellation of theirs.
+                failure = RuntimeError("the lifespan was cancelled as it began")
+                failure.__cause__ = error
+                self._entered.set_exception(failure)
+                if not isinstance(error, asyncio.CancelledError) or (
+                    self.task.cancelling()
+                ):
+                    raise
+            else:
+                self._entered.set_result(None)
+                await self._leave.wait()
+
+    def _tell_of_end(self, task: asyncio.Task[None]) -> None:
+        if not self._entered.done():  # it was cancelled before it began
+            self._entered.set_exception(RuntimeError("the lifespan did not begin"))
+        self._ended.set_result(None)
         # What ends may fail; that is for the log, and nobody else waits for it.
-        await asyncio.wait([task])
         if not task.cancelled() and task.exception() is not None:
-            task.get_loop().call_exception_handler(
+            self.loop.call_exception_handler(
                 {
                     "message": "the lifespan of a server failed",
                     "exception": task.exception(),
                 }
             )
 
-    async def _run(self) -> None:
-        assert self._entered is not None
-        entered, leave = self._entered, self._leave
-        async with AsyncExitStack() as stack:
-            try:
-                for other in self._others:
-                    await other.start()
-                    stack.push_async_callback(other.aclose)
-                for enter in self._enter:
-                    await stack.enter_async_context(enter())
-            except Exception as error:  # noqa: BLE001 - raised in whoever starts
-                entered.set_exception(error)
-                entered.exception()  # they may have given up waiting
-            else:
-                entered.set_result(None)
-                await leave.wait()
+
+async def _wait(future: _Future) -> None:
+    """Wait for what may come from another loop; who is cancelled leaves it alone."""
+    if future.done():
+        future.result()
+    else:
+        await asyncio.shield(asyncio.wrap_future(future))
 
 
 def end_soon(code: int) -> list[threading.Timer]:
