@@ -49,6 +49,7 @@ class Peer(Receiver[C]):
             speaks a stateless revision, where each request names its own.
         stats: What came in beside plain answers.
         outstanding: Our calls that have no answer yet, by id.
+        unanswered: The ids of the peer's requests that have no answer yet.
     """
 
     __slots__ = ("_last_id", "_lines")
@@ -160,7 +161,7 @@ class Peer(Receiver[C]):
 
     def is_in_flight(self, id: RequestId) -> bool:
         """Whether the peer still waits for our answer to that request."""
-        return id in self._inbound
+        return id in self.unanswered
 
     # What comes in...
 
@@ -214,5 +215,5 @@ class Peer(Receiver[C]):
         calls = list(self.outstanding.values())
         self.stats.unanswered += len(calls)
         self.outstanding.clear()
-        self._inbound.clear()
+        self.unanswered.clear()
         return calls

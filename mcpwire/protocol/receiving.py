@@ -68,7 +68,6 @@ class Receiver(Generic[C]):
 
     __slots__ = (
         "_has_ended",
-        "_inbound",
         "_is_ending",
         "_late",
         "_limits",
@@ -77,6 +76,7 @@ class Receiver(Generic[C]):
         "revision",
         "role",
         "stats",
+        "unanswered",
     )
 
     def __init__(self, owner: Owner[C], *, role: str, limits: Limits) -> None:
@@ -85,7 +85,7 @@ class Receiver(Generic[C]):
         self._has_ended = False
         self._is_ending = False
         self._late: dict[RequestId, None] = {}
-        self._inbound: dict[RequestId, _Batch | None] = {}
+        self.unanswered: dict[RequestId, _Batch | None] = {}
         self.outstanding: dict[int, C] = {}
         self.role = role
         self.revision: Revision | None = None
@@ -289,7 +289,7 @@ class Receiver(Generic[C]):
         # A second request with an id still in flight would get the first one's answer
         # twice (2025-11-25 basic, Requests: ids MUST NOT be used again). At 2026-07-28
         # a client answers nothing, so a server's request is only counted.
-        if id in self._inbound or self._is_server_silent():
+        if id in self.unanswered or self._is_server_silent():
             self.stats.invalid += 1
             return
         self._accept(id, batch)
@@ -307,7 +307,7 @@ class Receiver(Generic[C]):
         )
 
     def _accept(self, id: RequestId, batch: _Batch | None) -> None:
-        self._inbound[id] = batch
+        self.unanswered[id] = batch
         if batch is not None:
             batch.waiting += 1
 
@@ -333,8 +333,8 @@ class Receiver(Generic[C]):
         id = params.get("requestId")
         if not jsonrpc.is_request_id(id):
             return
-        if id in self._inbound:
-            batch = self._inbound.pop(id)
+        if id in self.unanswered:
+            batch = self.unanswered.pop(id)
             self._owner.withdrawn(id)
             if batch is not None:
                 self._transmit(self._settle(batch))
@@ -368,21 +368,21 @@ class Receiver(Generic[C]):
 
     def _refuse(self, id: RequestId, error: RPCError, batch: _Batch | None) -> None:
         """Answer a request that cannot be told to the owner."""
-        if id not in self._inbound and not self._is_server_silent():
+        if id not in self.unanswered and not self._is_server_silent():
             self._accept(id, batch)
             self._transmit(self._reply(id, jsonrpc.failure(id, error)))
 
     def _reply(self, id: RequestId, message: dict[str, Any]) -> bytes | None:
-        if id not in self._inbound:
+        if id not in self.unanswered:
             return None
-        batch = self._inbound[id]
+        batch = self.unanswered[id]
         if self.role == "client" and self._is_server_silent():
             # Asked before the agreement; 2026-07-28 stdio, "Sending Messages": a client
             # MUST NOT write responses.
-            del self._inbound[id]
+            del self.unanswered[id]
             return None
         line = encode_line(message)
-        del self._inbound[id]
+        del self.unanswered[id]
         if batch is None:
             return line
         batch.answers.append(line.rstrip(b"\n"))

@@ -3,8 +3,9 @@
 What stdio, memory and the legacy HTTP+SSE transport share. A subclass brings the bytes
 (`_write`, and `receive` / `finish` as they come in); everything else stands here.
 
-A quiet channel writes at once. With calls outstanding, writes gather until the end of
-the loop's turn, so that thirty calls of one turn are one system call.
+A quiet channel writes at once. With calls outstanding, or more of the peer's to answer,
+writes gather until the end of the loop's turn, so that thirty of one turn are one
+system call.
 """
 
 from __future__ import annotations
@@ -307,9 +308,10 @@ class Duplex(DuplexFacts):
                 target=self.target,
             )
         self._queued += size
+        peer = self._peer
         if self._gathered:
             self._gathered.append(data)
-        elif len(self._peer.outstanding) > 1:
+        elif len(peer.outstanding) > 1 or peer.unanswered:
             self._gathered.append(data)
             self._loop.call_soon(self._flush)
         else:

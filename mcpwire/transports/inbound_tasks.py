@@ -69,15 +69,16 @@ class InboundTasks:
 
     def _run(self, id: RequestId, handler: Callable[[], Any], reply: ReplyFn) -> None:
         task = asyncio.get_running_loop().create_task(
-            self._answer(id, handler, reply), name=f"mcpwire-request-{id}"
+            self._answer(id, handler, reply), name="mcpwire-request"
         )
-        self._tasks.add(task)
-        self._running[id] = task
-        task.add_done_callback(partial(self._ended, id))
+        # One that is eager may have ended, and taken itself away again.
+        if not task.done():
+            self._tasks.add(task)
+            self._running[id] = task
 
-    def _ended(self, id: RequestId, task: asyncio.Task[None]) -> None:
+    def _ended(self, id: RequestId | None, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if self._running.get(id) is task:
+        if id is not None and self._running.get(id) is task:
             del self._running[id]
         while self._waiting and len(self._tasks) < self._limit:
             id_, handler, reply, size = self._waiting.popleft()
@@ -94,29 +95,32 @@ class InboundTasks:
         self._running[id] = task
         answer: dict[str, Any] | RPCError
         try:
-            outcome = handler()
-            answer = await outcome if inspect.isawaitable(outcome) else outcome
-        except RPCError as error:
-            answer = error
-        except asyncio.CancelledError:
-            if task.cancelling():
-                raise
-            # The handler awaited something that somebody cancelled: its failure.
-            logger.exception("handler %r raised", handler)
-            answer = InternalError("the handler failed")
-        except Exception:
-            # Its text may hold what the peer must not see; the log has it all.
-            logger.exception("handler %r raised", handler)
-            answer = InternalError("the handler failed")
-        # A handler may outlive its cancellation, and the id may be in use again.
-        if self._running.get(id) is task:
-            reply(answer)
+            try:
+                outcome = handler()
+                answer = await outcome if inspect.isawaitable(outcome) else outcome
+            except RPCError as error:
+                answer = error
+            except asyncio.CancelledError:
+                if task.cancelling():
+                    raise
+                # The handler awaited something that somebody cancelled: its failure.
+                logger.exception("handler %r raised", handler)
+                answer = InternalError("the handler failed")
+            except Exception:
+                # Its text may hold what the peer must not see; the log has it all.
+                logger.exception("handler %r raised", handler)
+                answer = InternalError("the handler failed")
+            # A handler may outlive its cancellation, and the id may be in use again.
+            if self._running.get(id) is task:
+                reply(answer)
+        finally:
+            self._ended(id, task)
 
     def cancel(self, id: RequestId) -> None:
         """Stop the handler of a request that the peer withdrew."""
         task = self._running.pop(id, None)
         if task is not None:
-            task.cancel()
+            self._stop(id, task)
             return
         for item in self._waiting:
             if item[0] == id:
@@ -142,5 +146,10 @@ class InboundTasks:
         current = asyncio.current_task()
         tasks = [task for task in self._tasks if task is not current]
         for task in tasks:
-            task.cancel()
+            self._stop(None, task)
         return tasks
+
+    def _stop(self, id: RequestId | None, task: asyncio.Task[None]) -> None:
+        """Cancel a task; one that has not begun cannot say itself that it ended."""
+        task.add_done_callback(partial(self._ended, id))
+        task.cancel()

@@ -93,6 +93,9 @@ class Tool(Component):
     slots: anyio.Semaphore | None = None
     """Bounds how many calls run at once."""
 
+    is_direct: bool = False
+    """Whether a call is no more than awaiting the function with its arguments."""
+
     task: str = "forbidden"
     """Whether calls may (``"optional"``) or must (``"required"``) be tasks."""
 

@@ -9,6 +9,7 @@ import anyio
 
 from mcpwire.errors import InvalidMessage, InvalidParams, ToolError
 from mcpwire.limits import check_timeout
+from mcpwire.server.asking.context import entered
 from mcpwire.server.auth.challenges import check_scopes
 from mcpwire.server.authoring.results import tool_result
 from mcpwire.server.authoring.signature import BadArguments, read_signature
@@ -88,6 +89,8 @@ class ToolOptions:
         except InvalidMessage as error:
             raise ValueError(f"tool {name!r}: {error}") from error
         timeout = given.get("timeout")
+        timeout = self._timeout if timeout is None else check_timeout(timeout)
+        slots = _slots(given.get("concurrency"))
         return Tool(
             key=name,
             definition=self._definition(name, signature, given, task),
@@ -97,8 +100,12 @@ class ToolOptions:
             function=function,
             signature=signature,
             runs_in_thread=runs_in_thread(signature, given.get("thread")),
-            timeout=self._timeout if timeout is None else check_timeout(timeout),
-            slots=_slots(given.get("concurrency")),
+            timeout=timeout,
+            slots=slots,
+            is_direct=signature.is_async
+            and not signature.injected
+            and timeout is None
+            and slots is None,
             task=task,
             param_headers=headers,
             options={**given, "name": name},
@@ -189,6 +196,10 @@ class Tools:
         arguments = _convert(tool, params.get("arguments"), request)
         signature = tool.signature
         calling = tool.calling or self._calling  # of another server, if mounted
+        if tool.is_direct and self.tasks is None:
+            with entered(calling.context_of(request)):
+                value = await tool.function(**arguments)
+            return tool_result(value, signature.returns, request.revision)
         prepared = calling.prepare(signature, tool.function, arguments)
         try:
             if prepared.needs_making:
