@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from mcpwire.cli.failures import Exit, UsageError
 from mcpwire.cli.serve.loading import load_server, split_target
 from mcpwire.cli.streams import write_text
+from mcpwire.errors import LocalProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from mcpwire.server.app import Server
 
 __all__ = ["serve"]
 
@@ -79,20 +82,37 @@ def serve(argv: Sequence[str]) -> int:
     if options.http is None and for_http:
         name = next(iter(for_http))
         raise UsageError(f"--{name.replace('_', '-')} is for --http")
+    address = None if options.http is None else _address(options.http)
     if options.reload:
         return _reload(options, argv)
     try:
         server = load_server(options.target)
     except UsageError:
         raise
-    except Exception:  # noqa: BLE001 - whatever importing the author's module raises
+    except Exception as error:  # whatever the author's module raises
+        if isinstance(error, LocalProtocolError) and _is_of_an_extra(error):
+            raise UsageError(f"{options.target}: {error}") from error
         traceback.print_exc()
         return Exit.INTERNAL
-    if options.http is None:
+    if address is None:
         server.run()
     else:
-        server.run(http=_address(options.http), **_renamed(for_http))
+        _run_http(server, address, _renamed(for_http))
     return Exit.OK
+
+
+def _is_of_an_extra(error: Exception) -> bool:
+    """Tell whether a package of ours is missing: then the sentence says it all."""
+    return isinstance(error.__cause__, ImportError)
+
+
+def _run_http(server: Server, address: str, options: dict[str, Any]) -> None:
+    from mcpwire.server.http.serving import CannotListen
+
+    try:
+        server.run(http=address, **options)
+    except CannotListen as error:
+        raise UsageError(str(error.strerror)) from error
 
 
 def _http_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -106,8 +126,19 @@ def _renamed(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _address(given: str) -> str:
-    """Return the address with the host that it leaves out: this machine's own."""
-    return f"127.0.0.1{given}" if given.startswith(":") else given
+    """Return the address with the host that it leaves out: this machine's own.
+
+    Raises:
+        UsageError: It is none.
+    """
+    from mcpwire.server.http.serving import read_address
+
+    address = f"127.0.0.1{given}" if given.startswith(":") else given
+    try:
+        read_address(address)
+    except ValueError as error:
+        raise UsageError(f"--http: {error}") from error
+    return address
 
 
 def _reload(options: argparse.Namespace, argv: Sequence[str]) -> int:

@@ -104,8 +104,14 @@ def _find(module: ModuleType, name: str | None, where: str) -> Any:
     servers = _servers(module)
     if len(servers) == 1:
         return getattr(module, servers[0])
-    known = f": name one of {', '.join(servers)}" if servers else ""
-    raise UsageError(f"which server of {where!r} is meant{known or ' is not clear'}")
+    if not servers:
+        raise UsageError(
+            f"there is no mcpwire.Server in {where!r}; the name of a function that "
+            f"makes one goes behind a colon"
+        )
+    raise UsageError(
+        f"which server of {where!r} is meant: name one of {', '.join(servers)}"
+    )
 
 
 def _servers(module: ModuleType) -> list[str]:

@@ -5,6 +5,7 @@ A process of its own runs the server; this one looks at the times of the Python 
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -34,12 +35,13 @@ class Watch:
         self._seen = self._look()
 
     def _look(self) -> dict[Path, int]:
-        return {
-            path: path.stat().st_mtime_ns
-            for folder in self._folders
-            for path in _sources(folder)
-            if path.exists()
-        }
+        seen = {}
+        for folder in self._folders:
+            for path in _sources(folder):
+                # Editors put a new file in the place of the old one meanwhile.
+                with contextlib.suppress(FileNotFoundError):
+                    seen[path] = path.stat().st_mtime_ns
+        return seen
 
     def changed(self) -> Path | None:
         """Return a file that came, went or was written since the last time."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcpwire.server.app import Server
     from mcpwire.server.http.app import AsgiApp
 
-__all__ = ["read_address", "run_http", "serve_http"]
+__all__ = ["CannotListen", "read_address", "run_http", "serve_http"]
 
 logger = logging.getLogger("mcpwire")
 
@@ -59,6 +59,10 @@ _OPTIONS: Final[Mapping[str, Any]] = {
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
+class CannotListen(OSError):
+    """There is no listening at an address; says why."""
+
+
 def run_http(server: Server, address: str = f"{LOCAL}:8000", **options: Any) -> None:
     """Serve over HTTP as this process's whole work, until SIGINT or SIGTERM.
 
@@ -73,7 +77,7 @@ def run_http(server: Server, address: str = f"{LOCAL}:8000", **options: Any) -> 
     Raises:
         LocalProtocolError: uvicorn is not installed.
         ValueError: The address, or an option, is none.
-        OSError: Nothing can listen there.
+        CannotListen: Nothing can listen there; it is an `OSError`.
     """
     _import_uvicorn()
     known = threading.enumerate()
@@ -112,7 +116,7 @@ async def serve_http(
     Raises:
         LocalProtocolError: uvicorn is not installed.
         ValueError: The address, or an option, is none.
-        OSError: Nothing can listen there.
+        CannotListen: Nothing can listen there; it is an `OSError`.
     """
     host, port = read_address(address)
     app = server.asgi(**{"bound": _name(host), **options})
@@ -231,6 +235,8 @@ def read_address(address: str) -> tuple[str, int]:
     Raises:
         ValueError: It is none.
     """
+    if not isinstance(address, str):
+        raise ValueError(f"the address must be a text, HOST:PORT, got {address!r}")
     host, colon, digits = address.rpartition(":")
     if not colon:
         host = ""
@@ -252,8 +258,17 @@ def _listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens there.
 
     Raises:
-        OSError: Nothing can.
+        CannotListen: Nothing can.
     """
+    try:
+        return _listening(host, port)
+    except OSError as error:
+        raise CannotListen(
+            error.errno, f"cannot listen on {host!r}, port {port}: {error.strerror}"
+        ) from error
+
+
+def _listening(host: str, port: int) -> socket.socket:
     found = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
     )
@@ -269,11 +284,9 @@ def _listen(host: str, port: int) -> socket.socket:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(place)
         listening.listen(BACKLOG)
-    except OSError as error:
+    except OSError:
         listening.close()
-        raise OSError(
-            error.errno, f"cannot listen on {host!r}, port {port}: {error.strerror}"
-        ) from error
+        raise
     return listening
 
 

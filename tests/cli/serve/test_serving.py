@@ -5,6 +5,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -94,12 +95,14 @@ def test_a_function_that_makes_a_server_is_called(module):
         ("", "no name of a module"),
         ("other_module", "name one of one, two"),
         ("served_module.py:__doc__", "is a NoneType"),
+        ("empty_module.py", "there is no mcpwire.Server in 'empty_module.py'"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:coroutine")
 def test_what_is_no_server_is_told_in_a_sentence(module, target, said):
     module()
-    module(name="one", file="other_module.py", extra="\ntwo = Server('b', '1')\n")
+    path = module(name="one", file="other_module.py", extra="\ntwo = Server('b')\n")
+    path.with_name("empty_module.py").write_text("")
     with pytest.raises((UsageError, TypeError), match=said):
         load_server(target)
 
@@ -117,12 +120,32 @@ def test_what_the_module_itself_lacks_is_shown_with_its_traceback(module, capfd)
         (["m", "--path", "/x"], "--path is for --http"),
         (["m", "--allow-host", "x"], "--allow-host is for --http"),
         (["m", "--reload"], "--reload is for --http"),
+        (["m", "--http", "x"], "--http: the address must be HOST:PORT, got 'x'"),
+        (["m", "--http", "x", "--reload"], "--http: the address must be"),
         (["m", "--nonsense"], "--nonsense"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(words, said, capfd):
     assert main(["serve", *words]) == 2
     assert said in capfd.readouterr().err
+
+
+def test_a_package_that_is_missing_is_one_sentence(module, capfd, monkeypatch):
+    module()
+    monkeypatch.setitem(sys.modules, "msgspec", None)
+    assert main(["serve", "served_module.py"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("mcpwire: served_module.py: ")
+    assert "pip install 'mcpwire[server]'" in line
+
+
+def test_an_address_that_is_taken_is_one_sentence(module, capfd):
+    module()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", "served_module.py", "--http", f":{port}"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert f"mcpwire: cannot listen on '127.0.0.1', port {port}: " in line
 
 
 def test_its_help_shows_the_options(capfd):

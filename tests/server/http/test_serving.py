@@ -64,7 +64,8 @@ def test_addresses_are_hosts_and_ports(address, found):
 
 
 @pytest.mark.parametrize(
-    "address", ["", "localhost", "::1", "::1:80", "a:b", "a:", "a:65536", "a:-1", "a:²"]
+    "address",
+    ["", "localhost", "::1", "::1:80", "a:b", "a:", "a:65536", "a:-1", "a:²", 8000],
 )
 def test_other_addresses_are_refused(address):
     with pytest.raises(ValueError, match="address"):

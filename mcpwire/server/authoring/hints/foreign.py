@@ -49,8 +49,8 @@ def load() -> Any:
         import msgspec
     except ImportError as error:
         raise LocalProtocolError(
-            "reading type hints needs msgspec: pip install 'mcpwire[server]', or give "
-            "the tool an input_schema="
+            "reading type hints needs msgspec: pip install 'mcpwire[server]'; without "
+            "it a tool takes an input_schema=, and a prompt arguments="
         ) from error
     return msgspec
 
