@@ -65,7 +65,7 @@ class Limits:
     """One message: a line on stdio, an HTTP body, an SSE event; after decompression."""
 
     head: int = _size(64 * _KIB)
-    """The head of an HTTP answer."""
+    """The head of an HTTP answer, and of a request to our own HTTP server."""
 
     body: int = _size(4 * _MIB)
     """The body of one request to an HTTP server; never more than `message`."""

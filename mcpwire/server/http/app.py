@@ -89,6 +89,9 @@ class AsgiApp:
         heartbeat: How long a stream is silent before a comment is sent.
         bound: The name that the server was told to listen on.
 
+    Attributes:
+        limits: Bounds on what one client may cost.
+
     Raises:
         ValueError: A path, a host or an origin is none.
     """
@@ -117,7 +120,7 @@ class AsgiApp:
     ) -> None:
         self._dispatcher = dispatcher
         self._is_json_only = json_only
-        limits = dispatcher.limits
+        limits = self.limits = dispatcher.limits
         self._clocks = Clocks(
             reading=limits.body_timeout, upgrade=stream_after, beat=heartbeat
         )
@@ -221,6 +224,7 @@ class AsgiApp:
             access.write(exchange)
 
     async def _route(self, exchange: Exchange, access: Access) -> None:
+        exchange.check_framing()
         place = self._places.find(exchange)
         if place is not Place.ENDPOINT and await self._places.show(place, exchange):
             return

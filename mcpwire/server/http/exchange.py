@@ -190,6 +190,24 @@ class Exchange:
 
     # What came...
 
+    def check_framing(self) -> None:
+        """Check that everybody on the way sees the body end at the same place.
+
+        Raises:
+            HttpProblem: They may not, so that what follows could be taken for another
+                request; the connection is closed.
+        """
+        named = self.headers.joined
+        encoding = named.get("transfer-encoding")
+        # RFC 9112, 6.1 and 6.3: some parsers pass both lengths on, others pass over
+        # codings that they do not know.
+        if encoding is not None and (
+            encoding.lower() != "chunked" or "content-length" in named
+        ):
+            raise HttpProblem(
+                400, "the length of the body is ambiguous", self._closing()
+            )
+
     async def body(self) -> bytes:
         """Return the whole body.
 

@@ -193,18 +193,43 @@ def _runner(
         def capture_signals(self) -> contextlib.AbstractContextManager[None]:
             return _signals(self.stop if has_signals else None)
 
-    return Runner(uvicorn.Config(app, **{"http": _protocol(), **_OPTIONS, **options}))
+    protocol = _protocol(app.limits.head)
+    return Runner(uvicorn.Config(app, **{"http": protocol, **_OPTIONS, **options}))
 
 
-def _protocol() -> Any:
-    """Return uvicorn's protocol, writing each small answer at once."""
+def _protocol(head_limit: int) -> Any:
+    """Return uvicorn's protocol, writing each small answer at once.
+
+    Of its two parsers httptools takes heads of any length; here both have a bound.
+    """
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
     class Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type] # one of two
         def connection_made(self, transport: asyncio.Transport) -> None:
             super().connection_made(Corked(transport))
 
-    return Protocol
+    if not hasattr(AutoHTTPProtocol, "on_headers_complete"):
+        return Protocol  # h11, which has a bound of its own
+
+    class Bounded(Protocol):
+        head_size = 0
+        is_in_head = True
+
+        def data_received(self, data: bytes) -> None:
+            self.head_size += len(data)
+            super().data_received(data)
+            if self.is_in_head and self.head_size > head_limit:
+                self.send_400_response(f"the head is over {head_limit} bytes")
+
+        def on_headers_complete(self) -> None:
+            self.is_in_head = False
+            super().on_headers_complete()
+
+        def on_message_complete(self) -> None:
+            self.is_in_head, self.head_size = True, 0
+            super().on_message_complete()
+
+    return Bounded
 
 
 @contextlib.contextmanager

@@ -1,0 +1,107 @@
+"""The real thing: our application behind uvicorn, and connections of bytes."""
+
+import asyncio
+import contextlib
+import json
+
+import pytest
+from by_hand import modern
+
+from mcpwire.server.http.serving import serve_http
+
+PATIENCE = 20.0
+
+HEAD = {
+    "Host": "127.0.0.1:8000",
+    "Content-Type": "application/json",
+    "Accept": "application/json, text/event-stream",
+    "MCP-Protocol-Version": "2026-07-28",
+}
+
+
+@contextlib.asynccontextmanager
+async def served(server, **options):
+    """Serve on a free port, and give the port."""
+    pytest.importorskip("uvicorn")
+    loop = asyncio.get_running_loop()
+    url = loop.create_future()
+    task = loop.create_task(
+        serve_http(server, "127.0.0.1:0", announce=url.set_result, **options)
+    )
+    try:
+        await asyncio.wait([task, url], return_when="FIRST_COMPLETED")
+        if not url.done():
+            await task
+        yield int(url.result().rpartition(":")[2].partition("/")[0])
+    finally:
+        task.cancel()
+        await asyncio.wait([task], timeout=PATIENCE)
+
+
+def call(id, text="hi", name="echo"):
+    return modern(id, "tools/call", {"name": name, "arguments": {"text": text}})
+
+
+def raw(message, verb="POST", **fields):
+    """Return a request as bytes; a field that is ``None`` is left out."""
+    body = message if isinstance(message, bytes) else json.dumps(message).encode()
+    named = {**HEAD, "Content-Length": str(len(body))}
+    if isinstance(message, dict):
+        named |= {"Mcp-Method": message["method"], "Mcp-Name": "echo"}
+    named |= {name.replace("_", "-"): value for name, value in fields.items()}
+    lines = [f"{name}: {value}" for name, value in named.items() if value is not None]
+    return (
+        "\r\n".join([f"{verb} /mcp HTTP/1.1", *lines, "", ""]).encode("latin-1") + body
+    )
+
+
+class Line:
+    """One connection."""
+
+    def __init__(self, port):
+        self._port = port
+
+    async def __aenter__(self):
+        self.reader, self._writer = await asyncio.open_connection(
+            "127.0.0.1", self._port
+        )
+        return self
+
+    async def __aexit__(self, *_):
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+    async def send(self, data):
+        """Send bytes; tell whether the server still takes them."""
+        self._writer.write(data)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._writer.drain()
+        except OSError:
+            return False
+        return not self._writer.is_closing()
+
+    def end(self):
+        """Send no more."""
+        self._writer.write_eof()
+
+    async def answer(self):
+        """Return the next response: its status, its head, its body."""
+        async with asyncio.timeout(PATIENCE):
+            try:
+                head = (await self.reader.readuntil(b"\r\n\r\n")).lower()
+            except (asyncio.IncompleteReadError, OSError):
+                return None, b"", b""
+            length = head.partition(b"content-length:")[2].partition(b"\r\n")[0]
+            body = await self.reader.readexactly(int(length or 0))
+            return int(head.split(b" ")[1]), head, body
+
+    async def rest(self):
+        """Return everything until the server closes the connection."""
+        data = b""
+        async with asyncio.timeout(PATIENCE):
+            with contextlib.suppress(OSError):
+                while piece := await self.reader.read(65_536):
+                    data += piece
+        return data

@@ -1,0 +1,119 @@
+"""Nobody gets more of this machine by sending more, or by sending it slowly."""
+
+import json
+
+import pytest
+from sockets import Line, call, raw, served
+from victim import build
+from wires import resident
+
+from mcpwire import Limits
+
+pytestmark = pytest.mark.anyio
+
+KIB = 1024
+LIMITS = Limits(body=64 * KIB, body_timeout=0.3)
+
+FLOOD = 64
+"""As many times a limit is sent, if the server lets it."""
+
+BUFFERED = 8 * 1024 * KIB
+"""What the kernel's buffers on both sides may take of it."""
+
+
+async def flood(line, piece, most):
+    """Send a piece again and again; return how many bytes the server took."""
+    taken = 0
+    while taken < most and await line.send(piece):
+        taken += len(piece)
+    return taken
+
+
+async def still_serves(port):
+    async with Line(port) as line:
+        await line.send(raw(call("after")))
+        status, _, body = await line.answer()
+    assert (status, json.loads(body)["id"]) == (200, "after")
+
+
+@pytest.mark.attack("S13")
+@pytest.mark.case("D14")
+async def test_a_body_is_not_read_beyond_its_limit_however_it_comes():
+    async with served(build(limits=LIMITS)) as port:
+        before = resident("self")
+        for length in (64 * KIB + 1, 2**40, 10**30):
+            async with Line(port) as line:
+                await line.send(raw(b"", Content_Length=str(length)))
+                status, head, _ = await line.answer()
+                assert status in {400, 413}, length
+                assert b"connection: close" in head
+                assert await flood(line, b"x" * 64 * KIB, 64 * BUFFERED) <= BUFFERED
+        coded = raw(b"", Content_Length=None, Transfer_Encoding="chunked")
+        piece = b"10000\r\n" + b"x" * 64 * KIB + b"\r\n"
+        for chunk in (
+            piece,
+            b"1\r\nx\r\n" * 8 * KIB,
+            b"ffffffff\r\n" + b"x" * 64 * KIB,
+        ):
+            async with Line(port) as line:
+                await line.send(coded)
+                assert await flood(line, chunk, 64 * BUFFERED) <= BUFFERED
+                # Where much was sent in vain, the reset may overtake the answer.
+                assert (await line.answer())[0] in {413, 400, None}
+        assert resident("self") - before < 2 * BUFFERED
+        await still_serves(port)
+
+
+@pytest.mark.attack("S13")
+@pytest.mark.parametrize("parser", [None, "h11"])
+async def test_a_head_is_not_read_beyond_its_limit(parser):
+    options = {} if parser is None else {"uvicorn": {"http": parser}}
+    async with served(build(), **options) as port:
+        before = resident("self")
+        for start, piece in (
+            (b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n", b"X: %b\r\n" % (b"a" * 64)),
+            (b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ", b"a"),
+            (b"POST /", b"a"),
+        ):
+            async with Line(port) as line:
+                await line.send(start)
+                taken = await flood(line, piece * 64 * KIB, 64 * BUFFERED)
+                assert taken <= 2 * BUFFERED
+                assert (await line.answer())[0] in {400, None}
+        assert resident("self") - before < 2 * BUFFERED
+        # A head is counted anew for each request of a connection.
+        fields = {f"X_{number}": "a" * KIB for number in range(30)}
+        async with Line(port) as line:
+            for id in range(10):
+                await line.send(raw(call(id), **fields))
+                assert (await line.answer())[0] == 200
+        await still_serves(port)
+
+
+@pytest.mark.attack("S13")
+@pytest.mark.case("D14")
+async def test_a_body_that_dribbles_in_is_given_up_and_runs_nothing():
+    async with served(build(limits=LIMITS)) as port:
+        whole = raw(call(1))
+        for data in (whole[:-1], raw(b"", Content_Length="10")):
+            async with Line(port) as line:
+                for place in range(0, len(data), 64):
+                    await line.send(data[place : place + 64])
+                status, head, _ = await line.answer()
+                assert status == 408
+                assert b"connection: close" in head
+                assert await line.rest() == b""
+        async with Line(port) as line:  # less than it said, and then nothing more
+            await line.send(whole[:-1])
+            line.end()
+            assert await line.rest() == b""
+        await still_serves(port)
+
+
+@pytest.mark.attack("S13")
+async def test_what_is_compressed_is_refused_and_not_unpacked():
+    async with served(build()) as port, Line(port) as line:
+        await line.send(raw(b"\x1f\x8b" + b"x" * KIB, Content_Encoding="gzip"))
+        status, _, body = await line.answer()
+        assert status == 415
+        assert "compressed" in json.loads(body)["error"]["message"]
