@@ -132,13 +132,21 @@ class _Run:
         await _wait(self._entered)
 
     async def end(self) -> None:
-        """Leave all of them; on any loop."""
-        if asyncio.get_running_loop() is self.loop:
-            self._stop()
-        else:
-            call_soon(self.loop, self._stop)
-        if not self.loop.is_closed():
+        """Leave all of them; on any loop. Being cancelled, cancel them."""
+        self._on_loop(self._stop)
+        if self.loop.is_closed():
+            return
+        try:
             await _wait(self._ended)
+        except asyncio.CancelledError:
+            self._on_loop(self.task.cancel)
+            raise
+
+    def _on_loop(self, action: Callable[[], object]) -> None:
+        if asyncio.get_running_loop() is self.loop:
+            action()
+        else:
+            call_soon(self.loop, action)
 
     def _stop(self) -> None:
         self._leave.set()
@@ -187,7 +195,10 @@ async def _wait(future: _Future) -> None:
     if future.done():
         future.result()
     else:
-        await asyncio.shield(asyncio.wrap_future(future))
+        here = asyncio.wrap_future(future)
+        # Who gives up waiting does not want to know why it failed, either.
+        here.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(here)
 
 
 def end_soon(code: int) -> list[threading.Timer]:

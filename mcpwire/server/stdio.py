@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import stat
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run_stdio", "serve_stdio"]
 
+logger = logging.getLogger("mcpwire")
+
 # 2026-07-28 basic/transports/stdio, "Shutdown": a server should exit promptly when its
 # input ends. Together these stay under a second.
 ANSWER_GRACE_S: Final = 0.2
@@ -37,6 +40,9 @@ CANCEL_GRACE_S: Final = 0.2
 
 FLUSH_GRACE_S: Final = 0.2
 """How long the client may take to read the last answers."""
+
+END_BY_S: Final = 0.65
+"""After so long the lifespan is cancelled, too, if it has not ended."""
 
 STDERR_FD: Final = 2
 
@@ -114,12 +120,25 @@ async def serve_stdio(
         connection = ServerConnection(dispatcher, transport="stdio")
         channel = _ServerPipe(connection, *fds, limits=dispatcher.limits)
         connection.attach(channel)
+        clock = asyncio.get_running_loop().time
+        over: float | None = None
         try:
             await connection.ended.wait()
+            over = clock()
             await connection.settle(ANSWER_GRACE_S)
             await channel.flush(FLUSH_GRACE_S)
         finally:
+            over = clock() if over is None else over
+            await _end(connection, over + END_BY_S)
+
+
+async def _end(connection: ServerConnection, by: float) -> None:
+    """Let go of everything, by then on the loop's clock."""
+    try:
+        async with asyncio.timeout_at(by):
             await connection.aclose(CANCEL_GRACE_S)
+    except TimeoutError:
+        logger.warning("the server's lifespan took too long to end and was cancelled")
 
 
 def run_stdio(dispatcher: Dispatcher) -> int:
