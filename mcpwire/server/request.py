@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     AskFn = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
     """Sends a request to the client and returns its result."""
 
+    NamedAskFn = Callable[[str, dict[str, Any], str | None], Awaitable[dict[str, Any]]]
+    """The same, with a name for the question, or none."""
+
 __all__ = ["IN_MEMORY", "LEVELS", "Facts", "RequestContext", "Session", "check_level"]
 
 LEVELS: Final = (
@@ -140,6 +143,7 @@ class RequestContext:
 
     __slots__ = (
         "_ask",
+        "_ask_by_name",
         "_can_log",
         "_is_answered",
         "_level",
@@ -188,6 +192,7 @@ class RequestContext:
         self._is_answered = False
         self._notify = notify
         self._ask = ask
+        self._ask_by_name: NamedAskFn | None = None
         self._can_log = can_log
         self._progress: float | None = None
         self._level: str | None
@@ -230,13 +235,13 @@ class RequestContext:
     @property
     def can_ask(self) -> bool:
         """Whether `ask` reaches the client before this request is answered."""
-        return self._ask is not None
+        return self._ask is not None or self._ask_by_name is not None
 
-    def for_task(self, *, ask: AskFn | None, notify: NotifyFn) -> RequestContext:
+    def for_task(self, *, ask: NamedAskFn | None, notify: NotifyFn) -> RequestContext:
         """Return what a handler gets that goes on when this request is answered.
 
         Args:
-            ask: How it asks the client; ``None``: not at all.
+            ask: How it asks the client, by a name; ``None``: not at all.
             notify: Takes what it tells the client meanwhile.
         """
         twin = RequestContext(
@@ -248,11 +253,11 @@ class RequestContext:
             client_capabilities=self.client_capabilities,
             notify=notify,
             can_log=self._can_log,
-            ask=ask,
             params=self.params,
             # Its stream is not this request's any more.
             facts=attrs.evolve(self.facts, close_stream=None),
         )
+        twin._ask_by_name = ask
         twin.rounds = self.rounds
         twin._state = self._state
         return twin
@@ -262,8 +267,15 @@ class RequestContext:
         if self.is_open:
             self._notify(method, params)
 
-    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    async def ask(
+        self, method: str, params: dict[str, Any], *, key: str | None = None
+    ) -> dict[str, Any]:
         """Send the client a request of ours; return its result.
+
+        Args:
+            method: The method.
+            params: Its params.
+            key: What the question is called where questions have names, in tasks.
 
         Raises:
             LocalProtocolError: The revision has no requests of servers: answer with
@@ -271,6 +283,8 @@ class RequestContext:
             RPCError: The client refused.
             RequestTimeout: It did not answer in time, and was told so.
         """
+        if self._ask_by_name is not None:
+            return await self._ask_by_name(method, params, key)
         if self._ask is None:
             raise LocalProtocolError(
                 f"{self.method}: a server may not ask {method!r} of its own at "

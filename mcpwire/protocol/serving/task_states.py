@@ -144,12 +144,25 @@ def _end(record: TaskRecord, now: float, **changes: Any) -> TaskRecord:
 
 
 def ask(
-    record: TaskRecord, method: str, params: Mapping[str, Any], *, now: float
+    record: TaskRecord,
+    method: str,
+    params: Mapping[str, Any],
+    *,
+    now: float,
+    key: str | None = None,
 ) -> tuple[TaskRecord, str]:
     """Ask the client for something; return the record and the key of the question.
 
+    Args:
+        record: The task.
+        method: What is asked for.
+        params: With what.
+        now: Seconds since the epoch.
+        key: A name that no other question of the task has; one is made without it.
+
     Raises:
-        LocalProtocolError: The task has ended, so nobody would answer.
+        LocalProtocolError: The task has ended, so nobody would answer; or a question
+            of that name is open.
     """
     if record.is_final:
         raise LocalProtocolError(
@@ -157,7 +170,10 @@ def ask(
         )
     # SEP-2663, "Task Update Requests": a key is unique for the task's whole life.
     number = record.asked + 1
-    key = f"{method.partition('/')[0]}-{number}"
+    if key is None:
+        key = f"{method.partition('/')[0]}-{number}"
+    if key in record.inputs:
+        raise LocalProtocolError(f"a question {key!r} of the task is open already")
     inputs = {**record.inputs, key: {"method": method, "params": dict(params)}}
     changes = {"status": INPUT_REQUIRED, "inputs": inputs, "asked": number}
     return _step(record, now, **changes), key

@@ -49,7 +49,7 @@ async def ask(
     check_declared(question, request)
     name = rounds.name(question.kind, key)
     if request.can_ask or request.revision.era is Era.SESSION:
-        return await _ask_between(question, request)
+        return await _ask_between(question, request, name)
     answer = await rounds.ask(
         name, question.method, question.params, is_named=key is not None
     )
@@ -60,10 +60,10 @@ async def ask(
         raise InvalidParams(f"params.inputResponses[{name!r}]: {error}") from error
 
 
-async def _ask_between(question: Question, request: RequestContext) -> Any:
+async def _ask_between(question: Question, request: RequestContext, name: str) -> Any:
     method = question.method
     try:
-        answer = await request.ask(method, question.params)
+        answer = await request.ask(method, question.params, key=name)
     except RPCError as error:
         said = error.message or f"error {error.code}"
         raise _failure(request, f"the client refused {method!r}: {said}") from error

@@ -4,10 +4,19 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from by_hand import Hand, modern
+from by_hand import CAPABILITIES_KEY, Hand, modern
 
-from mcpwire import Client, Context, InvalidParams, MethodNotFound, Server, types
+from mcpwire import (
+    Client,
+    Context,
+    InvalidParams,
+    MethodNotFound,
+    Server,
+    Tasks,
+    types,
+)
 from mcpwire.limits import Limits
+from mcpwire.protocol.methods import TASKS
 from mcpwire.server.asking.state import MemorySingleUse
 from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
 
@@ -589,3 +598,67 @@ async def test_a_header_that_no_client_would_send_is_refused_with_its_tool(prope
     schema = {"type": "object", "properties": properties}
     with pytest.raises(ValueError, match="x-mcp-header"):
         Server("x", "1").add_tool(lambda a: a, name="t", input_schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"auth": "a-token"}, "auth takes a ResourceServer, got a str"),
+        ({"lifespan": 3}, "lifespan must be a function, got 3"),
+    ],
+)
+async def test_options_of_another_kind_are_refused_at_once(options, said):
+    with pytest.raises(TypeError, match=said):
+        Server("x", "1", **options)
+
+
+async def test_the_log_names_what_failed_and_why_and_the_client_is_told_neither(caplog):
+    server = Server("x", "1")
+
+    @server.tool(name="opaque")
+    async def _() -> object:
+        return object()
+
+    @server.resource("memo://{name}")
+    async def memo(name: str) -> str:
+        raise LookupError("the password is hunter2")
+
+    async with Client(server) as client:
+        assert (await client.call_tool("opaque")).text == "the tool failed"
+        with pytest.raises(RPCError) as refused:
+            await client.read_text("memo://" + "x" * 200)
+    assert "hunter2" not in str(refused.value)
+    assert [each.getMessage() for each in caplog.records] == [
+        "the handler of 'tools/call' of 'opaque' raised",
+        f"the handler of 'resources/read' of 'memo://{'x' * 93}' raised",
+    ]
+    assert [
+        word
+        for word, each in zip(("object", "hunter2"), caplog.records, strict=True)
+        if word in str(each.exc_info[1])
+    ] == ["object", "hunter2"]
+
+
+@pytest.mark.rule("TX-14")
+async def test_a_question_of_a_task_has_the_name_that_its_handler_gave_it():
+    server = Server("tasks", "1", extensions=[Tasks()])
+
+    @server.tool(task="required")
+    async def ask(ctx: Context) -> str:
+        form = {"type": "object", "properties": {}}
+        return (await ctx.elicit("Sure?", form, key="sure")).action
+
+    meta = {CAPABILITIES_KEY: {"elicitation": {}, "extensions": {TASKS: {}}}}
+    wire = Hand(server.dispatcher)
+    wire.send(modern(1, "tools/call", {"name": "ask", "arguments": {}}, **meta))
+    task = {"taskId": (await wire.next())["result"]["taskId"]}
+    while True:
+        wire.send(modern(2, "tasks/get", task, **meta))
+        state = (await wire.next())["result"]
+        if state["status"] != "working":
+            break
+    assert list(state["inputRequests"]) == ["sure"]
+    answers = {"inputResponses": {"sure": {"action": "decline"}}}
+    wire.send(modern(3, "tasks/update", {**task, **answers}, **meta))
+    assert (await wire.next())["result"]["resultType"] == "complete"
+    await wire.aclose()

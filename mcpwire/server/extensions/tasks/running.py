@@ -214,10 +214,14 @@ class RunningTask:
             self.record = states.describe(self.record, message, now=self._clock())
         self._send(method, params)
 
-    async def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    async def _ask(
+        self, method: str, params: dict[str, Any], key: str | None = None
+    ) -> dict[str, Any]:
         """Wait until the client has answered a question of the handler."""
         check_question(method, self._request.revision)
-        record, key = states.ask(self.record, method, params, now=self._clock())
+        record, key = states.ask(
+            self.record, method, params, now=self._clock(), key=key
+        )
         question = Question(method, params, asyncio.get_running_loop().create_future())
         self._questions[key] = question
         try:

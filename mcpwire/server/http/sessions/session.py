@@ -12,8 +12,6 @@ from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from mcpwire.errors import InternalError, InvalidRequest, LocalProtocolError, RPCError
 from mcpwire.protocol.serving.sessions.batches import Malformed
 from mcpwire.protocol.serving.sessions.rules import lets_streams_pause
@@ -28,6 +26,7 @@ from mcpwire.server.http.sessions.streams import (
     Stream,
     StreamStyle,
 )
+from mcpwire.server.request import Facts
 from mcpwire.transports.inbound_tasks import InboundTasks
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import encode
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from mcpwire.server.http.exchange import Fields
     from mcpwire.server.http.sessions.events import EventStore
     from mcpwire.server.http.sessions.journal import Begin
-    from mcpwire.server.request import Facts, RequestContext, Session
+    from mcpwire.server.request import RequestContext, Session
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["HttpSession"]
@@ -243,7 +242,13 @@ class HttpSession:
     def _with_pause(self, facts: Facts, answers: Answers) -> Facts:
         if not self._can_pause:
             return facts
-        return attrs.evolve(facts, close_stream=answers.pause)
+        # Not by `attrs.evolve`, which costs five times as much.
+        return Facts(
+            transport=facts.transport,
+            headers=facts.headers,
+            principal=facts.principal,
+            close_stream=answers.pause,
+        )
 
     def _notify(self, answers: Answers, method: str, params: dict[str, Any]) -> None:
         answers.send(encode(jsonrpc.notification(method, params)))
