@@ -11,6 +11,7 @@ from mcpwire import (
     Context,
     InvalidParams,
     MethodNotFound,
+    RPCError,
     Server,
     Tasks,
     types,
@@ -661,4 +662,4 @@ async def test_a_question_of_a_task_has_the_name_that_its_handler_gave_it():
     answers = {"inputResponses": {"sure": {"action": "decline"}}}
     wire.send(modern(3, "tasks/update", {**task, **answers}, **meta))
     assert (await wire.next())["result"]["resultType"] == "complete"
-    await wire.aclose()
+    await wire.connection.aclose()
