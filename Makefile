@@ -128,8 +128,9 @@ fresh: $(VENV)/.dev $(PEERS)/node/.made ## install the wheel as a stranger does,
 conformance: $(VENV)/.dev $(PEERS)/conformance/.made ## put client and server to the official suite; LEGS="--leg C4 ..."
 	@$(PY) conformance/run.py $(LEGS)
 
-soak: $(VENV)/.dev ## use the client for long; SOAK="--calls N --connects N" says how long
+soak: $(VENV)/.dev ## use the client for long, put the server under load; SOAK="--calls N", LOAD=--full
 	@$(PY) tests/soak/soak.py $(SOAK)
+	@$(PY) tests/soak/load.py $(LOAD)
 
 fuzz: $(VENV)/.dev ## attack the server with 600,000 frames (some minutes); FUZZ="--frames N --seed N"
 	@$(PY) tests/adversity/server/fuzz.py $(FUZZ)

@@ -1,0 +1,118 @@
+"""The load in short, and that it would see what is crossed and what grows."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import load
+from load_client import Caller, Crossed
+
+LITTLE = load.Plan(sessions=20, calls=2, rounds=20)
+
+on_linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="memory is read as Linux gives it"
+)
+
+
+@on_linux
+@pytest.mark.attack("S10")
+def test_a_little_load_leaves_nothing_behind_and_crosses_nothing(monkeypatch):
+    monkeypatch.setattr(load, "SETTLE_S", 0.2)
+    said = []
+    assert asyncio.run(load.load(LITTLE, said.append)) == []
+    assert sum("none crossed" in line for line in said) == 2
+    assert [line.partition(":")[0] for line in said[-3:]] == [
+        "before",
+        "after",
+        "once more",
+    ]
+
+
+@pytest.mark.parametrize("field", ["sessions", "tasks", "objects", "memory"])
+def test_what_grows_by_more_than_it_may_is_named_with_its_figures(field):
+    before = load.Count(0, 3, 30_000, 30_000_000)
+    for most in load.allowed(LITTLE):
+        limit = getattr(most, field)
+        grown = {**vars(before), field: getattr(before, field) + limit}
+        assert load.grown(before, load.Count(**grown), most) == []
+        grown[field] += 1
+        (line,) = load.grown(before, load.Count(**grown), most)
+        assert line.startswith(f"{field}: ")
+
+
+async def answering(*results):
+    """Serve HTTP that answers each request with the next of these."""
+    waiting = list(results)
+
+    async def serve(reader, writer):
+        while waiting:
+            head = await reader.readuntil(b"\r\n\r\n")
+            size = int(head.lower().partition(b"content-length: ")[2].split()[0])
+            await reader.readexactly(size)
+            body = json.dumps({"jsonrpc": "2.0", **waiting.pop(0)}).encode()
+            fields = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
+            writer.write(b"HTTP/1.1 200 OK\r\n" + fields % len(body) + body)
+        writer.close()
+
+    return await asyncio.start_server(serve, "127.0.0.1", 0)
+
+
+def said(id, text):
+    return {"id": id, "result": {"structuredContent": {"result": text}}}
+
+
+@pytest.mark.parametrize("answer", [said(1, "mine"), said("0", "mine"), said(0, "his")])
+def test_an_answer_to_another_call_or_with_another_secret_is_crossed(answer):
+    async def call():
+        async with await answering(answer) as server:
+            port = server.sockets[0].getsockname()[1]
+            caller = Caller(f"http://127.0.0.1:{port}/mcp", is_later=True)
+            async with caller:
+                with pytest.raises(Crossed):
+                    await caller.tell("echo", "mine")
+
+    asyncio.run(call())
+
+
+def test_the_command_says_how_it_went_by_its_exit_code(monkeypatch, capsys):
+    found = []
+
+    async def done(plan, _say):
+        plans.append(plan)
+        return found
+
+    async def weighed(*_):
+        return None
+
+    plans = []
+    monkeypatch.setattr(load, "weigh", weighed)
+    monkeypatch.setattr(load, "load", done)
+    monkeypatch.setattr(load, "reaped", lambda *_: done(None, None))
+    monkeypatch.setattr(load, "make_room", lambda _: None)
+    monkeypatch.setattr(load.Path, "exists", lambda _: True)
+    assert load.main(["--full", "--rounds", "7"]) == 0
+    assert plans[0] == load.Plan(load.FULL.sessions, load.FULL.calls, 7)
+    assert "flat" in capsys.readouterr().out
+    found.append("objects: 1 before, 9 after")
+    assert load.main([]) == 1
+    assert "GREW objects: 1 before, 9 after" in capsys.readouterr().out
+
+
+def test_a_crossed_answer_fails_the_command(monkeypatch, capsys):
+    async def crossed(*_):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(raising())
+
+    async def raising():
+        raise Crossed("'mine' was answered by 'his'")
+
+    monkeypatch.setattr(load, "weigh", crossed)
+    monkeypatch.setattr(load, "make_room", lambda _: None)
+    monkeypatch.setattr(load.Path, "exists", lambda _: True)
+    assert load.main([]) == 1
+    assert "'mine' was answered by 'his'" in capsys.readouterr().out
