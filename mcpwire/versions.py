@@ -6,9 +6,12 @@ Code asks a `Revision` for what it can do; nobody compares version strings.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = [
     "LATEST",
@@ -17,6 +20,7 @@ __all__ = [
     "Era",
     "Revision",
     "find_revision",
+    "read_revisions",
     "revisions_of",
 ]
 
@@ -69,6 +73,24 @@ _BY_NAME: Final = {revision.name: revision for revision in REVISIONS}
 def find_revision(name: object) -> Revision | None:
     """Return the revision with that name on the wire, or ``None``."""
     return _BY_NAME.get(name) if type(name) is str else None
+
+
+def read_revisions(given: Iterable[Revision | str]) -> tuple[Revision, ...]:
+    """Return revisions that are given by themselves or by their names.
+
+    Raises:
+        ValueError: One of them is none, or it is no list of them.
+    """
+    if isinstance(given, str):
+        raise ValueError(f"revisions takes a list, got {given!r}")
+    found = []
+    for each in given:
+        revision = each if isinstance(each, Revision) else find_revision(each)
+        if revision is None:
+            known = ", ".join(_BY_NAME)
+            raise ValueError(f"revisions takes any of {known}, got {each!r}")
+        found.append(revision)
+    return tuple(found)
 
 
 def revisions_of(era: Era) -> tuple[Revision, ...]:

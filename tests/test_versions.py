@@ -13,6 +13,7 @@ from mcpwire.versions import (
     REVISIONS,
     Era,
     find_revision,
+    read_revisions,
     revisions_of,
 )
 
@@ -68,3 +69,20 @@ def test_a_revision_is_a_value(revision):
 
 def test_the_module_exports_what_it_says():
     assert all(hasattr(versions, name) for name in versions.__all__)
+
+
+def test_revisions_are_given_by_themselves_or_by_name():
+    assert read_revisions([LATEST, "2025-11-25"]) == (LATEST, LATEST_SESSION)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("2025-11-25", "takes a list, got '2025-11-25'"),
+        (["2025-11-26"], "takes any of 2024-11-05, .*, got '2025-11-26'"),
+        ([3], "got 3"),
+    ],
+)
+def test_what_is_no_revision_is_refused(given, said):
+    with pytest.raises(ValueError, match=said):
+        read_revisions(given)

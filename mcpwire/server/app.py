@@ -22,7 +22,7 @@ from mcpwire.server.offering import Offering
 from mcpwire.server.telling.hub import PROMPTS, RESOURCES, TOOLS
 from mcpwire.types import decode
 from mcpwire.types.lifecycle import Implementation
-from mcpwire.versions import REVISIONS
+from mcpwire.versions import REVISIONS, read_revisions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -115,6 +115,7 @@ class Server:
         extensions: `Tasks`, `Skills` and others.
 
     Raises:
+        TypeError: An option is of another kind; names it.
         ValueError: An option is wrong; names it.
     """
 
@@ -130,7 +131,7 @@ class Server:
         instructions: str | None = None,
         lifespan: LifespanFn | None = None,
         limits: Limits = SERVER_LIMITS,
-        revisions: Iterable[Revision] = REVISIONS,
+        revisions: Iterable[Revision | str] = REVISIONS,
         page_size: int | None = None,
         visible: Visible | None = None,
         on_duplicate: str = "error",
@@ -147,7 +148,9 @@ class Server:
         self.name = name
         self.version = version
         self._ask_timeout = check_timeout(ask_timeout, "ask_timeout")
-        self.auth = auth
+        self.auth = _checked(auth)
+        if lifespan is not None and not callable(lifespan):
+            raise TypeError(f"lifespan must be a function, got {lifespan!r}")
         self._lifespan_fn = lifespan
         self.lifespan = Lifespan()
         if lifespan is not None:
@@ -163,7 +166,7 @@ class Server:
             ),
         )
         self._instructions = instructions
-        self.revisions = tuple(revisions)
+        self.revisions = read_revisions(revisions)
         self._limits = limits
         self._built: Dispatcher | None = None
         self._services = Services(
@@ -559,6 +562,17 @@ class Server:
             return function
 
         return register if function is None else register(function)
+
+
+def _checked(auth: object) -> ResourceServer | None:
+    """Refuse what protects nothing, such as the token that a client would give."""
+    if auth is None:
+        return None
+    from mcpwire.server.auth.resource import ResourceServer
+
+    if not isinstance(auth, ResourceServer):
+        raise TypeError(f"auth takes a ResourceServer, got a {type(auth).__name__}")
+    return auth
 
 
 @asynccontextmanager

@@ -32,6 +32,9 @@ TOOLS_CALL: Final = "tools/call"
 
 RESOURCE_NOT_FOUND: Final = -32002
 
+EXCERPT: Final = 100
+"""How much of a name that the client chose the log repeats."""
+
 _STATELESS_CODES: Final = frozenset(
     {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
 )
@@ -54,8 +57,8 @@ async def run_handler(
         return _answer_for(raised, request)
     if type(result) is not dict:
         logger.error(
-            "the handler of %r returned no dict but a %s",
-            request.method,
+            "the handler of %s returned no dict but a %s",
+            _named(request),
             type(result).__name__,
         )
         raise InternalError("the handler failed")
@@ -89,10 +92,18 @@ def _answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any
 
 def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:
     """Log what went wrong; tell the client no more than that it did."""
-    logger.error("the handler of %r raised", request.method, exc_info=error)
+    logger.error("the handler of %s raised", _named(request), exc_info=error)
     if request.method == TOOLS_CALL:
         return tool_failure("the tool failed")
     raise InternalError("the handler failed") from error
+
+
+def _named(request: RequestContext) -> str:
+    """Return what was asked for: what is raised need not come from its function."""
+    params = request.params
+    name = params.get("name", params.get("uri"))
+    what = f" of {name[:EXCERPT]!r}" if type(name) is str else ""
+    return f"{request.method!r}{what}"
 
 
 def tool_failure(text: str) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from mcpwire import (
     Context,
     InvalidParams,
     MethodNotFound,
-    RPCError,
     Server,
     Tasks,
     types,
@@ -599,45 +598,6 @@ async def test_a_header_that_no_client_would_send_is_refused_with_its_tool(prope
     schema = {"type": "object", "properties": properties}
     with pytest.raises(ValueError, match="x-mcp-header"):
         Server("x", "1").add_tool(lambda a: a, name="t", input_schema=schema)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"auth": "a-token"}, "auth takes a ResourceServer, got a str"),
-        ({"lifespan": 3}, "lifespan must be a function, got 3"),
-    ],
-)
-async def test_options_of_another_kind_are_refused_at_once(options, said):
-    with pytest.raises(TypeError, match=said):
-        Server("x", "1", **options)
-
-
-async def test_the_log_names_what_failed_and_why_and_the_client_is_told_neither(caplog):
-    server = Server("x", "1")
-
-    @server.tool(name="opaque")
-    async def _() -> object:
-        return object()
-
-    @server.resource("memo://{name}")
-    async def memo(name: str) -> str:
-        raise LookupError("the password is hunter2")
-
-    async with Client(server) as client:
-        assert (await client.call_tool("opaque")).text == "the tool failed"
-        with pytest.raises(RPCError) as refused:
-            await client.read_text("memo://" + "x" * 200)
-    assert "hunter2" not in str(refused.value)
-    assert [each.getMessage() for each in caplog.records] == [
-        "the handler of 'tools/call' of 'opaque' raised",
-        f"the handler of 'resources/read' of 'memo://{'x' * 93}' raised",
-    ]
-    assert [
-        word
-        for word, each in zip(("object", "hunter2"), caplog.records, strict=True)
-        if word in str(each.exc_info[1])
-    ] == ["object", "hunter2"]
 
 
 @pytest.mark.rule("TX-14")

@@ -1,0 +1,145 @@
+"""What other parsers take for a message is none here, and runs nothing."""
+
+import json
+
+import pytest
+from by_hand import META
+from victim import build
+from ways import WAYS, opened, works
+
+pytestmark = pytest.mark.anyio
+
+CALL = {"name": "mark", "arguments": {}}
+
+
+def plain(way, **changes):
+    params = {**CALL, "_meta": META} if way.version is None else dict(CALL)
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    message |= changes
+    return {name: value for name, value in message.items() if value is not ...}
+
+
+def renamed(message, path, name):
+    """Return a message in which one member has another name."""
+    copy = json.loads(json.dumps(message))
+    *way, old = path
+    holder = copy
+    for step in way:
+        holder = holder[step]
+    holder[name] = holder.pop(old)
+    return copy
+
+
+RENAMED = [
+    (("jsonrpc",), "JSONRPC"),
+    (("jsonrpc",), "jsonRpc"),
+    (("jsonrpc",), "json\u200brpc"),
+    (("method",), "Method"),
+    (("method",), "METHOD"),
+    (("method",), "method "),
+    (("method",), "ｍethod"),
+    (("params",), "Params"),
+    (("params",), "param\u017f"),
+    (("params", "name"), "Name"),
+    (("params", "name"), "NAME"),
+    (("params", "name"), "n\u0430me"),
+]
+
+VALUES = [
+    {"jsonrpc": ...},
+    {"jsonrpc": "1.0"},
+    {"jsonrpc": "2"},
+    {"jsonrpc": 2.0},
+    {"jsonrpc": 2},
+    {"jsonrpc": "2.0 "},
+    {"jsonrpc": ["2.0"]},
+    {"jsonrpc": None},
+    {"id": None},
+    {"id": True},
+    {"id": 1.5},
+    {"id": 1.0},
+    {"id": [1]},
+    {"id": {}},
+    {"id": 2**64},
+    {"method": None},
+    {"method": ["tools/call"]},
+    {"method": "TOOLS/CALL"},
+    {"method": "tools/call "},
+    {"method": "tools//call"},
+    {"method": "tools/call\x00"},
+    {"method": "tools\\/call"},
+    {"params": [CALL]},
+    {"params": "x"},
+    {"params": None, "result": {}},
+    {"result": {}},
+    {"error": {"code": 1, "message": "x"}},
+    {"result": {}, "error": {"code": 1, "message": "x"}},
+]
+
+
+@pytest.mark.attack("S18")
+@pytest.mark.case("B02", "B03", "B08")
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_is_nearly_a_call_is_none(way):
+    ran = []
+    server = build()
+
+    @server.tool
+    async def mark() -> str:
+        ran.append(1)
+        return "ran"
+
+    way = await opened(way, server)
+    messages = [renamed(plain(way), path, name) for path, name in RENAMED]
+    messages += [plain(way, **changes) for changes in VALUES]
+    for message in messages:
+        answers = await way.say(json.dumps(message).encode())
+        assert ran == [], message
+        assert len(answers) <= 1, message
+        for answer in answers:
+            assert answer["error"]["code"] in {-32600, -32601, -32602, -32020}, message
+            sent = message.get("id")
+            is_id = type(sent) in {int, str} and sent != 2**64
+            # Either the very same id, or none.
+            assert answer.get("id", ...) in ((sent, ...) if is_id else (..., None))
+    await works(way)
+    [answer] = await way.say(json.dumps(plain(way)).encode())
+    assert (len(ran), answer["id"]) == (1, 1)
+    await way.aclose()
+
+
+IDS = [0, 1, -1, 2**53, 2**53 + 1, 2**63 - 1, -(2**63), 2**64 - 1]
+IDS += ["", "0", "1", "01", "é", "\U0001f600", "\x00\r\n", "x" * 10_000, "null", "1.0"]
+
+
+@pytest.mark.case("B03")
+@pytest.mark.attack("S18")
+@pytest.mark.parametrize("way", WAYS)
+async def test_ids_come_back_as_they_were_with_their_type(way):
+    way = await opened(way, build())
+    for id in IDS:
+        [answer] = await way.say(json.dumps(plain(way, id=id)).encode())
+        assert type(answer["id"]) is type(id)
+        assert answer["id"] == id
+    await way.aclose()
+
+
+@pytest.mark.attack("S18", "S31")
+@pytest.mark.case("B08")
+@pytest.mark.parametrize("way", WAYS)
+async def test_answers_to_nothing_are_not_answered(way):
+    way = await opened(way, build())
+    for id in (0, 1, "1", None, 1.5, {}):
+        for outcome in (
+            {"result": {}},
+            {"result": None},
+            {"error": {"code": 1, "message": "x"}},
+            {"error": "x"},
+            {"result": {}, "error": {"code": 1, "message": "x"}},
+        ):
+            said = {"jsonrpc": "2.0", "id": id, **outcome}
+            answers = await way.say(json.dumps(said).encode())
+            # A body that is no message at all is refused over HTTP, without an id.
+            assert all("id" not in each for each in answers), said
+    await works(way)
+    await way.aclose()

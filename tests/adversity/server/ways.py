@@ -1,0 +1,143 @@
+"""The ways to ask the same server: in memory and over HTTP, in a session and alone."""
+
+import asyncio
+import json
+
+from asgi_driver import Visit, scope
+from by_hand import META, Hand, modern, notice, request, session
+from wires import BOTH, HOST, JSON, events
+
+PATIENCE = 20.0
+
+
+class InMemory:
+    """A stream, as stdio is one."""
+
+    def __init__(self, server, version, **options):
+        self.version = version
+        capabilities = options.pop("capabilities", {})
+        self._hand = Hand(server.dispatcher)
+        if version is not None:
+            opening = {**session(version), "capabilities": capabilities}
+            self._hand.send(request("init", "initialize", opening))
+            self._hand.send(notice("notifications/initialized"))
+            self._hand.take()
+
+    async def open(self):
+        """Be ready."""
+        return self
+
+    async def say(self, body):
+        """Send bytes; return each message that comes back."""
+        self._hand.receive(body + b"\n")
+        return await self._hand.settled()
+
+    async def aclose(self):
+        """End."""
+        await self._hand.aclose()
+
+
+class OverHttp:
+    """The application; one POST for each message."""
+
+    def __init__(self, server, version, *, app=None, capabilities=None, **options):
+        self.version = version
+        self.app = app or server.asgi(**options)
+        self._is_shared = app is not None
+        self._capabilities = capabilities or {}
+        self.head = [HOST, JSON, BOTH]
+        self.status = None
+
+    async def open(self):
+        """Open the session, if it is one."""
+        if self.version is None:
+            self.head.append(("mcp-protocol-version", "2026-07-28"))
+            return self
+        opening = {**session(self.version), "capabilities": self._capabilities}
+        message = request("init", "initialize", opening)
+        opened = await self.visit("POST", json.dumps(message).encode())
+        id = opened.headers["Mcp-Session-Id"]
+        self.head += [("mcp-session-id", id), ("mcp-protocol-version", self.version)]
+        ready = json.dumps(notice("notifications/initialized")).encode()
+        assert (await self.visit("POST", ready)).status == 202
+        return self
+
+    def begin(self, verb, body=None, more=()):
+        """Begin a request, and do not wait for its answer."""
+        named = [*self.head, *more]
+        if verb == "POST" and self.version is None:
+            named += _mirrors(body)
+        return Visit(scope(verb, headers=named), body).begin(self.app)
+
+    async def visit(self, verb, body=None, more=()):
+        """Send a request and wait for its answer."""
+        visit = self.begin(verb, b"" if body is None else body, more)
+        async with asyncio.timeout(PATIENCE):
+            await visit.task
+        return visit
+
+    async def say(self, body):
+        """Send bytes; return each message that comes back."""
+        seen = await self.visit("POST", body)
+        self.status = seen.status
+        if not seen.body:
+            return []
+        return (
+            events(seen) if "event" in seen.headers["content-type"] else [seen.json()]
+        )
+
+    async def aclose(self):
+        """End."""
+        if not self._is_shared:
+            await self.app.aclose()
+
+
+def _mirrors(body):
+    """Return what the head repeats of a request that stands alone."""
+    try:
+        message = json.loads(body)
+        params = message.get("params", {})
+        named = {"mcp-method": message["method"]}
+        if name := params.get("name") or params.get("uri"):
+            named["mcp-name"] = name
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+        named = {"mcp-method": "tools/call", "mcp-name": "echo"}
+    return [each for each in named.items() if isinstance(each[1], str)]
+
+
+WAYS = {
+    "memory, session": (InMemory, "2025-11-25"),
+    "memory, oldest session": (InMemory, "2024-11-05"),
+    "memory, alone": (InMemory, None),
+    "HTTP, session": (OverHttp, "2025-11-25"),
+    "HTTP, alone": (OverHttp, None),
+}
+
+
+async def opened(way, server, **options):
+    """Open a way to a server."""
+    kind, version = WAYS[way]
+    return await kind(server, version, **options).open()
+
+
+def ask(way, id, method, params=None):
+    """Return a request of a way's era."""
+    make = modern if way.version is None else request
+    return make(id, method, params or {})
+
+
+def frame(way, id, tool, arguments):
+    """Return the bytes of a call; the arguments are bytes as well."""
+    meta = f',"_meta":{json.dumps(META)}' if way.version is None else ""
+    return (
+        b'{"jsonrpc":"2.0","id":%b,"method":"tools/call","params":'
+        b'{"name":"%b","arguments":%b%b}}'
+        % (json.dumps(id).encode(), tool.encode(), arguments, meta.encode())
+    )
+
+
+async def works(way, id="works"):
+    """Make sure that a normal call is answered."""
+    [answer] = await way.say(frame(way, id, "echo", b'{"text":"hi"}'))
+    assert answer["id"] == id
+    assert answer["result"]["content"][0]["text"] == "hi"

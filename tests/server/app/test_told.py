@@ -1,0 +1,43 @@
+"""`Server` to its author: what is refused at once, and what is in the log."""
+
+import pytest
+
+from mcpwire import Client, RPCError, Server
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"auth": "a-token"}, "auth takes a ResourceServer, got a str"),
+        ({"lifespan": 3}, "lifespan must be a function, got 3"),
+    ],
+)
+async def test_options_of_another_kind_are_refused_at_once(options, said):
+    with pytest.raises(TypeError, match=said):
+        Server("x", "1", **options)
+
+
+async def test_the_log_names_what_failed_and_why_and_the_client_hears_neither(caplog):
+    server = Server("x", "1")
+
+    @server.tool(name="opaque")
+    async def _() -> object:
+        return object()
+
+    @server.resource("memo://{name}")
+    async def memo(name: str) -> str:
+        raise LookupError("the password is hunter2")
+
+    async with Client(server) as client:
+        assert (await client.call_tool("opaque")).text == "the tool failed"
+        with pytest.raises(RPCError) as refused:
+            await client.read_text("memo://" + "x" * 200)
+    assert "hunter2" not in str(refused.value)
+    tool, resource = caplog.records
+    assert tool.getMessage() == "the handler of 'tools/call' of 'opaque' raised"
+    assert "object" in str(tool.exc_info[1])
+    told = f"the handler of 'resources/read' of 'memo://{'x' * 93}' raised"
+    assert resource.getMessage() == told
+    assert "hunter2" in str(resource.exc_info[1])
