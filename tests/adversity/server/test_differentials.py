@@ -37,7 +37,7 @@ RENAMED = [
     (("method",), "Method"),
     (("method",), "METHOD"),
     (("method",), "method "),
-    (("method",), "ｍethod"),
+    (("method",), "\uff4dethod"),
     (("params",), "Params"),
     (("params",), "param\u017f"),
     (("params", "name"), "Name"),

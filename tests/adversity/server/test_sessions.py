@@ -1,0 +1,259 @@
+"""Sessions next to each other, with the same ids: nothing of one reaches another."""
+
+import asyncio
+import json
+
+import pytest
+from by_hand import META, modern, notice, request, session
+from sockets import Line, served
+from victim import build
+from ways import OverHttp, opened, works
+from wires import HOST, JSON, events
+
+import mcpwire
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE = 20.0
+
+MODES = ("session", "session", "auto")
+
+CAN_BE_ASKED = {"elicitation": {"form": {}}}
+
+
+def encoded(message):
+    return json.dumps(message).encode()
+
+
+def asking():
+    """Return a server whose tool asks its client for a secret, and says it back."""
+    server = build()
+
+    @server.tool
+    async def secret(ctx: mcpwire.Context) -> str:
+        schema = {"type": "object", "properties": {"word": {"type": "string"}}}
+        answer = await ctx.elicit("the word?", schema)
+        return str(answer.content)
+
+    return server
+
+
+async def first_event(visit):
+    """Wait for the first message of a stream, and return it."""
+    await visit.until(lambda each: len(each.events) > 1 and events(each))
+    return events(visit)[0]
+
+
+@pytest.mark.attack("S10")
+@pytest.mark.case("B04")
+@pytest.mark.parametrize("is_real", [False, True], ids=["in process", "sockets"])
+async def test_two_clients_with_the_same_ids_hear_only_their_own(is_real):
+    rounds = 100 if is_real else 1_000
+    server = build()
+
+    async def use(client, name):
+        async with client:
+            for start in range(0, rounds, 20):
+                words = [f"{name} {number}" for number in range(start, start + 20)]
+                calls = [client.call_tool("echo", {"text": word}) for word in words]
+                results = await asyncio.gather(*calls)
+                assert [result.text for result in results] == words
+
+    if not is_real:
+        clients = [mcpwire.Client(server, mode=mode) for mode in MODES]
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.gather(*map(use, clients, "abc"))
+        return
+    async with served(server) as port, asyncio.timeout(PATIENCE):
+        url = f"http://127.0.0.1:{port}/mcp"
+        clients = [mcpwire.Client(url, mode=mode) for mode in MODES]
+        await asyncio.gather(*map(use, clients, "abc"))
+
+
+@pytest.mark.attack("S10", "S31")
+async def test_nobody_answers_a_question_that_was_put_to_somebody_else():
+    server = asking()
+    one = await OverHttp(server, "2025-11-25", capabilities=CAN_BE_ASKED).open()
+    other = await OverHttp(
+        server, "2025-11-25", capabilities=CAN_BE_ASKED, app=one.app
+    ).open()
+    call = encoded(request(1, "tools/call", {"name": "secret", "arguments": {}}))
+
+    def answer(id, word):
+        content = {"action": "accept", "content": {"word": word}}
+        return encoded({"jsonrpc": "2.0", "id": id, "result": content})
+
+    # Early answers, for each id that may come: nothing has been asked.
+    for id in (0, 1, 2, "0", "1"):
+        await one.say(answer(id, "early"))
+    calls = {one: one.begin("POST", call), other: other.begin("POST", call)}
+    asked = {way: await first_event(visit) for way, visit in calls.items()}
+    # The other one's id, and the same ids of another type.
+    for way, thief in ((one, other), (other, one)):
+        id = asked[way]["id"]
+        if id != asked[thief]["id"]:
+            await thief.say(answer(id, "stolen"))
+        await way.say(answer(str(id) if type(id) is int else int(id, 36), "twin"))
+    # Who asks without a session, or alone, has nothing to answer.
+    alone = await OverHttp(server, None, app=one.app).open()
+    await alone.say(answer(asked[one]["id"], "alone"))
+    for way, word in ((one, "mine"), (other, "yours")):
+        await way.say(answer(asked[way]["id"], word))
+        await way.say(answer(asked[way]["id"], "late"))
+    for way, word in ((one, "mine"), (other, "yours")):
+        async with asyncio.timeout(PATIENCE):
+            await calls[way].task
+        text = events(calls[way])[-1]["result"]["content"][0]["text"]
+        assert text == str({"word": word})
+    await one.aclose()
+
+
+@pytest.mark.attack("S31")
+@pytest.mark.case("C01")
+@pytest.mark.parametrize("way", ["memory, session", "HTTP, session"])
+async def test_a_second_initialize_changes_nothing_of_a_session(way):
+    server = build()
+
+    @server.tool
+    async def who(ctx: mcpwire.Context) -> str:
+        named = ctx.client_info["name"]
+        return f"{named} {ctx.protocol_version} {ctx.can('sampling')}"
+
+    way = await opened(way, server)
+    again = {
+        "protocolVersion": "2024-11-05",
+        "capabilities": {"sampling": {}},
+        "clientInfo": {"name": "impostor", "version": "1"},
+    }
+    for params in (again, session(), {}):
+        [answer] = await way.say(encoded(request(2, "initialize", params)))
+        assert answer["error"]["code"] == -32600
+    call = {"name": "who", "arguments": {}}
+    [answer] = await way.say(encoded(request(3, "tools/call", call)))
+    assert answer["result"]["content"][0]["text"] == "hand 2025-11-25 False"
+    await way.aclose()
+
+
+@pytest.mark.case("C01")
+@pytest.mark.unchecked_wire("an answer to a ping belongs to no revision yet")
+@pytest.mark.parametrize("method", ["tools/list", "tools/call", "logging/setLevel"])
+async def test_before_a_session_nothing_is_answered_but_a_ping(method):
+    way = await opened("memory, alone", build())
+    for id in range(3):
+        [answer] = await way.say(encoded(request(id, method, {"name": "echo"})))
+        assert answer["error"]["code"] == -32602
+    await way.say(encoded(notice("notifications/initialized")))
+    [answer] = await way.say(encoded(request(4, method)))
+    assert "error" in answer
+    [answer] = await way.say(encoded(request(5, "ping")))
+    assert answer["result"] == {}
+
+
+@pytest.mark.case("C09")
+async def test_requests_on_one_connection_know_nothing_of_each_other():
+    server = build()
+    seen = []
+
+    @server.tool
+    async def look(ctx: mcpwire.Context) -> str:
+        ctx.debug("only for who asked")
+        known = (ctx.can("elicitation"), dict(ctx.session), ctx.client_info)
+        seen.append(known)
+        ctx.session["left"] = "behind"
+        return "x"
+
+    params = {"name": "look", "arguments": {}}
+    rich = {
+        **META,
+        "io.modelcontextprotocol/clientCapabilities": CAN_BE_ASKED,
+        "io.modelcontextprotocol/logLevel": "debug",
+    }
+    poor = {key: value for key, value in META.items() if not key.endswith("clientInfo")}
+    async with served(server) as port, Line(port) as line:
+        for number in range(6):
+            meta = poor if number % 2 else rich
+            message = request(number, "tools/call", params, meta)
+            fields = {
+                **dict([HOST, JSON]),
+                "accept": "application/json, text/event-stream",
+                "mcp-protocol-version": "2026-07-28",
+                "mcp-method": "tools/call",
+                "mcp-name": "look",
+                "content-length": str(len(encoded(message))),
+            }
+            head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+            await line.send(f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode())
+            await line.send(encoded(message))
+            if number % 2:
+                status, head, _ = await line.answer()
+                assert (status, b"event-stream" in head) == (200, False)
+            else:
+                async with asyncio.timeout(PATIENCE):
+                    said = await line.reader.readuntil(b"0\r\n\r\n")
+                assert b"only for who asked" in said
+    assert [known[:2] for known in seen] == [(True, {}), (False, {})] * 3
+    assert [known[2] is None for known in seen] == [False, True] * 3
+
+
+@pytest.mark.case("C09")
+async def test_a_session_on_the_same_stream_lends_nothing_to_what_stands_alone():
+    server = build()
+    seen = []
+
+    @server.tool
+    async def look(ctx: mcpwire.Context) -> str:
+        seen.append((ctx.can("elicitation"), dict(ctx.session), ctx.protocol_version))
+        ctx.session["left"] = ctx.protocol_version
+        return "x"
+
+    way = await opened("memory, session", server, capabilities=CAN_BE_ASKED)
+    call = {"name": "look", "arguments": {}}
+    for number in range(4):
+        make = modern if number % 2 else request
+        await way.say(encoded(make(number, "tools/call", call)))
+    assert seen == [
+        (True, {}, "2025-11-25"),
+        (False, {}, "2026-07-28"),
+        (True, {"left": "2025-11-25"}, "2025-11-25"),
+        (False, {}, "2026-07-28"),
+    ]
+
+
+@pytest.mark.attack("S09")
+@pytest.mark.case("D04")
+async def test_an_id_is_a_session_only_as_it_was_given():
+    way = await opened("HTTP, session", build())
+    id = next(value for name, value in way.head if name == "mcp-session-id")
+    wrong = {
+        *(
+            id[:-1],
+            id + "0",
+            id.upper(),
+            id.swapcase(),
+            id[::-1],
+            id * 2,
+            f"{id}, {id}",
+        ),
+        *(
+            f'"{id}"',
+            f"{id};x",
+            id.replace(id[0], "%" + id[0]),
+            "0",
+            "null",
+            "x" * 9_999,
+        ),
+    } - {id}
+    others = [each for each in way.head if each[0] != "mcp-session-id"]
+    original, way.head = way.head, others
+    ping = encoded(request(1, "ping"))
+    for each in sorted(wrong):
+        for verb, status in (("POST", 404), ("GET", 404), ("DELETE", 404)):
+            seen = await way.visit(verb, ping, [("mcp-session-id", each)])
+            assert seen.status == status, (verb, each)
+    for verb in ("POST", "GET", "DELETE"):
+        assert (await way.visit(verb, ping)).status == 400
+        seen = await way.visit(verb, ping, [("mcp-session-id", "")])
+        assert seen.status in {400, 404}
+    way.head = original
+    await works(way)
+    await way.aclose()
