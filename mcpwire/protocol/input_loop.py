@@ -32,7 +32,15 @@ if TYPE_CHECKING:
     from mcpwire.protocol.steps import Steps
     from mcpwire.versions import Revision
 
-__all__ = ["COMPLETE", "INPUT_REQUIRED", "TASK", "input_rounds", "result_kind"]
+__all__ = [
+    "COMPLETE",
+    "INPUT_REQUIRED",
+    "TASK",
+    "input_rounds",
+    "is_task",
+    "read_questions",
+    "result_kind",
+]
 
 COMPLETE: Final = "complete"
 INPUT_REQUIRED: Final = "input_required"
@@ -82,6 +90,11 @@ def _off_hint(kind: str) -> str | None:
 def _known_kinds(extensions: AbstractSet[str]) -> frozenset[str]:
     added = (kind for kind, owner in _EXTENSION_KINDS.items() if owner in extensions)
     return _CORE_KINDS.union(added)
+
+
+def is_task(result: Mapping[str, Any], revision: Revision) -> bool:
+    """Tell whether what `input_rounds` ended with is a task, and no result yet."""
+    return revision.era is Era.STATELESS and result.get("resultType") == TASK
 
 
 def input_rounds(
@@ -192,17 +205,24 @@ def _questions(result: Mapping[str, Any], revision: Revision) -> list[Ask]:
                 got="neither",
             )
         return []
+    return read_questions(requests, "InputRequiredResult.inputRequests", revision)
+
+
+def read_questions(requests: Any, path: str, revision: Revision) -> list[Ask]:
+    """Return the questions that stand at a path of a result, in their order.
+
+    Raises:
+        InvalidMessage: One of them is malformed.
+    """
     if type(requests) is not dict:
-        raise InvalidMessage(
-            "InputRequiredResult.inputRequests",
-            expected="object",
-            got=type(requests).__name__,
-        )
-    return [_question(key, request, revision) for key, request in requests.items()]
+        raise InvalidMessage(path, expected="object", got=type(requests).__name__)
+    return [
+        _question(key, request, f"{path}[{_excerpt(key)}]", revision)
+        for key, request in requests.items()
+    ]
 
 
-def _question(key: str, request: Any, revision: Revision) -> Ask:
-    path = f"InputRequiredResult.inputRequests[{_excerpt(key)}]"
+def _question(key: str, request: Any, path: str, revision: Revision) -> Ask:
     if type(request) is not dict:
         raise InvalidMessage(path, expected="object", got=type(request).__name__)
     method, params = request.get("method"), request.get("params")

@@ -31,12 +31,15 @@ class CallHandle:
     Attributes:
         request_id: The id on the wire, set before the first byte leaves. It changes
             when a call takes more than one request (input-required rounds, re-issue).
+        on_cancel: What is to be done where the call is cancelled between two requests,
+            beside waiting no longer.
     """
 
-    __slots__ = ("request_id",)
+    __slots__ = ("on_cancel", "request_id")
 
     def __init__(self) -> None:
         self.request_id: RequestId | None = None
+        self.on_cancel: Callable[[], None] | None = None
 
 
 class Channel(Protocol):

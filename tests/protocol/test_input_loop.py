@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mcpwire.errors import InvalidMessage, RemoteProtocolError
 from mcpwire.limits import DEFAULT_LIMITS, Recovery
-from mcpwire.protocol.input_loop import input_rounds, result_kind
+from mcpwire.protocol.input_loop import input_rounds, is_task, result_kind
 from mcpwire.protocol.methods import TASKS, methods_of
 from mcpwire.protocol.steps import Ask, Call, Sleep
 from mcpwire.versions import LATEST, LATEST_SESSION
@@ -434,6 +434,15 @@ def test_a_round_may_end_with_a_task_where_the_extension_is_on():
     assert rounds(needs({"a": ELICIT}), task, extensions={TASKS})[1] is task
     with pytest.raises(InvalidMessage, match="'task'"):
         rounds(needs({"a": ELICIT}), task)
+
+
+@pytest.mark.rule("TX-03", "TX-22")
+def test_a_task_is_one_only_where_the_extension_can_be_spoken():
+    task = {"resultType": "task", "taskId": "t"}
+
+    assert is_task(task, LATEST)
+    assert not is_task(task, LATEST_SESSION)
+    assert not is_task(DONE, LATEST)
 
 
 @pytest.mark.rule("TX-03")

@@ -21,7 +21,9 @@ FILES: Final[Mapping[str, str]] = {
     "mcpwire/client/login.py": "mcpwire/sync/client/login.py",
     "mcpwire/client/notices.py": "mcpwire/sync/client/notices.py",
     "mcpwire/client/skills.py": "mcpwire/sync/client/skills.py",
+    "mcpwire/client/tasks.py": "mcpwire/sync/client/tasks.py",
     "mcpwire/transports/client/inbound.py": "mcpwire/sync/_made/inbound.py",
+    "mcpwire/transports/client/asking/following.py": "mcpwire/sync/_made/following.py",
     "mcpwire/transports/client/asking/repeats.py": "mcpwire/sync/_made/repeats.py",
     "mcpwire/transports/client/asking/requests.py": "mcpwire/sync/_made/requests.py",
     "mcpwire/transports/client/streams.py": "mcpwire/sync/_made/streams.py",
@@ -284,4 +286,10 @@ TABLES: Final = Tables(
     guarded=("mcpwire.transports", "mcpwire.client"),
     words=WORDS,
     left_over=frozenset({"task_ids: Tasks to hear of (with the tasks extension)."}),
+    of_tasks=frozenset(
+        {
+            "mcpwire/client/tasks.py",
+            "mcpwire/transports/client/asking/following.py",
+        }
+    ),
 )

@@ -115,6 +115,15 @@ def test_a_line_may_be_allowed_to_keep_its_word():
     assert to_blocking("a = 'async'", "x.py", tables) == "a = 'async'"
 
 
+def test_a_source_may_speak_of_tasks_and_of_nothing_else_of_a_loops():
+    tables = Tables(of_tasks=frozenset({"tasks.py"}))
+    assert to_blocking("a = 'the Task', 'tasks'", "tasks.py", tables)
+    with pytest.raises(UntranslatableError, match="still says"):
+        to_blocking("a = 'the task'", "x.py", tables)
+    with pytest.raises(UntranslatableError, match="still says"):
+        to_blocking("a = 'the task awaits'", "tasks.py", tables)
+
+
 def test_a_text_is_found_whatever_its_line_breaks_and_keeps_the_indent():
     source = '''class A:
     async def f(self):

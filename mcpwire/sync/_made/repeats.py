@@ -65,13 +65,14 @@ class Repeats:
     ) -> dict[str, Any]:
         raise NotImplementedError
 
-    def _drive(
+    def drive(
         self,
         method: str,
         steps: Steps[Any],
         deadline: Deadline | None,
         options: Mapping[str, Any],
     ) -> Any:
+        """Perform an operation of the protocol's, step by step, within one deadline."""
         raise NotImplementedError
 
     def perform(
@@ -266,7 +267,7 @@ class Repeats:
         from mcpwire.protocol.paging import pages
 
         steps = pages("tools/list", {}, limit=self._limits.pages)
-        self._drive("tools/list", steps, deadline, {})
+        self.drive("tools/list", steps, deadline, {})
         return self._perform_safely("tools/call", params, deadline, options)
 
 

@@ -203,8 +203,8 @@ class Requests(Repeats):
         deadline: Deadline | None,
         options: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """Carry a result that is not complete through its input rounds."""
-        from mcpwire.protocol.input_loop import input_rounds
+        """Carry a result that is not complete through its input rounds, to its end."""
+        from mcpwire.protocol.input_loop import input_rounds, is_task
 
         profile = self._connection.profile
         assert profile.agreement is not None
@@ -217,7 +217,11 @@ class Requests(Repeats):
             limit=self._limits.input_rounds,
             recovery=self._connection.settings.recovery,
         )
-        result: dict[str, Any] = self._drive(method, steps, deadline, options)
+        result: dict[str, Any] = self.drive(method, steps, deadline, options)
+        if is_task(result, profile.agreement.revision) and options.get("follow", True):
+            from mcpwire.sync._made.following import follow
+
+            return follow(self._connection, self, result, deadline, options)
         return result
 
     def pages(self, method: str, options: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -229,7 +233,7 @@ class Requests(Repeats):
             raise profile.refusal(method)
         deadline = self.deadline(options.get("timeout", UNSET))
         steps = pages(method, {}, limit=self._limits.pages)
-        found: list[dict[str, Any]] = self._drive(method, steps, deadline, options)
+        found: list[dict[str, Any]] = self.drive(method, steps, deadline, options)
         return found
 
     def walk(self, method: str, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -274,13 +278,14 @@ class Requests(Repeats):
 
     # The driver...
 
-    def _drive(
+    def drive(
         self,
         method: str,
         steps: Steps[Any],
         deadline: Deadline | None,
         options: Mapping[str, Any],
     ) -> Any:
+        """Perform an operation of the protocol's, step by step, within one deadline."""
         serial = self._connection.serial
         try:
             step = next(steps)

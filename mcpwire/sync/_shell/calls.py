@@ -33,6 +33,7 @@ class StartedHandle(CallHandle):
     def __init__(self, tell: Callable[[], None]) -> None:
         self._id: RequestId | None = None
         self._tell = tell
+        self.on_cancel = None
 
     @property
     def request_id(self) -> RequestId | None:
@@ -153,8 +154,10 @@ class PendingCall(Generic[T]):
         if self._is_done or self._reason is not None:
             return
         self._reason = reason
-        self._connection.cancel(self._handle, reason)
+        is_waiting = self._connection.cancel(self._handle, reason)
         # Between two requests, what still comes of it is taken back as it begins.
+        if not is_waiting and self._handle.on_cancel is not None:
+            self._handle.on_cancel()
         self._end(None, CallCancelled(self._method, reason=reason))
 
     def __repr__(self) -> str:

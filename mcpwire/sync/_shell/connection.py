@@ -46,7 +46,7 @@ from mcpwire.transports.failures import connect_failure
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from mcpwire.protocol.host.features import Question
     from mcpwire.protocol.negotiation import Agreement
@@ -418,8 +418,9 @@ class Connection(ConnectionState):
         params: dict[str, Any],
         *,
         handle: CallHandle,
-        on_notification: NotifyFn,
+        on_notification: NotifyFn | None = None,
         on_end: EndFn,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         """Begin a call that nobody waits for; `on_end` takes its result or error."""
         try:
@@ -430,6 +431,7 @@ class Connection(ConnectionState):
                 handle=handle,
                 on_notification=on_notification,
                 on_end=on_end,
+                headers=headers,
             )
         except MCPError as error:
             on_end(error)

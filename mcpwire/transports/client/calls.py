@@ -27,6 +27,7 @@ class StartedHandle(CallHandle):
     def __init__(self) -> None:
         self._started = asyncio.Event()
         self._id: RequestId | None = None
+        self.on_cancel = None
 
     @property
     def request_id(self) -> RequestId | None:

@@ -39,7 +39,7 @@ from mcpwire.transports.failures import connect_failure
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from mcpwire.errors import TransportError
     from mcpwire.protocol.host.features import Question
@@ -404,8 +404,9 @@ class Connection(ConnectionState):
         params: dict[str, Any],
         *,
         handle: CallHandle,
-        on_notification: NotifyFn,
+        on_notification: NotifyFn | None = None,
         on_end: EndFn,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         """Begin a call that nobody waits for; `on_end` takes its result or error."""
 
@@ -418,6 +419,7 @@ class Connection(ConnectionState):
                     deadline=None,
                     handle=handle,
                     on_notification=on_notification,
+                    headers=headers,
                 )
             except Exception as error:  # noqa: BLE001 - headers' function may raise any
                 outcome = error

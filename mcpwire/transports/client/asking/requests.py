@@ -202,8 +202,8 @@ class Requests(Repeats):
         deadline: Deadline | None,
         options: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """Carry a result that is not complete through its input rounds."""
-        from mcpwire.protocol.input_loop import input_rounds
+        """Carry a result that is not complete through its input rounds, to its end."""
+        from mcpwire.protocol.input_loop import input_rounds, is_task
 
         profile = self._connection.profile
         assert profile.agreement is not None
@@ -216,7 +216,11 @@ class Requests(Repeats):
             limit=self._limits.input_rounds,
             recovery=self._connection.settings.recovery,
         )
-        result: dict[str, Any] = await self._drive(method, steps, deadline, options)
+        result: dict[str, Any] = await self.drive(method, steps, deadline, options)
+        if is_task(result, profile.agreement.revision) and options.get("follow", True):
+            from mcpwire.transports.client.asking.following import follow
+
+            return await follow(self._connection, self, result, deadline, options)
         return result
 
     async def pages(
@@ -230,9 +234,7 @@ class Requests(Repeats):
             raise profile.refusal(method)
         deadline = self.deadline(options.get("timeout", UNSET))
         steps = pages(method, {}, limit=self._limits.pages)
-        found: list[dict[str, Any]] = await self._drive(
-            method, steps, deadline, options
-        )
+        found: list[dict[str, Any]] = await self.drive(method, steps, deadline, options)
         return found
 
     async def walk(
@@ -279,13 +281,14 @@ class Requests(Repeats):
 
     # The driver...
 
-    async def _drive(
+    async def drive(
         self,
         method: str,
         steps: Steps[Any],
         deadline: Deadline | None,
         options: Mapping[str, Any],
     ) -> Any:
+        """Perform an operation of the protocol's, step by step, within one deadline."""
         serial = self._connection.serial
         try:
             step = next(steps)

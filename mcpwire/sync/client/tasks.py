@@ -1,0 +1,228 @@
+# Made by `python tests/sync/generate.py --write`: change the source instead,
+# mcpwire/client/tasks.py
+"""Calls that run as tasks, for who wants the task and not only what comes of it.
+
+`Client.call_tool` needs none of this: where a call becomes a task, it waits for it. A
+task's id may be kept, and another process may go on with it. Both dialects, that of
+2025-11-25 and the extension `io.modelcontextprotocol/tasks`, look the same here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.limits import check_timeout
+from mcpwire.protocol.methods import available
+from mcpwire.protocol.results import tasks
+from mcpwire.sync._made.following import walk
+from mcpwire.types import (
+    UNSET,
+    CallToolResult,
+    CreatedTask,
+    DetailedTask,
+    WireType,
+    decode,
+    encode,
+)
+from mcpwire.versions import Era
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Unpack
+
+    from mcpwire.sync._made.requests import Requests
+    from mcpwire.sync._shell.connection import Connection
+    from mcpwire.sync.client import CallOptions, Client
+    from mcpwire.types import InputResponse, Tool
+    from mcpwire.versions import Revision
+
+__all__ = [
+    "cancel_task",
+    "get_task",
+    "list_tasks",
+    "start_task",
+    "update_task",
+    "wait_for_task",
+]
+
+
+def start_task(
+    client: Client,
+    name: str,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    ttl: float | None = None,
+    **options: Unpack[CallOptions],
+) -> CreatedTask | CallToolResult:
+    """Call a tool, as a task where server and tool allow it; return what came.
+
+    With the extension the server decides. At 2025-11-25 the call asks for a task, if
+    the server takes them and the tool, as it is listed, can be one.
+
+    Args:
+        client: A connected client.
+        name: The tool.
+        arguments: Its arguments, as one object.
+        ttl: For how many seconds the task should be kept; only 2025-11-25 can say so.
+        options: As every request takes; `timeout` is for the answer, not for the task.
+
+    Raises:
+        MCPError: As `Client.call_tool`.
+    """
+    requests, revision = _requests(client), _revision(client, "tools/call")
+    seconds = check_timeout(ttl, "ttl")
+    params: dict[str, Any] = {"name": name}
+    if arguments is not None:
+        params["arguments"] = arguments
+    offers = revision.era is Era.SESSION and _connection(client).profile.offers(
+        "tasks.requests.tools.call"
+    )
+    tool = _listed_tool(client, name) if offers else None
+    if tasks.asks_for_task(revision, tool, offers=offers):
+        params["task"] = {} if seconds is None else {"ttl": round(seconds * 1_000)}
+    alone = {**options, "follow": False}
+    raw = requests.request("tools/call", params, alone)
+    return tasks.created(raw, revision) or decode(CallToolResult, raw)
+
+
+def _listed_tool(client: Client, name: str) -> Tool | None:
+    known = client._known_tools  # noqa: SLF001 - this module is the client's
+    if known.get(name) is None:
+        client.list_tools()
+    return known.get(name)
+
+
+def get_task(
+    client: Client, task_id: str, **options: Unpack[CallOptions]
+) -> DetailedTask:
+    """Return how a task stands, with its result or what it asks for, where it says so.
+
+    Raises:
+        InvalidParams: There is no such task, or no longer.
+        LocalProtocolError: Server or client have no tasks; nothing was sent.
+    """
+    revision = _revision(client, "tasks/get")
+    raw = _perform(client, "tasks/get", {"taskId": task_id}, options)
+    return tasks.detailed(raw, task_id, revision)
+
+
+def list_tasks(client: Client, **options: Unpack[CallOptions]) -> list[DetailedTask]:
+    """Return all tasks of this client that the server keeps, all pages (2025-11-25).
+
+    Raises:
+        LocalProtocolError: The server does not list them; nothing was sent.
+    """
+    _revision(client, "tasks/list")
+    pages = _requests(client).pages("tasks/list", options)
+    return [task for page in pages for task in tasks.listed(page)]
+
+
+def update_task(
+    client: Client,
+    task_id: str,
+    answers: Mapping[str, InputResponse | Mapping[str, Any]],
+    **options: Unpack[CallOptions],
+) -> None:
+    """Answer what a task asks for, by the keys of its `input_requests`.
+
+    Some of the answers may be enough; each key is answered once. `wait_for_task` lets
+    the client's own handlers answer instead.
+
+    Raises:
+        InvalidParams: There is no such task, or an answer is none to its question.
+        LocalProtocolError: The tasks of this revision are asked in another way;
+            nothing was sent.
+    """
+    revision = _revision(client, "tasks/update")
+    responses = {
+        key: encode(answer, revision) if isinstance(answer, WireType) else dict(answer)
+        for key, answer in answers.items()
+    }
+    params = {"taskId": task_id, "inputResponses": responses}
+    _perform(client, "tasks/update", params, options)
+
+
+def cancel_task(client: Client, task_id: str, **options: Unpack[CallOptions]) -> None:
+    """Ask the server to end a task; it may end in another way all the same.
+
+    Raises:
+        InvalidParams: There is no such task; at 2025-11-25 also where it has ended.
+        LocalProtocolError: Server or client have no tasks; nothing was sent.
+    """
+    _revision(client, "tasks/cancel")
+    _perform(client, "tasks/cancel", {"taskId": task_id}, options)
+
+
+def wait_for_task(
+    client: Client,
+    task: CreatedTask | DetailedTask | str,
+    *,
+    check: bool = False,
+    **options: Unpack[CallOptions],
+) -> CallToolResult:
+    """Wait for the end of a task and return the result of its call.
+
+    It is looked at as often as the server wants, and the client's handlers answer what
+    it asks for. Who stops waiting, or runs out of time, leaves the task alone.
+
+    Args:
+        client: A connected client, not necessarily the one that called.
+        task: The task, or its id.
+        check: Whether to raise `ToolError` when the tool reports failure.
+        options: As every request takes; `timeout` is for all of the wait.
+
+    Raises:
+        CallCancelled: The task was cancelled, or our handler refused to answer.
+        RPCError: The call ended with this error; or there is no such task
+            (`InvalidParams`).
+        MCPError: As `Client.call_tool`.
+    """
+    task_id = task if isinstance(task, str) else task.task_id
+    revision = _revision(client, "tasks/get")
+    connection, requests = _connection(client), _requests(client)
+    is_stateless = revision.era is Era.STATELESS
+    if is_stateless:
+        limit = connection.settings.limits.input_rounds
+        steps = tasks.follow(task_id, revision=revision, limit=limit)
+    else:
+        steps = tasks.follow_session(task_id)
+    deadline = requests.deadline(options.get("timeout", UNSET))
+    raw = walk(connection, requests, steps, deadline, options)
+    result = decode(CallToolResult, tasks.outcome(raw) if is_stateless else raw)
+    return result.raise_for_error() if check else result
+
+
+def _perform(
+    client: Client, method: str, params: dict[str, Any], options: CallOptions
+) -> dict[str, Any]:
+    requests = _requests(client)
+    deadline = requests.deadline(options.get("timeout", UNSET))
+    return requests.perform(method, params, deadline, options)
+
+
+def _connection(client: Client) -> Connection:
+    return client._connection  # noqa: SLF001 - this module is the client's
+
+
+def _requests(client: Client) -> Requests:
+    return client._requests  # noqa: SLF001 - this module is the client's
+
+
+def _revision(client: Client, method: str) -> Revision:
+    """Return the revision spoken, which has that request.
+
+    Raises:
+        LocalProtocolError: It has not, or the server did not declare it.
+        MCPError: There is no connection.
+    """
+    connection = _connection(client)
+    profile = connection.profile
+    if profile.agreement is None or not connection.is_wanted:
+        raise connection.not_connected()
+    if method in profile.refused:
+        raise profile.refusal(method)
+    revision = profile.agreement.revision
+    if available(method, revision, "client", profile.extensions) is None:
+        raise LocalProtocolError(f"there is no {method} at {revision}")
+    return revision
