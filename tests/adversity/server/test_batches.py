@@ -6,6 +6,7 @@ import pytest
 from by_hand import Hand, request, session
 from hosted import Visit, scope
 from victim import build
+from wires import session_id
 
 from mcpwire import Limits
 
@@ -61,7 +62,7 @@ async def test_over_http_a_long_batch_is_one_refusal():
     ]
     opening = json.dumps(request(0, "initialize", session(VERSION))).encode()
     opened = await Visit(scope(headers=head), opening).begin(app).done()
-    head.append(("mcp-session-id", opened.headers["Mcp-Session-Id"]))
+    head.append(("mcp-session-id", session_id(opened)))
     for body, status in (
         (b"[" + b"1," * 1_000_000 + b"1]", 400),
         (b"[1]" * 2**21, 413),

@@ -5,7 +5,7 @@ import json
 
 from asgi_driver import Visit, scope
 from by_hand import META, Hand, modern, notice, request, session
-from wires import BOTH, HOST, JSON, events
+from wires import BOTH, HOST, JSON, events, session_id
 
 PATIENCE = 20.0
 
@@ -56,7 +56,7 @@ class OverHttp:
         opening = {**session(self.version), "capabilities": self._capabilities}
         message = request("init", "initialize", opening)
         opened = await self.visit("POST", json.dumps(message).encode())
-        id = opened.headers["Mcp-Session-Id"]
+        id = session_id(opened)
         self.head += [("mcp-session-id", id), ("mcp-protocol-version", self.version)]
         ready = json.dumps(notice("notifications/initialized")).encode()
         assert (await self.visit("POST", ready)).status == 202

@@ -60,6 +60,13 @@ def events(visit):
     return [json.loads(e.data) for e in SSEDecoder(2**20).feed(visit.body) if e.data]
 
 
+def session_id(visit):
+    """Return the id of the session that an answer opens."""
+    return {name.lower(): value for name, value in visit.headers.items()}[
+        "mcp-session-id"
+    ]
+
+
 def resident(pid):
     """Return how many bytes of memory a process has."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
@@ -152,7 +159,7 @@ class OverHttp:
         if self._is_session:
             opening = request(0, "initialize", session())
             opened = await self._visit(self._head, json.dumps(opening).encode())
-            id = ("mcp-session-id", opened.headers["Mcp-Session-Id"])
+            id = ("mcp-session-id", session_id(opened))
             self._head += [id, ("mcp-protocol-version", "2025-11-25")]
             ready = json.dumps(notice("notifications/initialized")).encode()
             assert (await self._visit(self._head, ready)).status == 202

@@ -1,0 +1,164 @@
+"""Pages of strangers get nothing from a server on this machine, whatever they send."""
+
+import itertools
+import json
+
+import pytest
+from asgi_driver import Visit, scope
+from by_hand import modern, request, session
+from victim import build
+from wires import session_id
+
+pytestmark = pytest.mark.anyio
+
+VERBS = ("POST", "GET", "DELETE", "OPTIONS", "HEAD", "PUT", "PATCH", "TRACE", "X")
+
+PATHS = ("/mcp", "/mcp/", "/mcp/sse", "/mcp/messages", "/", "/.well-known/x", "/admin")
+
+EVIL_HOSTS = (
+    *("evil.example", "localhost.evil.com", "127.0.0.1.nip.io", "127.0.0.1.evil.com"),
+    *("evil.example:8000", "localhost@evil.example", "evil.example#localhost", "", " "),
+    *("localhost, evil.example", "evil.example, localhost", "[::1].evil.example"),
+    *("[::1", "[::1]]", "[evil.example]", "localhost:x", "localhost:0:0"),
+    *("0.0.0.0", "10.0.0.1", "169.254.169.254", "[fe80::1]", "[::ffff:8.8.8.8]"),
+    *("localhost/..", "localhost\\evil", "local\u00adhost", "localhost\tx", "*"),
+    *(
+        "xn--lcalhost-n1a",
+        "localhost%00",
+        "localhost..",
+    ),
+)
+"""What no Host of a server on this machine is; some of it leads there."""
+
+HOSTS = (
+    *("localhost", "127.0.0.1", "127.0.0.1:8000", "localhost:1", "[::1]", "[::1]:8000"),
+    *("LOCALHOST", "127.0.0.2"),
+)
+
+EVIL_ORIGINS = (
+    *("http://evil.example", "https://evil.example:8000", "null", "NULL", "", "*"),
+    *(
+        "http://localhost.evil.com",
+        "http://127.0.0.1.nip.io",
+        "http://evil.localhost.x",
+    ),
+    *("http://localhost@evil.example", "http://evil.example/#http://localhost"),
+    *("http://localhost, http://evil.example", "http://evil.example http://localhost"),
+    *("file://", "data:", "javascript:0", "chrome-extension://localhost", "localhost"),
+    *("//localhost", "http:localhost", "http:///localhost", "http://", "http://[::1"),
+    *(
+        "http://localhost\\@evil.example",
+        "http://localhost:8000/",
+        "http://localhost?x",
+    ),
+)
+
+ORIGINS = ("http://localhost", "http://127.0.0.1:5173", "https://localhost:8443")
+
+
+def head(**fields):
+    named = {
+        "host": "127.0.0.1:8000",
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        **fields,
+    }
+    return [(name, value) for name, value in named.items() if value is not None]
+
+
+async def seen(app, verb, path, body=b"{}", **fields):
+    visit = Visit(scope(verb, path, head(**fields)), body)
+    visit.leave()
+    return await visit.begin(app).done()
+
+
+@pytest.mark.attack("S11")
+@pytest.mark.case("D06")
+@pytest.mark.parametrize("cors", [None, True])
+async def test_strangers_are_refused_on_each_verb_and_path(cors):
+    ran = []
+    server = build()
+
+    @server.tool
+    async def mark() -> str:
+        ran.append(1)
+        return "x"
+
+    app = server.asgi(legacy_sse=True, cors=cors)
+    bodies = {
+        "call": json.dumps(modern(1, "tools/call", {"name": "mark"})).encode(),
+        "initialize": json.dumps(request(1, "initialize", session())).encode(),
+    }
+    hosts = [{"host": each} for each in (*EVIL_HOSTS, None)]
+    origins = [{"origin": each} for each in EVIL_ORIGINS]
+    for fields in (*hosts, *origins):
+        for verb, path in itertools.product(VERBS, PATHS):
+            answer = await seen(app, verb, path, bodies["initialize"], **fields)
+            assert answer.status == 403, (verb, path, fields)
+            named = {name.lower() for name in answer.headers}
+            # Nothing tells the page's browser that it may read this.
+            assert not {each for each in named if each.startswith("access-")}
+            assert "mcp-session-id" not in named
+        answer = await seen(app, "POST", "/mcp", bodies["call"], **fields)
+        assert answer.status == 403
+    assert ran == []
+    for fields in [
+        *({"host": each} for each in HOSTS),
+        *({"origin": o} for o in ORIGINS),
+    ]:
+        answer = await seen(app, "POST", "/mcp", bodies["initialize"], **fields)
+        assert answer.status == 200, fields
+    await app.aclose()
+
+
+SIMPLE = (
+    "text/plain",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data",
+    None,
+)
+
+
+@pytest.mark.attack("S11")
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/messages"])
+async def test_what_a_page_can_send_without_being_asked_first_runs_nothing(path):
+    app = build().asgi(legacy_sse=True)
+    body = json.dumps(request(1, "initialize", session())).encode()
+    for kind in (*SIMPLE, "text/plain;application/json", "application/jsonx", ""):
+        answer = await seen(app, "POST", path, body, **{"content-type": kind})
+        assert answer.status == 415, kind
+    await app.aclose()
+
+
+@pytest.mark.attack("S11")
+async def test_a_preflight_of_a_stranger_says_nothing_of_what_is_here():
+    app = build().asgi(cors=["https://good.example"])
+    asked = {"access-control-request-method": "POST", "host": "localhost"}
+    for origin in (*EVIL_ORIGINS, *ORIGINS):
+        answer = await seen(app, "OPTIONS", "/mcp", b"", origin=origin, **asked)
+        assert answer.status == 403, origin
+        assert not any(name.startswith("access-") for name in answer.headers)
+    good = "https://good.example"
+    answer = await seen(app, "OPTIONS", "/mcp", b"", origin=good, **asked)
+    assert answer.status == 204
+    assert answer.headers["access-control-allow-origin"] == good
+    assert "access-control-allow-credentials" not in answer.headers
+    await app.aclose()
+
+
+@pytest.mark.case("C05")
+async def test_a_version_that_nobody_knows_is_refused_and_none_is_2025_03_26():
+    app = build().asgi()
+    opening = json.dumps(request(0, "initialize", session("2025-03-26"))).encode()
+    opened = await seen(app, "POST", "/mcp", opening)
+    own = {"mcp-session-id": session_id(opened)}
+    batch = json.dumps([request(1, "ping")]).encode()
+    for version in ("1.0", "2025-11-26", "2025-3-26", "latest", "", "2025-03-26,"):
+        more = {**own, "mcp-protocol-version": version}
+        for verb in ("POST", "GET", "DELETE"):
+            answer = await seen(app, verb, "/mcp", batch, **more)
+            assert answer.status == 400, (verb, version)
+    # Batches are of 2025-03-26 only.
+    answer = await seen(app, "POST", "/mcp", batch, **own)
+    assert answer.json() == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
+    await app.aclose()
