@@ -113,6 +113,7 @@ def test_a_member_taken_back_in_its_own_batch_is_not_answered(row):
     Row(name="empty", revisions=BATCHES, data=b"[]\n", stats={"invalid": 1},
         open_after=(1,)),
 )  # fmt: skip
+@pytest.mark.case("B07")
 def test_a_client_takes_the_answers_out_of_a_batch(row):
     check(row)
 

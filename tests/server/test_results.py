@@ -118,6 +118,7 @@ async def test_what_may_not_be_cached_carries_no_hint(method, result):
 
 
 @pytest.mark.rule("CACHE-02")
+@pytest.mark.case("F15")
 async def test_a_result_that_asks_for_input_carries_no_hint():
     result = {"resultType": "input_required", "requestState": "s"}
     wire = answering(result)

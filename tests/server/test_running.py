@@ -219,6 +219,7 @@ async def test_no_more_handlers_run_than_the_limit_and_no_more_wait():
 
 
 @pytest.mark.rule("PING-01")
+@pytest.mark.case("F04")
 async def test_a_ping_overtakes_handlers_that_take_long():
     gate, wire = gated(limits=Limits(inbound=1))
     wire.send(call(1), call(2), request(3, "ping"))

@@ -215,6 +215,7 @@ def test_content_and_what_is_uncertain_has_no_schema(hint):
     ],
 )
 @pytest.mark.rule("TOOL-11")
+@pytest.mark.case("F10")
 def test_what_breaks_its_own_schema_is_not_sent(hint, value):
     with pytest.raises(BadResult):
         result_of(value, hint)

@@ -61,6 +61,7 @@ async def test_what_was_read_is_kept_as_long_as_it_says():
 
 
 @pytest.mark.rule("CACHE-13")
+@pytest.mark.case("F15")
 async def test_nothing_is_public_where_not_everybody_sees_the_same():
     server = reading("x", cache_scope="public")
     server.add_resource("t://{x}", lambda x: x, name="t", visible=sees("Ada"))
