@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcpwire.server.authoring.signature import Signature
     from mcpwire.server.request import RequestContext
 
-__all__ = ["Calling", "Prepared"]
+__all__ = ["Calling", "Prepared", "Slots"]
 
 _NOTHING: dict[Any, Any] = {}
 
@@ -180,6 +180,30 @@ class Prepared:
         if self._stack is not None:
             kind, trace = (type(error), error.__traceback__) if error else (None, None)
             await self._stack.__aexit__(kind, error, trace)
+
+
+class Slots:
+    """Places for so many calls at once, on each loop.
+
+    What still holds one when its loop ends, such as a thread, holds up no other loop.
+
+    Args:
+        number: How many there are.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, anyio.Semaphore] = (
+            WeakKeyDictionary()
+        )
+
+    def here(self) -> anyio.Semaphore:
+        """Return those of the running loop."""
+        loop = asyncio.get_running_loop()
+        semaphore = self._by_loop.get(loop)
+        if semaphore is None:
+            semaphore = self._by_loop[loop] = anyio.Semaphore(self._number)
+        return semaphore
 
 
 class Calling:

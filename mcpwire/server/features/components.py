@@ -12,11 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
-    import anyio
-
     from mcpwire.server.asking.context import Context
     from mcpwire.server.authoring.signature import Signature
-    from mcpwire.server.features.calling import Calling
+    from mcpwire.server.features.calling import Calling, Slots
     from mcpwire.versions import Revision
     from mcpwire.wire.headers import ParamHeader
 
@@ -90,7 +88,7 @@ class Tool(Component):
     timeout: float | None = None
     """How long a call may take, in seconds."""
 
-    slots: anyio.Semaphore | None = None
+    slots: Slots | None = None
     """Bounds how many calls run at once."""
 
     is_direct: bool = False

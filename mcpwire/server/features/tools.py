@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-import anyio
-
 from mcpwire.errors import InvalidMessage, InvalidParams, ToolError
 from mcpwire.limits import check_timeout
 from mcpwire.server.asking.context import entered
 from mcpwire.server.auth.challenges import check_scopes
 from mcpwire.server.authoring.results import tool_result
 from mcpwire.server.authoring.signature import BadArguments, read_signature
+from mcpwire.server.features.calling import Slots
 from mcpwire.server.features.components import Tool
 from mcpwire.server.features.definitions import compose
 from mcpwire.server.features.functions import name_of, runs_in_thread
@@ -133,12 +132,12 @@ class ToolOptions:
         )
 
 
-def _slots(concurrency: int | None) -> anyio.Semaphore | None:
+def _slots(concurrency: int | None) -> Slots | None:
     if concurrency is None:
         return None
     if type(concurrency) is not int or concurrency < 1:
         raise ValueError(f"concurrency must be an integer above 0, got {concurrency!r}")
-    return anyio.Semaphore(concurrency)
+    return Slots(concurrency)
 
 
 class Tools:
@@ -221,7 +220,7 @@ class Tools:
     ) -> dict[str, Any]:
         """Call the function and return the result that its value makes."""
         context = (tool.calling or self._calling).context_of(request)
-        slots = tool.slots
+        slots = None if tool.slots is None else tool.slots.here()
         if slots is not None:
             await slots.acquire()
         try:

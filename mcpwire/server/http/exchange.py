@@ -330,8 +330,9 @@ class Exchange:
         Raises:
             ClientGone: Nobody takes them.
         """
+        # ASGI, "Response Start": names in lower case; HTTP/2 knows no others.
         fields: list[tuple[bytes, bytes]] = [
-            (name.encode(), value.encode("latin-1")) for name, value in headers
+            (name.lower().encode(), value.encode("latin-1")) for name, value in headers
         ]
         if content_type is not None:
             fields.append((b"content-type", content_type.encode("latin-1")))
@@ -359,7 +360,7 @@ class Exchange:
         Raises:
             ClientGone: Nobody takes it.
         """
-        fields = [(name.encode(), value.encode("latin-1")) for name, value in headers]
+        fields = [(k.lower().encode(), v.encode("latin-1")) for k, v in headers]
         await self._tell(self._begin(200, [*STREAM_FIELDS, *fields]))
 
     async def write(self, data: bytes) -> None:

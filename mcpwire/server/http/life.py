@@ -94,11 +94,20 @@ class Life:
         starting = self._starting
         try:
             await asyncio.shield(starting)
+        except asyncio.CancelledError as error:
+            if not starting.cancelled():
+                raise
+            # By `aclose`; whoever waited is not cancelled for that.
+            raise RuntimeError("the server ended as it started") from error
         except Exception:
             if self._starting is starting:
                 self._starting = None
             raise
-        self._loop = loop
+        before, self._loop = self._loop, loop
+        if before is not None and before.is_closed():
+            # It ended without telling us, as where we are mounted.
+            for other in self._others:
+                other.forget()
 
     # The end...
 
@@ -132,10 +141,15 @@ class Life:
 
     async def aclose(self) -> None:
         """End everything, now."""
+        loop = asyncio.get_running_loop()
+        starting, self._starting = self._starting, None
+        if starting is not None and starting.get_loop() is loop:
+            starting.cancel()  # which does nothing to one that is done
+            await asyncio.wait([starting])
         await self.drain(0)
         self._clocks.close()
-        if self._loop is asyncio.get_running_loop():
-            self._loop = self._starting = None
+        if self._loop is loop:
+            self._loop = None
             await self._dispatcher.aclose()
 
     # A web server that says so...

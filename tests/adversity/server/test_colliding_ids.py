@@ -137,7 +137,7 @@ class Visitor:
 
     async def open(self):
         opened = await self.post(request("init", "initialize", session())).done()
-        id = ("mcp-session-id", opened.headers["Mcp-Session-Id"])
+        id = ("mcp-session-id", opened.headers["mcp-session-id"])
         self._head.append(id)
         ready = await self.post(notice("notifications/initialized")).done()
         assert ready.status == 202

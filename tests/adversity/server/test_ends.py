@@ -191,7 +191,7 @@ def test_over_http_a_signal_ends_calls_streams_and_sessions():
             opening = request("i", "initialize", CAN_BE_ASKED)
             status, head, _ = Asking(port, "POST", opening).answer()
             assert status == 200
-            own = {"mcp_session_id": head["Mcp-Session-Id"]}
+            own = {"mcp_session_id": head["mcp-session-id"]}
             ready = notice("notifications/initialized")
             assert Asking(port, "POST", ready, **own).answer()[0] == 202
             open_ones = {

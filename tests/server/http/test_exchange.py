@@ -160,7 +160,7 @@ async def test_a_message_is_one_answer():
             "type": "http.response.start",
             "status": 200,
             "headers": [
-                (b"X-More", b"2"),
+                (b"x-more", b"2"),
                 (b"content-type", b"application/json"),
                 (b"content-length", b"7"),
                 (b"x-extra", b"1"),

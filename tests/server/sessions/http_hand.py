@@ -150,7 +150,7 @@ class Hand:
         ).done()
         assert visit.status == 200, visit.body
         assert visit.json["result"]["protocolVersion"] == self.version
-        self.id = visit.headers["Mcp-Session-Id"]
+        self.id = visit.headers["mcp-session-id"]
         await self.tell(notice("notifications/initialized"))
         return self
 

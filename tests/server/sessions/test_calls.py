@@ -413,7 +413,7 @@ async def test_without_sessions_each_post_stands_alone():
         )
         await visit.done()
         assert visit.json["result"]["protocolVersion"] == "2025-06-18"
-        assert "Mcp-Session-Id" not in visit.headers
+        assert "mcp-session-id" not in visit.headers
         await hand.tell(INITIALIZED)
         for version in ("2025-06-18", "2025-11-25", None):
             visit = await hand.post(call(2), mcp_protocol_version=version).done()

@@ -64,7 +64,7 @@ async def test_a_refused_initialize_leaves_no_session(message):
         visit = await bench.hand().post(message).done()
         assert visit.status in {200, 400}
         assert visit.json["error"]["code"] in {-32600, -32602}
-        assert "Mcp-Session-Id" not in visit.headers
+        assert "mcp-session-id" not in visit.headers
         assert len(bench.sessions) == 0
 
 
@@ -216,7 +216,7 @@ async def test_an_open_session_is_not_opened_again():
         hand = await bench.open()
         visit = await hand.post(request(5, "initialize", session("2025-03-26"))).done()
         assert visit.json["error"]["code"] == -32600
-        assert "Mcp-Session-Id" not in visit.headers
+        assert "mcp-session-id" not in visit.headers
         assert (await hand.ask(6, "ping")) == success(6, {})
 
 

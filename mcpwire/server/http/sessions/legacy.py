@@ -145,6 +145,10 @@ class LegacySse:
         for link in list(self._links.values()):
             await link.connection.settle(max(0.0, deadline - loop.time()))
 
+    def forget(self) -> None:
+        """Let go of connections whose loop has ended, and they with it."""
+        self._links.clear()
+
     async def aclose(self) -> None:
         """End all connections and their requests."""
         for link in list(self._links.values()):

@@ -37,7 +37,9 @@ class Outlet:
     """
 
     __slots__ = (
+        "_carrier",
         "_is_ending",
+        "_is_stalled",
         "_queue",
         "_room",
         "_size",
@@ -52,7 +54,8 @@ class Outlet:
         self._queue: deque[tuple[int, bytes]] = deque()
         self._writing: deque[tuple[int, bytes]] = deque()
         self._size = 0
-        self._is_ending = False
+        self._is_ending = self._is_stalled = False
+        self._carrier: asyncio.Task[object] | None = None
         self._wake: asyncio.Future[None] | None = None
         self.is_over = False
 
@@ -101,8 +104,25 @@ class Outlet:
 
     async def carry(self, exchange: Exchange, fields: Fields = ()) -> None:
         """Write until it ends, or until the client is gone. Raises neither."""
+        clocks = exchange.clocks
+        self._carrier = asyncio.current_task()
+        clocks.stall.add(self._stall)
+        try:
+            await self._write(exchange, fields)
+        except ClientGone:
+            pass
+        except asyncio.CancelledError:
+            if not self._is_stalled or self._has_been_cancelled():
+                raise
+        finally:
+            self.is_over = True
+            self._carrier = None
+            clocks.stall.discard(self._stall)
+            clocks.beat.discard(self.beat)
+
+    async def _write(self, exchange: Exchange, fields: Fields) -> None:
+        beats, stalls = exchange.clocks.beat, exchange.clocks.stall
         watcher: asyncio.Task[None] | None = None
-        beats = exchange.clocks.beat
         try:
             await exchange.start_stream(fields)
             if not self._queue:
@@ -117,22 +137,31 @@ class Outlet:
                 if data:
                     await exchange.write(data)
                 self._writing.clear()
-                if self._queue or self._is_ending:
-                    continue
-                if watcher is None:
-                    watcher = self._watch(exchange)
-                beats.add(self.beat)
-                await self._sleep()
-                beats.discard(self.beat)
+                stalls.discard(self._stall)
+                if not (self._queue or self._is_ending):
+                    if watcher is None:
+                        watcher = self._watch(exchange)
+                    beats.add(self.beat)
+                    await self._sleep()
+                    beats.discard(self.beat)
+                stalls.add(self._stall)
             if not exchange.is_gone:
                 await exchange.end()
-        except ClientGone:
-            pass
         finally:
-            self.is_over = True
-            beats.discard(self.beat)
             if watcher is not None:
                 await _stop(watcher)
+
+    def _stall(self) -> None:
+        """The client does not read what it is sent: it counts as gone."""
+        self.is_over = True
+        if self._carrier is not None:  # a server may run us without a task
+            self._is_stalled = True
+            self._carrier.cancel()
+
+    def _has_been_cancelled(self) -> bool:
+        """Take back our own cancellation; tell whether there was another one."""
+        assert self._carrier is not None  # whose cancellation it was
+        return self._carrier.uncancel() > 0
 
     def _take(self) -> bytes:
         self._writing, self._queue = self._queue, self._writing

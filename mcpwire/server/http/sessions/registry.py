@@ -111,6 +111,13 @@ class Registry:
         # the loop would be left with a cancelled timer of each.
         self._disarm()
 
+    def forget(self) -> list[HttpSession]:
+        """Let go of all of them without ending them: their loop has ended."""
+        forgotten = list(self._sessions.values())
+        self._sessions.clear()
+        self._disarm()
+        return forgotten
+
     # Idle ones...
 
     def _arm(self) -> None:

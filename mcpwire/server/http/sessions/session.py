@@ -391,3 +391,10 @@ class HttpSession:
         if self._journal is not None:
             self._journal.drop()
         return tasks
+
+    def forget(self) -> None:
+        """Let go of what is kept: all that ran here has ended with its loop."""
+        self.is_closed = self.session.is_closed = True
+        self.session.send = _say_nothing
+        if self._journal is not None:
+            self._journal.drop()

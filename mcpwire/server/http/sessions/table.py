@@ -314,6 +314,14 @@ class Sessions:
         for session in (*self._registry, *self._alone):
             await session.settle(deadline - loop.time())
 
+    def forget(self) -> None:
+        """Let go of everything that was on a loop that has ended, on the next one."""
+        self._tasks.clear()
+        for session in (*self._registry.forget(), *self._alone):
+            self._dispatcher.hub.remove(session.session)
+            session.forget()
+        self._alone.clear()
+
     async def aclose(self) -> None:
         """End all sessions, their requests and streams, and close the store."""
         self._registry.close()
