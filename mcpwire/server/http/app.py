@@ -231,7 +231,7 @@ class AsgiApp:
         door = self._door
         door.check_origin(exchange)
         if place is None:
-            raise HttpProblem(404, "there is nothing at this path")
+            raise self._places.missing(exchange)
         if door.is_preflight(exchange):
             await door.answer_preflight(exchange)
             return

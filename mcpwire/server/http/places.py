@@ -69,6 +69,7 @@ class Places:
             if path is not None and not path.startswith("/"):
                 raise ValueError(f"{name} must begin with a slash, got {path!r}")
         endpoint = endpoint.rstrip("/")
+        self._endpoint = endpoint or "/"
         self._places: dict[str | None, Place] = {
             health: Place.HEALTH,
             ready: Place.READY,
@@ -91,6 +92,14 @@ class Places:
         if place is None and path in {"", "/"} and exchange.scope.get("root_path"):
             return Place.ENDPOINT
         return place
+
+    def missing(self, exchange: Exchange) -> HttpProblem:
+        """Return what is said where nothing is: who mistook the path learns the one."""
+        root = exchange.scope.get("root_path") or ""
+        return HttpProblem(
+            404,
+            f"there is nothing at this path; the endpoint is {root}{self._endpoint}",
+        )
 
     async def show(self, place: Place | None, exchange: Exchange) -> bool:
         """Answer with what anybody may look at; tell whether the place is of that kind.

@@ -1,5 +1,7 @@
 """The application: paths, Host and Origin, CORS, formats, mounting, its life."""
 
+import json
+
 import pytest
 from asgi_driver import Visit, scope, visit
 from hosted import app, ask, call, echo, fields, post, tools
@@ -32,6 +34,16 @@ async def test_the_path_can_be_chosen():
 @pytest.mark.parametrize("path", ["/", "/other", "/mcp/x", "/mcpx", ""])
 async def test_elsewhere_there_is_nothing(path):
     assert (await ask(app(), "POST", path)).status == 404
+
+
+@pytest.mark.parametrize(
+    ("options", "root", "place"),
+    [({}, "", "/mcp"), ({"path": "/"}, "", "/"), ({"path": "/x/"}, "/api", "/api/x")],
+)
+async def test_who_mistakes_the_path_is_told_which_it_is(options, root, place):
+    seen = await ask(app(**options), "POST", f"{root}/other", root_path=root)
+    said = json.loads(seen.body)["error"]["message"]
+    assert said == f"there is nothing at this path; the endpoint is {place}"
 
 
 @pytest.mark.parametrize(
