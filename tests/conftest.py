@@ -50,10 +50,14 @@ def pytest_collection():
 
 
 def pytest_collection_modifyitems(items):
-    """Refuse ids that no other process has: a run in parallel compares them."""
+    """Refuse ids that no other process has, and choose which tests are measured.
+
+    A run in parallel compares the ids.
+    """
     odd = [item.nodeid for item in items if " at 0x" in item.nodeid]
     if odd:
         raise pytest.UsageError("an id holds an address: " + "; ".join(odd))
+    unmeasured.choose(items, TESTS)
 
 
 @pytest.fixture(scope="session")
@@ -155,7 +159,7 @@ def wire_check(request):
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item):
     """Measure coverage of tests, not of pytest, and no line that others measure."""
-    with unmeasured.around(item, item.path.relative_to(TESTS)):
+    with unmeasured.around(item, TESTS):
         return (yield)
 
 
@@ -164,7 +168,7 @@ def pytest_pyfunc_call(pyfuncitem):
     """Fail the async test that leaves a task running."""
     if leaks.acts_on(pyfuncitem.path, TESTS):
         leaks.watch_item(pyfuncitem)
-    if unmeasured.is_measured_elsewhere(pyfuncitem.path.relative_to(TESTS)):
+    if unmeasured.is_measured_elsewhere(pyfuncitem, TESTS):
         return (yield)
-    with unmeasured.go_on():
+    with unmeasured.go_on(pyfuncitem.obj):
         return (yield)

@@ -7,6 +7,7 @@ has to ask for it and no new folder can forget it.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from mcpwire.testing.leaks import Watch, watch_tasks
@@ -20,6 +21,7 @@ __all__ = ["Watch", "acts_on", "watch_item", "watch_tasks"]
 PURE_FOLDERS = frozenset({"wire", "types", "protocol"})
 
 
+@functools.cache
 def acts_on(path: Path, tests: Path) -> bool:
     """Tell whether tests of that file are checked."""
     parts = path.relative_to(tests).parts if path.is_relative_to(tests) else ()

@@ -89,6 +89,7 @@ def chain_of(error: BaseException) -> Iterator[BaseException]:
         rest += [one for one in (each.__cause__, each.__context__) if one is not None]
 
 
+@functools.cache
 def listens(path: Path, tests: Path) -> bool:
     """Tell whether everything is listened to in tests of that file."""
     if not path.is_relative_to(tests):

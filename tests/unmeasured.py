@@ -7,30 +7,81 @@ speed. Whatever the documents show and the soak repeats, other tests measure.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
+import inspect
 import os
 import pkgutil
+import sys
+import zlib
 from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING, Any, Final
+
+import pytest
 
 import mcpwire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from types import ModuleType
 
-    import pytest
-
 FOLDERS: Final = (
-    "adversity/http/sentences/",
-    "adversity/oauth/",
-    "adversity/ownership/",
-    "adversity/traffic/",
+    "adversity/",
+    "cli/test_interrupt.py",
+    "cli/test_processes.py",
+    "cli/test_terminal_asking.py",
+    "conformance/",
+    "docs/",
     "matrix/",
+    "oauth/test_engine_interrupted.py",
+    "oauth/test_promises.py",
+    "oauth/test_storage_processes.py",
+    "over_http/test_hot_path_http.py",
+    "over_http/test_mcp_server.py",
     "servers/",
+    "soak/",
+    "test_gates.py",
+    "test_manifest.py",
+    "test_markers.py",
+    "test_tree.py",
 )
-"""Tests of lines that others measure: against real servers, over each transport."""
+"""Tests of lines that others measure, or of no line of the package: over each
+transport, in many processes, of the tree itself.
+"""
+
+CELLS: Final = ("client/", "oauth/", "over_http/", "sync/", "testing/", "transports/")
+"""Tests of which many are run on several grounds and measured on one of them."""
+
+GROUNDS: Final = frozenset({"doors", "engine", "era", "kind", "server", "shell"})
+"""The parameters that say on which ground a test is run, and not what it shows."""
+
+_is_another_cell: Final = pytest.StashKey[bool]()
+
+
+def choose(items: list[pytest.Item], tests: Path) -> None:
+    """Have tests measured on one ground each: which one is drawn by their names.
+
+    A test on two shells, two engines and two eras is run eight times, and runs nearly
+    the same lines each time; what is of one ground only, others show that were drawn
+    for it. Measured, a test takes three times as long.
+    """
+    tables: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if below(item.path, tests).startswith(CELLS):
+            values = getattr(getattr(item, "callspec", None), "indices", {})
+            row = sorted(pair for pair in values.items() if pair[0] not in GROUNDS)
+            tables.setdefault(f"{item.nodeid.partition('[')[0]} {row}", []).append(item)
+    for name, cells in tables.items():
+        drawn = cells[zlib.crc32(name.encode()) % len(cells)]
+        for item in cells:
+            item.stash[_is_another_cell] = item is not drawn
+
+
+@functools.cache
+def below(path: Path, tests: Path) -> str:
+    """Return where a test's file is below the tests."""
+    return path.relative_to(tests).as_posix() if path.is_relative_to(tests) else ""
 
 
 def unmeasured(**variables: str) -> dict[str, str]:
@@ -131,18 +182,63 @@ _paused: Final[list[Any]] = []
 
 
 @contextlib.contextmanager
-def go_on() -> Iterator[None]:
-    """Measure meanwhile what was paused around."""
+def go_on(function: Any = None) -> Iterator[None]:
+    """Measure meanwhile what was paused around: of a property its first examples."""
     if not _paused:
         yield
         return
     measuring = _paused.pop()
+    _left.append(EXAMPLES)
     measuring.start()
+    try:
+        with _counted(getattr(function, "hypothesis", None)):
+            yield
+    finally:
+        measuring.stop()  # which does nothing a second time
+        _left.pop()
+        _paused.append(measuring)
+
+
+EXAMPLES: Final = 10
+"""How many examples of a property are measured.
+
+Measuring makes a pure function four times slower, and hundreds of examples of one
+property run few lines that its first ones do not; those have tests of their own.
+"""
+
+_left: Final[list[int]] = []
+
+
+def example() -> None:
+    """Note that an example of a property begins; measure no more after the first ones.
+
+    Where a test is measured with its fixtures, nothing happens.
+    """
+    if not _left:
+        return
+    _left[-1] -= 1
+    if _left[-1] == -1 and (measuring := current()) is not None:
+        measuring.stop()
+
+
+@contextlib.contextmanager
+def _counted(property: Any) -> Iterator[None]:
+    """Have the examples of a property noted, if it is one, and no coroutine."""
+    inner = getattr(property, "inner_test", None)
+    if inner is None or inspect.iscoroutinefunction(inner):
+        yield
+        return
+
+    @functools.wraps(inner)
+    def counted(*args: Any, **options: Any) -> Any:
+        example()
+        return inner(*args, **options)
+
+    property.inner_test = counted
     try:
         yield
     finally:
-        measuring.stop()
-        _paused.append(measuring)
+        property.inner_test = inner
 
 
 @contextlib.contextmanager
@@ -158,13 +254,23 @@ def pause_with_children() -> Iterator[None]:
         os.environ.update(found)
 
 
-def is_measured_elsewhere(path: Path) -> bool:
+def run(function: Callable[..., None], *args: Any) -> None:
+    """Run what a thread is for, unmeasured: it is a server of the tests' own.
+
+    Whatever is traced runs at a third of its speed, and each answer is waited for.
+    """
+    sys.settrace(None)
+    function(*args)
+
+
+def is_measured_elsewhere(item: pytest.Item, tests: Path) -> bool:
     """Tell whether the lines that a test runs are measured by others."""
-    return path.as_posix().startswith(FOLDERS)
+    is_another_cell = item.stash.get(_is_another_cell, False)
+    return is_another_cell or below(item.path, tests).startswith(FOLDERS)
 
 
-def around(item: pytest.Item, path: Path) -> contextlib.AbstractContextManager[None]:
-    """Return what a test, at that path below the tests, is to be run in."""
-    if is_measured_elsewhere(path):
+def around(item: pytest.Item, tests: Path) -> contextlib.AbstractContextManager[None]:
+    """Return what a test is to be run in."""
+    if is_measured_elsewhere(item, tests):
         return pause_with_children()
     return pause() if is_measured_alone(item) else contextlib.nullcontext()

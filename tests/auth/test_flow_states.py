@@ -6,6 +6,7 @@ Secrets stay with their issuer, nothing goes on for ever, and a refresh token is
 
 import attrs
 import pytest
+import unmeasured
 from authorities import BROKEN, NOT_THERE, PAGE, Authority, marks
 from driving import (
     PRM,
@@ -166,6 +167,7 @@ class Logins(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
+        unmeasured.example()
         self.world = Crowd()
         self.actors = []
         self.url = None

@@ -27,6 +27,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+import unmeasured
 from http_bytes import (
     LAST_CHUNK,
     chunk,
@@ -392,7 +393,10 @@ class RawServer:
 
     def _run(self, function: Callable[..., None], name: str, *args: Any) -> None:
         thread = threading.Thread(
-            target=function, name=f"raw-server-{name}", args=args, daemon=True
+            target=unmeasured.run,
+            name=f"raw-server-{name}",
+            args=(function, *args),
+            daemon=True,
         )
         self._threads.append(thread)
         thread.start()

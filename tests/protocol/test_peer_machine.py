@@ -8,6 +8,7 @@ import json
 from collections import Counter, deque
 
 import pytest
+import unmeasured
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -136,6 +137,10 @@ def choose(options, choice):
 
 class TwoPeers(RuleBasedStateMachine):
     """A connection and what may happen on it."""
+
+    def __init__(self):
+        super().__init__()
+        unmeasured.example()
 
     @initialize(revision=st.sampled_from(REVISIONS))
     def connect(self, revision):

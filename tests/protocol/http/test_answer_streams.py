@@ -26,7 +26,7 @@ from fed_replies import (
     log,
     text,
 )
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mcpwire.errors import InvalidMessage, MessageTooLarge, RPCError
@@ -363,6 +363,12 @@ def all_of(reply, owner):
     st.sampled_from([b"\n", b"\r\n", b"\r"]),
     st.lists(st.integers(0, 10**6), max_size=6),
     st.booleans(),
+)
+@example(
+    events=[event(log(1)), b": a\n\n", THE_ANSWER],
+    end=b"\n",
+    places=[],
+    is_resumed=False,
 )
 @settings(max_examples=200)
 @pytest.mark.fault("F30")
