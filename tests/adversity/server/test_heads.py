@@ -1,0 +1,234 @@
+"""Nothing that a client sends breaks the head of an answer, or a line of log."""
+
+import asyncio
+import json
+import logging
+import re
+
+import pytest
+from asgi_driver import Visit, scope
+from by_hand import META, modern, request, session
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from victim import build
+from wires import session_id
+
+from mcpwire.server.auth import ResourceServer, StaticTokens
+
+PATIENCE = 20.0
+
+NAMED = (
+    *("host", "origin", "accept", "content-type", "content-encoding", "authorization"),
+    *(
+        "mcp-protocol-version",
+        "mcp-session-id",
+        "mcp-method",
+        "mcp-name",
+        "mcp-param-x",
+    ),
+    *("last-event-id", "access-control-request-method", "transfer-encoding", "dpop"),
+    *("access-control-request-headers", "content-length", "x", "forwarded", "cookie"),
+)
+
+NASTY = st.text(
+    st.sampled_from('\r\n\x00\x0b\x1b\x7f\x85\xa0\xff \t",;=:aA1-[]@/%?#'), max_size=30
+)
+
+GOOD = (
+    *("127.0.0.1:8000", "http://localhost", "application/json", "*/*", "Bearer x"),
+    *("2026-07-28", "2025-11-25", "tools/call", "echo", "POST", "text/event-stream"),
+)
+
+VALUES = (
+    NASTY
+    | st.sampled_from(GOOD)
+    | st.builds("{}{}".format, st.sampled_from(GOOD), NASTY)
+)
+
+FIELDS = st.lists(st.tuples(st.sampled_from(NAMED), VALUES), max_size=6)
+
+USUAL = {
+    "host": "127.0.0.1:8000",
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+}
+
+LINE = re.compile(rb"[\x20-\x7e\x80-\xff]*")
+
+METHODS = ("tools/call", "resources/read", "prompts/get", "initialize", "tools/list")
+
+
+def guarded():
+    """Return a server that wants a token and a scope."""
+    auth = ResourceServer(
+        "http://127.0.0.1:8000/mcp",
+        authorization_servers=["https://as.example"],
+        verifiers=[StaticTokens({"t" * 32: "ann"})],
+    )
+    return build(auth=auth)
+
+
+@pytest.fixture(scope="module")
+def apps():
+    return {
+        "open": build().asgi(cors=True, legacy_sse=True),
+        "several pages": build().asgi(cors="*", allowed_hosts="*", legacy_sse=True),
+        "guarded": guarded().asgi(cors=True),
+    }
+
+
+async def answers(app, verb, path, fields, body):
+    merged = {**USUAL, **dict(fields)}
+    raw = [
+        (name.encode(), value.encode("latin-1", "replace"))
+        for name, value in (*merged.items(), *fields[1:2])
+    ]
+    seen = Visit({**scope(verb, path), "headers": raw}, body)
+    seen.leave()
+    await asyncio.wait_for(seen.begin(app).task, PATIENCE)
+    return seen.events
+
+
+REQUESTS = st.fixed_dictionaries(
+    {
+        "name": st.sampled_from(["open", "several pages", "guarded"]),
+        "verb": st.sampled_from(["POST", "GET", "DELETE", "OPTIONS", "\r\nX"]),
+        "path": st.sampled_from(["/mcp", "/mcp/sse", "/mcp/messages"])
+        | NASTY.map("/mcp{}".format),
+        "fields": FIELDS,
+        "method": st.sampled_from(METHODS) | NASTY,
+        "said": NASTY,
+        "has_session": st.booleans(),
+    }
+)
+
+
+def body_of(asked):
+    said, method = asked["said"], asked["method"]
+    params = {"name": said, "uri": said, "arguments": {said: said}}
+    if asked["has_session"]:
+        return json.dumps(request(said, method, {**params, **session()})).encode()
+    return json.dumps(modern(said, method, params)).encode()
+
+
+@pytest.mark.attack("S19")
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@given(asked=REQUESTS)
+def test_no_byte_of_a_client_breaks_a_head(apps, asked):
+    app = apps[asked["name"]]
+
+    async def ask():
+        # An application belongs to its loop, and starts with its first request.
+        events = await answers(
+            app, asked["verb"], asked["path"], asked["fields"], body_of(asked)
+        )
+        await app.aclose()
+        return events
+
+    events = asyncio.run(ask())
+    if not events:
+        return
+    start, *rest = events
+    assert start["type"] == "http.response.start"
+    for field, value in start["headers"]:
+        assert re.fullmatch(rb"[A-Za-z0-9-]+", field)
+        assert LINE.fullmatch(value), (field, value)
+    assert all(event["type"] == "http.response.body" for event in rest)
+
+
+@pytest.mark.anyio
+@pytest.mark.attack("S19")
+async def test_no_text_of_a_client_makes_another_event_of_a_stream():
+    app = build().asgi()
+    nasty = "x\r\n\r\nevent: endpoint\ndata: {}\n\nid: 1\r\rretry: 0\u2028\x85"
+    params = {"name": "tell", "arguments": {"text": nasty}, "_meta": META}
+    params["_meta"] = {**META, "progressToken": nasty}
+    message = request(nasty, "tools/call", params)
+    head = {**USUAL, "mcp-protocol-version": "2026-07-28"}
+    head |= {"mcp-method": "tools/call", "mcp-name": "tell"}
+    seen = Visit(scope(headers=list(head.items())), json.dumps(message).encode())
+    await asyncio.wait_for(seen.begin(app).task, PATIENCE)
+    lines = [line for line in re.split(r"\r\n|\r|\n", seen.body.decode()) if line]
+    assert lines
+    assert all(line.startswith((": ", ":", 'data: {"jsonrpc"')) for line in lines)
+    assert seen.sse()[-1]["id"] == nasty
+    await app.aclose()
+
+
+@pytest.mark.anyio
+@pytest.mark.attack("S32")
+async def test_no_text_of_a_client_makes_another_line_of_log(caplog):
+    caplog.set_level(logging.DEBUG)
+    server = build()
+
+    @server.tool
+    async def fails(text: str) -> str:
+        raise ValueError("ours")
+
+    app = server.asgi()
+    nasty = "x\r\n2026-01-01 admin logged in\x1b]0;title\x07\x1b[2J\x9b1m\u202e\u2028"
+    head = {**USUAL, "mcp-protocol-version": "2026-07-28"}
+    for method, params in (
+        (nasty, {}),
+        ("tools/call", {"name": nasty}),
+        ("tools/call", {"name": "fails", "arguments": {"text": nasty}}),
+        ("resources/read", {"uri": nasty}),
+        ("initialize", {**session(), "clientInfo": {"name": nasty, "version": nasty}}),
+    ):
+        for message in (modern(nasty, method, params), request(1, method, params)):
+            body = json.dumps(message).encode()
+            for path in ("/mcp", "/mcp\r\nx\x1b[2J"):
+                named = {
+                    **head,
+                    "mcp-method": method.encode().hex(),
+                    "user-agent": "a\nb",
+                }
+                seen = Visit(scope(path=path, headers=list(named.items())), body)
+                seen.leave()
+                await asyncio.wait_for(seen.begin(app).task, PATIENCE)
+    await app.aclose()
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) >= 20
+    assert [line for line in said if not line.isprintable()] == []
+
+
+@pytest.mark.anyio
+@pytest.mark.attack("S25", "S08")
+@pytest.mark.case("G01")
+async def test_a_server_is_no_proxy_of_an_authorization_server():
+    # There is nobody whose consent could be skipped, no client to be registered, and
+    # no token of a client gets as far as a tool that might hand it on.
+    server = guarded()
+    seen = []
+
+    @server.middleware
+    async def look(params, request, call_next):
+        seen.append(repr((params, request.facts, request.meta)))
+        seen.append(dict(request.facts.headers))
+        return await call_next(params, request)
+
+    app = server.asgi()
+    for path in (
+        *("/authorize", "/token", "/register", "/consent", "/callback", "/revoke"),
+        *(
+            "/.well-known/oauth-authorization-server",
+            "/.well-known/openid-configuration",
+        ),
+    ):
+        for verb in ("GET", "POST"):
+            visit = Visit(scope(verb, path, list(USUAL.items())), b"")
+            await asyncio.wait_for(visit.begin(app).task, PATIENCE)
+            assert visit.status == 404, path
+    head = {**USUAL, "authorization": "Bearer " + "t" * 32}
+    opening = json.dumps(request(0, "initialize", session())).encode()
+    opened = Visit(scope(headers=list(head.items())), opening)
+    await asyncio.wait_for(opened.begin(app).task, PATIENCE)
+    head["mcp-session-id"] = session_id(opened)
+    call = request(1, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
+    visit = Visit(scope(headers=list(head.items())), json.dumps(call).encode())
+    await asyncio.wait_for(visit.begin(app).task, PATIENCE)
+    assert visit.json()["result"]["content"][0]["text"] == "x"
+    assert seen
+    assert "t" * 32 not in repr(seen)
+    assert "authorization" not in seen[1]
+    await app.aclose()
