@@ -141,6 +141,7 @@ class Exchange:
         limits: As given.
         clocks: As given.
         extra: Fields that go with every answer, in the form of ASGI.
+        size: How many bytes the body had, once it was read.
         status: What was answered; ``None`` before.
         is_gone: Whether the client is known to be gone.
     """
@@ -159,6 +160,7 @@ class Exchange:
         "limits",
         "path",
         "scope",
+        "size",
         "status",
         "verb",
     )
@@ -178,6 +180,7 @@ class Exchange:
         self.path: str = scope["path"]
         self.headers = Headers(scope["headers"])
         self.extra: list[tuple[bytes, bytes]] = []
+        self.size = 0
         self.status: int | None = None
         self.is_gone = False
         self._receive = receive
@@ -244,6 +247,7 @@ class Exchange:
             body: bytes = event.get("body", b"")
             if len(body) > limit:
                 raise self._too_large(limit)
+            self.size = len(body)
             return body
         chunks: list[bytes] = []
         size = 0
@@ -254,6 +258,7 @@ class Exchange:
                 raise self._too_large(limit)
             chunks.append(chunk)
             if not event.get("more_body"):
+                self.size = size
                 return b"".join(chunks)
             event = await self._receive()
         self._note_gone()

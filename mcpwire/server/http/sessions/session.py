@@ -94,7 +94,9 @@ class HttpSession:
     ) -> None:
         limits = dispatcher.limits
         self._dispatcher = dispatcher
-        self._tasks = InboundTasks(limit=limits.inbound, backlog=limits.notifications)
+        self._tasks = InboundTasks(
+            limit=limits.inbound, backlog=limits.notifications, room=limits.unwritten
+        )
         self._open: dict[RequestId, tuple[RequestContext, Answers]] = {}
         self._questions = Questions()
         self._ask_timeout = ask_timeout
@@ -166,11 +168,13 @@ class HttpSession:
             self._open_stream, self._finished, room=self._room, is_batch=is_batch
         )
 
-    def take(self, message: Posted, answers: Answers, facts: Facts) -> None:
-        """Take one message of a POST."""
+    def take(
+        self, message: Posted, answers: Answers, facts: Facts, size: int = 0
+    ) -> None:
+        """Take one message of a POST, which was that long."""
         if isinstance(message, jsonrpc.Request):
             answers.owe()
-            self._requested(message, answers, facts)
+            self._requested(message, answers, facts, size)
         elif isinstance(message, jsonrpc.Notification):
             self._notified(message)
         elif isinstance(message, Malformed):
@@ -204,7 +208,7 @@ class HttpSession:
         answers.withdraw()
 
     def _requested(
-        self, message: jsonrpc.Request, answers: Answers, facts: Facts
+        self, message: jsonrpc.Request, answers: Answers, facts: Facts, size: int
     ) -> None:
         id = message.id
         dispatcher = self._dispatcher
@@ -237,6 +241,7 @@ class HttpSession:
             id,
             partial(self._perform, request, params),
             partial(self._answered, request, answers),
+            size,
         )
 
     def _with_pause(self, facts: Facts, answers: Answers) -> Facts:

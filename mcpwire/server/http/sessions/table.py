@@ -221,8 +221,9 @@ class Sessions:
         answers = session.post(is_batch=type(body) is list)
         try:
             messages = self._read(session, body)
+            size = exchange.size // max(1, len(messages))
             for message in messages:
-                session.take(message, answers, exchange.facts)
+                session.take(message, answers, exchange.facts, size)
         finally:
             answers.seal()
         if not answers.has_owed:
