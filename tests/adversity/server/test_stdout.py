@@ -1,8 +1,10 @@
 """Whoever writes to stdout while a server runs there: what leaves are messages."""
 
+import contextlib
 import json
 import re
 import subprocess
+import threading
 
 import pytest
 from by_hand import modern
@@ -77,6 +79,19 @@ print("after")
 TOOLS = tuple(re.findall(r"^def (\w+)\(\)", NOISY, re.MULTILINE))
 
 
+@contextlib.contextmanager
+def dead_after(process, seconds):
+    """Kill a child that lives too long, so that reading from it ends."""
+    timer = threading.Timer(seconds, process.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        process.kill()
+
+
 @pytest.mark.case("A02")
 @pytest.mark.rule("TR-STDIO-02")
 @pytest.mark.pain("P15")
@@ -86,11 +101,13 @@ def test_whatever_tools_write_to_stdout_only_messages_leave():
         modern(name, "tools/call", {"name": name, "arguments": {}}) for name in names
     ]
     asked = "".join(json.dumps(call) + "\n" for call in calls)
-    with child(NOISY) as process:
-        try:
-            out, err = process.communicate(asked.encode(), timeout=PATIENCE)
-        finally:
-            process.kill()
+    with child(NOISY) as process, dead_after(process, PATIENCE):
+        process.stdin.write(asked.encode())
+        process.stdin.flush()
+        # Nothing else may come, so so many lines are two and all answers.
+        out = b"".join(process.stdout.readline() for _ in range(2 + len(names)))
+        rest, err = process.communicate(timeout=PATIENCE)
+        out += rest
     assert process.returncode == 0, err
     lines = out.decode().splitlines()
     # Before and after serving, stdout is whose it was.
