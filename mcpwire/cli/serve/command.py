@@ -14,6 +14,7 @@ from mcpwire.errors import LocalProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import TracebackType
 
     from mcpwire.server.app import Server
 
@@ -87,23 +88,34 @@ def serve(argv: Sequence[str]) -> int:
         return _reload(options, argv)
     try:
         server = load_server(options.target)
-    except UsageError:
+        if address is None:
+            server.run()
+        else:
+            _run_http(server, address, _renamed(for_http))
+    except (UsageError, BrokenPipeError):
         raise
-    except Exception as error:  # whatever the author's module raises
+    except Exception as error:  # whatever the author's module and lifespan raise
         if isinstance(error, LocalProtocolError) and _is_of_an_extra(error):
             raise UsageError(f"{options.target}: {error}") from error
-        traceback.print_exc()
+        traceback.print_exception(type(error), error, _from_authors(error))
         return Exit.INTERNAL
-    if address is None:
-        server.run()
-    else:
-        _run_http(server, address, _renamed(for_http))
     return Exit.OK
+
+
+def _from_authors(error: Exception) -> TracebackType | None:
+    """Return the traceback from where the author's code begins."""
+    found = error.__traceback__
+    while found is not None:
+        name = found.tb_frame.f_globals.get("__name__", "")
+        if not f"{name}.".startswith(("mcpwire.cli.", "importlib.")):
+            break
+        found = found.tb_next
+    return found
 
 
 def _is_of_an_extra(error: Exception) -> bool:
     """Tell whether a package of ours is missing: then the sentence says it all."""
-    return isinstance(error.__cause__, ImportError)
+    return isinstance(error.__cause__ or error.__context__, ImportError)
 
 
 def _run_http(server: Server, address: str, options: dict[str, Any]) -> None:

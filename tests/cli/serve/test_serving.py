@@ -110,7 +110,35 @@ def test_what_is_no_server_is_told_in_a_sentence(module, target, said):
 def test_what_the_module_itself_lacks_is_shown_with_its_traceback(module, capfd):
     module(extra="\nimport no_such_module_at_all\n")
     assert main(["serve", "served_module"]) == 1
-    assert "No module named 'no_such_module_at_all'" in capfd.readouterr().err
+    told = capfd.readouterr().err
+    assert "No module named 'no_such_module_at_all'" in told
+    assert "import no_such_module_at_all" in told
+    # What we do to import it is nobody's concern.
+    assert told.count("  File ") == 1
+
+
+LIFESPAN = """
+
+import contextlib
+
+
+@contextlib.asynccontextmanager
+async def lifespan(_):
+    raise LookupError("no database")
+    yield
+
+
+broken = Server("broken", lifespan=lifespan)
+"""
+
+
+def test_what_its_lifespan_raises_is_shown_with_its_traceback(module, capfd):
+    module(extra=LIFESPAN)
+    assert main(["serve", "served_module:broken", "--http", ":0"]) == 1
+    told = capfd.readouterr().err
+    assert "LookupError: no database" in told
+    assert "in lifespan" in told
+    assert "-v shows" not in told
 
 
 @pytest.mark.parametrize(
