@@ -96,6 +96,8 @@ class Tasks:
         )
         self._clock = clock
         self._running: dict[str, RunningTask] = {}
+        # Those that have ended, which the store could not be told.
+        self._late: dict[str, RunningTask] = {}
         self._jobs: set[asyncio.Task[None]] = set()
         self._watching = Watching()
         self._opening: asyncio.Task[None] | None = None
@@ -205,6 +207,8 @@ class Tasks:
             ttl = self._shortened(shapes.read_ttl(params))
         await self._open()
         now = self._clock()
+        if self._late:
+            await self._catch_up(now)
         record = states.begin(
             # 192 bits of randomness: nobody finds one by trying.
             secrets.token_urlsafe(24),
@@ -234,8 +238,29 @@ class Tasks:
         return wanted if self._ttl is None else min(wanted, self._ttl)
 
     def _forget(self, task: RunningTask) -> None:
+        id = task.record.id
         if task.is_saved:
-            self._running.pop(task.record.id, None)
+            self._running.pop(id, None)
+        else:
+            self._late[id] = task
+
+    async def _catch_up(self, now: float) -> None:
+        """Write what a store did not take that failed for a while, till it fails again.
+
+        For the store those are under way still, and take the place of others.
+        """
+        for id, task in list(self._late.items()):
+            if task.record.is_expired(now):
+                self._let_go(id)
+        for id, task in list(self._late.items()):
+            await task.save()
+            if not task.is_saved:
+                return
+            self._let_go(id)
+
+    def _let_go(self, id: str) -> None:
+        self._late.pop(id, None)
+        self._running.pop(id, None)
 
     def _tell(self, record: TaskRecord) -> None:
         self._watching.tell(record)
@@ -330,6 +355,7 @@ class Tasks:
         for task in list(self._running.values()):
             await task.save()
         self._running.clear()
+        self._late.clear()
         opening, self._opening = self._opening, None
         if opening is not None:
             opening.cancel()  # which does nothing to one that is done

@@ -7,6 +7,7 @@ waits for a disk.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -97,8 +98,10 @@ class SqliteTaskStore:
     def _connect(self) -> None:
         import sqlite3
 
-        # Results may be anybody's secrets.
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+        # Results may be anybody's secrets. Only of a new file is the descriptor closed:
+        # of another one that would end the locks that this process has on it.
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         self._database = sqlite3.connect(self._path, isolation_level="IMMEDIATE")
         version = self._database.execute("pragma user_version").fetchone()[0]
         if version not in {0, VERSION}:
