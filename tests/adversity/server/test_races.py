@@ -1,0 +1,246 @@
+"""Cancelling, polling and flooding, at every moment: one answer at most, for all."""
+
+import asyncio
+import json
+import threading
+
+import pytest
+from by_hand import Hand, modern, notice, request
+from victim import build
+from ways import OverHttp, works
+from wires import events
+
+import mcpwire
+from mcpwire.wire.sse import SSEDecoder
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE = 20.0
+
+TURNS = range(14)
+"""So many turns of the loop a short call takes, and some more."""
+
+
+def encoded(message):
+    return json.dumps(message).encode()
+
+
+class Steps:
+    """A server with tools that take some turns, and what became of their calls."""
+
+    def __init__(self):
+        self.server = build()
+        self.running = 0
+        self.ended = 0
+        self.server.add_tool(self.steps, name="steps")
+        self.server.add_tool(self.hangs, name="hangs")
+
+    async def steps(self, count: int = 4) -> str:
+        self.running += 1
+        try:
+            for _ in range(count):
+                await asyncio.sleep(0)
+        finally:
+            self.running -= 1
+            self.ended += 1
+        return "done"
+
+    async def hangs(self) -> str:
+        self.running += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.running -= 1
+            self.ended += 1
+
+
+def call(make, id, name, **arguments):
+    return make(id, "tools/call", {"name": name, "arguments": arguments})
+
+
+async def turns(count):
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.case("F01")
+@pytest.mark.parametrize("make", [request, modern])
+@pytest.mark.parametrize("tool", ["steps", "hangs", "threaded"])
+async def test_on_a_stream_a_cancelled_call_is_answered_before_or_never(make, tool):
+    steps = Steps()
+    hand = Hand(steps.server.dispatcher, "2025-11-25" if make is request else None)
+    arguments = {"text": "x"} if tool == "threaded" else {}
+    for count in TURNS:
+        hand.send(call(make, 1, tool, **arguments))
+        await turns(count)
+        before = hand.rest()
+        assert len(before) <= 1
+        hand.send(notice("notifications/cancelled", requestId=1))
+        # The id is free again at once, and its answer is that of the new call.
+        hand.send(call(make, 1, "echo", text=str(count)))
+        [answer] = await hand.settled()
+        assert answer["result"]["content"][0]["text"] == str(count)
+    assert steps.running == 0
+    assert await hand.settled() == []
+
+
+@pytest.mark.case("F01")
+@pytest.mark.parametrize("tool", ["steps", "hangs"])
+async def test_over_http_a_cancelled_call_ends_its_stream(tool):
+    steps = Steps()
+    way = await OverHttp(steps.server, "2025-11-25", stream_after=0.001).open()
+    for count in TURNS:
+        visit = way.begin("POST", encoded(call(request, 1, tool)))
+        await turns(count)
+        gone = encoded(notice("notifications/cancelled", requestId=1))
+        assert await way.say(gone) == []
+        async with asyncio.timeout(PATIENCE):
+            await visit.task
+        # What came before it was cancelled is an answer, what came after is none.
+        await works(way, 1)
+    await turns(5)
+    assert steps.running == 0
+    await way.aclose()
+
+
+@pytest.mark.case("F01", "D11")
+@pytest.mark.parametrize("tool", ["steps", "hangs"])
+async def test_over_http_who_leaves_at_any_moment_has_cancelled(tool):
+    steps = Steps()
+    way = await OverHttp(steps.server, None, stream_after=0.001).open()
+    for count in TURNS:
+        visit = way.begin("POST", encoded(call(modern, 1, tool)))
+        await turns(count)
+        visit.leave()
+        async with asyncio.timeout(PATIENCE):
+            await visit.task
+        assert visit.status in {None, 200}
+        assert steps.running == 0
+        await works(way, 1)
+    await way.aclose()
+
+
+@pytest.mark.case("F01")
+async def test_only_the_very_id_of_a_running_call_cancels_it():
+    steps = Steps()
+    hand = Hand(steps.server.dispatcher, "2025-11-25")
+    hand.send(call(request, 1, "hangs"), call(request, "1", "hangs"))
+    await turns(5)
+    assert steps.running == 2
+    for id in (2, "2", None, True, 1.0, 1.5, [1], {"id": 1}, "01", "init", 0):
+        hand.send(notice("notifications/cancelled", requestId=id))
+    hand.send(notice("notifications/cancelled"))
+    hand.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": None})
+    await turns(5)
+    assert steps.running == 2
+    hand.send(notice("notifications/cancelled", requestId="1"))
+    await turns(5)
+    assert steps.running == 1
+    hand.send(notice("notifications/cancelled", requestId=1))
+    assert await hand.settled() == []
+    assert steps.running == 0
+
+
+@pytest.mark.case("F18", "F04")
+async def test_a_client_that_takes_all_there_is_takes_nothing_from_another():
+    steps = Steps()
+    one = await OverHttp(steps.server, "2025-11-25").open()
+    other = await OverHttp(steps.server, "2025-11-25", app=one.app).open()
+    alone = await OverHttp(steps.server, None, app=one.app).open()
+    flood = [
+        one.begin("POST", encoded(call(request, id, "hangs"))) for id in range(500)
+    ]
+    flood += [
+        alone.begin("POST", encoded(call(modern, id, "hangs"))) for id in range(500)
+    ]
+    await turns(20)
+    for _ in range(3):
+        await works(other)
+        await works(alone)
+        [pong] = await one.say(encoded(request("ping", "ping")))
+        assert pong["result"] == {}
+    await one.aclose()
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.gather(*(visit.task for visit in flood))
+    assert steps.running == 0
+
+
+@pytest.mark.case("F18")
+async def test_functions_that_wait_in_threads_hold_up_no_others():
+    server = build(thread_limit=4)
+    go_on = threading.Event()
+
+    @server.tool
+    def stuck() -> str:
+        assert go_on.wait(PATIENCE)
+        return "at last"
+
+    hand = Hand(server.dispatcher, "2025-11-25")
+    try:
+        hand.send(*(call(request, id, "stuck") for id in range(10)))
+        hand.send(call(request, "free", "echo", text="x"), request("p", "ping"))
+        assert {(await hand.next())["id"] for _ in range(2)} == {"free", "p"}
+    finally:
+        go_on.set()
+    assert {each["id"] for each in await hand.settled()} == set(range(10))
+
+
+@pytest.mark.case("D10")
+async def test_after_500_polls_the_answer_has_come_once_and_whole():
+    server = build()
+    step = asyncio.Queue()
+
+    @server.tool
+    async def polled(ctx: mcpwire.Context) -> str:
+        for _ in range(500):
+            ctx.close_stream(0.001)
+            await step.get()
+        return "at last"
+
+    way = await OverHttp(server, "2025-11-25").open()
+    visit = way.begin("POST", encoded(call(request, 1, "polled")))
+    messages, last = [], None
+    for cycle in range(501):
+        if cycle:
+            step.put_nowait(cycle)
+        async with asyncio.timeout(PATIENCE):
+            await visit.task
+        for event in SSEDecoder(2**20).feed(visit.body):
+            last = event.id or last
+            if event.data:
+                messages.append(json.loads(event.data))
+        if cycle == 500 or messages:
+            break
+        visit = way.begin("GET", b"", [("last-event-id", last)])
+        await visit.until(lambda each: each.status is not None)
+        assert visit.status == 200
+    assert cycle == 500
+    assert [each["id"] for each in messages] == [1]
+    assert messages[0]["result"]["content"][0]["text"] == "at last"
+    assert step.empty()
+    await works(way)
+    await way.aclose()
+
+
+@pytest.mark.case("F01")
+async def test_a_stream_that_nobody_reads_holds_up_nobody():
+    server = build()
+
+    @server.tool
+    async def tells(ctx: mcpwire.Context) -> str:
+        for number in range(1_000):
+            ctx.progress(number, 1_000, "x" * 100)
+        return "told"
+
+    way = await OverHttp(server, None).open()
+    message = call(modern, 1, "tells")
+    message["params"]["_meta"] = {**message["params"]["_meta"], "progressToken": 1}
+    visit = way.begin("POST", encoded(message))
+    visit.gate = asyncio.Event()
+    await turns(10)
+    await works(way)
+    visit.gate.set()
+    async with asyncio.timeout(PATIENCE):
+        await visit.task
+    assert events(visit)[-1]["result"]["content"][0]["text"] == "told"
+    await way.aclose()
