@@ -1,0 +1,98 @@
+"""`Server`: what its options do to every tool that says nothing else."""
+
+import asyncio
+
+import pytest
+
+from mcpwire import Client, Context, InternalError, Limits, Server
+
+pytestmark = pytest.mark.anyio
+
+AT_ONCE = 0.02
+"""A time that is over soon, for what would else never end."""
+
+
+async def test_coerce_holds_for_tools_that_say_nothing():
+    def double(a: int) -> int:
+        return 2 * a
+
+    server = Server("x", coerce=True)
+    server.add_tool(double)
+    server.add_tool(double, name="strict", coerce=False)
+    async with Client(server) as client:
+        assert (await client.call_tool("double", {"a": "2"})).text == "4"
+        assert (await client.call_tool("strict", {"a": "2"})).is_error
+    server = Server("x")
+    server.add_tool(double)
+    server.add_tool(double, name="lenient", coerce=True)
+    async with Client(server) as client:
+        assert (await client.call_tool("double", {"a": "2"})).is_error
+        assert (await client.call_tool("lenient", {"a": "2"})).text == "4"
+
+
+async def test_tool_timeout_holds_for_tools_that_say_nothing():
+    server = Server("x", tool_timeout=AT_ONCE)
+    go_on = asyncio.Event()
+
+    @server.tool
+    async def slow() -> str:
+        await asyncio.Event().wait()
+
+    @server.tool(timeout=20)
+    async def slower() -> str:
+        await go_on.wait()
+        return "done"
+
+    async with Client(server) as client:
+        other = asyncio.create_task(client.call_tool("slower"))
+        result = await client.call_tool("slow")
+        assert (result.text, result.is_error) == (
+            "it took longer than 0.02 seconds",
+            True,
+        )
+        go_on.set()
+        assert (await other).text == "done"
+
+
+async def test_results_are_held_against_their_schema_unless_told_otherwise():
+    schema = {"type": "object", "required": ["a"]}
+    for options, is_error in (({}, True), ({"validate_output": False}, False)):
+        server = Server("x", **options)
+        server.add_tool(lambda: {"b": 1}, name="t", output_schema=schema)
+        async with Client(server) as client:
+            assert (await client.call_tool("t")).is_error is is_error
+
+
+async def test_ask_timeout_bounds_a_question_in_a_session():
+    server = Server("x", ask_timeout=AT_ONCE)
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        return (await ctx.elicit("Sure?", bool)).action
+
+    async def think(form):
+        await asyncio.Event().wait()
+
+    async with Client(server, mode="session", elicitation=think) as client:
+        assert (await client.call_tool("ask")).is_error
+
+
+async def test_input_rounds_bounds_the_questions_of_a_call():
+    server = Server("x", limits=Limits(input_rounds=2))
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        for number in range(5):
+            await ctx.elicit(f"{number}?", bool)
+        return "never"
+
+    asked = []
+
+    def agree(form):
+        asked.append(form.message)
+        return {"value": True}
+
+    async with Client(server, elicitation=agree) as client:
+        with pytest.raises(InternalError, match="asked for input 2 times"):
+            await client.call_tool("ask")
+    assert asked == ["0?", "1?"]
