@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from mcpwire import Client, Context, InternalError, Limits, Server
+from mcpwire import Client, Context, InternalError, InvalidParams, Limits, Server
 
 pytestmark = pytest.mark.anyio
 
@@ -96,3 +96,32 @@ async def test_input_rounds_bounds_the_questions_of_a_call():
         with pytest.raises(InternalError, match="asked for input 2 times"):
             await client.call_tool("ask")
     assert asked == ["0?", "1?"]
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["shared", "random"])
+async def test_state_keys_let_another_process_go_on_with_a_call(is_known):
+    def process():
+        server = Server("x", state_keys=[b"k" * 32] if is_known else ())
+
+        @server.tool
+        async def ask(ctx: Context) -> str:
+            kept = await ctx.once("kept", lambda: "kept")
+            return f"{(await ctx.elicit('Sure?', bool, key='sure')).action} {kept}"
+
+        return Client(server, mode="stateless", elicitation=lambda form: "decline")
+
+    params = {"name": "ask", "arguments": {}}
+    async with process() as client:
+        first = await client.request("tools/call", params)
+    again = {
+        **params,
+        "requestState": first["requestState"],
+        "inputResponses": {"sure": {"action": "decline"}},
+    }
+    async with process() as client:
+        if is_known:
+            result = await client.request("tools/call", again)
+            assert result["content"][0]["text"] == "decline kept"
+        else:
+            with pytest.raises(InvalidParams, match="requestState"):
+                await client.request("tools/call", again)
