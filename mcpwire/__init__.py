@@ -44,6 +44,14 @@ if TYPE_CHECKING:
         logout,
     )
     from mcpwire.client.skills import LoadedSkill
+    from mcpwire.client.tasks import (
+        cancel_task,
+        get_task,
+        list_tasks,
+        start_task,
+        update_task,
+        wait_for_task,
+    )
     from mcpwire.errors import (
         AuthError,
         CallCancelled,
@@ -140,6 +148,14 @@ _EXPORTS: Final = {
         "logout",
     ),
     "mcpwire.client.skills": ("LoadedSkill",),
+    "mcpwire.client.tasks": (
+        "cancel_task",
+        "get_task",
+        "list_tasks",
+        "start_task",
+        "update_task",
+        "wait_for_task",
+    ),
     "mcpwire.errors": (
         "AuthError",
         "CallCancelled",
@@ -301,13 +317,19 @@ __all__ = [
     "WorkloadIdentity",
     "__version__",
     "begin_login",
+    "cancel_task",
     "current_context",
     "finish_login",
+    "get_task",
+    "list_tasks",
     "login",
     "login_status",
     "logout",
+    "start_task",
     "sync",
     "types",
+    "update_task",
+    "wait_for_task",
 ]
 
 

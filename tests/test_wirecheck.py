@@ -138,6 +138,14 @@ def answer(result, id=1):
     return line({"jsonrpc": "2.0", "id": id, "result": result})
 
 
+TASK = {
+    "taskId": "t",
+    "status": "working",
+    "createdAt": "2025-12-01T10:00:00Z",
+    "lastUpdatedAt": "2025-12-01T10:00:00Z",
+    "ttl": None,
+}
+ASKS = {"name": "x", "task": {}}
 TOOLS = {"tools": [{"name": "x", "inputSchema": {"type": "object"}}]}
 HINTS = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 ANSWERS = [
@@ -147,6 +155,11 @@ ANSWERS = [
     ("2025-11-25", "vendor/x", {}, {"a": 1}, None),
     ("2025-11-25", "tools/list", {}, [], "[]"),
     (None, "tools/list", {"_meta": MODERN}, {**TOOLS, **HINTS}, None),
+    ("2025-11-25", "tools/call", ASKS, {"task": TASK}, None),
+    ("2025-11-25", "tools/call", ASKS, {"content": []}, None),
+    ("2025-11-25", "tools/call", ASKS, {"task": {}}, '"taskId" is a required'),
+    ("2025-11-25", "tools/call", {"name": "x"}, {"task": TASK}, '"content" is a'),
+    ("2025-06-18", "tools/call", ASKS, {"task": TASK}, '"content" is a required'),
     (None, "tools/list", {"_meta": MODERN}, TOOLS, '"resultType" is a required'),
     (
         None,

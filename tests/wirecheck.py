@@ -43,6 +43,9 @@ EXTENSION_METHODS: Final = frozenset(
 )
 """Methods of extensions that bear, or bore, a name some revision's core knows."""
 
+TASK_RESULT: Final = "CreateTaskResult"
+"""What 2025-11-25 answers to a request that asks to be a task, and becomes one."""
+
 EXCERPT: Final = 300
 
 
@@ -124,7 +127,7 @@ class _Line:
 
     def __init__(self) -> None:
         self.used: set[Any] = set()
-        self.owed: dict[Any, tuple[str, str | None]] = {}
+        self.owed: dict[Any, tuple[str, str | None, bool]] = {}
 
 
 class WireCheck:
@@ -154,10 +157,12 @@ class WireCheck:
 
     def asked(self, duplex: object, id: Any, method: str, params: Any) -> None:
         """Remember a request the peer waits for."""
-        meta = (params or {}).get("_meta")
+        fields = params or {}
+        meta = fields.get("_meta")
         version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
         owed = self._lines.setdefault(duplex, _Line()).owed
-        owed[type(id), id] = method, version if version in self._schemas else None
+        known = version if version in self._schemas else None
+        owed[type(id), id] = method, known, "task" in fields
 
     def withdrawn(self, duplex: object, id: Any) -> None:
         """Forget a request the peer gave up: no answer is owed, none may leave."""
@@ -233,7 +238,7 @@ class WireCheck:
     ) -> Iterator[str]:
         id = message.get("id")
         owed = line.owed.pop((type(id), id), None)
-        method, version = owed or (None, None)
+        method, version, wants_task = owed or (None, None, False)
         if "error" in message:
             schema = self._schemas[version or revision or LATEST]
             yield from schema.errors(schema.error, message)
@@ -248,6 +253,9 @@ class WireCheck:
             yield f"answers id {id!r}, which is not owed"
             return
         definition = schema.result_of(method or "")
+        is_task = wants_task and isinstance(result, dict) and "task" in result
+        if is_task and TASK_RESULT in schema.definitions:
+            definition = TASK_RESULT
         if definition is not None and definition.endswith("Response"):
             yield from schema.errors(definition, message)
         elif definition is not None:

@@ -26,6 +26,14 @@ if TYPE_CHECKING:
         logout,
     )
     from mcpwire.sync.client.skills import LoadedSkill
+    from mcpwire.sync.client.tasks import (
+        cancel_task,
+        get_task,
+        list_tasks,
+        start_task,
+        update_task,
+        wait_for_task,
+    )
 
 _MODULE_OF: Final = {
     "CallOptions": "mcpwire.sync.client",
@@ -36,10 +44,16 @@ _MODULE_OF: Final = {
     "ResourceWatch": "mcpwire.sync._made.streams",
     "Subscription": "mcpwire.sync._made.streams",
     "begin_login": "mcpwire.sync.client.login",
+    "cancel_task": "mcpwire.sync.client.tasks",
     "finish_login": "mcpwire.sync.client.login",
+    "get_task": "mcpwire.sync.client.tasks",
+    "list_tasks": "mcpwire.sync.client.tasks",
     "login": "mcpwire.sync.client.login",
     "login_status": "mcpwire.sync.client.login",
     "logout": "mcpwire.sync.client.login",
+    "start_task": "mcpwire.sync.client.tasks",
+    "update_task": "mcpwire.sync.client.tasks",
+    "wait_for_task": "mcpwire.sync.client.tasks",
 }
 
 __all__ = [
@@ -51,10 +65,16 @@ __all__ = [
     "ResourceWatch",
     "Subscription",
     "begin_login",
+    "cancel_task",
     "finish_login",
+    "get_task",
+    "list_tasks",
     "login",
     "login_status",
     "logout",
+    "start_task",
+    "update_task",
+    "wait_for_task",
 ]
 
 

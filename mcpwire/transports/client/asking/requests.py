@@ -365,6 +365,8 @@ class Requests(Repeats):
             await connection.sleep(seconds)
             return
         await connection.sleep(left)
+        if not connection.is_open:  # which ended it early; the next request says why
+            return
         assert deadline is not None
         assert deadline.timeout is not None
         raise RequestTimeout(

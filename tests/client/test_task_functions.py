@@ -1,0 +1,400 @@
+"""Tasks by hand, in both eras: begun, looked at, answered, cancelled, waited for."""
+
+import asyncio
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from fakes import SILENCE, FakeServer
+from turns import until
+
+import mcpwire
+from mcpwire import types
+from mcpwire.protocol.methods import TASKS
+from mcpwire.testing.asgi import AsgiTransport
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from task_server import DONE, FORM, TaskServer, client, needs, standing
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 10.0
+NEW, OLD = "2026-07-28", "2025-11-25"
+ID = "t-1"
+
+
+class Demo:
+    """A server with tools of each kind, and what became of them."""
+
+    def __init__(self):
+        self.release = asyncio.Event()
+        self.ended = asyncio.Event()
+        tasks = mcpwire.Tasks(poll_interval=0.01)
+        self.server = server = mcpwire.Server("demo", extensions=[tasks])
+
+        @server.tool
+        async def quick() -> str:
+            return "quick"
+
+        @server.tool(task="optional")
+        async def slow(name: str) -> str:
+            try:
+                await self.release.wait()
+            finally:
+                self.ended.set()
+            return f"hello {name}"
+
+        @server.tool(task="required")
+        async def order(ctx: mcpwire.Context) -> str:
+            answer = await ctx.elicit("What may we bring you?", str)
+            return f"one {answer.value}, please"
+
+        @server.tool(task="required")
+        async def broken() -> str:
+            raise mcpwire.ToolError("out of paper")
+
+        @server.tool(task="required")
+        async def refusing() -> str:
+            raise mcpwire.InvalidParams("no such printer")
+
+
+def fill_in(_):
+    return {"value": "tea"}
+
+
+@asynccontextmanager
+async def connected(place, version, **options):
+    """Give a server and a client of it, in memory or over HTTP."""
+    demo = Demo()
+    options = {"extensions": [TASKS], "mode": version, **options}
+    async with asyncio.timeout(BOUND_S):
+        if place == "memory":
+            async with mcpwire.Client(demo.server, **options) as c:
+                yield demo, c
+            return
+        transport = AsgiTransport(demo.server.asgi())
+        async with httpx.AsyncClient(transport=transport) as http_client:
+            target = mcpwire.Http("http://localhost/mcp", http_client=http_client)
+            async with mcpwire.Client(target, **options) as c:
+                yield demo, c
+
+
+everywhere = pytest.mark.parametrize("place", ["memory", "http"])
+in_both_eras = pytest.mark.parametrize("version", [NEW, OLD])
+
+
+async def status(c, task):
+    return (await mcpwire.get_task(c, task.task_id)).status
+
+
+# Both eras
+
+
+@pytest.mark.rule("TX-11", "T11-05", "T11-08", "T11-09")
+@everywhere
+@in_both_eras
+async def test_a_task_is_begun_looked_at_and_waited_for(place, version):
+    async with connected(place, version) as (demo, c):
+        task = await mcpwire.start_task(c, "slow", {"name": "Ada"})
+        assert type(task) is types.CreatedTask
+        assert (task.status, task.poll_interval_ms) == ("working", 10)
+        assert await status(c, task) == "working"
+        demo.release.set()
+        result = await mcpwire.wait_for_task(c, task)
+        assert result.text == "hello Ada"
+        assert await status(c, task) == "completed"
+        # It is kept, and may be waited for by whoever has its id.
+        assert (await mcpwire.wait_for_task(c, task.task_id)).text == "hello Ada"
+
+
+@pytest.mark.rule("T11-02")
+@in_both_eras
+async def test_a_tool_that_is_never_a_task_gives_its_result(version):
+    async with connected("memory", version) as (_, c):
+        result = await mcpwire.start_task(c, "quick")
+        assert type(result) is types.CallToolResult
+        assert result.text == "quick"
+
+
+@pytest.mark.rule("TX-13", "T11-08", "T11-03")
+@everywhere
+@in_both_eras
+async def test_what_a_task_asks_is_answered_while_it_is_waited_for(place, version):
+    async with connected(place, version, elicitation=fill_in) as (_, c):
+        task = await mcpwire.start_task(c, "order")
+        assert (await mcpwire.wait_for_task(c, task)).text == "one tea, please"
+
+
+@in_both_eras
+async def test_a_task_whose_tool_failed_gives_that(version):
+    async with connected("memory", version) as (_, c):
+        task = await mcpwire.start_task(c, "broken")
+        result = await mcpwire.wait_for_task(c, task)
+        assert (result.is_error, result.text) == (True, "out of paper")
+        with pytest.raises(mcpwire.ToolError, match="out of paper"):
+            await mcpwire.wait_for_task(c, task, check=True)
+
+
+@pytest.mark.rule("T11-09")
+@in_both_eras
+async def test_a_task_that_failed_raises_the_error_of_its_call(version):
+    async with connected("memory", version) as (_, c):
+        task = await mcpwire.start_task(c, "refusing")
+        with pytest.raises(mcpwire.InvalidParams, match="no such printer"):
+            await mcpwire.wait_for_task(c, task)
+
+
+@in_both_eras
+async def test_a_task_that_is_cancelled_ends_whoever_waits_for_it(version):
+    async with connected("memory", version) as (demo, c):
+        task = await mcpwire.start_task(c, "slow", {"name": "Ada"})
+        waiting = asyncio.ensure_future(mcpwire.wait_for_task(c, task))
+        await mcpwire.cancel_task(c, task.task_id)
+        with pytest.raises(mcpwire.CallCancelled, match="the client cancelled"):
+            await waiting
+        await demo.ended.wait()
+        assert await status(c, task) == "cancelled"
+
+
+@in_both_eras
+async def test_who_stops_waiting_leaves_the_task_alone(version):
+    async with connected("memory", version) as (demo, c):
+        task = await mcpwire.start_task(c, "slow", {"name": "Ada"})
+        with pytest.raises(mcpwire.RequestTimeout):
+            await mcpwire.wait_for_task(c, task, timeout=0.03)
+        waiting = asyncio.ensure_future(mcpwire.wait_for_task(c, task))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert await status(c, task) == "working"
+        demo.release.set()
+        assert (await mcpwire.wait_for_task(c, task)).text == "hello Ada"
+
+
+@in_both_eras
+async def test_a_task_that_is_not_there_is_an_error_of_each_request(version):
+    async with connected("memory", version) as (_, c):
+        for ask in (mcpwire.get_task, mcpwire.cancel_task, mcpwire.wait_for_task):
+            with pytest.raises(mcpwire.InvalidParams):
+                await ask(c, "nobody's")
+
+
+@pytest.mark.rule("TX-11")
+async def test_another_client_goes_on_with_a_task_by_its_id():
+    async with (
+        connected("memory", NEW, elicitation=fill_in) as (demo, c),
+        client(demo.server, elicitation=fill_in) as other,
+    ):
+        await other.call_tool("quick")  # it uses the server, which goes on
+        task = await mcpwire.start_task(c, "order")
+        await c.aclose()
+        with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
+            await mcpwire.get_task(c, task.task_id)
+        result = await mcpwire.wait_for_task(other, task.task_id)
+    assert result.text == "one tea, please"
+
+
+# The extension only
+
+
+@pytest.mark.rule("TX-16")
+@everywhere
+async def test_a_call_that_is_given_up_stops_the_tool_behind_it(place):
+    async with connected(place, NEW) as (demo, c):
+        call = await c.start_call("slow", {"name": "Ada"})
+        await asyncio.sleep(0.03)  # by then it is looked at
+        call.cancel()
+        with pytest.raises(mcpwire.CallCancelled):
+            await call
+        await demo.ended.wait()
+
+
+@everywhere
+async def test_a_call_over_any_transport_gives_what_its_task_gave(place):
+    async with connected(place, NEW, elicitation=fill_in) as (_, c):
+        assert (await c.call_tool("order")).text == "one tea, please"
+        assert (await c.call_tool("quick")).text == "quick"
+
+
+@pytest.mark.rule("TX-12")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        types.ElicitResult("accept", {"value": "coffee"}),
+        {"action": "accept", "content": {"value": "coffee"}},
+    ],
+)
+async def test_what_a_task_asks_may_be_answered_by_hand(answer):
+    async with connected("memory", NEW, elicitation=fill_in) as (_, c):
+        task = await mcpwire.start_task(c, "order")
+        while (found := await mcpwire.get_task(c, task.task_id)).status == "working":
+            pass  # each look lets the tool go on
+        ((key, question),) = found.input_requests.items()
+        assert question.params.message == "What may we bring you?"
+        await mcpwire.update_task(c, task.task_id, {key: answer})
+        assert (await mcpwire.wait_for_task(c, task)).text == "one coffee, please"
+
+
+async def test_a_task_that_is_asked_for_without_the_extension_is_refused_here():
+    async with connected("memory", NEW, extensions=None) as (_, c):
+        result = await mcpwire.start_task(c, "quick")
+        assert result.text == "quick"
+        for ask in (mcpwire.get_task, mcpwire.cancel_task, mcpwire.wait_for_task):
+            with pytest.raises(mcpwire.LocalProtocolError, match="made without"):
+                await ask(c, ID)
+        with pytest.raises(mcpwire.LocalProtocolError, match="made without"):
+            await mcpwire.update_task(c, ID, {})
+
+
+async def test_nothing_lists_the_tasks_of_the_extension():
+    async with connected("memory", NEW) as (_, c):
+        with pytest.raises(mcpwire.LocalProtocolError, match="no tasks/list at 2026"):
+            await mcpwire.list_tasks(c)
+
+
+async def test_input_rounds_before_a_task_are_run_and_the_task_is_handed_out():
+    rounds = {"resultType": "input_required", "inputRequests": {"a": FORM}}
+    server = TaskServer(DONE)
+    server.methods["tools/call"] = lambda params, _: (
+        server.begun if "inputResponses" in params else rounds
+    )
+    async with (
+        asyncio.timeout(BOUND_S),
+        client(server, elicitation=lambda _: {"name": "Ada"}) as c,
+    ):
+        task = await mcpwire.start_task(c, "train")
+
+    assert task.task_id == ID
+    assert server.told("tasks/get") == []
+
+
+async def test_waiting_is_bounded_like_a_call():
+    endless = [needs(**{f"q-{number}": FORM}) for number in range(9)]
+    server = TaskServer(*endless)
+    limits = mcpwire.Limits(input_rounds=1)
+    async with (
+        asyncio.timeout(BOUND_S),
+        client(server, elicitation=lambda _: {"name": "Ada"}, limits=limits) as c,
+    ):
+        with pytest.raises(mcpwire.RemoteProtocolError, match="after 1 rounds"):
+            await mcpwire.wait_for_task(c, ID)
+
+    assert server.told("tasks/cancel") == []
+
+
+async def test_closing_ends_whoever_waits():
+    server = TaskServer(standing("working", pollIntervalMs=3_600_000))
+    async with asyncio.timeout(BOUND_S), client(server) as c:
+        waiting = asyncio.ensure_future(mcpwire.wait_for_task(c, ID, timeout=None))
+        await until(lambda: server.told("tasks/get"))
+        await asyncio.sleep(0.02)  # it is answered, and waits for its next look
+        await c.aclose()
+        with pytest.raises(mcpwire.ConnectionClosed, match="closed by this side"):
+            await waiting
+
+
+# 2025-11-25 only
+
+IN_SESSION = {
+    "taskId": ID,
+    "status": "working",
+    "createdAt": "2025-12-01T10:00:00Z",
+    "lastUpdatedAt": "2025-12-01T10:00:00Z",
+    "ttl": None,
+    "pollInterval": 10,
+}
+TAKES_TASKS = {"cancel": {}, "list": {}, "requests": {"tools": {"call": {}}}}
+
+
+def old_server(support="optional", *, capabilities=TAKES_TASKS, answer=None):
+    """Return a server of 2025-11-25 with one tool."""
+    tool = {"name": "train", "inputSchema": {"type": "object"}}
+    if support is not None:
+        tool["execution"] = {"taskSupport": support}
+    methods = {
+        "tools/list": lambda *_: {"tools": [tool]},
+        "tools/call": lambda *_: answer or {"task": IN_SESSION},
+        "tasks/list": lambda params, _: (
+            {"tasks": [{**IN_SESSION, "taskId": "t-2"}]}
+            if "cursor" in params
+            else {"tasks": [IN_SESSION], "nextCursor": "2"}
+        ),
+    }
+    declared = {"tools": {}, **({"tasks": capabilities} if capabilities else {})}
+    return FakeServer(methods, version=OLD, capabilities=declared)
+
+
+@pytest.mark.rule("T11-02", "T11-03")
+@pytest.mark.parametrize(
+    ("support", "ttl", "asked"),
+    [
+        ("optional", None, {"task": {}}),
+        ("required", 1.5, {"task": {"ttl": 1_500}}),
+        ("forbidden", 1.5, {}),
+        (None, None, {}),
+    ],
+)
+async def test_a_call_asks_to_be_a_task_as_the_tool_is_listed(support, ttl, asked):
+    answer = None if asked else {"content": []}
+    server = old_server(support, answer=answer)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as c:
+        await mcpwire.start_task(c, "train", {"epochs": 1}, ttl=ttl)
+        await mcpwire.start_task(c, "train", {"epochs": 1}, ttl=ttl)
+
+    call = {"name": "train", "arguments": {"epochs": 1}, **asked}
+    assert server.requests("tools/call") == [call, call]
+    assert len([m for m in server.received if m["method"] == "tools/list"]) == 1
+
+
+@pytest.mark.rule("T11-02")
+@pytest.mark.parametrize("capabilities", [None, {}, {"requests": {"tools": {}}}])
+async def test_no_call_asks_a_server_that_takes_no_tasks(capabilities):
+    answer = {"content": []}
+    server = old_server("required", capabilities=capabilities, answer=answer)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as c:
+        assert (await mcpwire.start_task(c, "train")).content == []
+
+    assert server.requests("tools/call") == [{"name": "train"}]
+    assert "tools/list" not in {m["method"] for m in server.received}
+
+
+@pytest.mark.rule("T11-02")
+async def test_a_tool_that_is_not_listed_is_not_asked_to_be_a_task():
+    server = old_server(answer={"content": []})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as c:
+        await mcpwire.start_task(c, "hidden")
+
+    assert server.requests("tools/call") == [{"name": "hidden"}]
+
+
+@pytest.mark.rule("T11-12")
+async def test_all_pages_of_tasks_are_listed():
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(old_server()) as c:
+        found = await mcpwire.list_tasks(c)
+
+    assert [task.task_id for task in found] == ["t-1", "t-2"]
+
+
+async def test_what_the_other_revision_has_is_refused_here():
+    async with connected("memory", OLD) as (_, c):
+        with pytest.raises(mcpwire.LocalProtocolError, match="tasks/update needs"):
+            await mcpwire.update_task(c, ID, {})
+        with pytest.raises(mcpwire.LocalProtocolError, match=r"tasks\.list"):
+            await mcpwire.list_tasks(c)
+
+
+@pytest.mark.parametrize("ttl", [0, -1.0, float("nan")])
+async def test_a_time_to_keep_that_is_none_is_refused(ttl):
+    async with connected("memory", OLD) as (_, c):
+        with pytest.raises(ValueError, match="ttl"):
+            await mcpwire.start_task(c, "slow", ttl=ttl)
+
+
+async def test_a_client_that_was_never_connected_says_so():
+    c = client(TaskServer(SILENCE))
+    with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
+        await mcpwire.start_task(c, "train")
