@@ -1,10 +1,10 @@
 """`Server`: what it declares, mounts, puts around requests, and whom it tells."""
 
-import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
 from by_hand import CAPABILITIES_KEY, Hand, modern
+from weather import weather
 
 from mcpwire import (
     Client,
@@ -15,7 +15,6 @@ from mcpwire import (
     Tasks,
     types,
 )
-from mcpwire.limits import Limits
 from mcpwire.protocol.methods import TASKS
 from mcpwire.server.asking.state import MemorySingleUse
 from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
@@ -244,109 +243,6 @@ async def test_a_method_of_ones_own_is_answered_and_goes_before_the_servers():
                 await client.request("vendor/other", {})
 
 
-# Mounting...
-
-
-def weather():
-    server = Server("weather", "1")
-
-    @server.tool
-    async def now(ctx: Context) -> str:
-        return ctx.server.name
-
-    @server.prompt
-    def ask(city: str) -> str:
-        return f"the weather of {city}"
-
-    @server.resource("weather://{city}")
-    def of(city: str) -> str:
-        return f"rain in {city}"
-
-    server.add_resource("weather://help", "helps")
-
-    @server.completion("ask", "city")
-    def cities(value):
-        return [c for c in ("Bonn", "Bern") if c.startswith(value)]
-
-    return server
-
-
-async def test_what_is_mounted_is_offered_under_its_prefix_and_serves_itself():
-    main, other = Server("main", "1"), weather()
-    main.add_tool(lambda: "own", name="own")
-    main.mount(other, prefix="w")
-    async with Client(main) as client:
-        assert [t.name for t in await client.list_tools()] == ["own", "w_now"]
-        assert (await client.call_tool("w_now")).text == "weather"
-        for name in ("now", "w_own", "w_"):
-            with pytest.raises(InvalidParams):
-                await client.call_tool(name)
-        assert [p.name for p in await client.list_prompts()] == ["w_ask"]
-        prompt = await client.get_prompt("w_ask", {"city": "Bonn"})
-        assert prompt.messages[0].content.text == "the weather of Bonn"
-        assert await client.read_text("weather://Bonn") == "rain in Bonn"
-        assert await client.read_text("weather://help") == "helps"
-        completed = await client.complete(types.PromptReference("w_ask"), "city", "Be")
-        assert completed.completion.values == ["Bern"]
-
-
-async def test_what_comes_and_goes_in_a_mounted_server_does_so_here():
-    main, other = Server("main", "1"), weather()
-    main.mount(other, prefix="w")
-    async with (
-        Client(main) as client,
-        client.listen(["weather://help"], tools=True) as changes,
-    ):
-        told = aiter(changes)
-        other.add_tool(lambda: 1, name="late")
-        assert (await anext(told)).method == "notifications/tools/list_changed"
-        assert [t.name for t in await client.list_tools()] == ["w_now", "w_late"]
-        other.tools["late"].disable()
-        await anext(told)
-        assert [t.name for t in await client.list_tools()] == ["w_now"]
-        other.notify_resource_updated("weather://help")
-        assert (await anext(told)).params.uri == "weather://help"
-
-
-async def test_a_mounted_server_brings_its_lifespan_and_its_predicate():
-    events = []
-
-    @asynccontextmanager
-    async def lifespan(server):
-        events.append(f"begin {server.name}")
-        yield server.name
-        events.append(f"end {server.name}")
-
-    main = Server("main", "1", lifespan=lifespan, visible=lambda c, t: t.key != "o_no")
-    other = Server("other", "1", lifespan=lifespan, visible=lambda c, t: t.key != "hid")
-
-    @other.tool
-    async def who(ctx: Context) -> str:
-        return ctx.lifespan
-
-    other.add_tool(lambda: 1, name="hid")
-    other.add_tool(lambda: 1, name="no")
-    main.mount(other, "o")
-    async with Client(main) as client:
-        assert [t.name for t in await client.list_tools()] == ["o_who"]
-        assert (await client.call_tool("o_who")).text == "other"
-    assert events == ["begin other", "begin main", "end main", "end other"]
-
-
-async def test_ones_own_goes_before_what_is_mounted_and_nothing_is_mounted_on_itself():
-    main, other = Server("main", "1"), Server("other", "1")
-    main.add_tool(lambda: "mine", name="tool")
-    other.add_tool(lambda: "other", name="tool")
-    main.mount(other)
-    async with Client(main) as client:
-        assert [t.name for t in await client.list_tools()] == ["tool"]
-        assert (await client.call_tool("tool")).text == "mine"
-    with pytest.raises(ValueError, match="on itself"):
-        main.mount(main)
-    with pytest.raises(ValueError, match="on itself"):
-        other.mount(main)
-
-
 # Extensions...
 
 
@@ -376,140 +272,6 @@ async def test_an_extension_is_declared_attached_and_answered():
     assert "extensions" not in await capabilities(server, "2025-11-25")
     async with Client(server) as client:
         assert (await client.request("example/thing", {}))["thing"] == 1
-
-
-# Listening...
-
-
-async def listening(server, filter, **options):
-    client = Client(server, **options)
-    await client.connect()
-    return client, asyncio.ensure_future(
-        client.request("subscriptions/listen", {"notifications": filter}, timeout=None)
-    )
-
-
-@pytest.mark.rule("SUB-02", "SUB-03", "SUB-04", "SUB-05", "SUB-06", "SUB-15", "META-13")
-@pytest.mark.case("D18", "F06")
-async def test_a_subscription_hears_what_it_asked_for_and_two_stay_apart():
-    server = weather()
-    server.add_resource("weather://watched", "x")
-    async with (
-        Client(server) as client,
-        client.listen(["weather://watched"], tools=True) as one,
-        client.listen(prompts=True) as two,
-    ):
-        assert (one.acknowledged.tools, one.acknowledged.prompts) == (True, False)
-        assert one.acknowledged.uris == {"weather://watched"}
-        server.notify_prompts_changed()
-        server.notify_resource_updated("weather://other")
-        server.notify_tools_changed()
-        server.notify_resource_updated("weather://watched")
-        server.notify_resources_changed()
-        heard = aiter(one)
-        assert (await anext(heard)).method == "notifications/tools/list_changed"
-        assert (await anext(heard)).params.uri == "weather://watched"
-        assert (await anext(aiter(two))).method == "notifications/prompts/list_changed"
-
-
-@pytest.mark.rule("SUB-04")
-async def test_what_the_server_does_not_have_is_left_out_of_the_acknowledgement():
-    server = Server("tools only", "1")
-    server.add_tool(lambda: 1, name="t")
-    async with (
-        Client(server) as client,
-        client.listen(["a:b"], tools=True, prompts=True, task_ids=[]) as changes,
-    ):
-        assert (changes.acknowledged.tools, changes.acknowledged.prompts) == (
-            True,
-            False,
-        )
-        assert not changes.acknowledged.uris
-
-
-@pytest.mark.unchecked_wire("filters that are none are sent on purpose")
-@pytest.mark.rule("SUB-17", "TX-18")
-@pytest.mark.parametrize(
-    ("filter", "code"),
-    [
-        (None, -32602),
-        ([], -32602),
-        ({"toolsListChanged": 1}, -32602),
-        ({"resourceSubscriptions": "a:b"}, -32602),
-        ({"resourceSubscriptions": [1]}, -32602),
-        ({"taskIds": ["a"]}, -32021),
-    ],
-)
-async def test_a_filter_that_is_none_is_refused(filter, code):
-    server = weather()
-    async with Client(server) as client:
-        with pytest.raises(Exception) as caught:
-            await client.request("subscriptions/listen", {"notifications": filter})
-        assert caught.value.code == code
-
-
-@pytest.mark.rule("SUB-16")
-async def test_a_server_with_nothing_to_tell_has_no_subscriptions():
-    async with Client(Server("empty", "1")) as client:
-        with pytest.raises(MethodNotFound):
-            await client.request("subscriptions/listen", {"notifications": {}})
-
-
-@pytest.mark.rule("SUB-11", "SUB-12")
-async def test_a_subscription_that_the_server_ends_is_answered_with_its_id():
-    server = weather()
-    client, listening_ = await listening(server, {"toolsListChanged": True})
-    async with client:
-        await client.list_tools()
-        server.dispatcher.hub.close()
-        result = await listening_
-        assert result["resultType"] == "complete"
-        assert "io.modelcontextprotocol/subscriptionId" in result["_meta"]
-        assert len(server.dispatcher.hub) == 0
-
-
-async def test_more_subscriptions_than_allowed_are_refused_and_calls_go_on():
-    server = Server("few", "1", limits=Limits(listens=1))
-    server.add_tool(lambda: "x", name="t")
-    async with Client(server) as client, client.listen(tools=True):
-        with pytest.raises(Exception, match="too many"):
-            await client.request(
-                "subscriptions/listen", {"notifications": {"toolsListChanged": True}}
-            )
-        assert (await client.call_tool("t")).text == "x"
-
-
-async def test_a_subscription_that_the_client_ends_is_forgotten():
-    server = weather()
-    async with Client(server) as client:
-        async with client.listen(tools=True):
-            assert len(server.dispatcher.hub) == 1
-        await client.list_tools()
-        assert len(server.dispatcher.hub) == 0
-
-
-async def test_changes_from_another_thread_are_told_on_the_loop():
-    server = weather()
-    async with Client(server) as client, client.listen(tools=True) as changes:
-        await asyncio.to_thread(server.notify_tools_changed)
-        assert (
-            await anext(aiter(changes))
-        ).method == "notifications/tools/list_changed"
-
-
-async def test_a_session_hears_of_the_resources_it_subscribed_to_until_it_does_not():
-    server = weather()
-    told = []
-    async with Client(server, mode="2025-11-25", on_notification=told.append) as client:
-        await client.subscribe("weather://help")
-        server.notify_resource_updated("weather://help")
-        server.notify_resource_updated("weather://Bonn")
-        await client.ping()
-        await client.unsubscribe("weather://help")
-        server.notify_resource_updated("weather://help")
-        await client.ping()
-    assert [note.params.uri for note in told] == ["weather://help"]
-    assert len(server.dispatcher.hub) == 0
 
 
 async def test_run_takes_no_options_of_http_for_stdio():
@@ -545,23 +307,6 @@ async def test_a_sealed_state_is_used_once_where_the_server_says_so():
         assert (await client.request("tools/call", again))["content"][0]["text"]
         with pytest.raises(InvalidParams, match="used before"):
             await client.request("tools/call", again)
-
-
-@pytest.mark.rule("CAN-04", "SUB-11")
-async def test_on_a_shared_stream_an_ended_subscription_is_cancelled_after_its_result():
-    server = weather()
-    wire = Hand(server.dispatcher)
-    filter = {"toolsListChanged": True}
-    wire.send(modern("sub", "subscriptions/listen", {"notifications": filter}))
-    assert (await wire.next())["params"]["notifications"] == filter
-    server.dispatcher.hub.close()
-    assert (await wire.next())["result"]["resultType"] == "complete"
-    assert await wire.next() == {
-        "jsonrpc": "2.0",
-        "method": "notifications/cancelled",
-        "params": {"requestId": "sub"},
-    }
-    await wire.aclose()
 
 
 @pytest.mark.rule("TOOL-03")

@@ -1,0 +1,164 @@
+"""Whom a server tells of changes: subscriptions and sessions."""
+
+import asyncio
+
+import pytest
+from by_hand import Hand, modern
+from weather import weather
+
+from mcpwire import (
+    Client,
+    MethodNotFound,
+    Server,
+)
+from mcpwire.limits import Limits
+
+pytestmark = pytest.mark.anyio
+
+
+async def listening(server, filter, **options):
+    client = Client(server, **options)
+    await client.connect()
+    return client, asyncio.ensure_future(
+        client.request("subscriptions/listen", {"notifications": filter}, timeout=None)
+    )
+
+
+@pytest.mark.rule("SUB-02", "SUB-03", "SUB-04", "SUB-05", "SUB-06", "SUB-15", "META-13")
+@pytest.mark.case("D18", "F06")
+async def test_a_subscription_hears_what_it_asked_for_and_two_stay_apart():
+    server = weather()
+    server.add_resource("weather://watched", "x")
+    async with (
+        Client(server) as client,
+        client.listen(["weather://watched"], tools=True) as one,
+        client.listen(prompts=True) as two,
+    ):
+        assert (one.acknowledged.tools, one.acknowledged.prompts) == (True, False)
+        assert one.acknowledged.uris == {"weather://watched"}
+        server.notify_prompts_changed()
+        server.notify_resource_updated("weather://other")
+        server.notify_tools_changed()
+        server.notify_resource_updated("weather://watched")
+        server.notify_resources_changed()
+        heard = aiter(one)
+        assert (await anext(heard)).method == "notifications/tools/list_changed"
+        assert (await anext(heard)).params.uri == "weather://watched"
+        assert (await anext(aiter(two))).method == "notifications/prompts/list_changed"
+
+
+@pytest.mark.rule("SUB-04")
+async def test_what_the_server_does_not_have_is_left_out_of_the_acknowledgement():
+    server = Server("tools only", "1")
+    server.add_tool(lambda: 1, name="t")
+    async with (
+        Client(server) as client,
+        client.listen(["a:b"], tools=True, prompts=True, task_ids=[]) as changes,
+    ):
+        assert (changes.acknowledged.tools, changes.acknowledged.prompts) == (
+            True,
+            False,
+        )
+        assert not changes.acknowledged.uris
+
+
+@pytest.mark.unchecked_wire("filters that are none are sent on purpose")
+@pytest.mark.rule("SUB-17", "TX-18")
+@pytest.mark.parametrize(
+    ("filter", "code"),
+    [
+        (None, -32602),
+        ([], -32602),
+        ({"toolsListChanged": 1}, -32602),
+        ({"resourceSubscriptions": "a:b"}, -32602),
+        ({"resourceSubscriptions": [1]}, -32602),
+        ({"taskIds": ["a"]}, -32021),
+    ],
+)
+async def test_a_filter_that_is_none_is_refused(filter, code):
+    server = weather()
+    async with Client(server) as client:
+        with pytest.raises(Exception) as caught:
+            await client.request("subscriptions/listen", {"notifications": filter})
+        assert caught.value.code == code
+
+
+@pytest.mark.rule("SUB-16")
+async def test_a_server_with_nothing_to_tell_has_no_subscriptions():
+    async with Client(Server("empty", "1")) as client:
+        with pytest.raises(MethodNotFound):
+            await client.request("subscriptions/listen", {"notifications": {}})
+
+
+@pytest.mark.rule("SUB-11", "SUB-12")
+async def test_a_subscription_that_the_server_ends_is_answered_with_its_id():
+    server = weather()
+    client, listening_ = await listening(server, {"toolsListChanged": True})
+    async with client:
+        await client.list_tools()
+        server.dispatcher.hub.close()
+        result = await listening_
+        assert result["resultType"] == "complete"
+        assert "io.modelcontextprotocol/subscriptionId" in result["_meta"]
+        assert len(server.dispatcher.hub) == 0
+
+
+async def test_more_subscriptions_than_allowed_are_refused_and_calls_go_on():
+    server = Server("few", "1", limits=Limits(listens=1))
+    server.add_tool(lambda: "x", name="t")
+    async with Client(server) as client, client.listen(tools=True):
+        with pytest.raises(Exception, match="too many"):
+            await client.request(
+                "subscriptions/listen", {"notifications": {"toolsListChanged": True}}
+            )
+        assert (await client.call_tool("t")).text == "x"
+
+
+async def test_a_subscription_that_the_client_ends_is_forgotten():
+    server = weather()
+    async with Client(server) as client:
+        async with client.listen(tools=True):
+            assert len(server.dispatcher.hub) == 1
+        await client.list_tools()
+        assert len(server.dispatcher.hub) == 0
+
+
+async def test_changes_from_another_thread_are_told_on_the_loop():
+    server = weather()
+    async with Client(server) as client, client.listen(tools=True) as changes:
+        await asyncio.to_thread(server.notify_tools_changed)
+        assert (
+            await anext(aiter(changes))
+        ).method == "notifications/tools/list_changed"
+
+
+async def test_a_session_hears_of_the_resources_it_subscribed_to_until_it_does_not():
+    server = weather()
+    told = []
+    async with Client(server, mode="2025-11-25", on_notification=told.append) as client:
+        await client.subscribe("weather://help")
+        server.notify_resource_updated("weather://help")
+        server.notify_resource_updated("weather://Bonn")
+        await client.ping()
+        await client.unsubscribe("weather://help")
+        server.notify_resource_updated("weather://help")
+        await client.ping()
+    assert [note.params.uri for note in told] == ["weather://help"]
+    assert len(server.dispatcher.hub) == 0
+
+
+@pytest.mark.rule("CAN-04", "SUB-11")
+async def test_on_a_shared_stream_an_ended_subscription_is_cancelled_after_its_result():
+    server = weather()
+    wire = Hand(server.dispatcher)
+    filter = {"toolsListChanged": True}
+    wire.send(modern("sub", "subscriptions/listen", {"notifications": filter}))
+    assert (await wire.next())["params"]["notifications"] == filter
+    server.dispatcher.hub.close()
+    assert (await wire.next())["result"]["resultType"] == "complete"
+    assert await wire.next() == {
+        "jsonrpc": "2.0",
+        "method": "notifications/cancelled",
+        "params": {"requestId": "sub"},
+    }
+    await wire.aclose()
