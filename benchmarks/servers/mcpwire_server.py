@@ -1,9 +1,13 @@
 """mcpwire's `Server`: on stdio, or over HTTP where PORT says so.
 
-PARSER names the HTTP parser that uvicorn is to use.
+With PARSER=h11 it is as if httptools were not installed, which uvicorn prefers.
 """
 
 import os
+import sys
+
+if os.environ.get("PARSER") == "h11":
+    sys.modules["httptools"] = None
 
 import mcpwire
 
@@ -21,10 +25,7 @@ if __name__ == "__main__":
         server.run(
             http=f"127.0.0.1:{os.environ['PORT']}",
             announce=lambda _: None,
-            uvicorn={
-                "http": os.environ.get("PARSER", "httptools"),
-                "timeout_keep_alive": 3_600,
-            },
+            uvicorn={"timeout_keep_alive": 3_600},
         )
     else:
         server.run()

@@ -63,7 +63,7 @@ async function body(request) {
 }
 
 function serveHttp(port) {
-    const modern = createMcpHandler(makeServer, { legacy: "reject", responseMode: "json" });
+    const modern = createMcpHandler(makeServer, { legacy: "reject" });
     const serveModern = toNodeHandler(modern);
     const http = createServer(async (request, response) => {
         const parsed = await body(request);
