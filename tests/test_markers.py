@@ -31,6 +31,18 @@ SHOWN: dict[int, dict[str, list[str]]] = {
         "pain": [f"P{number:02}" for number in range(31, 38)],
         "fault": [f"F{number:02}" for number in range(38, 41)],
     },
+    6: {
+        "case": [
+            *("A02", "A07", "C01", "C05", "C07", "C09", "G01"),
+            *(f"B{number:02}" for number in range(1, 9)),
+            *(f"D{number:02}" for number in range(1, 20)),
+            *(f"F{number:02}" for number in (*range(1, 11), *range(14, 19))),
+        ],
+        "attack": [
+            f"S{number:02}"
+            for number in (*range(8, 15), *range(17, 20), 25, 31, 32, 33)
+        ],
+    },
 }
 """Issue -> marker -> the ids it had to show; an issue that closes adds its line."""
 

@@ -1,0 +1,116 @@
+"""Our own client beside our server: late answers, pings meanwhile, batches."""
+
+import asyncio
+import contextlib
+import sys
+
+import pytest
+from scripted import PRELUDE
+from victim import build
+
+import mcpwire
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE = 20.0
+
+
+@pytest.mark.case("F02")
+@pytest.mark.parametrize("mode", ["session", "stateless"])
+async def test_a_call_that_takes_too_long_is_stopped_on_both_sides(mode):
+    server = build()
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    @server.tool
+    async def hangs() -> str:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with mcpwire.Client(server, mode=mode) as client:
+        with pytest.raises(mcpwire.RequestTimeout):
+            await client.call_tool("hangs", timeout=0.05)
+        async with asyncio.timeout(PATIENCE):
+            await ended.wait()
+        assert begun.is_set()
+        assert (await client.call_tool("echo", {"text": "next"})).text == "next"
+
+
+@pytest.mark.case("F02")
+async def test_an_answer_that_comes_too_late_is_nobody_elses():
+    server = build()
+    go_on = asyncio.Event()
+
+    @server.tool
+    async def stubborn() -> str:
+        while not go_on.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await go_on.wait()
+        return "late"
+
+    async with mcpwire.Client(server, mode="session") as client:
+        with pytest.raises(mcpwire.RequestTimeout):
+            await client.call_tool("stubborn", timeout=0.05)
+        go_on.set()
+        for number in range(20):
+            result = await client.call_tool("echo", {"text": str(number)})
+            assert result.text == str(number)
+
+
+@pytest.mark.case("F04")
+@pytest.mark.parametrize("mode", ["session", "stateless"])
+async def test_pings_are_answered_while_calls_run(mode):
+    server = build()
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    @server.tool
+    async def waits() -> str:
+        begun.set()
+        await go_on.wait()
+        return "done"
+
+    async with mcpwire.Client(server, mode=mode) as client:
+        calls = [asyncio.ensure_future(client.call_tool("waits")) for _ in range(40)]
+        async with asyncio.timeout(PATIENCE):
+            await begun.wait()
+            for _ in range(3):
+                assert await client.ping() >= 0
+        go_on.set()
+        assert {(await call).text for call in calls} == {"done"}
+
+
+BATCHING = """
+handshake("2025-03-26")
+one, two = recv(), recv()
+def answered(m):
+    text = m["params"]["arguments"]["text"]
+    return {"jsonrpc": "2.0", "id": m["id"],
+            "result": {"content": [{"type": "text", "text": text}]}}
+log = {"level": "info", "data": "told"}
+send([answered(two),
+      {"jsonrpc": "2.0", "method": "notifications/message", "params": log},
+      answered(one)])
+send([{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}])
+recv()
+"""
+
+
+@pytest.mark.case("B07")
+async def test_answers_and_notifications_that_come_in_one_batch_are_understood():
+    heard, all_of_it = [], asyncio.Event()
+
+    def note(notification):
+        heard.append(notification.method)
+        if len(heard) == 2:
+            all_of_it.set()
+
+    target = mcpwire.Stdio(sys.executable, ["-c", PRELUDE + BATCHING])
+    client = mcpwire.Client(target, mode="2025-03-26", on_notification=note)
+    async with asyncio.timeout(PATIENCE), client:
+        calls = [client.call_tool("x", {"text": text}) for text in ("one", "two")]
+        results = await asyncio.gather(*calls)
+        assert [result.text for result in results] == ["one", "two"]
+        await all_of_it.wait()
+    assert heard == ["notifications/message", "notifications/tools/list_changed"]
