@@ -1,0 +1,114 @@
+"""What the options of `Server.asgi` do, seen by who sends requests."""
+
+import asyncio
+import json
+
+import by_hand
+import pytest
+from asgi_driver import Visit, scope
+from hosted import post as post_alone
+
+from mcpwire import Context, Server
+from mcpwire.server.http.sessions.events import MemoryEventStore
+from mcpwire.testing import VirtualClockLoop
+
+pytestmark = pytest.mark.anyio
+
+INITIALIZE = by_hand.request(0, "initialize", by_hand.session())
+CALL = by_hand.request(1, "tools/call", {"name": "tell", "arguments": {}})
+CALL["params"]["_meta"] = {"progressToken": "t"}
+
+server = Server("under-test", "1")
+
+
+@server.tool
+async def tell(ctx: Context) -> str:
+    ctx.progress(1)
+    return "told"
+
+
+async def post(app, message, **more):
+    fields = {
+        "host": "127.0.0.1:8000",
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        **more,
+    }
+    visit = Visit(scope(headers=list(fields.items())), json.dumps(message).encode())
+    return await visit.begin(app).done()
+
+
+async def opened(app):
+    """Open a session; return the field that names it."""
+    answer = await post(app, INITIALIZE)
+    assert answer.status == 200
+    named = {"mcp-session-id": answer.headers["mcp-session-id"]}
+    ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert (await post(app, ready, **named)).status == 202
+    return named
+
+
+@pytest.mark.case("C09")
+async def test_without_sessions_requests_of_older_revisions_stand_alone():
+    app = server.asgi(stateless=True)
+    answer = await post(app, INITIALIZE)
+    assert (answer.status, "mcp-session-id" in answer.headers) == (200, False)
+    answer = await post(app, CALL, **{"mcp-protocol-version": "2025-11-25"})
+    assert answer.sse()[-1]["result"]["content"][0]["text"] == "told"
+    await app.aclose()
+
+
+async def test_when_there_are_too_many_sessions_the_longest_idle_goes():
+    app = server.asgi(max_sessions=1)
+    first, second = await opened(app), await opened(app)
+    assert (await post(app, CALL, **first)).status == 404
+    assert (await post(app, CALL, **second)).status == 200
+    await app.aclose()
+
+
+async def test_events_have_ids_and_a_time_to_come_back_where_they_are_kept():
+    app = server.asgi(retry=0.25)
+    answer = await post(app, CALL, **await opened(app))
+    assert b"id: " in answer.body
+    assert b"retry: 250\n" in answer.body
+    await app.aclose()
+    app = server.asgi(event_store=False)
+    assert b"id: " not in (await post(app, CALL, **await opened(app))).body
+    await app.aclose()
+
+
+async def test_events_are_kept_where_the_author_says():
+    store = MemoryEventStore()
+    app = server.asgi(event_store=store)
+    await post(app, CALL, **await opened(app))
+    assert len(store) >= 2  # the progress and the answer
+    await app.aclose()
+
+
+@pytest.mark.parametrize("era", ["2026-07-28", "2025-11-25"])
+def test_a_call_that_takes_a_tenth_of_a_second_is_answered_by_a_stream(era):
+    timed = Server("under-test", "1")
+
+    @timed.tool
+    async def wait(seconds: float) -> str:
+        await asyncio.sleep(seconds)
+        return "waited"
+
+    async def main():
+        app = timed.asgi()
+        if era == "2026-07-28":
+            send, fields = post_alone, {}
+        else:
+            send, fields = post, await opened(app)
+        kinds = []
+        for seconds in (0.09, 0.11):
+            params = {"name": "wait", "arguments": {"seconds": seconds}}
+            message = by_hand.request(1, "tools/call", params)
+            if era == "2026-07-28":
+                message = by_hand.modern(1, "tools/call", params)
+            kinds.append((await send(app, message, **fields)).headers["content-type"])
+        await app.aclose()
+        return kinds
+
+    with asyncio.Runner(loop_factory=VirtualClockLoop) as runner:
+        assert runner.run(main()) == ["application/json", "text/event-stream"]
