@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import logging
 import os
 import sys
@@ -14,6 +15,11 @@ TESTS = Path(__file__).parent
 
 # Test folders are not packages, so shared helpers are top-level modules.
 sys.path.insert(0, str(TESTS))
+
+# Several times per request httpcore imports it, and does without. What is not installed
+# is looked for in each folder of the path each time, unless it is known to be missing.
+if importlib.util.find_spec("sniffio") is None:
+    sys.modules["sniffio"] = None  # type: ignore[assignment] # that is how it is said
 
 import leaks  # noqa: E402 - found through the line above
 import sentinel  # noqa: E402 - as above

@@ -12,10 +12,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import ssl
 import threading
 from typing import Any, Final
 
 import pytest
+import trustme
 
 from mcpwire.limits import Limits
 from mcpwire.sync._oauth.fetching import BlockingFetcher
@@ -81,9 +83,20 @@ class Internet:
         return None if port is None else ("127.0.0.1", port)
 
 
+AUTHORITY: Final = trustme.CA()
+"""Whom everybody trusts there; nobody has a certificate of it."""
+
+
 @pytest.fixture
-def internet(monkeypatch):
+def internet(monkeypatch, tmp_path_factory):
     made = Internet()
+    # Reading the certificates of the real one's authorities takes 50 ms each time.
+    store = tmp_path_factory.mktemp("authorities")
+    AUTHORITY.cert_pem.write_to_path(store / "cert.pem")
+    paths = ssl.get_default_verify_paths()._replace(
+        openssl_cafile=str(store / "cert.pem"), openssl_capath=str(store / "none")
+    )
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths)
     monkeypatch.setattr(socket, "getaddrinfo", made.getaddrinfo)
 
     def connect(sock: socket.socket, address: Any) -> None:
