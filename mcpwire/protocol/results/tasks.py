@@ -38,6 +38,7 @@ from mcpwire.versions import LATEST, LATEST_SESSION, Era
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mcpwire.errors import RPCError
     from mcpwire.protocol.steps import Ask, Steps
     from mcpwire.types import CreatedTask, DetailedTask, Task, Tool
     from mcpwire.types.tasks import GetTaskResult
@@ -161,16 +162,21 @@ def outcome(task: Mapping[str, Any]) -> dict[str, Any]:
     if status == CANCELLED:
         raise _cancelled(task)
     if status == FAILED:
-        error = _member(task, "error", dict)
-        path = "DetailedTask.error"
-        raise rpc_error(
-            _member(error, "code", int, path),
-            _member(error, "message", str, path),
-            data=error.get("data"),
-            method="tools/call",
-        )
+        raise _failed(task)
     result: dict[str, Any] = _member(task, "result", dict)
     return result
+
+
+def _failed(task: Mapping[str, Any]) -> RPCError:
+    """Return the error that a task says it ended with."""
+    error = _member(task, "error", dict)
+    path = "DetailedTask.error"
+    return rpc_error(
+        _member(error, "code", int, path),
+        _member(error, "message", str, path),
+        data=error.get("data"),
+        method="tools/call",
+    )
 
 
 def _cancelled(task: Mapping[str, Any]) -> CallCancelled:

@@ -120,8 +120,8 @@ class Blocking:
         if get_ident() == self._thread:
             question.close()
             raise LocalProtocolError(
-                "Context.sync waits, which the event loop's thread must not: await the "
-                "same method of the context itself"
+                "what `sync` has waits, which the event loop's thread must not: await "
+                "the same method of the context itself"
             )
         future = asyncio.run_coroutine_threadsafe(self._answer(question), self._loop)
         try:

@@ -76,7 +76,7 @@ def Depends(function: Callable[..., Any]) -> Any:  # noqa: N802 - stands for a v
         TypeError: It cannot be called.
     """
     if not callable(function):
-        raise TypeError(f"Depends needs a function, got {function!r}")
+        raise TypeError(f"a dependency needs a function, got {function!r}")
     return Dependency(function)
 
 

@@ -21,7 +21,7 @@ def name_of(function: Callable[..., Any]) -> str:
     inner = getattr(function, "func", function)  # of a partial
     name = getattr(inner, "__name__", None)
     if name is None or name == "<lambda>":
-        raise ValueError(f"give {function!r} a name: name=...")
+        raise ValueError(f"give {function!r} a name by name=")
     return str(name)
 
 

@@ -80,6 +80,7 @@ def check_version(header: str | None, spoken: Iterable[Revision]) -> Revision:
     if revision is None or revision not in sessions:
         names = ", ".join(r.name for r in sessions)
         raise InvalidRequest(
-            f"MCP-Protocol-Version {header[:40]!r} is not supported; these are: {names}"
+            f"the MCP-Protocol-Version {header[:40]!r} is not among those that have "
+            f"sessions here: {names}"
         )
     return revision
