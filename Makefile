@@ -132,7 +132,7 @@ soak: $(VENV)/.dev ## use the client for long, put the server under load; SOAK="
 	@$(PY) tests/soak/soak.py $(SOAK)
 	@$(PY) tests/soak/load.py $(LOAD)
 
-fuzz: $(VENV)/.dev ## attack the server with 600,000 frames (some minutes); FUZZ="--frames N --seed N"
+fuzz: $(VENV)/.dev ## attack the server with 700,000 frames (some minutes); FUZZ="--frames N --seed N"
 	@$(PY) tests/adversity/server/fuzz.py $(FUZZ)
 
 # That they run and measure; figures come from `make bench` on a quiet machine.

@@ -4,8 +4,8 @@ import asyncio
 import json
 
 import pytest
-from by_hand import Hand, modern, request
 from victim import build
+from ways import WAYS, frame, opened, works
 
 pytestmark = pytest.mark.anyio
 
@@ -108,20 +108,13 @@ NAMES = [spelled(name, kind) for name in FAILURES for kind in kinds(None)]
 
 @pytest.mark.case("D19")
 @pytest.mark.attack("S12")
-@pytest.mark.parametrize("era", ["2025-11-25", "2024-11-05", None])
-async def test_a_tool_that_fails_fails_its_call_and_nothing_else(era, caplog):
-    hand = Hand(attacked().dispatcher, era)
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_tool_that_fails_fails_its_call_and_nothing_else(way, caplog):
+    way = await opened(way, attacked())
     for name in NAMES:
-        params = {"name": name, "arguments": {}}
-        failing = request(name, "tools/call", params)
-        well = {"name": "echo", "arguments": {"text": name}}
-        good = request("good", "tools/call", well)
-        if era is None:
-            failing, good = (
-                modern(m["id"], m["method"], m["params"]) for m in (failing, good)
-            )
-        answers = {each["id"]: each for each in await hand.ask(failing, good)}
-        assert is_failed(answers[name]), answers[name]
-        assert answers["good"]["result"]["content"][0]["text"] == name
-    assert await hand.settled() == []
+        [answer] = await way.say(frame(way, name, name, b"{}"))
+        assert answer["id"] == name
+        assert is_failed(answer), answer
+    await works(way)
     assert SECRET in caplog.text
+    await way.aclose()

@@ -229,6 +229,69 @@ class OverHttp:
         assert said[-1]["result"]["content"][0]["text"] == "hi"
 
 
+class OverOldestHttp:
+    """The application's two endpoints of 2024-11-05; answers come on a stream."""
+
+    def __init__(self, seed):
+        self._fuzzer = Fuzzer(IN_SESSION, seed)
+        self._app = build().asgi(legacy_sse=True)
+        self._seen = 0
+
+    @property
+    def size(self):
+        """How many bytes of memory server and client have."""
+        return resident("self")
+
+    async def __aenter__(self):
+        self._complaints = Complaints().__enter__()
+        head = [HOST, ("accept", "text/event-stream")]
+        self._stream = Visit(scope("GET", "/mcp/sse", head)).begin(self._app)
+        await self._stream.until(lambda each: b"\n\n" in each.body)
+        place = self._stream.body.decode().partition("data: ")[2].partition("\n")[0]
+        self._query = place.partition("?")[2].encode()
+        opening = request("open", "initialize", session("2024-11-05"))
+        await self._post([HOST, JSON], json.dumps(opening).encode())
+        assert (await self._answer_to("open"))["result"]
+        return self
+
+    async def __aexit__(self, *_):
+        self._stream.leave()
+        async with asyncio.timeout(PATIENCE):
+            await self._stream.task
+        await self._app.aclose()
+        self._complaints.__exit__()
+        assert self._complaints.lines == []
+
+    async def _post(self, head, body):
+        where = scope("POST", "/mcp/messages", head, query_string=self._query)
+        visit = Visit(where, body)
+        visit.leave()
+        async with asyncio.timeout(PATIENCE):
+            await visit.begin(self._app).task
+        return visit.status
+
+    async def _answer_to(self, id):
+        mark = f'"id":"{id}"'.encode()
+        await self._stream.until(lambda each: mark in each.events[-1].get("body", b""))
+        said = self._stream.events[-1]["body"].split(b"\n")
+        lines = [line.removeprefix(b"data: ") for line in said if mark in line]
+        # What is kept of a stream is not kept by the driver, too.
+        del self._stream.events[1:]
+        return json.loads(lines[-1])
+
+    async def attack(self, count):
+        """Send so many frames, and then a normal call."""
+        for done in range(0, count, SLICE):
+            for _ in range(min(SLICE, count - done)):
+                head = self._fuzzer.head([HOST, JSON])
+                status = await self._post(head, self._fuzzer.frame())
+                assert status in {None, 202, 400, 403, 404, 413, 415}, status
+            call = json.dumps(request(f"call {done}", "tools/call", ECHO)).encode()
+            assert await self._post([HOST, JSON], call) == 202
+            answer = await self._answer_to(f"call {done}")
+            assert answer["result"]["content"][0]["text"] == "hi"
+
+
 WIRES = {
     "stdio": partial(OnStdio, "2025-11-25"),
     "stdio with batches": partial(OnStdio, "2025-03-26"),
@@ -236,5 +299,6 @@ WIRES = {
     "SSE": partial(OverHttp, is_session=False, tool="tell"),
     "JSON in a session": partial(OverHttp, is_session=True, tool="echo"),
     "SSE in a session": partial(OverHttp, is_session=True, tool="tell"),
+    "2024-11-05": OverOldestHttp,
 }
 """What to attack, each made from a seed."""

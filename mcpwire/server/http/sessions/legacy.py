@@ -23,7 +23,7 @@ from mcpwire.server.connection import ServerConnection
 from mcpwire.server.http.exchange import HttpProblem
 from mcpwire.server.http.sessions.outlets import Outlet
 from mcpwire.transports._duplex import Duplex
-from mcpwire.wire.json import JSONDecodeError, encode_line, loads
+from mcpwire.wire.json import JSONDecodeError, loads
 from mcpwire.wire.sse import encode_event
 
 if TYPE_CHECKING:
@@ -128,13 +128,15 @@ class LegacySse:
         if link is None or not link.belongs_to(exchange.facts.principal):
             raise HttpProblem(*UNKNOWN_SESSION)
         try:
-            value = loads(await exchange.body())
+            body = await exchange.body()
+            value = loads(body)
         except JSONDecodeError:
             raise HttpProblem(400, ParseError("the body is no JSON")) from None
         if type(value) is not dict and type(value) is not list:
             raise HttpProblem(400, InvalidRequest("the body is no message"))
-        # It may have been written on several lines.
-        link.post(encode_line(value), exchange.facts)
+        # It may have been written on several lines, and in JSON these are mere space.
+        line = body.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
+        link.post(line, exchange.facts)
         # 2024-11-05 basic/transports: what there is to say comes on the stream.
         await exchange.reply_bytes(202, b"Accepted", "text/plain")
 
