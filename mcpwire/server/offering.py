@@ -26,7 +26,7 @@ from mcpwire.server.telling.hub import PROMPTS, RESOURCES, TOOLS, UPDATED, Hub
 from mcpwire.server.telling.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mcpwire.server.asking.services import Services
     from mcpwire.server.extensions import Extension
@@ -109,10 +109,19 @@ class Offering:
         self.prompts = Prompts(prompts, self.calling, page_size=size)
         self.completions = Completions(self.prompts, self.resources, self.calling)
         self.subscriptions = Subscriptions(
-            self.hub, limit=listens, capabilities=self.capabilities
+            self.hub,
+            limit=listens,
+            capabilities=self.capabilities,
+            watchable=self._watchable,
         )
         services.read_resource = self._read_resource
         services.call_tool = self.tools.call_inside
+
+    def _watchable(self, uris: Sequence[str], request: RequestContext) -> list[str]:
+        # Who reads them by hand knows alone which there are.
+        if "resources/read" in self.methods:
+            return list(uris)
+        return self.resources.watchable(uris, request)
 
     def context_of(self, request: RequestContext) -> Context:
         """Return the context of a request."""

@@ -15,7 +15,7 @@ from mcpwire.protocol.methods import TASKS, capability_declared, declared_extens
 from mcpwire.server.telling.hub import PROMPTS, RESOURCES, TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.server.handlers import Handler
@@ -71,17 +71,24 @@ class Subscriptions:
         hub: Who tells of changes.
         limit: How many are open at once.
         capabilities: Returns what the server declares.
+        watchable: Returns which of some URIs are there for who asks; without it, all.
 
     Attributes:
         tasks: Tells of tasks, where the server has that extension.
     """
 
     def __init__(
-        self, hub: Hub, *, limit: int, capabilities: Callable[[], Mapping[str, Any]]
+        self,
+        hub: Hub,
+        *,
+        limit: int,
+        capabilities: Callable[[], Mapping[str, Any]],
+        watchable: Callable[[Sequence[str], RequestContext], list[str]] | None = None,
     ) -> None:
         self._hub = hub
         self._limit = limit
         self._capabilities = capabilities
+        self._watchable = watchable
         self._open = 0
         self.tasks: Tasks | None = None
 
@@ -135,6 +142,9 @@ class Subscriptions:
                 honoured[field] = True
         uris = _strings(wanted, "resourceSubscriptions")
         if uris and capability_declared(capabilities, "resources.subscribe"):
+            if self._watchable is not None:
+                # Nobody hears of what he may not read.
+                uris = self._watchable(uris, request)
             honoured["resourceSubscriptions"] = uris
         ids = _strings(wanted, "taskIds")
         if ids and TASKS not in declared_extensions(request.client_capabilities):

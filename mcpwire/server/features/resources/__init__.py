@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import InvalidParams, ResourceNotFound
+from mcpwire.errors import InvalidParams, ResourceNotFound, RPCError
 from mcpwire.server.auth.challenges import check_scopes
 from mcpwire.server.features.paging import check_page_size, list_page
 from mcpwire.server.features.resources.making import (
@@ -22,7 +22,7 @@ from mcpwire.server.features.resources.making import (
 from mcpwire.wire.uri_templates import is_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from os import PathLike
 
     from mcpwire.server.features.calling import Calling
@@ -41,7 +41,7 @@ _MAX_TOLD: Final = 2_048
 """How long a URI may be that an error repeats as data."""
 
 _MAX_SUBSCRIPTIONS: Final = 1_024
-"""How many resources one session may watch..."""
+"""How many resources one session, or one request, may watch..."""
 
 _MAX_SUBSCRIBED: Final = 8_192
 """... and how long their URIs may be: together some megabytes."""
@@ -231,13 +231,26 @@ class Resources:
         assert request.session is not None  # the method table: sessions only
         subscribed = request.session.subscribed
         if uri not in subscribed:
-            if len(subscribed) >= _MAX_SUBSCRIPTIONS or len(uri) > _MAX_SUBSCRIBED:
-                raise InvalidParams(
-                    f"a session watches {_MAX_SUBSCRIPTIONS} resources at most, by "
-                    f"URIs of up to {_MAX_SUBSCRIBED} characters"
-                )
+            _check_watched(len(subscribed) + 1, uri)
             subscribed.add(uri)
         return {}
+
+    def watchable(self, uris: Sequence[str], request: RequestContext) -> list[str]:
+        """Return those that are there for who asks.
+
+        Raises:
+            InvalidParams: They are too many, or too long.
+        """
+        for uri in uris:
+            _check_watched(len(uris), uri)
+        return [uri for uri in uris if self._is_there(uri, request)]
+
+    def _is_there(self, uri: str, request: RequestContext) -> bool:
+        try:
+            self.find(uri, request)
+        except RPCError:
+            return False
+        return True
 
     def unsubscribe(
         self, params: dict[str, Any], request: RequestContext
@@ -253,6 +266,14 @@ def _uri(params: Mapping[str, Any]) -> str:
     if type(uri) is not str:
         raise InvalidParams("params.uri must be a string")
     return uri
+
+
+def _check_watched(count: int, uri: str) -> None:
+    if count > _MAX_SUBSCRIPTIONS or len(uri) > _MAX_SUBSCRIBED:
+        raise InvalidParams(
+            f"a client watches {_MAX_SUBSCRIPTIONS} resources at most, by "
+            f"URIs of up to {_MAX_SUBSCRIBED} characters"
+        )
 
 
 def _check_scopes(resource: Resource, request: RequestContext) -> None:
