@@ -1,10 +1,19 @@
 """`Server`: what its options do to every tool that says nothing else."""
 
 import asyncio
+import contextlib
 
 import pytest
 
-from mcpwire import Client, Context, InternalError, InvalidParams, Limits, Server
+from mcpwire import (
+    Client,
+    Context,
+    InternalError,
+    InvalidParams,
+    Limits,
+    RPCError,
+    Server,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -125,3 +134,18 @@ async def test_state_keys_let_another_process_go_on_with_a_call(is_known):
         else:
             with pytest.raises(InvalidParams, match="requestState"):
                 await client.request("tools/call", again)
+
+
+async def test_listens_bounds_the_subscriptions_that_are_open():
+    server = Server("x", limits=Limits(listens=2))
+    server.add_tool(lambda: 1, name="t")
+    async with contextlib.AsyncExitStack() as stack:
+        clients = [
+            await stack.enter_async_context(Client(server, mode="stateless"))
+            for _ in range(3)
+        ]
+        for client in clients[:2]:
+            await stack.enter_async_context(client.listen(tools=True))
+        with pytest.raises(RPCError, match="subscriptions"):
+            await stack.enter_async_context(clients[2].listen(tools=True))
+        assert (await clients[2].call_tool("t")).text == "1"
