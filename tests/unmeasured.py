@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 FOLDERS: Final = (
-    "adversity/",
+    "adversity/http/sentences/",
+    "adversity/oauth/",
+    "adversity/ownership/",
+    "adversity/server/",
+    "adversity/traffic/",
     "cli/test_interrupt.py",
     "cli/test_processes.py",
     "cli/test_terminal_asking.py",
@@ -50,7 +54,15 @@ FOLDERS: Final = (
 transport, in many processes, of the tree itself.
 """
 
-CELLS: Final = ("client/", "oauth/", "over_http/", "sync/", "testing/", "transports/")
+CELLS: Final = (
+    "adversity/",
+    "client/",
+    "oauth/",
+    "over_http/",
+    "sync/",
+    "testing/",
+    "transports/",
+)
 """Tests of which many are run on several grounds and measured on one of them."""
 
 GROUNDS: Final = frozenset({"doors", "engine", "era", "kind", "server", "shell"})
