@@ -181,11 +181,12 @@ class AsgiApp:
             raise RuntimeError(f"unknown kind of ASGI scope: {kind!r}")
 
     async def start(self) -> None:
-        """Start now, and not with the first request.
+        """Start now, and not with the first request; also anew, after its end.
 
         Raises:
             Exception: What the server's lifespan raised.
         """
+        self._life.is_draining = False
         await self._life.start()
 
     async def drain(self, timeout: float = 10.0) -> None:

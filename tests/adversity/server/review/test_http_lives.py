@@ -95,6 +95,18 @@ async def test_a_start_that_hangs_does_not_outlive_the_application():
     assert waiting.status in {500, 503}
 
 
+@pytest.mark.anyio
+async def test_it_can_be_started_again_after_its_end():
+    app = Server("again", "1").asgi()
+    initialize = message("initialize", INITIALIZE, 0)
+    assert (await post(app, initialize)).status == 200
+    await app.aclose()
+    assert (await post(app, initialize)).status == 503
+    await app.start()
+    assert (await post(app, initialize)).status == 200
+    await app.aclose()
+
+
 def test_sessions_do_not_outlive_the_loop_that_they_ran_on():
     server = Server("loops", "1")
 
