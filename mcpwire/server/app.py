@@ -492,6 +492,7 @@ class Server:
                 hub=self._offering.hub,
                 ask_timeout=self._ask_timeout,
             )
+            self._offering.tools.warn()
         return self._built
 
     def _declare(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from mcpwire.wire.headers import ParamHeader
 
 __all__ = ["TASK_SUPPORT", "ToolOptions", "Tools"]
+
+logger = logging.getLogger("mcpwire")
 
 # 2025-11-25 server/tools, "Tool Names".
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -159,6 +162,13 @@ class Tools:
     def methods(self) -> dict[str, Handler]:
         """Return the handlers by method."""
         return {"tools/list": self.list, "tools/call": self.call}
+
+    def warn(self) -> None:
+        """Say in the log what tools want and the server does not have."""
+        if self.tasks is None:
+            for name in self.table:
+                if self.table[name].component.task == "required":
+                    logger.warning("the tool %r needs the extension Tasks", name)
 
     def list(self, params: dict[str, Any], request: RequestContext) -> dict[str, Any]:
         """Answer ``tools/list``."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpwire import Client, RPCError, Server
+from mcpwire import Client, RPCError, Server, Tasks
 
 pytestmark = pytest.mark.anyio
 
@@ -41,3 +41,19 @@ async def test_the_log_names_what_failed_and_why_and_the_client_hears_neither(ca
     told = f"the handler of 'resources/read' of 'memo://{'x' * 93}' raised"
     assert resource.getMessage() == told
     assert "hunter2" in str(resource.exc_info[1])
+
+
+@pytest.mark.parametrize(
+    ("task", "extensions", "told"),
+    [
+        ("required", [], ["the tool 't' needs the extension Tasks"]),
+        ("required", [Tasks()], []),
+        ("optional", [], []),
+    ],
+)
+async def test_the_log_says_that_a_tool_lacks_tasks(task, extensions, told, caplog):
+    server = Server("x", "1", extensions=extensions)
+    server.add_tool(lambda: 1, name="t", task=task)
+    async with Client(server) as client:
+        await client.list_tools()
+    assert [each.getMessage() for each in caplog.records] == told
