@@ -7,7 +7,7 @@ import copy
 import json
 import random
 
-from by_hand import modern, notice, request, session
+from by_hand import CAPABILITIES_KEY, modern, notice, request, session
 
 DEEP = {"<<70>>": 70, "<<300>>": 300, "<<1200>>": 1_200}
 """What becomes as many lists within each other."""
@@ -97,6 +97,33 @@ ALONE = [
             "inputResponses": {"elicit-1": {"action": "accept", "content": {}}},
         },
     ),
+]
+
+
+TASKS = "io.modelcontextprotocol/tasks"
+
+WORKS = {"name": "works", "arguments": {"text": "x"}}
+
+IN_SESSION += [
+    request(30, "tools/call", {**WORKS, "task": {"ttl": 1_000}}),
+    request(31, "tasks/get", {"taskId": "x"}),
+    request(32, "tasks/result", {"taskId": "x"}),
+    request(33, "tasks/list", {"cursor": "x"}),
+    request(34, "tasks/cancel", {"taskId": "x"}),
+]
+
+ALONE += [
+    modern(number, method, params, **{CAPABILITIES_KEY: {"extensions": {TASKS: {}}}})
+    for number, (method, params) in enumerate(
+        [
+            ("tools/call", WORKS),
+            ("tasks/get", {"taskId": "x"}),
+            ("tasks/update", {"taskId": "x", "inputResponses": {}}),
+            ("tasks/cancel", {"taskId": "x"}),
+            ("subscriptions/listen", {"notifications": {"taskIds": ["x"]}}),
+        ],
+        100,
+    )
 ]
 
 

@@ -5,11 +5,17 @@ from typing import Literal
 
 from mcpwire import Context, Server
 from mcpwire.server.asking.context import current_context
+from mcpwire.server.extensions.tasks import Tasks
 
 
 def build(**options):
     """Return a server of its own, with everything that a client can ask for."""
+    options = {"extensions": (Tasks(max_tasks=50),), **options}
     server = Server("victim", "1", state_keys=(b"k" * 32,), **options)
+
+    @server.tool(task="optional")
+    async def works(text: str) -> str:
+        return text
 
     @server.tool
     async def echo(text: str) -> str:
@@ -34,6 +40,11 @@ def build(**options):
         answer = await ctx.elicit("name?", {"type": "object", "properties": {}})
         return answer.action
 
+    _add_others(server)
+    return server
+
+
+def _add_others(server):
     @server.resource("note://one", mime_type="text/plain")
     def note() -> str:
         return "one"
@@ -49,8 +60,6 @@ def build(**options):
     @server.completion("talk", "style")
     def styles(value: str) -> list[str]:
         return [each for each in ("short", "long") if each.startswith(value)]
-
-    return server
 
 
 if __name__ == "__main__":
