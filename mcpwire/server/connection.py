@@ -29,6 +29,9 @@ __all__ = ["ServerConnection"]
 END_GRACE_S: Final = 0.5
 """How long handlers may take to end once their client is gone."""
 
+LEAST_GRACE_S: Final = 0.1
+"""How long the lifespan may take to end in any case."""
+
 logger = logging.getLogger("mcpwire")
 
 
@@ -199,8 +202,16 @@ class ServerConnection:
         """Wait until what was asked is answered, but not longer than that."""
         await self._tasks.settle(seconds)
 
-    async def aclose(self, seconds: float = 0.5) -> None:
-        """Stop the handlers, wait for their end as long as that, close the stream."""
+    async def aclose(self, seconds: float = 0.5, *, by: float | None = None) -> None:
+        """Stop the handlers, wait for their end as long as that, close the stream.
+
+        Args:
+            seconds: How long handlers may take to end.
+            by: When the lifespan must have ended, on the loop's clock; ``None``: never.
+
+        Raises:
+            TimeoutError: It had not, and is cancelled.
+        """
         tasks = self._stop()
         try:
             if tasks:
@@ -209,7 +220,11 @@ class ServerConnection:
             assert self._channel is not None
             await self._channel.aclose()
             self.ended.set()
-            await self._finish()
+            if by is not None:
+                # However long the handlers took, it has a moment to end by itself.
+                by = max(by, asyncio.get_running_loop().time() + LEAST_GRACE_S)
+            async with asyncio.timeout_at(by):
+                await self._finish()
 
     async def finished(self) -> None:
         """Wait until nothing of it goes on any more, once the stream is gone."""

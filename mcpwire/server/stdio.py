@@ -41,8 +41,8 @@ CANCEL_GRACE_S: Final = 0.2
 FLUSH_GRACE_S: Final = 0.2
 """How long the client may take to read the last answers."""
 
-END_BY_S: Final = 0.65
-"""After so long the lifespan is cancelled, too, if it has not ended."""
+END_BY_S: Final = 0.55
+"""How long after the end of input the lifespan is cancelled, if it has not ended."""
 
 STDERR_FD: Final = 2
 
@@ -133,10 +133,9 @@ async def serve_stdio(
 
 
 async def _end(connection: ServerConnection, by: float) -> None:
-    """Let go of everything, by then on the loop's clock."""
+    """Let go of everything; of the lifespan by then, on the loop's clock."""
     try:
-        async with asyncio.timeout_at(by):
-            await connection.aclose(CANCEL_GRACE_S)
+        await connection.aclose(CANCEL_GRACE_S, by=by)
     except TimeoutError:
         logger.warning("the server's lifespan took too long to end and was cancelled")
 
