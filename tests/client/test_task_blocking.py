@@ -90,6 +90,20 @@ def test_a_call_that_runs_out_of_time_takes_its_task_back(place, shown):
 
 @pytest.mark.rule("TX-16")
 @everywhere
+@pytest.mark.parametrize("shown", [SLOW, SILENCE])
+def test_a_task_is_taken_back_also_where_the_client_is_closed_at_once(place, shown):
+    server = TaskServer(shown, created=SLOW if shown is SLOW else None)
+    with (
+        pytest.raises(mcpwire.RequestTimeout),
+        connected(server, place) as c,
+    ):
+        c.call_tool("train", timeout=0.05)
+
+    wait_until(lambda: server.told("tasks/cancel"))
+
+
+@pytest.mark.rule("TX-16")
+@everywhere
 def test_a_started_call_that_is_cancelled_between_two_looks_takes_its_task_back(place):
     server = TaskServer(SLOW)
     with connected(server, place) as c:

@@ -1,6 +1,7 @@
 """Calls that become tasks: followed to their end, and taken back by who gives up."""
 
 import asyncio
+import contextlib
 import sys
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import mcpwire
 from mcpwire.protocol.methods import TASKS
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
 
+from hosting import hosted
 from task_server import (
     CANCELLED,
     COMPLETE,
@@ -321,6 +324,25 @@ async def test_a_call_that_runs_out_of_time_takes_its_task_back(shown):
         await until(lambda: server.told("tasks/cancel"))
 
     assert len(server.told("tasks/cancel")) == 1
+
+
+@pytest.mark.rule("TX-16")
+@pytest.mark.parametrize("mode", [None, "json", "sse"])
+@pytest.mark.parametrize("shown", [SLOW, SILENCE])
+async def test_a_task_is_taken_back_also_where_the_client_is_closed_at_once(
+    mode, shown
+):
+    server = TaskServer(shown, created=None if shown is SILENCE else WORKING)
+    with contextlib.ExitStack() as stack:
+        target = server if mode is None else stack.enter_context(hosted(server, mode))
+        target = getattr(target, "url", target)
+        async with asyncio.timeout(BOUND_S), client(target) as c:
+            call = asyncio.ensure_future(c.call_tool("train"))
+            await until(lambda: server.told("tasks/get"), 0.001)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+        await until(lambda: server.told("tasks/cancel"), 0.001)
 
 
 @pytest.mark.rule("TX-16")

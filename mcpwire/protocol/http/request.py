@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
-__all__ = ["Request"]
+__all__ = ["LAST_WORDS", "Request"]
+
+LAST_WORDS: Final = frozenset({"tasks/cancel"})
+"""Requests that only tell that something is given up: closing lets them go out."""
 
 
 @attrs.define(repr=False)

@@ -34,7 +34,7 @@ from mcpwire.protocol.http.answer import LISTEN, CallReply
 from mcpwire.protocol.http.heads import Heads
 from mcpwire.protocol.http.mirror import Mirror
 from mcpwire.protocol.http.reply import NoticeReply, Reply
-from mcpwire.protocol.http.request import Request
+from mcpwire.protocol.http.request import LAST_WORDS, Request
 from mcpwire.protocol.negotiation import META
 from mcpwire.protocol.owner import PeerStats
 from mcpwire.sync._http.shell import Shell
@@ -488,8 +488,12 @@ class HttpChannel(GoingOn):
         self._abort_all()
 
     def _abort_all(self) -> None:
-        """End the calls and the server's own stream; what is only told goes on."""
-        calls = [reply for id, reply in list(self._waiting.items()) if id > 0]
+        """End the calls and the server's own stream; what only tells goes on."""
+        calls = [
+            reply
+            for id, reply in list(self._waiting.items())
+            if id > 0 and reply.what not in LAST_WORDS
+        ]
         for reply in (*calls, *list(self._streams)):
             self._abort(reply, self._closed_error(sent=True))
 

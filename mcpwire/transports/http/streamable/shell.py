@@ -11,6 +11,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import LocalProtocolError, MCPError
+from mcpwire.protocol.http.request import LAST_WORDS
 from mcpwire.transports._clock import CallClock
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Shell:
         waiting: Mapping[int, Any],
         expire: Callable[[int, Any, float], None],
     ) -> None:
+        self._waiting = waiting
         self._loop = asyncio.get_running_loop()
         self._thread = get_ident()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -96,8 +98,11 @@ class Shell:
             logger.error("%s failed", task.get_name(), exc_info=error)
 
     async def settle(self, until: float) -> None:
-        """Wait for the end of what was spawned, until then at most."""
-        tasks = self._tasks - {asyncio.current_task()}
+        """Wait for the end of what was spawned, and last words, until then at most."""
+        tasks: set[asyncio.Task[Any] | asyncio.Future[None]] = {*self._tasks}
+        tasks.discard(asyncio.current_task())
+        if any(reply.what in LAST_WORDS for reply in self._waiting.values()):
+            tasks.add(self._quiet_soon())
         if tasks:
             await asyncio.wait(tasks, timeout=max(0.0, until - self.time()))
 
@@ -148,9 +153,13 @@ class Shell:
 
     async def until_quiet(self) -> None:
         """Wait until no call is open any more."""
-        self._quiet = self._loop.create_future()
+        await self._quiet_soon()
+
+    def _quiet_soon(self) -> asyncio.Future[None]:
+        if self._quiet is None or self._quiet.done():
+            self._quiet = self._loop.create_future()
         self.has_waiter = True
-        await self._quiet
+        return self._quiet
 
     def begun(self, handle: CallHandle) -> None:
         """Do nothing: here a call begins in the task that makes it."""
