@@ -49,6 +49,7 @@ FOLDERS: Final = (
     "test_manifest.py",
     "test_markers.py",
     "test_tree.py",
+    "types/test_schema_values.py",
 )
 """Tests of lines that others measure, or of no line of the package: over each
 transport, in many processes, of the tree itself.

@@ -319,7 +319,9 @@ def test_schemas_keep_every_keyword():
     assert encode(decode(types.Tool, value)) == value
 
 
-@pytest.mark.parametrize("cls", [types.EmbeddedResource, types.ElicitRequest])
+@pytest.mark.parametrize(
+    "cls", [types.EmbeddedResource, types.ElicitRequest, types.SamplingMessage]
+)
 def test_what_a_class_says_of_its_fields_is_read_anew_as_it_was_read_before(cls):
     # The first reading is kept, and anything may have been the first.
     assert [field.wire for field in _read(cls).fields] == [
