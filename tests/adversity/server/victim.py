@@ -10,12 +10,7 @@ from mcpwire.server.extensions.tasks import Tasks
 
 def build(**options):
     """Return a server of its own, with everything that a client can ask for."""
-    options = {"extensions": (Tasks(max_tasks=50),), **options}
     server = Server("victim", "1", state_keys=(b"k" * 32,), **options)
-
-    @server.tool(task="optional")
-    async def works(text: str) -> str:
-        return text
 
     @server.tool
     async def echo(text: str) -> str:
@@ -44,6 +39,17 @@ def build(**options):
     return server
 
 
+def with_tasks():
+    """Return such a server that has tasks as well, which live as long as it serves."""
+    server = build(extensions=(Tasks(max_tasks=50),))
+
+    @server.tool(task="optional")
+    async def works(text: str) -> str:
+        return text
+
+    return server
+
+
 def _add_others(server):
     @server.resource("note://one", mime_type="text/plain")
     def note() -> str:
@@ -63,4 +69,4 @@ def _add_others(server):
 
 
 if __name__ == "__main__":
-    build().run()
+    with_tasks().run()

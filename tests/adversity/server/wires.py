@@ -13,7 +13,7 @@ from pathlib import Path
 from asgi_driver import Visit, scope
 from by_hand import META, modern, notice, request, session
 from frames import ALONE, ECHO, IN_SESSION, Fuzzer
-from victim import build
+from victim import with_tasks
 
 from mcpwire.wire.sse import SSEDecoder
 
@@ -144,7 +144,7 @@ class OverHttp:
         self._tool = tool
         self._is_session = is_session
         self._fuzzer = Fuzzer(IN_SESSION if is_session else ALONE, seed)
-        self._server = build()
+        self._server = with_tasks()
         self._app = self._server.asgi(stream_after=0.001)
         self._head = [HOST, JSON, BOTH]
         self.statuses = {}
@@ -234,7 +234,7 @@ class OverOldestHttp:
 
     def __init__(self, seed):
         self._fuzzer = Fuzzer(IN_SESSION, seed)
-        self._app = build().asgi(legacy_sse=True)
+        self._app = with_tasks().asgi(legacy_sse=True)
         self._seen = 0
 
     @property
