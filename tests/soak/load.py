@@ -30,6 +30,7 @@ for folder in (HERE, HERE.parent, HERE.parents[1]):
         sys.path.insert(0, str(folder))
 
 from load_client import PATIENCE, Caller, Crossed  # noqa: E402 - found by the lines above
+from load_counts import KIB, MIB, Count, allowed, grown  # noqa: E402 - as above
 from unmeasured import unmeasured  # noqa: E402 - as above
 
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
     from load_client import Wire
 
-KIB = 1024
-MIB = 1024 * KIB
 WIDTH = 64
 """How many sessions are opened or ended at once."""
 
@@ -64,47 +63,6 @@ class Plan:
 
 SHORT = Plan(sessions=150, calls=4, rounds=250)
 FULL = Plan(sessions=1_000, calls=20, rounds=10_000)
-
-
-@dataclass(frozen=True)
-class Count:
-    """What the server holds at one moment."""
-
-    sessions: int
-    tasks: int
-    objects: int
-    memory: int
-
-
-OBJECTS = (1_000, 500)
-"""How many objects there may be more after everything, and after all of it again."""
-
-KEPT = (28 * KIB, 8 * KIB)
-"""How many bytes may be left of each session, after everything and after it again.
-
-An allocator gives back whole pages, and one that has a live object on it stays: of the
-forty that a session with its stream and its call weighs, some are there to be used
-again. The third time nothing more is left.
-"""
-
-NOISE = 4 * MIB
-
-
-def allowed(plan: Plan) -> list[Count]:
-    """Return by how much each may be more after everything, and after it again."""
-    return [
-        Count(0, 0, objects, NOISE + kept * plan.sessions)
-        for objects, kept in zip(OBJECTS, KEPT, strict=True)
-    ]
-
-
-def grown(before: Count, after: Count, most: Count) -> list[str]:
-    """Return what grew by more than it may."""
-    return [
-        f"{name}: {getattr(before, name):,} before, {getattr(after, name):,} after"
-        for name, limit in vars(most).items()
-        if getattr(after, name) - getattr(before, name) > limit
-    ]
 
 
 class Server:
@@ -326,7 +284,7 @@ async def load(plan: Plan, say: Callable[[str], None]) -> list[str]:
     with serving() as server:
         await everything(server, small, nothing)
         counts = [await settled(server)]
-        for again, most in enumerate(allowed(plan)):
+        for again, most in enumerate(allowed(plan.sessions)):
             await everything(server, plan, nothing if again else say)
             counts.append(await settled(server))
             found += grown(*counts[-2:], most)

@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import load
 from load_client import Caller, Crossed
+from load_counts import Count, allowed, grown
 
 LITTLE = load.Plan(sessions=20, calls=2, rounds=20)
 
@@ -35,13 +36,13 @@ def test_a_little_load_leaves_nothing_behind_and_crosses_nothing(monkeypatch):
 
 @pytest.mark.parametrize("field", ["sessions", "tasks", "objects", "memory"])
 def test_what_grows_by_more_than_it_may_is_named_with_its_figures(field):
-    before = load.Count(0, 3, 30_000, 30_000_000)
-    for most in load.allowed(LITTLE):
+    before = Count(0, 3, 30_000, 30_000_000)
+    for most in allowed(LITTLE.sessions):
         limit = getattr(most, field)
-        grown = {**vars(before), field: getattr(before, field) + limit}
-        assert load.grown(before, load.Count(**grown), most) == []
-        grown[field] += 1
-        (line,) = load.grown(before, load.Count(**grown), most)
+        more = {**vars(before), field: getattr(before, field) + limit}
+        assert grown(before, Count(**more), most) == []
+        more[field] += 1
+        (line,) = grown(before, Count(**more), most)
         assert line.startswith(f"{field}: ")
 
 
