@@ -116,7 +116,7 @@ test: ## set up, then lint, types, tests, coverage, fresh install, official legs
 	@$(PART) "tests" $(MAKE_QUIETLY) pytest
 	@$(PART) "coverage" $(MAKE_QUIETLY) coverage
 	@$(PART) "fresh install" $(MAKE_QUIETLY) fresh
-	@$(PART) "official client legs" $(MAKE_QUIETLY) conformance
+	@$(PART) "official legs" $(MAKE_QUIETLY) conformance
 	@$(PART) "soak" $(QUIET) $(BUILD)/soak.log $(MAKE_QUIETLY) soak
 	@$(PART) "short bench" $(QUIET) $(BUILD)/bench.log $(MAKE_QUIETLY) bench-short
 	@cat $(BUILD)/times
