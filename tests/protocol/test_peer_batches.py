@@ -17,6 +17,7 @@ from wire_tables import (
 )
 
 from mcpwire.errors import InternalError, InvalidMessage, LocalProtocolError, RPCError
+from mcpwire.limits import Limits
 
 ELSEWHERE = tuple(name for name in ALL if name not in BATCHES)
 WITH_REFUSAL = (None, "2025-11-25", "2026-07-28")
@@ -191,3 +192,21 @@ def test_an_answer_as_deep_as_can_be_sent_alone_can_be_sent_in_a_batch():
     assert peer.answer(1, {"deep": deep}) is None
     peer.receive(cancelled(2))
     assert one_message(owner.transmitted[0])[0]["result"] == {"deep": deep}
+
+
+@pytest.mark.attack("S13")
+def test_a_batch_over_the_limit_is_refused_and_told_to_nobody():
+    peer, owner = make_peer("server", *BATCHES, limits=Limits(batch=4))
+    calls = [msg(f'"id":{id}', ASK) for id in ("1", "null", '"b"', "4", "5")]
+    peer.receive(batch(*calls))
+    peer.receive(
+        batch(b"1", msg('"method":"note"'), msg('"id":1,"result":{}'), b"2", b"3")
+    )
+    assert owner.events == []
+    refused = one_message(owner.transmitted[0])
+    assert [answer["id"] for answer in refused] == [1, "b", 4]
+    assert {answer["error"]["code"] for answer in refused} == {-32600}
+    assert len(owner.transmitted) == 1
+    assert peer.stats.invalid == 2
+    peer.receive(batch(*calls[:1]))
+    assert owner.events == [asked(1)]
