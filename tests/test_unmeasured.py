@@ -1,0 +1,64 @@
+"""Which tests are measured: each row of a table, on a ground that its name draws."""
+
+import itertools
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import unmeasured
+
+TESTS = Path(__file__).parent
+
+
+def item(folder, name, **indices):
+    return SimpleNamespace(
+        nodeid=f"tests/{folder}/test_x.py::{name}[{indices}]",
+        path=TESTS / folder / "test_x.py",
+        callspec=SimpleNamespace(indices=indices),
+        stash=pytest.Stash(),
+    )
+
+
+def table(folder, name="test_x"):
+    """Return the items of a test with five rows, on two shells and three engines."""
+    cells = itertools.product(range(5), range(2), range(3))
+    return [item(folder, name, row=r, shell=s, engine=e) for r, s, e in cells]
+
+
+def measured(items):
+    unmeasured.choose(items, TESTS)
+    return [each for each in items if not unmeasured.is_measured_elsewhere(each, TESTS)]
+
+
+def test_each_row_of_a_table_is_measured_on_one_ground():
+    rows = [each.callspec.indices["row"] for each in measured(table("oauth"))]
+    assert sorted(rows) == [0, 1, 2, 3, 4]
+
+
+def test_the_grounds_are_drawn_and_all_of_them_are():
+    names = [f"test_{number}" for number in range(20)]
+    chosen = measured([each for name in names for each in table("oauth", name)])
+    pairs = itertools.product(range(2), range(3))
+    drawn = {
+        (each.callspec.indices["shell"], each.callspec.indices["engine"])
+        for each in chosen
+    }
+    assert drawn == set(pairs)
+
+
+def test_the_same_cells_are_drawn_in_every_process():
+    one, other = (measured(table("over_http")) for _ in range(2))
+    assert [each.nodeid for each in one] == [each.nodeid for each in other]
+
+
+@pytest.mark.parametrize("folder", ["auth", "protocol", "server", "types", "wire"])
+def test_what_must_be_covered_entirely_is_measured_in_every_cell(folder):
+    assert len(measured(table(folder))) == 30
+
+
+def test_a_test_without_a_table_is_measured():
+    assert len(measured([item("oauth", "test_alone")])) == 1
+
+
+def test_a_folder_that_others_measure_is_not():
+    assert measured(table("matrix")) == []
