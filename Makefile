@@ -96,12 +96,12 @@ format: $(VENV)/.dev ## write the format and the fixes that are safe
 .hypothesis/unicode_data: | $(VENV)/.dev
 	@$(PY) -c "import hypothesis as h; h.find(h.strategies.text(), lambda _: True)"
 
-# A third of the tests' time is waited for (a peer that must be given up in time, a child
-# that starts), so there is a worker more than this is meant to have cores.
+# Nearly half of the tests' time is waited for (a peer that must be given up in time, a
+# child that starts), so there are two workers more than this is meant to have cores.
 pytest: $(VENV)/.dev .hypothesis/unicode_data
 	@rm -f .coverage .coverage.*
 	@$(PY) -m compileall -q mcpwire
-	@$(PY) -m pytest --no-header -n 3 --dist=worksteal --cov --cov-report= \
+	@$(PY) -m pytest --no-header -n 4 --dist=worksteal --cov --cov-report= \
 		--junitxml=$(BUILD)/junit.xml --durations=10 --tb=short $(PYTEST_ARGS)
 
 coverage: $(VENV)/.dev
@@ -117,8 +117,7 @@ test: ## set up, then lint, types, tests, coverage, fresh install, official legs
 	@$(PART) "coverage" $(MAKE_QUIETLY) coverage
 	@$(PART) "fresh install" $(MAKE_QUIETLY) fresh
 	@$(PART) "official legs" $(MAKE_QUIETLY) conformance
-	@$(PART) "soak" $(QUIET) $(BUILD)/soak.log $(MAKE_QUIETLY) soak
-	@$(PART) "short bench" $(QUIET) $(BUILD)/bench.log $(MAKE_QUIETLY) bench-short
+	@$(PART) "soak, short bench" $(QUIET) $(BUILD)/last.log $(MAKE_QUIETLY) -j 2 soak bench-short
 	@cat $(BUILD)/times
 	@$(PY) tests/ci_skips.py $(BUILD)/junit.xml
 

@@ -290,8 +290,8 @@ class Connection:
         try:
             if self._is_welcome():
                 script(self)
-        except (Stopped, ConnectionError):
-            pass
+        except (Stopped, ConnectionError, ssl.SSLEOFError):
+            pass  # the client may go whenever it likes
         except BaseException as error:  # noqa: BLE001 - it fails the test, see `stop`
             self.server.errors.append(error)
         finally:

@@ -193,3 +193,11 @@ def test_what_is_remembered_is_bounded_and_changes_nothing(ports):
 def test_no_text_is_too_strange_to_be_judged(host, origin):
     reason = DEFAULT.refusal(host, origin)
     assert reason is None or len(reason) < 1000
+
+
+def test_what_is_remembered_of_who_came_in_is_bounded():
+    admission = Admission(["*"])
+    for number in range(300):
+        assert admission.refusal(f"host{number}.example", None) is None
+    assert len(admission._known) < 300
+    assert admission.refusal("host0.example", None) is None

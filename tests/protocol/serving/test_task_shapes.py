@@ -1,7 +1,7 @@
 """What the two dialects of tasks write and read."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcpwire import types
@@ -222,6 +222,8 @@ def test_a_cursor_names_the_task_that_its_page_comes_after():
         st.sampled_from(["", "W10=", "WzEsMl0=", "e30=", "bnVsbA==", "QUFB" * 65]),
     )
 )
+@example("QUFB" * 1_000)
+@example("")
 def test_another_cursor_is_refused(cursor):
     with pytest.raises(InvalidParams, match="the cursor is unknown"):
         shapes.read_cursor({"cursor": cursor})

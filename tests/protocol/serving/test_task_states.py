@@ -101,6 +101,15 @@ def test_a_task_that_has_ended_asks_nothing(end):
         states.ask(ended, "roots/list", {}, now=106)
 
 
+def test_a_question_may_have_a_name_that_no_open_one_has():
+    record, key = states.ask(begin(), "elicitation/create", {}, now=101, key="sure")
+    assert (key, list(record.inputs)) == ("sure", ["sure"])
+    with pytest.raises(LocalProtocolError, match="'sure' of the task is open"):
+        states.ask(record, "elicitation/create", {}, now=102, key="sure")
+    record, key = states.ask(record, "elicitation/create", {}, now=102)
+    assert list(record.inputs) == ["sure", key]
+
+
 @pytest.mark.rule("TX-14")
 @given(st.lists(st.sampled_from(["ask", "settle"]), max_size=30))
 def test_no_key_comes_twice_in_a_tasks_life(steps):

@@ -36,6 +36,10 @@ async def test_logs_come_from_the_level_that_was_set(warm, attach, mode):
     options = {"mode": mode, "on_notification": heard}
     async with attach(warm("sdk_interactive"), **options) as client:
         await client.call_tool("work", {"steps": 1})
+        if mode == "session":  # a handler may hear it after the result has come
+            await heard.until(
+                lambda: {"step": 1} in [one.data for one in heard.of(MESSAGE)]
+            )
         first = [one.data for one in heard.of(MESSAGE)]
         await client.set_log_level("warning")
         heard.all.clear()
