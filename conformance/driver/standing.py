@@ -129,7 +129,7 @@ async def _listens(process: Process, port: int) -> bool:
                 try:
                     _, writer = await asyncio.open_connection(HOST, port)
                 except OSError:
-                    await asyncio.sleep(POLL)
+                    await asyncio.sleep(POLL)  # nothing says when a port opens
                 else:
                     writer.close()
                     return True

@@ -244,10 +244,6 @@ class Table(Generic[C]):
         """Tell whether another table is mounted here, or somewhere below."""
         return any(m.table is other or m.table.shows(other) for m in self._mounts)
 
-    def is_empty(self) -> bool:
-        """Tell whether there is nothing, mounted or not."""
-        return not self._components and all(m.table.is_empty() for m in self._mounts)
-
     # For who asks...
 
     def get(self, key: object, request: RequestContext) -> C | None:

@@ -113,12 +113,6 @@ class ToolOptions:
             options={**given, "name": name},
         )
 
-    def remake(
-        self, tool: Tool, function: Callable[..., Any], changes: Mapping[str, Any]
-    ) -> Tool:
-        """Make a tool around another function, with changes of the options."""
-        return self.make(function, {**tool.options, **changes})
-
     def _definition(
         self, name: str, signature: Signature, given: Mapping[str, Any], task: str
     ) -> dict[str, Any]:
