@@ -20,16 +20,17 @@ import shutil
 import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 FOLDER = Path(__file__).resolve().parent.parent
 CLOSE_TIMEOUT_S = 30
+CHILD = (sys.executable, "-m", "harness.child")
 
 Slices = dict[str, dict[str, list[float]]]
 """The values of each slice, by figure, by variant."""
@@ -50,6 +51,11 @@ class Variant:
     """The name of the variant that it is divided by; its own for a baseline."""
     portion: int = 1
     """By what the calls of a slice are divided, for what takes very long."""
+    interpreter: tuple[str, ...] = ()
+    """The command that measures it instead of `CHILD`: that of another environment, or
+    a program that answers the same lines (`child` tells which)."""
+    environment: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """What that command finds in its environment beside our own."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +104,12 @@ class Child:
 @contextmanager
 def opened(variant: Variant, prefix: Sequence[str]) -> Iterator[Child]:
     """Start a variant and wait until it is connected."""
-    command = [*prefix, sys.executable, "-m", "harness.child"]
+    command = [*prefix, *(variant.interpreter or CHILD)]
+    ours = {"PYTHONDONTWRITEBYTECODE": "1"}
     process = subprocess.Popen(
         [*command, variant.target, variant.argument],
         cwd=FOLDER,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, **ours, **variant.environment},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
