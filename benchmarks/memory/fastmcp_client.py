@@ -1,0 +1,34 @@
+"""FastMCP 4: its client, given its server."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from fastmcp import Client, FastMCP
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+MODES = {"session": "legacy", "stateless": "auto"}
+
+server = FastMCP("benchmark", version="1")
+
+
+@server.tool
+async def echo(text: str) -> str:
+    """Answer with the text."""
+    return text
+
+
+@asynccontextmanager
+async def typed(era: str) -> AsyncIterator[Any]:
+    """Call a tool as a program does."""
+    async with Client(server, mode=MODES[era], timeout=30) as client:
+
+        async def call() -> Any:
+            return await client.call_tool("echo", {"text": "hi"})
+
+        result = await call()
+        assert result.data == "hi", result
+        yield call

@@ -1,0 +1,83 @@
+"""mcpwire, client and server: in memory, and as HTTP without a socket."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from floor import ARGUMENTS, Call
+
+import mcpwire
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+REVISIONS = {"session": "2025-11-25", "stateless": "2026-07-28"}
+
+
+def server() -> mcpwire.Server:
+    """Make the server that is called."""
+    made = mcpwire.Server("benchmark", "1")
+
+    @made.tool
+    async def echo(text: str) -> str:
+        """Answer with the text."""
+        return text
+
+    return made
+
+
+@asynccontextmanager
+async def connected(target: Any, era: str) -> AsyncIterator[mcpwire.Client]:
+    """Give a client that speaks that era."""
+    async with mcpwire.Client(target, mode=REVISIONS[era]) as client:
+        assert str(client.protocol_version) == REVISIONS[era], client.protocol_version
+        yield client
+
+
+@asynccontextmanager
+async def typed(era: str) -> AsyncIterator[Call]:
+    """Call a tool as a program does."""
+    async with connected(server(), era) as client:
+
+        async def call() -> Any:
+            return await client.call_tool("echo", ARGUMENTS)
+
+        result = await call()
+        assert result.text == ARGUMENTS["text"], result
+        yield call
+
+
+@asynccontextmanager
+async def raw(era: str) -> AsyncIterator[Call]:
+    """Call a tool by its method and plain dicts."""
+    async with connected(server(), era) as client:
+
+        async def call() -> Any:
+            params = {"name": "echo", "arguments": ARGUMENTS}
+            return await client.request("tools/call", params)
+
+        result = await call()
+        assert result["content"][0]["text"] == ARGUMENTS["text"], result
+        yield call
+
+
+@asynccontextmanager
+async def asgi(era: str) -> AsyncIterator[Call]:
+    """Call a tool through the ASGI application, by httpx."""
+    import httpx
+
+    from mcpwire.testing import AsgiTransport
+
+    async with AsyncExitStack() as stack:
+        transport = AsgiTransport(server().asgi())
+        http = await stack.enter_async_context(httpx.AsyncClient(transport=transport))
+        target = mcpwire.Http("http://localhost/mcp", http_client=http)
+        client = await stack.enter_async_context(connected(target, era))
+
+        async def call() -> Any:
+            return await client.call_tool("echo", ARGUMENTS)
+
+        result = await call()
+        assert result.text == ARGUMENTS["text"], result
+        yield call
