@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import report
+from harness.figures import more_is_better
 
 if TYPE_CHECKING:
     from harness.figures import Spread
@@ -28,7 +29,7 @@ def verdict(figure: str, before: Spread, after: Spread) -> str:
     if before["min"] <= after["max"] and after["min"] <= before["max"]:
         return ""
     grew = after["median"] > before["median"]
-    better = grew == figure.startswith("calls_per_s")
+    better = grew == more_is_better(figure)
     return "better" if better else "WORSE"
 
 

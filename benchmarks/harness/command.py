@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness import machine, report
 from harness.figures import Budget, compared, summarise
 from harness.rounds import FOLDER, Plan, Variant, run_rounds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from harness.rounds import Round
 
 SLICES = 20
+WIDTHS = (1, 8, 32, 64)
 
 
 def positive(text: str) -> int:
@@ -31,13 +35,10 @@ def numbers(text: str) -> tuple[int, ...]:
     return tuple(positive(part) for part in text.split(",") if part)
 
 
-def parse(
-    name: str,
-    arguments: Sequence[str] | None,
-    widths: tuple[int, ...],
-    slices: int = SLICES,
-) -> argparse.Namespace:
-    """Read the command line; without widths one call is in flight."""
+def parser(
+    name: str, widths: tuple[int, ...] = (), slices: int = SLICES
+) -> argparse.ArgumentParser:
+    """Return what every question understands; without widths one call is in flight."""
     parser = argparse.ArgumentParser(prog=f"bench_{name}.py")
     local = FOLDER / "results" / "local" / f"{name}.json"
     add = parser.add_argument
@@ -51,7 +52,8 @@ def parse(
     add("--only", action="append", default=[], metavar="TEXT", help="names with TEXT")
     add("--output", type=Path, default=local, help="result file (results/local/)")
     add("--check", action="store_true", help="exit 1 when a budget is not kept")
-    return parser.parse_args(arguments)
+    parser.set_defaults(name=name, widths=widths, began=time.monotonic())
+    return parser
 
 
 def chosen(variants: Sequence[Variant], only: Sequence[str]) -> list[Variant]:
@@ -63,14 +65,19 @@ def chosen(variants: Sequence[Variant], only: Sequence[str]) -> list[Variant]:
     return [v for v in variants if v.name in names]
 
 
+def tell(text: str) -> None:
+    """Say how far it is."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def run(
     name: str,
     variants: Sequence[Variant],
     budgets: Sequence[Budget] = (),
     *,
-    notes: dict[str, str] | None = None,
+    notes: dict[str, Any] | None = None,
     arguments: Sequence[str] | None = None,
-    widths: tuple[int, ...] = (1, 8, 32, 64),
+    widths: tuple[int, ...] | None = None,
     slices: int = SLICES,
     pairs: Sequence[tuple[str, str]] = (),
     is_blocking: bool = False,
@@ -84,18 +91,22 @@ def run(
         budgets: The lines to keep.
         notes: What else there is to say of the machine.
         arguments: The command line instead of the process's own.
-        widths: How many calls are in flight.
+        widths: How many calls are in flight; some where nothing is said, and none where
+            the variants block.
         slices: How many a round has, unless the command line says so.
-        pairs: Which variants are divided by which, beside their baselines.
+        pairs: Which variants are divided by which, beside their baselines; a peer comes
+            before what is ours.
         is_blocking: Whether the variants block.
         is_placed: Whether they choose their cores themselves.
     """
-    options = parse(name, arguments, () if is_blocking else widths, slices)
+    if widths is None:
+        widths = () if is_blocking else WIDTHS
+    options = parser(name, widths, slices).parse_args(arguments)
     plan = Plan(
         options.rounds,
         options.slices,
         options.calls,
-        () if is_blocking else options.widths,
+        options.widths,
         pinned=not (is_blocking or is_placed),
     )
     variants = chosen(variants, options.only)
@@ -103,25 +114,42 @@ def run(
         sys.exit(f"no variant is named like {options.only!r}")
     described = machine.describe() | (notes or {})
     described["pinned"] = described["pinned"] and plan.pinned
-    rounds = run_rounds(variants, plan, lambda text: print(text, file=sys.stderr))
+    rounds = run_rounds(variants, plan, tell)
+    baselines = {variant.name: variant.baseline for variant in variants}
+    return conclude(options, plan, described, rounds, baselines, budgets, pairs)
+
+
+def conclude(
+    options: argparse.Namespace,
+    plan: Plan,
+    described: Mapping[str, Any],
+    rounds: list[Round],
+    baselines: Mapping[str, str],
+    budgets: Sequence[Budget],
+    pairs: Sequence[tuple[str, str]] = (),
+) -> int:
+    """Save and print what was measured; return the exit code."""
+    verdicts = [budget.verdict(rounds) for budget in budgets]
     result = {
         "format": report.FORMAT,
-        "benchmark": name,
+        "benchmark": options.name,
         "machine": described,
         "plan": asdict(plan),
-        "baselines": {variant.name: variant.baseline for variant in variants},
+        "seconds": round(time.monotonic() - options.began, 1),
+        "baselines": baselines,
         "summary": summarise(rounds),
         "compared": [
             {"variant": mine, "against": other, "figures": figures}
             for mine, other in pairs
             if (figures := compared(rounds, mine, other)) is not None
         ],
+        "budgets": [verdict for verdict in verdicts if verdict is not None],
         "rounds": rounds,
     }
     report.save(options.output, result)
     print(report.render(result))
-    lines = report.budget_lines(budgets, rounds)
-    if lines:
+    if result["budgets"]:
         print("\nBudgets")
-        print("\n".join(text for _, text in lines))
-    return int(options.check and not all(holds for holds, _ in lines))
+        print("\n".join(map(report.budget_line, result["budgets"])))
+    holds = all(verdict["holds"] for verdict in result["budgets"])
+    return int(options.check and not holds)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import median
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +30,9 @@ class Figure(TypedDict):
 Summary = dict[str, dict[str, Figure]]
 """Figures by name, by variant."""
 
+MORE_IS_BETTER = ("calls_per_s", "mib_per_s")
+"""What these names begin with; of everything else less is better."""
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -53,6 +56,18 @@ class Budget:
     def holds(self, ratio: float) -> bool:
         """Tell whether a ratio keeps the line."""
         return ratio >= self.limit if self.at_least else ratio <= self.limit
+
+    def verdict(self, rounds: Sequence[Round]) -> dict[str, Any] | None:
+        """Return what a result file keeps of it; ``None`` where it was not measured."""
+        ratio = self.ratio(rounds)
+        if ratio is None:
+            return None
+        return {**asdict(self), "ratio": ratio, "holds": self.holds(ratio)}
+
+
+def more_is_better(figure: str) -> bool:
+    """Tell whether a figure is to be high."""
+    return figure.startswith(MORE_IS_BETTER)
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -83,10 +98,12 @@ def compared(
 ) -> dict[str, Spread] | None:
     """Return a variant's figures divided by another's, round by round.
 
-    ``None`` where one of them was not measured.
+    ``None`` where one of them was not measured. What is nothing cannot be divided by:
+    such a figure is left out.
     """
     if not {variant, other} <= rounds[0].keys():
         return None
+    divisors = [each[other] for each in rounds]
     return {
         figure: spread(
             [
@@ -95,4 +112,5 @@ def compared(
             ]
         )
         for figure in rounds[0][variant]
+        if all(figure in of and of[figure]["value"] for of in divisors)
     }

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from harness.figures import Budget, Figure, Spread, Summary
@@ -20,13 +20,38 @@ TITLES = {
     "p99_us": "p99",
     "p999_us": "p99.9",
     "calls_per_s": "calls/s",
+    "mib_per_s": "MiB/s",
 }
+UNITS = {"us": "us", "ms": "ms", "s": "s", "kib": "KiB", "mib": "MiB"}
+"""By how the name of a figure ends, where it has no title of its own."""
+
+PLACES = {
+    "calls": "after {} calls",
+    "sessions": "{} sessions",
+    "tools": "{} tools",
+}
+"""How a place on an axis reads: ``cpu_us@sessions=100`` is CPU/call, 100 sessions."""
+
+
+def heading(name: str) -> str:
+    """Return how a figure is called: ``import_ms`` reads ``import (ms)``."""
+    if name in TITLES:
+        return TITLES[name]
+    words, _, unit = name.rpartition("_")
+    if words and unit in UNITS:
+        return f"{words.replace('_', ' ')} ({UNITS[unit]})"
+    return name.replace("_", " ")
 
 
 def title(figure: str) -> str:
     """Return a column's heading: ``calls_per_s@32`` reads ``calls/s, 32 in flight``."""
-    name, _, width = figure.partition("@")
-    return f"{TITLES[name]}, {width} in flight" if width else TITLES[name]
+    name, _, place = figure.partition("@")
+    axis, _, number = place.rpartition("=")
+    if not place:
+        return heading(name)
+    many = f"{int(number):,}" if number.isdecimal() else number
+    where = PLACES.get(axis, f"{axis} {{}}" if axis else "{} in flight").format(many)
+    return f"{heading(name)}, {where}"
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
@@ -48,76 +73,81 @@ def ratio_cell(figure: Figure) -> str:
     return spread_cell(figure["ratio"])
 
 
+def number(value: float) -> str:
+    """Return a figure as measured, with as many digits as it deserves."""
+    if value == round(value):
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
 def value_cell(figure: Figure) -> str:
     """Return the median as measured."""
-    value = figure["value"]["median"]
-    return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
+    return number(figure["value"]["median"])
+
+
+def axis_of(figure: str) -> tuple[str, str]:
+    """Return what the figures of one table share beside its rows."""
+    name, _, place = figure.partition("@")
+    return (name, place.rpartition("=")[0]) if place else ("", "")
 
 
 def grouped(figures: Iterable[str]) -> list[list[str]]:
-    """Return the figures of each table: one call at a time, and two of more."""
-    names = list(figures)
-    groups = [
-        [name for name in names if "@" not in name],
-        [name for name in names if name.startswith("calls_per_s@")],
-        [name for name in names if name.startswith("cpu_us@")],
-    ]
-    return [group for group in groups if group]
+    """Return the figures of each table: all without a place, then axis by axis."""
+    groups: dict[tuple[str, str], list[str]] = {("", ""): []}
+    for figure in figures:
+        groups.setdefault(axis_of(figure), []).append(figure)
+    return [group for group in groups.values() if group]
+
+
+def all_figures(rows: Iterable[Iterable[str]]) -> list[str]:
+    """Return what any of the rows has, in the order of appearance."""
+    return list(dict.fromkeys(figure for row in rows for figure in row))
+
+
+def figure_tables(
+    rows: Sequence[tuple[Sequence[str], Mapping[str, Any]]],
+    heads: Sequence[str],
+    cell: Callable[[Any], str],
+) -> str:
+    """Return a table for each group of figures; rows without any are left out."""
+    found = []
+    for group in grouped(all_figures(of for _, of in rows)):
+        lines = [
+            [*names, *(cell(of[name]) if name in of else "-" for name in group)]
+            for names, of in rows
+            if not of.keys().isdisjoint(group)
+        ]
+        found.append(table([[*heads, *map(title, group)], *lines]))
+    return "\n\n".join(found)
 
 
 def tables(summary: Summary, cell: Callable[[Figure], str]) -> str:
-    """Return one table of the calls one at a time and two of the calls in flight."""
-    return "\n\n".join(
-        table(
-            [
-                ["variant", *map(title, group)],
-                *(
-                    [name, *(cell(of[g]) for g in group)]
-                    for name, of in summary.items()
-                ),
-            ]
-        )
-        for group in grouped(next(iter(summary.values())))
-    )
+    """Return one table of the calls one at a time and more of the calls in flight."""
+    return figure_tables([((n,), of) for n, of in summary.items()], ["variant"], cell)
 
 
 def pair_tables(pairs: Sequence[dict[str, Any]]) -> str:
     """Return the same of variants divided by each other."""
-    return "\n\n".join(
-        table(
-            [
-                ["variant", "divided by", *map(title, group)],
-                *(
-                    [
-                        each["variant"],
-                        each["against"],
-                        *(spread_cell(each["figures"][name]) for name in group),
-                    ]
-                    for each in pairs
-                ),
-            ]
-        )
-        for group in grouped(pairs[0]["figures"])
-    )
+    rows = [((each["variant"], each["against"]), each["figures"]) for each in pairs]
+    return figure_tables(rows, ["variant", "divided by"], spread_cell)
+
+
+def budget_line(verdict: Mapping[str, Any]) -> str:
+    """Return a sentence on a budget that a result file keeps."""
+    mark = "ok  " if verdict["holds"] else "OVER"
+    sign = ">=" if verdict["at_least"] else "<="
+    what = f"{verdict['variant']}, {title(verdict['figure'])}"
+    of = f" of {verdict['against']}" if verdict["against"] else ""
+    limit = f"budget {sign} {verdict['limit']:.2f} x"
+    return f"{mark} {what}: {verdict['ratio']:.2f} x{of}, {limit}"
 
 
 def budget_lines(
     budgets: Sequence[Budget], rounds: Sequence[Round]
 ) -> list[tuple[bool, str]]:
     """Return each budget that applies: whether it holds, and a sentence."""
-    lines = []
-    for budget in budgets:
-        ratio = budget.ratio(rounds)
-        if ratio is None:
-            continue
-        holds = budget.holds(ratio)
-        verdict = "ok  " if holds else "OVER"
-        sign = ">=" if budget.at_least else "<="
-        what = f"{budget.variant}, {title(budget.figure)}"
-        of = f" of {budget.against}" if budget.against else ""
-        line = f"{ratio:.2f} x{of}, budget {sign} {budget.limit:.2f} x"
-        lines.append((holds, f"{verdict} {what}: {line}"))
-    return lines
+    found = [budget.verdict(rounds) for budget in budgets]
+    return [(one["holds"], budget_line(one)) for one in found if one is not None]
 
 
 def setting(result: dict[str, Any]) -> str:
@@ -142,6 +172,12 @@ def setting(result: dict[str, Any]) -> str:
     )
 
 
+def whose(baselines: Mapping[str, str]) -> str:
+    """Return what the ratios of a result are ratios to."""
+    is_floor = all("floor" in name for name in baselines.values())
+    return "the floor" if is_floor else "what each is measured against"
+
+
 def render(result: dict[str, Any]) -> str:
     """Return everything that is printed of one result."""
     baselines, summary = result["baselines"], result["summary"]
@@ -150,7 +186,7 @@ def render(result: dict[str, Any]) -> str:
         setting(result),
         *(
             [
-                "Ratios to the floor: median of the rounds (lowest-highest)",
+                f"Ratios to {whose(baselines)}: median of the rounds (lowest-highest)",
                 tables(others, ratio_cell),
             ]
             if others
@@ -161,7 +197,7 @@ def render(result: dict[str, Any]) -> str:
             if result.get("compared")
             else []
         ),
-        "As measured: medians (microseconds; calls per second)",
+        "As measured: medians (microseconds and calls per second, or as it says)",
         tables(summary, value_cell),
     ]
     return "\n\n".join(parts)
