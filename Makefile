@@ -29,7 +29,7 @@ PEER_PIP = $(PY) -m pip --quiet --python $(@D)/bin/python install --no-deps
 
 .DEFAULT_GOAL := help
 .PHONY: help demo setup peers lint types format test pytest coverage fresh conformance \
-	fuzz soak bench bench-short clean
+	fuzz soak bench bench-short plots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -136,15 +136,13 @@ fuzz: $(VENV)/.dev ## attack the server with 700,000 frames (some minutes); FUZZ
 
 # That they run and measure; figures come from `make bench` on a quiet machine.
 bench-short: $(VENV)/.dev
-	@for script in benchmarks/bench_*.py; do \
-		case "$$script" in *http*) only="--only SSE" ;; \
-			*server*) only="--only mcpwire" ;; *) only= ;; esac; \
-		$(PY) "$$script" --rounds 1 --slices 2 --calls 200 $$only \
-			--output $(BUILD)/short.json || exit $$?; done
+	@$(PY) benchmarks/run.py --short
 
-bench: $(VENV)/.dev ## run the benchmarks
-	@for script in benchmarks/bench_*.py; do \
-		$(PART) "$$script" $(PY) "$$script" || exit $$?; done
+bench: $(VENV)/.dev ## run all benchmarks beside the peers there are; PUBLISH=1, BENCH="--only stdio"
+	@$(PY) benchmarks/run.py $(if $(PUBLISH),--publish) $(BENCH)
+
+plots: $(PEERS)/plots/.made ## draw benchmarks/plots/*.svg from the published figures
+	@$(PEERS)/plots/bin/python benchmarks/plot.py
 
 # --- use ----------------------------------------------------------------------------
 

@@ -1,0 +1,136 @@
+"""What do all benchmarks say, in under a quarter of an hour?
+
+    python benchmarks/run.py                 everything, into results/local/
+    python benchmarks/run.py --publish       into results/, and the tables of the texts
+    python benchmarks/run.py --short         that all of it runs and measures
+    python benchmarks/run.py --summary       the last tables of what is published
+    python benchmarks/run.py --tables        write the tables of the texts anew
+
+One script that fails loses none of the others; the exit code says so at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from harness import report
+from harness.rounds import FOLDER
+from whole import summary, tables
+from whole.parts import Outcome, Part, run_part
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+PARTS = [
+    Part("stdio", "--rounds 7 --slices 10 --calls 300 --widths 8,32,64", 60),
+    Part("stdio_blocking", "--rounds 7 --slices 10 --calls 400", 40),
+    Part("http", "--rounds 7 --slices 7 --calls 200", 70, "--only SSE"),
+    Part("http_blocking", "--rounds 7 --slices 7 --calls 300", 45, "--only SSE"),
+    Part("server", "--rounds 3 --slices 3 --calls 300", 120, "--only HTTP:.mcpwire"),
+]
+"""In the order in which they run; together under fifteen minutes."""
+
+ROOT = FOLDER.parent
+PUBLISHED = FOLDER / "results"
+LOCAL = PUBLISHED / "local"
+SHORT = ROOT / ".build" / "short"
+
+
+def named(folder: Path) -> list[Part]:
+    """Return all parts, those too that no row of the table names."""
+    known = {part.name for part in PARTS}
+    found = sorted(path.stem[len("bench_") :] for path in folder.glob("bench_*.py"))
+    return [
+        *PARTS,
+        *(Part(name, "--rounds 3", 60) for name in found if name not in known),
+    ]
+
+
+def chosen(parts: Sequence[Part], only: Sequence[str]) -> list[Part]:
+    """Return the parts with one of these names, or all."""
+    return [part for part in parts if not only or part.name in only]
+
+
+def measure(
+    parts: Sequence[Part],
+    output: Path,
+    *,
+    folder: Path = FOLDER,
+    is_short: bool = False,
+) -> list[Outcome]:
+    """Run the parts one after the other, whatever becomes of each."""
+    outcomes = []
+    for part in parts:
+        print(f"\n== bench_{part.name}.py", flush=True)
+        log = output / f"{part.name}.log" if is_short else None
+        file = output / f"{part.name}.json"
+        outcome = run_part(part, folder, file, log=log)
+        outcomes.append(outcome)
+        print(f"== {outcome.seconds:.1f} s {outcome.trouble}".rstrip(), flush=True)
+        if outcome.trouble and log is not None:
+            print(log.read_text(encoding="utf-8", errors="replace"), flush=True)
+    return outcomes
+
+
+def results(parts: Sequence[Part], folder: Path) -> list[summary.Result]:
+    """Return the results that there are, in the order of the parts."""
+    files = [folder / f"{part.name}.json" for part in parts]
+    return [report.load(file) for file in files if file.exists()]
+
+
+def times(outcomes: Sequence[Outcome]) -> str:
+    """Return how long each part took, and what went wrong."""
+    lines = [
+        f"{each.seconds:7.1f} s  bench_{each.name}.py  {each.trouble}".rstrip()
+        for each in outcomes
+    ]
+    return "\n".join([*lines, f"{sum(each.seconds for each in outcomes):7.1f} s"])
+
+
+def read(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--publish", action="store_true", help="write results/ and the tables")
+    add("--short", action="store_true", help="only see that everything measures")
+    add("--summary", action="store_true", help="measure nothing; of results/")
+    add("--tables", action="store_true", help="measure nothing; write the tables")
+    add("--only", action="append", default=[], metavar="NAME", help="these parts")
+    add("--check", action="store_true", help="exit 1 when a budget is not kept")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = read(arguments)
+    parts = chosen(named(FOLDER), options.only)
+    if options.tables:
+        for path in tables.write(ROOT, PUBLISHED):
+            print(f"written: {path.relative_to(ROOT)}")
+        return 0
+    if options.summary:
+        print(summary.render(results(parts, PUBLISHED)))
+        return 0
+    # Whoever is told to stop stops its children on the way out.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    output = SHORT if options.short else LOCAL
+    for part in parts:  # what fails is to leave no figures of another day
+        (output / f"{part.name}.json").unlink(missing_ok=True)
+    outcomes = measure(parts, output, is_short=options.short)
+    found = results(parts, output)
+    if not options.short:
+        print(f"\n{summary.render(found)}")
+    if options.publish:
+        for result in found:
+            report.save(PUBLISHED / f"{result['benchmark']}.json", result)
+        tables.write(ROOT, PUBLISHED)
+    print(f"\n{times(outcomes)}")
+    failed = any(each.trouble for each in outcomes)
+    return int(failed or (options.check and bool(summary.over(found))))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,199 @@
+"""The figures that stand in a text, between two marks, as the result files have them.
+
+    <!-- figures: stdio -->
+    ...
+    <!-- end of figures -->
+
+The name is that of a question; `summary` is the tables of a whole run. What stands
+between the marks is written by `run.py --tables` and by nobody else.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from harness import report
+from harness.report import all_figures, number, spread_cell, table, title
+
+from whole import summary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from whole.summary import Result
+
+TEXTS = ("README.md", "benchmarks/README.md", "docs/performance.md")
+"""Where there may be such marks, from the root of the tree."""
+
+MARKS = re.compile(
+    r"(?<=<!-- figures: )(?P<name>[\w.]+)( -->\n).*?(?=<!-- end of figures -->)",
+    re.DOTALL,
+)
+
+WANTED = (
+    "cpu_us",
+    "p50_us",
+    "p99_us",
+    "p999_us",
+    "calls_per_s@8",
+    "calls_per_s@32",
+    "calls_per_s@512",
+    "cpu_us@32",
+)
+"""The figures of a table where a question names none of its own."""
+
+ALL = ("footprint", "growth", "large")
+"""Questions whose figures all stand there, as measured first."""
+
+
+def measured(result: Result) -> str:
+    """Return when, where and how in one paragraph, with the versions of all peers."""
+    machine, name = result["machine"], result["benchmark"]
+    peers = machine.get("peers", {})
+    beside = ", ".join(f"{peer} {version}" for peer, version in peers.items())
+    return "\n".join(
+        [
+            f"Measured on {machine['date']} (`results/{name}.json`): "
+            + report.setting(result).replace("\n", ".\n")
+            + ".",
+            *([f"Beside it: {beside}."] if beside else []),
+        ]
+    )
+
+
+def rows(
+    named: Mapping[str, Mapping[str, Any]],
+    wanted: Sequence[str],
+    cell: Callable[[Any], str],
+) -> str:
+    """Return a table of these figures, as far as there are any."""
+    known = all_figures(named.values())
+    figures = [figure for figure in wanted or known if figure in known]
+    lines = [
+        [name, *(cell(of[figure]) if figure in of else "-" for figure in figures)]
+        for name, of in named.items()
+        if not of.keys().isdisjoint(figures)
+    ]
+    return table([["variant", *map(title, figures)], *lines]) if lines else ""
+
+
+def ratios(result: Result, wanted: Sequence[str]) -> str:
+    """Return the ratios of what has a baseline other than itself."""
+    named = {
+        name: {figure: each["ratio"] for figure, each in of.items()}
+        for name, of in result["summary"].items()
+        if result["baselines"][name] != name
+    }
+    return rows(named, wanted, spread_cell)
+
+
+def values(result: Result, wanted: Sequence[str]) -> str:
+    """Return the medians as measured."""
+    named = {
+        name: {figure: each["value"]["median"] for figure, each in of.items()}
+        for name, of in result["summary"].items()
+    }
+    return rows(named, wanted, number)
+
+
+def budgets(results: Sequence[Result]) -> str:
+    """Return a table of the budgets."""
+    lines = [
+        [
+            f"{one['variant']}, {title(one['figure'])}",
+            one["against"] or result["baselines"][one["variant"]],
+            f"{'>=' if one['at_least'] else '<='} {one['limit']:g}",
+            f"{one['ratio']:.2f}",
+            "kept" if one["holds"] else "**over**",
+        ]
+        for result in results
+        for one in result.get("budgets", [])
+    ]
+    heads = ["budget", "divided by", "limit", "measured", ""]
+    return table([heads, *lines]) if lines else ""
+
+
+def section(result: Result) -> str:
+    """Return all that stands in a text of one question."""
+    name = result["benchmark"]
+    wanted = () if name in ALL else WANTED
+    versus = result.get("compared")
+    parts = [
+        measured(result),
+        budgets([result]),
+        *_under(
+            f"Ratios to {report.whose(result['baselines'])}: median of the rounds "
+            "(lowest-highest).",
+            ratios(result, wanted),
+        ),
+        *_under(
+            "How many times better than each peer it is (above 1 is ahead).",
+            summary.peer_table([result], wanted or summary.KEY_FIGURES)
+            if versus
+            else "",
+        ),
+        *_under(
+            "As measured: medians, in microseconds and calls per second or as it says.",
+            values(result, wanted),
+        ),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _under(line: str, text: str) -> list[str]:
+    """Return a text under its line, or nothing."""
+    return [line, text] if text else []
+
+
+def everything(results: Sequence[Result]) -> str:
+    """Return the tables of a whole run."""
+    return "\n\n".join(
+        part
+        for part in (
+            budgets(results),
+            "How many times better than its peers mcpwire is (above 1 is ahead).",
+            summary.peer_table(results),
+        )
+        if part
+    )
+
+
+def block(name: str, folder: Path) -> str:
+    """Return what stands between the marks of that name.
+
+    Raises:
+        ValueError: A result file is none.
+    """
+    if name == "summary":
+        files = sorted(folder.glob("*.json"))
+        return everything([report.load(file) for file in files])
+    file = folder / f"{name}.json"
+    return section(report.load(file)) if file.exists() else "Not measured yet."
+
+
+def filled(text: str, folder: Path) -> str:
+    """Return a text with everything between its marks as the results have it."""
+    return MARKS.sub(
+        lambda found: f"{found['name']}{found[2]}\n{block(found['name'], folder)}\n\n",
+        text,
+    )
+
+
+def stale(root: Path, folder: Path) -> dict[Path, str]:
+    """Return what the texts should say that say something else."""
+    found = {}
+    for path in (root / name for name in TEXTS):
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        if (right := filled(text, folder)) != text:
+            found[path] = right
+    return found
+
+
+def write(root: Path, folder: Path) -> list[Path]:
+    """Write the texts that say something else anew; return which."""
+    changed = stale(root, folder)
+    for path, text in changed.items():
+        path.write_text(text, encoding="utf-8")
+    return list(changed)
