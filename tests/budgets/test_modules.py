@@ -1,0 +1,92 @@
+"""What is loaded by importing, by connecting and by one call, on each path."""
+
+import subprocess
+import sys
+
+import pytest
+from paths import BOUND_S, counted
+from unmeasured import unmeasured
+
+NEVER = (
+    *("httpx", "httpcore", "h11", "h2", "requests", "urllib3", "aiohttp"),
+    *("argparse", "rich", "pydantic", "jsonschema_rs", "yaml", "joserfc"),
+    *("cryptography", "opentelemetry", "redis", "mcp", "email", "http.client"),
+    *("mcpwire.cli", "mcpwire.testing", "mcpwire.protocol.paging"),
+)
+"""What no call loads on any path."""
+
+NEVER_BY_CLIENTS = (
+    *("anyio", "msgspec", "uvicorn", "mcpwire.server"),
+    *("mcpwire.types.prompts", "mcpwire.types.resources"),
+)
+HTTP = ("httptools", "mcpwire.transports.http", "mcpwire.protocol.http")
+PROCESSES = ("mcpwire.transports.stdio.process", "mcpwire.sync._stdio")
+BLOCKING = ("asyncio", "concurrent.futures", "ssl", "mcpwire.client")
+PIPE_ONLY = (
+    *("mcpwire.types.input", "mcpwire.types.tasks", "mcpwire.protocol.input_loop"),
+    *("mcpwire.wire.urls", "mcpwire.wire.sse", "mcpwire.wire.headers"),
+    "mcpwire.transports.memory",
+)
+
+FORBIDDEN = {
+    "stdio": (*NEVER_BY_CLIENTS, *HTTP, *PIPE_ONLY),
+    "blocking stdio": (*NEVER_BY_CLIENTS, *HTTP, *PIPE_ONLY, *BLOCKING),
+    "http json": (
+        *NEVER_BY_CLIENTS,
+        *PROCESSES,
+        "mcpwire.protocol.http.resume",
+        "mcpwire.transports.http.httpx_engine",
+        "mcpwire.transports.http.legacy",
+    ),
+    "blocking http json": (
+        *NEVER_BY_CLIENTS,
+        *PROCESSES,
+        *BLOCKING,
+        "subprocess",
+        "mcpwire.protocol.http.resume",
+        "mcpwire.sync._http.httpx_engine",
+        "mcpwire.sync._http.legacy",
+    ),
+    "memory": (*HTTP, *PROCESSES, "uvicorn"),
+    "server stdio": (*HTTP, *PROCESSES, "uvicorn", "mcpwire.client"),
+    "server http": ("httptools", *PROCESSES, "uvicorn", "mcpwire.client"),
+}
+
+
+def loaded(path):
+    return set(counted(f"{path}, session")["modules"])
+
+
+@pytest.mark.parametrize("path", FORBIDDEN)
+def test_connecting_and_calling_load_only_what_they_use(path):
+    found = loaded(path)
+    assert "mcpwire.errors" in found
+    assert not found.intersection(NEVER)
+    assert not found.intersection(FORBIDDEN[path])
+
+
+def python(program):
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+        check=True,
+        env=unmeasured(),
+    )
+    return done.stdout.split()
+
+
+def test_importing_the_package_loads_next_to_nothing():
+    found = python("import mcpwire, sys; print(*sys.modules)")
+    assert sorted(name for name in found if name.startswith("mcpwire")) == [
+        "mcpwire",
+        "mcpwire._version",
+    ]
+
+
+def test_creating_a_client_loads_nothing_that_spawns_or_speaks_http():
+    found = python("import sys, mcpwire; mcpwire.Client('cat'); print(*sys.modules)")
+    assert not {"httpx", "anyio", "mcpwire.transports.stdio.process"}.intersection(
+        found
+    )
