@@ -15,21 +15,14 @@ from typing import Any
 
 import orjson
 from floor import ARGUMENTS, READ_SIZE, STAMP, check
+from harness import blocking
 
 Call = Callable[[], Any]
 
-CORES = sorted(getattr(os, "sched_getaffinity", lambda _: range(1))(0))
-
 
 def place(pid: int, *, apart: bool) -> None:
-    """Put this process and the server on two cores, or both on one.
-
-    Left to itself the kernel does either, for as long as both live, and waiting in a
-    system call then takes ten times as long or not.
-    """
-    if len(CORES) > 1:
-        os.sched_setaffinity(0, CORES[:1])
-        os.sched_setaffinity(pid, CORES[1:2] if apart else CORES[:1])
+    """Put this process and the server on two cores, or both on one."""
+    blocking.place(pid, "apart" if apart else "together")
 
 
 @contextmanager

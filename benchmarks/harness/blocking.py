@@ -1,16 +1,57 @@
-"""What is measured of a variant that blocks; see `measure` for the others."""
+"""What is measured of a variant that blocks; see `measure` for the others.
+
+Calls in flight are threads here: so many call at once, on the one thing that was
+opened. What is compared with them and has no threads brings an `in_flight` of its own.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
+from contextlib import contextmanager
+from threading import Barrier, Thread
 from time import perf_counter_ns, process_time_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.measure import WARM_UP_CALLS, Figures, percentiles
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 Call = Callable[[], Any]
+Laps = dict[int, list[int]]
+"""How long each call took, in nanoseconds, by how many were in flight; 0: by itself."""
+
+CORES = sorted(getattr(os, "sched_getaffinity", lambda _: range(1))(0))
+PLACEMENTS = {"apart": (0, 1), "together": (0, 0)}
+"""The core of the client and that of the server; anything else is left to the kernel.
+
+That does either, for as long as both live, and waiting in a system call then takes ten
+times as long or not.
+"""
+
+
+def settle(pid: int, placement: str, side: int) -> None:
+    """Put a process on its core; 0 is this thread, and those that it starts."""
+    if placement in PLACEMENTS and len(CORES) > 1:
+        core = CORES[PLACEMENTS[placement][side]]
+        os.sched_setaffinity(pid, {core})
+
+
+def place(server: int, placement: str) -> None:
+    """Put this thread, with those that it starts, and a server where they belong."""
+    settle(0, placement, 0)
+    settle(server, placement, 1)
+
+
+@contextmanager
+def place_server(placement: str) -> Iterator[None]:
+    """Have a server that is started meanwhile run where it belongs, and then this."""
+    settle(0, placement, 1)
+    yield
+    settle(0, placement, 0)
 
 
 def one_at_a_time(call: Call, calls: int) -> Figures:
@@ -36,16 +77,81 @@ def laps(call: Call, calls: int) -> list[int]:
     return taken
 
 
+def in_threads(call: Call, calls: int, width: int, taken: list[int]) -> Figures:
+    """Let so many threads call; return calls per second and CPU time per call.
+
+    A call whose `threads` say so is made by fewer: what it is to be compared with.
+    `taken` gets how long each took.
+    """
+    threads = min(width, getattr(call, "threads", width))
+    failures: list[BaseException] = []
+    begun = [0, 0]
+
+    def begin() -> None:
+        begun[:] = perf_counter_ns(), process_time_ns()
+
+    # The clocks start when all threads run and the caches are warm.
+    together = Barrier(threads, begin)
+
+    def work(turns: Iterator[int], warm_up: Iterator[int]) -> None:
+        mine = []
+        try:
+            for _ in warm_up:
+                call()
+            together.wait()
+            for _ in turns:
+                start = perf_counter_ns()
+                call()
+                mine.append(perf_counter_ns() - start)
+        except BaseException as error:  # noqa: BLE001 - raised below, where it is seen
+            failures.append(error)
+            together.abort()
+        taken.extend(mine)
+
+    turns, warm_up = iter(range(calls)), iter(range(WARM_UP_CALLS))
+    workers = [Thread(target=work, args=(turns, warm_up)) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    wall, cpu = perf_counter_ns() - begun[0], process_time_ns() - begun[1]
+    if failures:
+        raise failures[0]
+    return {
+        f"calls_per_s@{width}": calls / wall * 1e9,
+        f"cpu_us@{width}": cpu / calls / 1e3,
+    }
+
+
+def summed_up(taken: Laps) -> Figures:
+    """Return the percentiles of all slices, for each number in flight."""
+    return {
+        f"{name}@{width}" if width else name: value
+        for width, each in taken.items()
+        for name, value in percentiles(each).items()
+    }
+
+
+def answer(call: Call, request: dict[str, Any], taken: Laps) -> Figures:
+    """Measure what one request asks for; `taken` gathers the laps of all slices."""
+    calls, width = request.get("calls"), request.get("width")
+    if not calls:
+        return summed_up(taken)
+    measured = taken.setdefault(width or 0, [])
+    if width:
+        in_flight = getattr(call, "in_flight", None)
+        if in_flight is not None:
+            return dict(in_flight(calls, width, measured))
+        return in_threads(call, calls, width, measured)
+    figures = one_at_a_time(call, calls)
+    measured += laps(call, calls)
+    return figures
+
+
 def serve(variant: Any) -> None:
     """Open the variant, say so, and answer requests until stdin ends."""
-    taken: list[int] = []
+    taken: Laps = {}
     with variant as call:
         print("{}", flush=True)
         while line := sys.stdin.readline():
-            request = json.loads(line)
-            if calls := request.get("calls"):
-                figures = one_at_a_time(call, calls)
-                taken += laps(call, calls)
-            else:
-                figures = percentiles(taken)
-            print(json.dumps(figures), flush=True)
+            print(json.dumps(answer(call, json.loads(line), taken)), flush=True)

@@ -1,0 +1,155 @@
+"""What happens when many threads call on one session of the blocking client?
+
+The same `tools/call` to the same null servers in C, over stdio and over HTTP, by one,
+two, eight and thirty-two threads at once: by bare loops, by `mcpwire.sync.Client`, and
+by what there is where a library has an event loop only, a thread pool in front of a
+loop in a thread (`asyncio.run_coroutine_threadsafe`): the official SDK and FastMCP.
+Beside them the asyncio client of mcpwire with as many calls in flight.
+
+The client's threads have a core and the server another: of one interpreter's threads
+only one runs at a time, and over two cores the figures are those of the kernel's mood.
+On one core nobody has to be woken, and what is left to see is what threads cost.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from harness.command import run
+from harness.figures import Budget
+from harness.rounds import Variant
+from harness.servers import PEERS, ROOT
+from null import build
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WIDTHS = (1, 2, 8, 32)
+SLICES = 6
+SLOW_PORTION = 5
+PLACED = (
+    "client and server with a core each, or on one core where it says so; "
+    "calls in flight are threads, but tasks in mcpwire's asyncio client"
+)
+
+LEGS = {
+    "stdio": ("stdio_null", ("--legacy",), "apart"),
+    "stdio, one core": ("stdio_null", ("--legacy",), "together"),
+    "stdio, 2026-07-28": ("stdio_null", ("--modern",), "apart"),
+    "JSON": ("http_null", ("--legacy", "--json"), "apart"),
+    "JSON, 2026-07-28": ("http_null", ("--modern", "--json"), "apart"),
+    "SSE": ("http_null", ("--legacy", "--sse"), "apart"),
+}
+"""Which null server, with which options, and where it runs."""
+
+# What a slice of many threads is to be held against, measured beside it.
+ALONE = "mcpwire, one thread"
+OURS = {
+    "mcpwire": ("threads.ours:blocking", tuple(LEGS)),
+    ALONE: ("threads.ours:one_thread", ("stdio", "stdio, one core", "JSON")),
+    "mcpwire on asyncio": (
+        "threads.ours:on_loop",
+        ("stdio", "stdio, one core", "JSON", "SSE"),
+    ),
+}
+"""Who measures it, and on which legs."""
+
+PEER_LEGS = ("stdio", "JSON", "SSE")
+FOREIGN = {
+    "Python SDK": ("threads.peers:python_sdk", "python-sdk"),
+    "FastMCP": ("threads.peers:fastmcp", "fastmcp"),
+}
+"""Who measures it, and the environment that it needs."""
+
+
+def python_of(environment: str) -> Path:
+    """Return the interpreter of a peer's environment."""
+    return PEERS / environment / "bin" / "python"
+
+
+def missing() -> dict[str, Path]:
+    """Return who is not installed, and what it would need."""
+    needed = {who: python_of(environment) for who, (_, environment) in FOREIGN.items()}
+    return {who: python for who, python in needed.items() if not python.exists()}
+
+
+def foreign(leg: str, argument: str) -> list[Variant]:
+    """Return the peers that are installed, measured in their own environments."""
+    left_out = missing()
+    return [
+        Variant(
+            f"{leg}: {who}",
+            how,
+            argument,
+            f"{leg}: floor",
+            portion=SLOW_PORTION,
+            interpreter=(str(python_of(environment)), "-m", "harness.child"),
+        )
+        for who, (how, environment) in FOREIGN.items()
+        if who not in left_out
+    ]
+
+
+def variants() -> list[Variant]:
+    """Return everything that is measured and installed."""
+    found = []
+    for leg, (program, options, placement) in LEGS.items():
+        argument = json.dumps([str(build.build(program)), *options, placement])
+        floor = "threads.floors:stdio" if len(options) == 1 else "threads.floors:http"
+        base = f"{leg}: floor"
+        found.append(Variant(base, floor, argument, base))
+        found += [
+            Variant(f"{leg}: {who}", how, argument, base)
+            for who, (how, legs) in OURS.items()
+            if leg in legs
+        ]
+        if leg in PEER_LEGS:
+            found += foreign(leg, argument)
+    return found
+
+
+PAIRS = [
+    (f"{leg}: mcpwire", f"{leg}: {other}")
+    for leg in LEGS
+    for other in (*list(OURS)[1:], *FOREIGN)
+]
+
+
+def at_least(limit: float, leg: str, other: str) -> Budget:
+    """Return a line for eight threads, held against what is measured beside them."""
+    figure, against = "calls_per_s@8", f"{leg}: {other}"
+    return Budget(f"{leg}: mcpwire", figure, limit, at_least=True, against=against)
+
+
+BUDGETS = [
+    *(at_least(1, leg, ALONE) for leg in OURS[ALONE][1]),
+    *(at_least(3, leg, "Python SDK") for leg in PEER_LEGS),
+]
+
+
+def main() -> int:
+    for who, python in missing().items():
+        where = python.relative_to(ROOT)
+        print(f"{who} is left out: no {where}; `make peers`", file=sys.stderr)
+    try:
+        measured = variants()
+        notes = {"compiler": build.compiler_version(), "placed": PLACED}
+    except (build.NoCompiler, subprocess.CalledProcessError) as error:
+        sys.exit(f"bench_threads.py: {error}")
+    return run(
+        "threads",
+        measured,
+        BUDGETS,
+        notes=notes,
+        widths=WIDTHS,
+        slices=SLICES,
+        pairs=PAIRS,
+        is_placed=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
