@@ -313,9 +313,13 @@ class Duplex(DuplexFacts):
             self._gathered.append(data)
         elif len(peer.outstanding) > 1 or peer.unanswered:
             self._gathered.append(data)
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self._turn_ended)
         else:
             self._write(data)
+
+    def _turn_ended(self) -> None:
+        """Write what was gathered; called by the loop."""
+        self._flush()
 
     def _flush(self) -> None:
         gathered = self._gathered

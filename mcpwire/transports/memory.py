@@ -1,12 +1,14 @@
 """Client and server in one process, through the same bytes as any other transport.
 
 Each side is a `Duplex` whose lines are handed to the other in the loop's next turn, so
-neither is ever called from inside its own call.
+neither is ever called from inside its own call. What a side says while it takes
+something in is handed over as soon as it has taken it in, so a call that is answered at
+once takes two turns: one to reach the server, and one to wake who waits.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import TransportError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
@@ -31,12 +33,55 @@ class MemoryChannel(Duplex):
     _other: MemoryChannel | None = None
     after_close: Callable[[], Awaitable[None]] | None = None
 
+    def __init__(self, inbound: Inbound, **options: Any) -> None:
+        super().__init__(inbound, **options)
+        self._leaving: list[bytes] = []  # what is on its way to the other end
+        self._takes_in = False
+
     def _write(self, data: bytes) -> None:
         self._written += len(data)
-        if self._other is not None:
-            self._loop.call_soon(self._other.deliver, data)
+        other = self._other
+        if other is None:
+            return
+        leaving = self._leaving
+        leaving.append(data)
+        if not self._takes_in and len(leaving) == 1:
+            self._loop.call_soon(self._pass_on, other)
+
+    def _turn_ended(self) -> None:
+        self._flush()
+        if self._leaving and self._other is not None:
+            self._pass_on(self._other)
+
+    def _pass_on(self, other: MemoryChannel) -> None:
+        """Let the other end take in all that is on its way; in a turn of its own."""
+        if self._leaving:
+            other.deliver(self._take_leaving())
+
+    def _take_leaving(self) -> bytes:
+        leaving = self._leaving
+        data = leaving[0] if len(leaving) == 1 else b"".join(leaving)
+        leaving.clear()
+        return data
 
     def deliver(self, data: bytes) -> None:
+        """Take in what the other end wrote, and let it have what we say to that.
+
+        Comes from the loop and not out of anybody's call. What the other end says to
+        what it gets now waits for the next turn, so that this ends.
+        """
+        other = self._other
+        self._takes_in = True
+        try:
+            if self._dead is None:
+                self.receive(data)
+                self._flush()
+        finally:
+            self._takes_in = False
+            if self._leaving and other is not None:
+                other.take(self._take_leaving())
+
+    def take(self, data: bytes) -> None:
         """Take in what the other end wrote."""
         if self._dead is None:
             self.receive(data)

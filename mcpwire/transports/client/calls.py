@@ -22,10 +22,10 @@ T = TypeVar("T")
 class StartedHandle(CallHandle):
     """A handle that tells when its first request has got an id."""
 
-    __slots__ = ("_id", "_started")
+    __slots__ = ("_id", "_waiting")
 
     def __init__(self) -> None:
-        self._started = asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []
         self._id: RequestId | None = None
         self.on_cancel = None
 
@@ -37,11 +37,20 @@ class StartedHandle(CallHandle):
     @request_id.setter
     def request_id(self, value: RequestId | None) -> None:
         self._id = value
-        self._started.set()
+        self.wake()
+
+    def wake(self) -> None:
+        """Let go who waits for the first id, whether there is one or will be none."""
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+        self._waiting.clear()
 
     async def started(self) -> None:
-        """Wait for the first id."""
-        await self._started.wait()
+        """Wait for the first id, or for `wake`; nothing stands between the two."""
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        await waiting
 
 
 class PendingCall(Generic[T]):
@@ -61,7 +70,12 @@ class PendingCall(Generic[T]):
         self._task: asyncio.Task[T] = connection.spawn(
             self._run(call(self._handle)), method
         )
-        self._task.add_done_callback(_seen)
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[T]) -> None:
+        self._handle.wake()
+        if not task.cancelled():
+            task.exception()  # which nobody may ever ask for
 
     async def _run(self, call: Coroutine[Any, Any, T]) -> T:
         try:
@@ -75,16 +89,15 @@ class PendingCall(Generic[T]):
 
     async def started(self) -> PendingCall[T]:
         """Wait until the request is sent, or has failed before that."""
-        sent = asyncio.ensure_future(self._handle.started())
-        try:
-            await asyncio.wait([sent, self._task], return_when="FIRST_COMPLETED")
-        except asyncio.CancelledError:
-            self.cancel("the caller cancelled")
-            raise
-        finally:
-            sent.cancel()
-        if self._task.done() and self._handle.request_id is None:
-            await self._task
+        handle, task = self._handle, self._task
+        if handle.request_id is None and not task.done():
+            try:
+                await handle.started()
+            except asyncio.CancelledError:
+                self.cancel("the caller cancelled")
+                raise
+        if handle.request_id is None and task.done():
+            await task
         return self
 
     @property
@@ -115,9 +128,3 @@ class PendingCall(Generic[T]):
         """Return one readable line."""
         state = "ended" if self.done else "running"
         return f"<mcpwire.PendingCall {self._method} {self.request_id} {state}>"
-
-
-def _seen(task: asyncio.Task[Any]) -> None:
-    """Take note of how a call ended for which nobody may ever ask."""
-    if not task.cancelled():
-        task.exception()
