@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import gc
 import sys
 import threading
 from pathlib import Path
@@ -27,9 +28,12 @@ class Interrupts:
         self.moments = set(moments)
         self.passed = 0
         self._at: dict[FrameType, str] = {}
+        self._finaliser: FrameType | None = None
         self._before: Any = None
 
     def __enter__(self) -> Self:
+        # What earlier clients left behind is finalised at no moment of this one's.
+        gc.disable()
         self._before = sys.gettrace()
         sys.settrace(self._enter_frame)
         return self
@@ -37,16 +41,23 @@ class Interrupts:
     def __exit__(self, *_: object) -> None:
         sys.settrace(self._before)
         self._at.clear()
+        gc.enable()
 
     def _enter_frame(self, frame: FrameType, event: str, arg: Any) -> Any:
         code = frame.f_code
-        # What is raised in a finaliser goes to nobody.
-        if not self._is_of_interest(code) or code.co_name == "__del__":
+        if self._finaliser is not None or not self._is_of_interest(code):
             return None
-        if code.co_name == "close" and frame.f_back.f_code.co_name == "__del__":
-            return None
+        if code.co_name == "__del__":
+            self._finaliser = frame
+            return self._in_finaliser
         frame.f_trace_opcodes = True
         return self._in_frame
+
+    def _in_finaliser(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """Let pass whatever a finaliser calls: what is raised there goes to nobody."""
+        if event == "return":
+            self._finaliser = None
+        return self._in_finaliser
 
     def _in_frame(self, frame: FrameType, event: str, arg: Any) -> Any:
         if event == "opcode":

@@ -1,5 +1,6 @@
 """How the blocking engine connects, over TLS or not, and how that fails."""
 
+import contextlib
 import datetime as dt
 import errno
 import socket
@@ -11,6 +12,7 @@ import pytest
 import trustme
 from blocking_exchanges import Answer, Doing, ask, echo, engine_for
 from http_bytes import head, json_reply
+from ports import kept_port
 from raw_server import raw_server
 
 from mcpwire.errors import (
@@ -27,9 +29,11 @@ NAMES = ("localhost", "127.0.0.1")
 PAST = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+@pytest.fixture
+def unused():
+    """Return a function that gives a port on which nobody listens."""
+    with contextlib.ExitStack() as stack:
+        yield lambda: stack.enter_context(kept_port())
 
 
 @pytest.fixture
@@ -71,8 +75,8 @@ def fails(url, **options):
 
 
 @pytest.mark.fault("F19")
-def test_a_port_where_nobody_listens_refuses():
-    port = free_port()
+def test_a_port_where_nobody_listens_refuses(unused):
+    port = unused()
     error = fails(f"http://127.0.0.1:{port}/mcp")
     assert str(error) == f"cannot connect to '127.0.0.1:{port}': Connection refused"
     assert error.errno == errno.ECONNREFUSED
@@ -183,10 +187,10 @@ def test_an_address_that_is_silent_holds_the_next_one_up_for_a_moment(
         assert 0.25 <= monotonic() - begun < 2.0
 
 
-def test_an_address_that_refuses_does_not_hold_the_next_one_up(monkeypatch):
+def test_an_address_that_refuses_does_not_hold_the_next_one_up(monkeypatch, unused):
     monkeypatch.setattr(connecting_module, "HEAD_START_S", 30.0)
     with raw_server(echo) as server:
-        ports = (free_port(), free_port(), server.port)
+        ports = (unused(), unused(), server.port)
         monkeypatch.setattr(socket, "getaddrinfo", addresses(*ports))
         with engine_for("http://three.invalid/mcp") as engine:
             assert ask(engine, 1).json == 1
@@ -202,8 +206,8 @@ def test_the_faster_of_two_addresses_wins_and_the_other_is_given_up(monkeypatch)
 
 
 @pytest.mark.parametrize("ports", [0, 2])
-def test_where_no_address_works_it_says_so_once(monkeypatch, ports):
-    found = [free_port() for _ in range(ports)]
+def test_where_no_address_works_it_says_so_once(monkeypatch, ports, unused):
+    found = [unused() for _ in range(ports)]
     monkeypatch.setattr(socket, "getaddrinfo", addresses(*found))
     error = fails("http://none.invalid/mcp")
     assert str(error) == "cannot connect to 'none.invalid': " + (

@@ -7,6 +7,7 @@ import socket
 
 import pytest
 from engines import echo, eventually, open_engine
+from ports import kept_port
 from raw_server import raw_server
 
 from mcpwire.errors import ConnectError
@@ -64,12 +65,11 @@ async def test_where_one_address_refuses_the_next_is_tried_at_once(monkeypatch):
 
 
 async def test_where_all_addresses_refuse_that_is_said(monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    url = leads_to(monkeypatch, "127.0.0.1", "127.0.0.2").format(port)
-    async with open_engine("direct", url) as engine:
-        with pytest.raises(ConnectError, match="Connection refused") as caught:
-            await engine.ask()
+    with kept_port() as port:
+        url = leads_to(monkeypatch, "127.0.0.1", "127.0.0.2").format(port)
+        async with open_engine("direct", url) as engine:
+            with pytest.raises(ConnectError, match="Connection refused") as caught:
+                await engine.ask()
     assert caught.value.errno == errno.ECONNREFUSED
     assert caught.value.reason == "refused"
 

@@ -19,6 +19,7 @@ from engines import (
     open_engine,
 )
 from http_bytes import head, json_reply
+from ports import kept_port
 from raw_server import raw_server
 
 from mcpwire.errors import (
@@ -31,11 +32,6 @@ from mcpwire.errors import (
 pytestmark = [pytest.mark.anyio, pytest.mark.unchecked_wire("the bodies are no MCP")]
 
 STOP = RequestTimeout(method="test", timeout=1.0, elapsed=1.0)
-
-
-def a_free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 async def refusal(kind, url, **options):
@@ -60,7 +56,8 @@ async def test_a_name_that_cannot_be_resolved_is_named(kind):
 @pytest.mark.fault("F19")
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_a_refused_connection_is_one(kind, host):
-    error = await refusal(kind, f"http://{host}:{a_free_port()}/mcp")
+    with kept_port() as port:
+        error = await refusal(kind, f"http://{host}:{port}/mcp")
     assert error.errno == errno.ECONNREFUSED
     assert "refused" in str(error).lower()
 

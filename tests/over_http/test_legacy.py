@@ -1,7 +1,6 @@
 """HTTP+SSE, the transport of 2024-11-05: connecting, messages, and who is refused."""
 
 import json
-import socket
 import threading
 from time import monotonic
 
@@ -9,6 +8,7 @@ import pytest
 from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
 from legacy_faces import BOUND_S, SHELLS, Recorder, failure, opened, said, wait_until
 from legacy_server import legacy_server
+from ports import kept_port
 from raw_server import raw_server
 
 from mcpwire.errors import (
@@ -353,9 +353,8 @@ def test_a_server_that_names_no_endpoint_is_given_up(shell, answer, monkeypatch)
 
 @pytest.mark.fault("F19")
 def test_nobody_there_is_a_connect_error(shell):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     with (
+        kept_port() as port,
         opened(f"http://127.0.0.1:{port}/sse", shell) as face,
         pytest.raises(ConnectError),
     ):

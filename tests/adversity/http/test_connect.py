@@ -21,6 +21,7 @@ from faulty import (
 )
 from legacy_server import legacy_server
 from mcp_server import scripted_mcp
+from ports import kept_port
 from raw_server import json_reply, raw_server, reply
 
 import mcpwire
@@ -61,9 +62,8 @@ async def test_a_name_that_does_not_exist_is_told(shell):
 
 @pytest.mark.fault("F19")
 async def test_a_refused_connection_is_told(shell):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    error = await refused(shell, f"http://127.0.0.1:{port}/mcp")
+    with kept_port() as port:
+        error = await refused(shell, f"http://127.0.0.1:{port}/mcp")
     assert type(error) is ConnectError
     assert (error.reason, error.errno) == ("refused", errno.ECONNREFUSED)
     assert str(port) in str(error)

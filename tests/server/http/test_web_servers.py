@@ -3,12 +3,12 @@
 import asyncio
 import contextlib
 import json
-import socket
 import sys
 
 import pytest
 from asgi_driver import Visit, scope
 from hosted import app, call, fields
+from ports import kept_port
 from wired import PATHS, PATIENCE, raw, spoken, tells
 
 pytestmark = pytest.mark.anyio
@@ -37,15 +37,15 @@ async def asked_at(port):
     assert status == 400
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return found.getsockname()[1]
+@pytest.fixture
+def port():
+    with kept_port() as kept:
+        yield kept
 
 
-async def test_hypercorn_runs_it():
+async def test_hypercorn_runs_it(port):
     hypercorn = pytest.importorskip("hypercorn.asyncio")
     config = pytest.importorskip("hypercorn.config").Config()
-    port = free_port()
     config.bind = [f"127.0.0.1:{port}"]
     config.errorlog = config.accesslog = None
     config.graceful_timeout = 0.1
@@ -86,9 +86,8 @@ asyncio.run(server.serve())
 """
 
 
-async def test_granian_runs_it():
+async def test_granian_runs_it(port):
     pytest.importorskip("granian")
-    port = free_port()
     # Its threads keep some descriptors for as long as the process lives.
     program = GRANIAN.format(paths=PATHS, port=port)
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", program)

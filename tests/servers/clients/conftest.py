@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from ports import kept_port
 from real_servers import NODE_PACKAGES, PEERS, node
 
 FOLDER = Path(__file__).parent
@@ -35,17 +36,20 @@ def require(program):
 @pytest.fixture(scope="module")
 def served_http(tmp_path_factory):
     """Serve on a port; the server has to end well, and without a traceback."""
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        port = chosen.getsockname()[1]
     log = tmp_path_factory.mktemp("served") / "log.txt"
+    with kept_port() as port, serving(port, log):
+        yield f"http://127.0.0.1:{port}/mcp"
+
+
+@contextlib.contextmanager
+def serving(port, log):
     with log.open("wb") as wrote:
         process = subprocess.Popen(
             [*SERVED, str(port)], stdin=subprocess.DEVNULL, stdout=wrote, stderr=wrote
         )
     try:
         until_listening(process, port, log)
-        yield f"http://127.0.0.1:{port}/mcp"
+        yield
         process.send_signal(signal.SIGTERM)
         assert process.wait(STOP) == 0, log.read_text()
         assert "Traceback" not in log.read_text()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import subprocess
 import threading
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
 from faces import PATIENCE_S, UPDATED
+from ports import kept_port
 from real_servers import NODE_PACKAGES, TESTS, RealServer, node
 
 if TYPE_CHECKING:
@@ -130,12 +130,10 @@ class Place(NamedTuple):
 class Served:
     """A process that serves HTTP on one port, and may be started there again."""
 
-    def __init__(self, server: RealServer, kind: Kind) -> None:
+    def __init__(self, server: RealServer, kind: Kind, port: int) -> None:
         self._server = server
         self._kind = kind
-        with socket.socket() as chosen:
-            chosen.bind(("127.0.0.1", 0))
-            self.port = chosen.getsockname()[1]
+        self.port = port
         self.url = f"http://127.0.0.1:{self.port}{kind.path}"
         self.start()
 
@@ -202,8 +200,9 @@ async def write_until_heard(client: Any, kind: Kind, heard: Heard) -> None:
 @contextlib.contextmanager
 def serving(kind: Kind, server: RealServer):
     """Serve for as long as it is needed."""
-    served = Served(server, kind)
-    try:
-        yield served
-    finally:
-        served.stop()
+    with kept_port() as port:
+        served = Served(server, kind, port)
+        try:
+            yield served
+        finally:
+            served.stop()

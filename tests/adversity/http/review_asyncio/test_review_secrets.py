@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-import socket
 import traceback
 
 import pytest
 from faulty import BOUND_S, ONCE, answering, outcome, until
 from mcp_server import scripted_mcp
+from ports import kept_port
 from raw_server import reply
 
 import mcpwire
@@ -125,12 +125,16 @@ async def test_nothing_that_is_shown_holds_a_secret(shell, case, kind, engine, c
     seen.assert_clean()
 
 
+@pytest.fixture
+def port():
+    with kept_port() as unused:
+        yield unused
+
+
 @pytest.mark.parametrize("kind", TARGETS)
-async def test_a_failed_connection_shows_no_secret(shell, kind, caplog):
+async def test_a_failed_connection_shows_no_secret(shell, kind, port, caplog):
     caplog.set_level(logging.DEBUG)
     seen = Seen(caplog)
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
     urls = {
         f"http://127.0.0.1:{port}/mcp": {},
         "https://no.such.host.invalid/mcp": {},

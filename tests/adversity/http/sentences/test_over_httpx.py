@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import socket
-
 import certificates
 import pytest
 from faulty import ONCE, connected, outcome, until
 from http_bytes import reply
 from mcp_server import scripted_mcp
+from ports import kept_port
 from raw_server import raw_server
 from test_floods import FLOODS
 from test_hostile import LIMITS, endless
@@ -32,9 +31,8 @@ async def why_not(shell, url, engine, **options):
 
 @pytest.fixture
 def free_port():
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        return chosen.getsockname()[1]
+    with kept_port() as port:
+        yield port
 
 
 @pytest.mark.parametrize("engine", ENGINES)
