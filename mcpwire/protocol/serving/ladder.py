@@ -53,8 +53,11 @@ if TYPE_CHECKING:
     from mcpwire.wire.jsonrpc import Message, RequestId
 
 __all__ = [
+    "METHOD",
+    "VERSION",
     "Fields",
     "Unreadable",
+    "agrees",
     "check_formats",
     "check_head",
     "check_mirrored",
@@ -199,6 +202,26 @@ def check_head(fields: Fields, method: str, params: Mapping[str, Any] | None) ->
         raise InvalidParams(f"params._meta needs {PROTOCOL_VERSION}, a string")
     if version != stated or fields.repeats(VERSION):
         raise _mismatch(names.PROTOCOL_VERSION, version, stated)
+
+
+def agrees(
+    version: str | None, named: str | None, method: str, params: Mapping[str, Any]
+) -> bool:
+    """Tell whether `check_head` has nothing to say, of fields that each came once.
+
+    Args:
+        version: What the head says of the version.
+        named: What it says of the method.
+        method: The method.
+        params: The params.
+    """
+    meta = params.get("_meta")
+    return (
+        named == method
+        and version is not None
+        and type(meta) is dict
+        and meta.get(PROTOCOL_VERSION) == version
+    )
 
 
 def check_mirrored(

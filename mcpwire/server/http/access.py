@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from mcpwire.server.http.exchange import Exchange
 
-__all__ = ["Access"]
+__all__ = ["Access", "is_read"]
 
 logger = logging.getLogger("mcpwire.access")
 
@@ -25,20 +25,23 @@ _NAMES: Final = ("name", "uri", "taskId")
 """The params that say what a method is about."""
 
 
+def is_read() -> bool:
+    """Tell whether anybody reads the lines."""
+    return logger.isEnabledFor(logging.INFO)
+
+
 class Access:
-    """Writes the line of one request, if anybody reads it."""
+    """Writes the line of one request."""
 
     __slots__ = ("_about", "_started")
 
     def __init__(self) -> None:
-        self._started = (
-            time.perf_counter() if logger.isEnabledFor(logging.INFO) else None
-        )
+        self._started = time.perf_counter()
         self._about = ""
 
     def note(self, value: Any) -> None:
         """Take note of what the body says: a decoded message, or anything else."""
-        if self._started is None or type(value) is not dict:
+        if type(value) is not dict:
             return
         method = value.get("method")
         if type(method) is not str:
@@ -53,8 +56,6 @@ class Access:
 
     def write(self, exchange: Exchange) -> None:
         """Write the line: it has been answered."""
-        if self._started is None:
-            return
         client = exchange.scope.get("client")
         logger.info(
             "%s %s %s%s %d %.1f ms",

@@ -4,7 +4,7 @@
 
     lifespan ─► start, drain                   optional: the first request starts, too
     http ──► health, ready
-        └──► Door: Host, Origin, CORS, who asks
+        └──► Door: Host, Origin, CORS, who asks    a head like one before: who asks
               └──► endpoint: POST ─► Stateless   what stands alone
                                   └► Sessions    what belongs to a session
                              GET, DELETE ─► Sessions
@@ -21,16 +21,19 @@ from typing import TYPE_CHECKING, Final, Literal
 from mcpwire.errors import InternalError, InvalidRequest
 from mcpwire.protocol.serving.accept import EVENT_STREAM, accepts, is_json
 from mcpwire.protocol.serving.ladder import (
+    METHOD,
+    VERSION,
     Unreadable,
     check_formats,
     read_json,
     read_message,
     stands_alone,
 )
-from mcpwire.server.http.access import Access
+from mcpwire.server.http.access import Access, is_read
 from mcpwire.server.http.exchange import ClientGone, Exchange, HttpProblem
 from mcpwire.server.http.life import Life
 from mcpwire.server.http.places import Place, Places
+from mcpwire.server.http.receiving.accepted import Accepted, Head
 from mcpwire.server.http.security import Door
 from mcpwire.server.http.stateless import SHUTTING_DOWN, Stateless
 from mcpwire.server.http.timers import Clocks
@@ -131,6 +134,7 @@ class AsgiApp:
             auth=dispatcher.auth,
             bound=bound,
         )
+        self._accepted = Accepted()
         self._stateless = Stateless(dispatcher, is_json_only=json_only)
         self._sessions = self._legacy = None
         if any(r.era is Era.SESSION for r in dispatcher.revisions):
@@ -166,12 +170,40 @@ class AsgiApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer what the web server brings: one request, or its lifespan."""
+        if scope["type"] != "http":
+            await self._serve_other(scope, receive, send)
+            return
+        exchange = Exchange(scope, receive, send, self.limits, self._clocks)
+        access = Access() if is_read() else None
+        self._life.begin(exchange)
+        try:
+            head = self._accepted.find(exchange)
+            if head is None:
+                head = await self._let_in(exchange)
+            elif head.extra or self._door.has_auth or not self._life.is_started:
+                await self._let_in_again(exchange, head)
+            if head is not None:
+                await self._post(exchange, head, access)
+        except ClientGone:
+            pass
+        except HttpProblem as problem:
+            await _refuse(exchange, problem)
+        except Unreadable as problem:
+            await _refuse(exchange, HttpProblem(400, problem.error), problem.id)
+        except Exception:
+            # The text of an error that nobody foresaw may hold what is not for clients.
+            logger.exception("a request could not be answered")
+            error = InternalError("the server failed")
+            await _refuse(exchange, HttpProblem(500, error))
+        finally:
+            self._life.end(exchange)
+            if access is not None:
+                access.write(exchange)
+
+    async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take part in what is no request over HTTP."""
         kind = scope["type"]
-        if kind == "http":
-            await self._serve(
-                Exchange(scope, receive, send, self._dispatcher.limits, self._clocks)
-            )
-        elif kind == "lifespan":
+        if kind == "lifespan":
             await self._life.follow(receive, send)
         elif kind == "websocket":
             # MCP has no transport over WebSocket; closed unaccepted, it is a 403.
@@ -203,80 +235,98 @@ class AsgiApp:
         """End everything that is open, now."""
         await self._life.aclose()
 
-    async def _serve(self, exchange: Exchange) -> None:
-        """Answer one request, whatever it is and whatever comes of it."""
-        access = Access()
-        self._life.begin(exchange)
-        try:
-            await self._route(exchange, access)
-        except ClientGone:
-            pass
-        except HttpProblem as problem:
-            await _refuse(exchange, problem)
-        except Unreadable as problem:
-            await _refuse(exchange, HttpProblem(400, problem.error), problem.id)
-        except Exception:
-            # The text of an error that nobody foresaw may hold what is not for clients.
-            logger.exception("a request could not be answered")
-            error = InternalError("the server failed")
-            await _refuse(exchange, HttpProblem(500, error))
-        finally:
-            self._life.end(exchange)
-            access.write(exchange)
+    async def _let_in_again(self, exchange: Exchange, head: Head) -> None:
+        """Let in a POST to the endpoint whose like was let in before.
 
-    async def _route(self, exchange: Exchange, access: Access) -> None:
+        Raises:
+            HttpProblem: Whoever asks may not, or not now.
+        """
+        exchange.extra = list(head.extra)
+        if not self._life.is_started and not self._life.is_draining:
+            await self._life.start()
+        await self._door.identify(exchange)
+
+    async def _let_in(self, exchange: Exchange) -> Head | None:
+        """Look at a request's head; ``None``: it was no POST, and is answered.
+
+        Raises:
+            HttpProblem: It is refused.
+        """
         exchange.check_framing()
         place = self._places.find(exchange)
         if place is not Place.ENDPOINT and await self._places.show(place, exchange):
-            return
+            return None
         door = self._door
         door.check_origin(exchange)
         if place is None:
             raise self._places.missing(exchange)
         if door.is_preflight(exchange):
             await door.answer_preflight(exchange)
-            return
+            return None
         is_post = place is Place.ENDPOINT and exchange.verb == "POST"
         if self._life.is_draining and not is_post:
             raise _shutting_down()
         if not self._life.is_started and not self._life.is_draining:
             await self._life.start()
         await door.identify(exchange)
+        if is_post:
+            return self._check_formats(exchange)
         if place is not Place.ENDPOINT:
             await self._serve_legacy(exchange, place)
-        elif exchange.verb == "POST":
-            await self._post(exchange, access)
         else:
             await self._other(exchange)
+        return None
 
-    async def _post(self, exchange: Exchange, access: Access) -> None:
-        refusal = check_formats(exchange.headers, is_json_only=self._is_json_only)
+    def _check_formats(self, exchange: Exchange) -> Head:
+        """Check the rest of the head of a POST to the endpoint, and remember all of it.
+
+        Raises:
+            HttpProblem: It is refused.
+        """
+        fields = exchange.headers
+        refusal = check_formats(fields, is_json_only=self._is_json_only)
         if refusal is not None:
             raise HttpProblem(*refusal)
+        is_plain = fields.plain is not None
+        head = Head(
+            tuple(exchange.extra),
+            self._stands_alone(exchange),
+            fields.get(VERSION) if is_plain else None,
+            fields.get(METHOD) if is_plain else None,
+        )
+        self._accepted.remember(exchange, head)
+        return head
+
+    async def _post(
+        self, exchange: Exchange, head: Head, access: Access | None
+    ) -> None:
         value = read_json(await exchange.body())
-        access.note(value)
+        if access is not None:
+            access.note(value)
         # What runs may wait for the client's answer, which is nothing new.
         if self._life.is_draining and not _is_answer(value):
             raise _shutting_down()
-        if self._stands_alone(exchange, value):
-            await self._stateless.serve(exchange, read_message(value))
+        if head.stands_alone or self._opens_alone(value):
+            await self._stateless.serve(exchange, read_message(value), head)
         else:
             assert self._sessions is not None  # what else could it be
             await self._sessions.serve(exchange, value)
 
-    def _stands_alone(self, exchange: Exchange, value: Json) -> bool:
+    def _opens_alone(self, value: Json) -> bool:
         params = value.get("params") if type(value) is dict else None
+        return type(params) is dict and self._dispatcher.opens_alone(params)
+
+    def _stands_alone(self, exchange: Exchange) -> bool:
+        """Tell whether the head alone says so."""
         return stands_alone(
-            exchange.headers,
-            opens_alone=type(params) is dict and self._dispatcher.opens_alone(params),
-            spoken=self._dispatcher.revisions,
+            exchange.headers, opens_alone=False, spoken=self._dispatcher.revisions
         )
 
     async def _other(self, exchange: Exchange) -> None:
         """Answer what is no POST."""
         sessions = self._sessions
         # 2026-07-28 streamable-http, "Earlier Streamable HTTP Revisions".
-        if sessions is None or self._stands_alone(exchange, None):
+        if sessions is None or self._stands_alone(exchange):
             raise HttpProblem(405, "only POST is answered here", POST_ONLY)
         if exchange.verb == "GET":
             if not accepts(exchange.headers.get("accept"), EVENT_STREAM):

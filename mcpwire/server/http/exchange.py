@@ -10,15 +10,25 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidRequest
+from mcpwire.protocol.serving.auth.credentials import CREDENTIALS
+from mcpwire.server.http.receiving.first_step import first_step
+from mcpwire.server.http.receiving.headers import Headers, ShownFields
 from mcpwire.server.http.timers import Clocks
+from mcpwire.server.request import Facts
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+    from collections.abc import (
+        Awaitable,
+        Callable,
+        Collection,
+        Iterable,
+        MutableMapping,
+    )
 
     from mcpwire.errors import RPCError
     from mcpwire.limits import Limits
-    from mcpwire.server.request import Facts
+    from mcpwire.server.auth.principal import Principal
 
     Scope = MutableMapping[str, Any]
     Event = MutableMapping[str, Any]
@@ -26,9 +36,10 @@ if TYPE_CHECKING:
     Send = Callable[[Event], Awaitable[None]]
     Fields = Iterable[tuple[str, str]]
 
-__all__ = ["ClientGone", "Exchange", "Headers", "HttpProblem"]
+__all__ = ["JSON", "ClientGone", "Exchange", "Headers", "HttpProblem"]
 
 JSON: Final = "application/json"
+JSON_FIELD: Final = (b"content-type", JSON.encode())
 
 # 2026-07-28 streamable-http, "Receiving Messages": proxies must not hold it back.
 STREAM_FIELDS: Final = (
@@ -38,27 +49,6 @@ STREAM_FIELDS: Final = (
 )
 
 _LENGTH_DIGITS_MAX: Final = 15  # beyond, a length is over every limit
-
-
-_KNOWN: Final = {
-    name.encode(): name
-    for name in (
-        "accept",
-        "accept-encoding",
-        "authorization",
-        "connection",
-        "content-length",
-        "content-type",
-        "host",
-        "mcp-method",
-        "mcp-name",
-        "mcp-protocol-version",
-        "mcp-session-id",
-        "origin",
-        "user-agent",
-    )
-}
-"""Names that nearly every request has; a server gives them in lower case."""
 
 
 class ClientGone(Exception):
@@ -85,44 +75,6 @@ class HttpProblem(Exception):
         self.headers = tuple(headers)
 
 
-class Headers:
-    """The header fields of a request; names in lower case.
-
-    Attributes:
-        joined: Each field's value; the values of one that came repeatedly are joined by
-            ``", "`` (RFC 9110, 5.3).
-    """
-
-    __slots__ = ("_repeated", "joined")
-
-    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
-        joined: dict[str, str] = {}
-        self._repeated: dict[str, list[str]] = {}
-        for raw_name, raw_value in raw:
-            name = _KNOWN.get(raw_name) or raw_name.decode("latin-1").lower()
-            value = raw_value.decode("latin-1").strip(" \t")
-            if name in joined:
-                self._repeated.setdefault(name, [joined[name]]).append(value)
-                value = f"{joined[name]}, {value}"
-            joined[name] = value
-        self.joined = joined
-
-    def get(self, name: str) -> str | None:
-        """Return a field's value, or ``None`` where it did not come."""
-        return self.joined.get(name)
-
-    def all(self, name: str) -> list[str]:
-        """Return each value of a field that may have come several times."""
-        value = self.joined.get(name)
-        if value is None:
-            return []
-        return list(self._repeated.get(name, (value,)))
-
-    def repeats(self, name: str) -> bool:
-        """Tell whether a field came more than once."""
-        return bool(self._repeated) and name in self._repeated
-
-
 class Exchange:
     """One request and its answer, which is sent once.
 
@@ -137,7 +89,8 @@ class Exchange:
         verb: The request's method, of HTTP.
         path: Its path, below where the application is mounted.
         headers: Its header fields.
-        facts: What handlers may know of it; set once it is known who asks.
+        principal: Who asks, where that was proved; set once it is known.
+        credentials: The names of the fields that prove it, which handlers do not see.
         limits: As given.
         clocks: As given.
         extra: Fields that go with every answer, in the form of ASGI.
@@ -147,25 +100,25 @@ class Exchange:
     """
 
     __slots__ = (
+        "_facts",
         "_gone",
         "_is_late",
         "_reader",
         "_receive",
         "_send",
         "clocks",
+        "credentials",
         "extra",
-        "facts",
         "headers",
         "is_gone",
         "limits",
         "path",
+        "principal",
         "scope",
         "size",
         "status",
         "verb",
     )
-
-    facts: Facts
 
     def __init__(
         self,
@@ -180,6 +133,9 @@ class Exchange:
         self.path: str = scope["path"]
         self.headers = Headers(scope["headers"])
         self.extra: list[tuple[bytes, bytes]] = []
+        self.principal: Principal | None = None
+        self.credentials: Collection[str] = CREDENTIALS
+        self._facts: Facts | None = None
         self.size = 0
         self.status: int | None = None
         self.is_gone = False
@@ -211,6 +167,28 @@ class Exchange:
                 400, "the length of the body is ambiguous", self._closing()
             )
 
+    @property
+    def facts(self) -> Facts:
+        """What handlers may know of it, once it is known who asks."""
+        if self._facts is None:
+            self._facts = self.facts_with()
+        return self._facts
+
+    @facts.setter
+    def facts(self, facts: Facts) -> None:
+        self._facts, self.principal = facts, facts.principal
+
+    def facts_with(
+        self, close_stream: Callable[[float | None], None] | None = None
+    ) -> Facts:
+        """Return what handlers may know, with what ends the stream that answers."""
+        return Facts(
+            transport="http",
+            headers=ShownFields(self.headers, self.credentials),
+            principal=self.principal,
+            close_stream=close_stream,
+        )
+
     async def body(self) -> bytes:
         """Return the whole body.
 
@@ -219,19 +197,17 @@ class Exchange:
             ClientGone: The client went away in the middle.
         """
         limit = min(self.limits.body, self.limits.message)
-        length = self.headers.joined.get("content-length", "")
-        if length.isdecimal() and (
-            len(length) > _LENGTH_DIGITS_MAX or int(length) > limit
+        length = self.headers.get("content-length")
+        if (
+            length is not None
+            and length.isdecimal()
+            and (len(length) > _LENGTH_DIGITS_MAX or int(length) > limit)
         ):
             raise self._too_large(limit)
-        self._reader = asyncio.current_task()
-        if self._reader is None:  # a server may run us without a task
-            return await self._read(limit)
-        self.clocks.reading.add(self._give_up)
         try:
-            return await self._read(limit)
+            return await first_step(self._read(limit), self._begin_to_wait)
         except asyncio.CancelledError:
-            if not self._is_late or self._reader.uncancel():
+            if not self._is_late or self._reader is None or self._reader.uncancel():
                 raise
             seconds = self.limits.body_timeout
             problem = HttpProblem(
@@ -239,7 +215,14 @@ class Exchange:
             )
             raise problem from None
         finally:
-            self.clocks.reading.discard(self._give_up)
+            if self._reader is not None:
+                self.clocks.reading.discard(self._give_up)
+
+    def _begin_to_wait(self) -> None:
+        """The body is not all there: give it its time."""
+        self._reader = asyncio.current_task()
+        if self._reader is not None:  # a server may run us without a task
+            self.clocks.reading.add(self._give_up)
 
     async def _read(self, limit: int) -> bytes:
         event = await self._receive()
@@ -336,10 +319,14 @@ class Exchange:
             ClientGone: Nobody takes them.
         """
         # ASGI, "Response Start": names in lower case; HTTP/2 knows no others.
-        fields: list[tuple[bytes, bytes]] = [
-            (name.lower().encode(), value.encode("latin-1")) for name, value in headers
-        ]
-        if content_type is not None:
+        fields: list[tuple[bytes, bytes]] = (
+            [(k.lower().encode(), v.encode("latin-1")) for k, v in headers]
+            if headers
+            else []
+        )
+        if content_type == JSON:
+            fields.append(JSON_FIELD)
+        elif content_type is not None:
             fields.append((b"content-type", content_type.encode("latin-1")))
         # RFC 9110, 8.6: with neither of these statuses goes a length.
         if status not in {204, 304}:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from mcpwire.errors import InvalidRequest, RPCError
-from mcpwire.protocol.serving.auth.credentials import CREDENTIALS, safe_headers
+from mcpwire.protocol.serving.auth.credentials import CREDENTIALS
 from mcpwire.protocol.serving.origin import Admission
 from mcpwire.server.auth.challenges import HttpRefusal
 from mcpwire.server.http.exchange import HttpProblem
-from mcpwire.server.request import Facts
 from mcpwire.wire.headers import is_field_value, is_token
 
 if TYPE_CHECKING:
@@ -118,32 +117,26 @@ class Door:
         ]
         await exchange.reply(204)
 
+    @property
+    def has_auth(self) -> bool:
+        """Whether it matters who asks."""
+        return self._auth is not None
+
     async def identify(self, exchange: Exchange) -> None:
-        """Find out who asks, and set the exchange's `facts`.
+        """Find out who asks, and set the exchange's `principal`.
 
         Raises:
             HttpProblem: Nobody who may.
         """
-        principal = None
-        if self._auth is not None:
-            try:
-                principal = await self._auth.authenticate(
-                    exchange.headers, exchange.verb, _url_of(exchange)
-                )
-            except HttpRefusal as refusal:
-                raise as_problem(refusal) from refusal
-        exchange.facts = Facts(
-            transport="http",
-            headers=self._without_credentials(exchange.headers.joined),
-            principal=principal,
-        )
-
-    def _without_credentials(self, fields: Mapping[str, str]) -> Mapping[str, str]:
-        """Return what handlers may see of a request's head."""
-        names = self._credentials
-        return (
-            fields if fields.keys().isdisjoint(names) else safe_headers(fields, names)
-        )
+        exchange.credentials = self._credentials
+        if self._auth is None:
+            return
+        try:
+            exchange.principal = await self._auth.authenticate(
+                exchange.headers, exchange.verb, _url_of(exchange)
+            )
+        except HttpRefusal as refusal:
+            raise as_problem(refusal) from refusal
 
 
 def as_problem(refusal: HttpRefusal) -> HttpProblem:

@@ -17,9 +17,15 @@ from mcpwire.errors import (
     LocalProtocolError,
     RPCError,
 )
-from mcpwire.protocol.serving.ladder import check_head, check_mirrored, status_of
+from mcpwire.protocol.serving.ladder import (
+    agrees,
+    check_head,
+    check_mirrored,
+    status_of,
+)
 from mcpwire.server.auth.challenges import HttpRefusal
-from mcpwire.server.http.exchange import ClientGone, HttpProblem
+from mcpwire.server.http.exchange import JSON, ClientGone, HttpProblem
+from mcpwire.server.http.receiving.first_step import first_step
 from mcpwire.server.http.reply import Reply
 from mcpwire.server.routes import INITIALIZE
 from mcpwire.versions import Era
@@ -30,6 +36,7 @@ from mcpwire.wire.jsonrpc import Notification, Request, failure, success
 if TYPE_CHECKING:
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Exchange
+    from mcpwire.server.http.receiving.accepted import Head
     from mcpwire.server.request import RequestContext
     from mcpwire.wire.jsonrpc import Message, RequestId
 
@@ -54,7 +61,7 @@ class Stateless:
         self._is_alone = all(r.era is Era.STATELESS for r in dispatcher.revisions)
         self._calls: set[_Call] = set()
 
-    async def serve(self, exchange: Exchange, message: Message) -> None:
+    async def serve(self, exchange: Exchange, message: Message, head: Head) -> None:
         """Answer a POST with that message.
 
         Raises:
@@ -62,7 +69,7 @@ class Stateless:
             ClientGone: Nobody takes the answer.
         """
         if type(message) is Request:
-            await self._serve_request(exchange, message)
+            await self._serve_request(exchange, message, head)
         elif type(message) is Notification:
             _check_notification(exchange, message)
             # There is none that a server would have to act on.
@@ -76,27 +83,25 @@ class Stateless:
         for call in list(self._calls):
             call.stop()
 
-    async def _serve_request(self, exchange: Exchange, message: Request) -> None:
+    async def _serve_request(
+        self, exchange: Exchange, message: Request, head: Head
+    ) -> None:
         params = message.params if message.params is not None else {}
-        call = _Call(exchange, message.id, is_json_only=self._is_json_only)
+        call = _Call(exchange, message.id, self._calls, is_json_only=self._is_json_only)
         try:
-            request = self._admit(call, message, params)
+            request = self._admit(call, message, params, head)
             answer = self._dispatcher.answer_now(request, params)
         except RPCError as error:
             await _refuse(exchange, message.id, error)
             return
         if answer is not None:
             data, _ = _encode_success(message.id, answer)
-            await exchange.reply_bytes(200, data, "application/json")
+            await exchange.reply_bytes(200, data, JSON)
             return
-        self._calls.add(call)
-        try:
-            await call.perform(self._dispatcher, request, params)
-        finally:
-            self._calls.discard(call)
+        await call.perform(self._dispatcher, request, params)
 
     def _admit(
-        self, call: _Call, message: Request, params: dict[str, Any]
+        self, call: _Call, message: Request, params: dict[str, Any], head: Head
     ) -> RequestContext:
         dispatcher = self._dispatcher
         exchange = call.exchange
@@ -108,7 +113,8 @@ class Stateless:
         ):
             # 2026-07-28 basic/versioning: it SHOULD be told the versions.
             dispatcher.initialize(params, None, exchange.facts)
-        check_head(exchange.headers, method, params)
+        if not agrees(head.version, head.method, method, params):
+            check_head(exchange.headers, method, params)
         request = dispatcher.admit(
             message.id, method, params, None, call.notify, facts=exchange.facts
         )
@@ -124,6 +130,7 @@ class _Call:
     """One request while its handler runs."""
 
     __slots__ = (
+        "_calls",
         "_id",
         "_is_gone",
         "_is_running",
@@ -136,11 +143,17 @@ class _Call:
     )
 
     def __init__(
-        self, exchange: Exchange, id: RequestId, *, is_json_only: bool
+        self,
+        exchange: Exchange,
+        id: RequestId,
+        calls: set[_Call],
+        *,
+        is_json_only: bool,
     ) -> None:
         self.exchange = exchange
         self.is_json_only = is_json_only
         self._id = id
+        self._calls = calls
         self._request: RequestContext | None = None
         self._reply: Reply | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -150,8 +163,16 @@ class _Call:
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send what belongs to it; never waits."""
-        if self._reply is not None:
-            self._reply.notify(method, params)
+        if self._is_running:
+            self._open_reply().notify(method, params)
+
+    def _open_reply(self) -> Reply:
+        """Return what answers it; most have ended before there is any need for that."""
+        if self._reply is None:
+            self._reply = Reply(
+                self.exchange, self._lose_client, is_json_only=self.is_json_only
+            )
+        return self._reply
 
     async def perform(
         self, dispatcher: Dispatcher, request: RequestContext, params: dict[str, Any]
@@ -162,24 +183,36 @@ class _Call:
             ClientGone: Nobody takes it.
         """
         self._request = request
-        self._task = asyncio.current_task()
-        reply = self._reply = Reply(
-            self.exchange, self._lose_client, is_json_only=self.is_json_only
-        )
+        self._is_running = True
         try:
-            data, status, headers = await self._run(dispatcher, request, params)
-            reply.fields = headers
-            await reply.finish(data, status)
+            data, status, headers = await first_step(
+                self._run(dispatcher, request, params), self._begin_to_wait
+            )
+            if self._reply is None:
+                await self.exchange.reply_bytes(status, data, JSON, headers)
+            else:
+                self._reply.fields = headers
+                await self._reply.finish(data, status)
         finally:
-            await reply.aclose()
+            if self._reply is not None:
+                await self._reply.aclose()
+            self._calls.discard(self)
             # Each of them knows the other; left so, they would be garbage in a circle.
             self._reply = self._request = self._task = None
+
+    def _begin_to_wait(self) -> None:
+        """The handler takes more than one step: from now on something may come of it.
+
+        Until then nobody else had a turn, so nobody could stop it.
+        """
+        self._task = asyncio.current_task()
+        self._calls.add(self)
+        self._open_reply()
 
     async def _run(
         self, dispatcher: Dispatcher, request: RequestContext, params: dict[str, Any]
     ) -> tuple[bytes, int, tuple[tuple[str, str], ...]]:
         """Return the answer as JSON text, its status and its fields."""
-        self._is_running = True
         try:
             result = await dispatcher.perform(request, params)
         except RPCError as error:
@@ -251,7 +284,7 @@ def _check_notification(exchange: Exchange, message: Notification) -> None:
 async def _refuse(exchange: Exchange, id: RequestId, error: RPCError) -> None:
     """Answer a request that no handler saw."""
     data, status, headers = _encode_failure(id, error, is_admitted=False)
-    await exchange.reply_bytes(status, data, "application/json", headers)
+    await exchange.reply_bytes(status, data, JSON, headers)
 
 
 def _encode_success(id: RequestId, result: dict[str, Any]) -> tuple[bytes, int]:

@@ -19,6 +19,7 @@ from mcpwire.errors import (
 )
 from mcpwire.protocol.serving.ladder import (
     Unreadable,
+    agrees,
     check_formats,
     check_head,
     check_mirrored,
@@ -210,6 +211,24 @@ def test_a_head_that_says_what_the_body_says_passes():
 def test_a_head_that_says_something_else_is_a_mismatch(fields):
     with pytest.raises(HeaderMismatch):
         check_head(fields, "tools/call", {"_meta": {KEY: NEW}})
+
+
+@pytest.mark.parametrize("version", [NEW, "2025-11-25", "", None])
+@pytest.mark.parametrize("named", ["tools/call", "tools/list", None])
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"_meta": None}, {"_meta": {}}, {"_meta": {KEY: 5}}, {"_meta": {KEY: NEW}}],
+)
+def test_a_head_agrees_exactly_where_nothing_would_be_said_of_it(
+    version, named, params
+):
+    fields = head(version=version, method=named)
+    try:
+        check_head(fields, "tools/call", params)
+    except (HeaderMismatch, InvalidParams):
+        assert not agrees(version, named, "tools/call", params)
+    else:
+        assert agrees(version, named, "tools/call", params)
 
 
 @pytest.mark.rule("META-08")

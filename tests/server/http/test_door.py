@@ -53,6 +53,48 @@ async def test_strangers_are_refused_whatever_they_want(verb, headers):
     assert "allowed_" in seen.json()["error"]["message"]
 
 
+@pytest.mark.attack("S11")
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [
+        ({"host": "evil.example"}, 403),
+        ({"origin": "http://evil.example"}, 403),
+        ({"content-type": "text/plain"}, 415),
+        ({"accept": "text/html"}, 406),
+        ({"mcp-protocol-version": "2025-11-25"}, 400),
+        ({"mcp-method": "tools/list"}, 400),
+        ({"mcp-name": "other"}, 400),
+        ({"authorization": "Bearer bad"}, 401),
+        ({"authorization": None}, 401),
+    ],
+)
+async def test_who_was_let_in_before_is_let_in_again_only_with_the_same_head(
+    changed, status
+):
+    auth = ResourceServer(
+        "http://localhost/mcp",
+        authorization_servers=["https://issuer.example"],
+        verifiers=[
+            StaticTokens(
+                {"good": Principal(subject="s", audience=("http://localhost/mcp",))}
+            )
+        ],
+    )
+    made = app(dispatcher=tools(echo, auth=auth))
+    good = {"authorization": "Bearer good"}
+    for _ in range(2):
+        assert (await post(made, call(), **good)).status == 200
+        assert (await post(made, call(), **{**good, **changed})).status == status
+
+
+async def test_browsers_are_told_the_same_each_time():
+    made = app(cors=["http://page.example"])
+    for _ in range(2):
+        seen = await post(made, call(), origin="http://page.example")
+        assert seen.headers["access-control-allow-origin"] == "http://page.example"
+        assert "access-control-allow-origin" not in (await post(made, call())).headers
+
+
 @pytest.mark.parametrize(
     ("options", "headers", "status"),
     [

@@ -45,6 +45,16 @@ async def test_a_call_is_answered_as_json():
     assert answer["result"]["resultType"] == "complete"
 
 
+@pytest.mark.rule("HDR-21")
+async def test_a_method_that_the_head_names_twice_is_refused_however_it_is_spelled():
+    made = app()
+    message = call(7)
+    message["method"] = "tools/call, tools/call"
+    for _ in range(2):
+        seen = await post(made, message, **{"mcp-method": "tools/call"})
+        assert error(seen.json()) == HeaderMismatch.default_code
+
+
 @pytest.mark.parametrize("id", ["1", "", 2**53 + 1, -1, 0])
 @pytest.mark.case("B03")
 async def test_ids_come_back_as_they_went(id):

@@ -1,0 +1,51 @@
+"""Runs a coroutine and says so when it has to wait for the first time.
+
+What is only needed while something waits (a time limit, somebody who watches the
+client) need not be made for what has its answer at once, as most has.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Generator
+
+__all__ = ["first_step"]
+
+T = TypeVar("T")
+
+
+@types.coroutine
+def first_step(
+    coroutine: Coroutine[Any, Any, T], waits: Callable[[], object]
+) -> Generator[Any, Any, T]:
+    """Return what a coroutine returns, as ``await`` does.
+
+    Args:
+        coroutine: It.
+        waits: Called when its first step has ended and it has not; must not raise.
+    """
+    try:
+        awaited = coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    waits()
+    while True:
+        error: BaseException | None = None
+        try:
+            sent = yield awaited
+        except GeneratorExit:
+            coroutine.close()
+            raise
+        except BaseException as thrown:  # noqa: BLE001 - it is the coroutine's
+            error = thrown
+        try:
+            awaited = (
+                coroutine.throw(error) if error is not None else coroutine.send(sent)
+            )
+        except StopIteration as end:
+            result = end.value
+            return result
