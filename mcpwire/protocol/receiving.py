@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
+    from mcpwire.wire.lines import Line
 
 __all__ = ["C", "Receiver"]
 
@@ -91,7 +92,7 @@ class Receiver(Generic[C]):
         self.revision: Revision | None = None
         self.stats = PeerStats()
 
-    def _receive_unreadable(self, line: bytes) -> None:
+    def _receive_unreadable(self, line: Line) -> None:
         """Give a line that is no JSON its second chance: whose is it?"""
         if not line.strip():
             self.stats.messages -= 1
@@ -113,7 +114,7 @@ class Receiver(Generic[C]):
                         "message",
                         expected="JSON in UTF-8",
                         got="bytes that are not",
-                        raw=line,
+                        raw=bytes(line),
                     ),
                 )
                 return
@@ -121,7 +122,7 @@ class Receiver(Generic[C]):
         if self.role == "server":
             self._refuse_unnamed(ParseError(UNREADABLE))
 
-    def _receive_message(self, message: Json, line: bytes) -> None:
+    def _receive_message(self, message: Json, line: Line) -> None:
         if self._has_ended:
             return
         self.stats.line_bytes = len(line)
@@ -134,7 +135,7 @@ class Receiver(Generic[C]):
             if self.role == "server":
                 self._refuse_unnamed(InvalidRequest("a message must be an object"))
 
-    def _receive_batch(self, messages: list[Json], line: bytes) -> None:
+    def _receive_batch(self, messages: list[Json], line: Line) -> None:
         if self.revision is None or not self.revision.receives_batches:
             self._count_noise(line)
             if self.role == "server":
@@ -172,7 +173,7 @@ class Receiver(Generic[C]):
         self._transmit(self._settle(batch))
 
     def _receive_object(
-        self, value: dict[str, Any], line: bytes, batch: _Batch | None
+        self, value: dict[str, Any], line: Line, batch: _Batch | None
     ) -> None:
         try:
             message = jsonrpc.parse_message(value)
@@ -192,7 +193,7 @@ class Receiver(Generic[C]):
     def _receive_invalid(
         self,
         value: dict[str, Any],
-        line: bytes,
+        line: Line,
         error: InvalidMessage,
         batch: _Batch | None,
     ) -> None:
@@ -201,7 +202,7 @@ class Receiver(Generic[C]):
             self._count_noise(line)
             return
         self.stats.invalid += 1
-        error.raw = line[:RAW_EXCERPT_BYTES]
+        error.raw = bytes(line[:RAW_EXCERPT_BYTES])
         id = value.get("id")
         if "method" in value:
             if "id" not in value:
@@ -217,14 +218,14 @@ class Receiver(Generic[C]):
             self.stats.invalid -= 1
             self._count_noise(line)
 
-    def _receive_success(self, message: jsonrpc.Success, line: bytes) -> None:
+    def _receive_success(self, message: jsonrpc.Success, line: Line) -> None:
         call = self._take(message.id)
         if call is not None:
             self._owner.answered(call, message.result)
         else:
             self._receive_stray(message.id, line)
 
-    def _receive_failure(self, message: jsonrpc.Failure, line: bytes) -> None:
+    def _receive_failure(self, message: jsonrpc.Failure, line: Line) -> None:
         id, error = message.id, message.error
         if id is None:
             # 2025-11-25 JSONRPCErrorResponse: the id is missing when the peer could
@@ -251,14 +252,14 @@ class Receiver(Generic[C]):
         if len(self._late) > LATE_IDS_KEPT:
             del self._late[next(iter(self._late))]
 
-    def _receive_stray(self, id: RequestId, line: bytes) -> None:
+    def _receive_stray(self, id: RequestId, line: Line) -> None:
         if type(id) is int and id in self._late:
             del self._late[id]
             self.stats.late += 1
         elif not self._diagnose_id(id, line):
             self.stats.unknown += 1
 
-    def _diagnose_id(self, id: Any, line: bytes) -> bool:
+    def _diagnose_id(self, id: Any, line: Line) -> bool:
         """Fail the call whose id came back with another type."""
         twin: RequestId | None = None
         if type(id) is str:
@@ -273,7 +274,7 @@ class Receiver(Generic[C]):
                 "response.id",
                 expected=f"the integer {twin}",
                 got=f"{id!r}",
-                raw=line,
+                raw=bytes(line),
                 hint="the peer changed the type of the request's id",
             ),
         )
@@ -347,7 +348,7 @@ class Receiver(Generic[C]):
             self._remember(id)
             self._owner.answered(call, {"resultType": "complete"})
 
-    def _count_noise(self, line: bytes) -> None:
+    def _count_noise(self, line: Line) -> None:
         stats = self.stats
         stats.noise += 1
         if len(stats.noise_lines) < self._limits.noise_lines:

@@ -127,7 +127,7 @@ class Trace:
         def traced_receive(data: bytes) -> None:
             self("read", data)
             for line in lines.feed(data):
-                self("receive", line.rstrip(b"\r\n"))
+                self("receive", bytes(line.rstrip(b"\r\n")))
             receive(data)
 
         channel._send = traced_send  # noqa: SLF001 - as above

@@ -205,7 +205,7 @@ _BRACKETS_OR_STRING: Final = re.compile(
 )
 
 
-def salvage(line: bytes) -> Json | None:
+def salvage(line: bytes | bytearray) -> Json | None:
     """Return what the standard library reads in a line orjson refused, or ``None``.
 
     It forgives what a broken peer gets wrong inside an otherwise readable message:
