@@ -23,6 +23,7 @@ __all__ = ["SSEDecoder", "SSEEvent", "encode_comment", "encode_event"]
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _CARRIAGE_RETURN: Final = 0x0D  # bytes look for a number far faster than for bytes
+_LINE_FEED: Final = 0x0A
 _DATA_PREFIX_LENGTH: Final = len(b"data: ")
 _RETRY_MAX_MS: Final = 10**12  # beyond any clock, so that it stays a harmless number
 
@@ -97,17 +98,21 @@ class SSEDecoder:
             self._at_start = False
         if self._at_start or self._after_return or _CARRIAGE_RETURN in data:
             data = self._unify_newlines(data)
-        *lines, tail = data.split(b"\n")
-        if lines and self._partial:
-            self._partial += lines[0]
-            lines[0] = bytes(self._partial)
-            self._partial = bytearray()
-        for line in lines:
-            if not line:
-                self._end_event(events)
-            elif not self._take_line(line):
-                self._stop()
-                return events
+        tail = data
+        # Splitting looks at each byte by itself: long lines come in many chunks.
+        if _LINE_FEED in data:
+            lines: list[bytes | bytearray] = []
+            lines += data.split(b"\n")
+            tail = bytes(lines.pop())
+            if self._partial:
+                self._partial += lines[0]
+                lines[0], self._partial = self._partial, bytearray()
+            for line in lines:
+                if not line:
+                    self._end_event(events)
+                elif not self._take_line(line):
+                    self._stop()
+                    return events
         if tail:
             self._partial += tail
             if self._is_hopeless(self._partial):
@@ -135,12 +140,12 @@ class SSEDecoder:
         self._at_start = False
         return data.removeprefix(_BYTE_ORDER_MARK)
 
-    def _take_line(self, line: bytes) -> bool:
+    def _take_line(self, line: bytes | bytearray) -> bool:
         """Take one line of an event; tell whether it kept to the limit."""
         if len(line) > self._limit + _DATA_PREFIX_LENGTH:
             return False
         if line.startswith(b"data: "):
-            return self._take_data(line[_DATA_PREFIX_LENGTH:])
+            return self._take_data(_without_prefix(line))
         # A comment is a field without a name, and unknown fields are ignored.
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
@@ -155,7 +160,7 @@ class SSEDecoder:
             self.retry = self._event_retry = _parse_retry(value)
         return True
 
-    def _take_data(self, value: bytes) -> bool:
+    def _take_data(self, value: bytes | bytearray) -> bool:
         if self._data is None:
             self._data = value
         elif self._data_size() + len(value) <= self._limit:
@@ -200,7 +205,14 @@ class SSEDecoder:
         self._partial = bytearray()
 
 
-def _parse_retry(digits: bytes) -> int:
+def _without_prefix(line: bytes | bytearray) -> bytes:
+    """Return the data of a line, copied once: it may be most of the memory there is."""
+    if type(line) is bytes:
+        return line[_DATA_PREFIX_LENGTH:]
+    return bytes(memoryview(line)[_DATA_PREFIX_LENGTH:])
+
+
+def _parse_retry(digits: bytes | bytearray) -> int:
     significant = digits.lstrip(b"0")
     if len(significant) > len(str(_RETRY_MAX_MS)):
         return _RETRY_MAX_MS

@@ -178,11 +178,26 @@ class CallReply(Reply):
             super().end()
             return
         body, self._body = self._body, b""
-        if type(body) is not bytes:
+        if isinstance(body, bytearray):
+            if self._take_plain(body):
+                return
             body = bytes(body)
         self._take_message(body)
         if not self.is_over:
             self._settle(self._doubt or self._unlike("body", body))
+
+    def _take_plain(self, body: bytearray) -> bool:
+        """Take what came in many pieces, if it is a plain result: it is not copied."""
+        owner = self._owner
+        if owner.is_watched:
+            return False
+        try:
+            message = loads(body)
+        except JSONDecodeError:
+            return False
+        is_plain = self._is_settled_by(message)
+        owner.stats.messages += is_plain
+        return is_plain
 
     def _ended(self) -> None:
         doubt = self._doubt
@@ -221,7 +236,11 @@ class CallReply(Reply):
         except JSONDecodeError:
             self._take_unreadable(data)
             return
-        # A plain result takes no further step; as in `protocol.peer`.
+        if not self._is_settled_by(message):
+            self._take_json(message, data)
+
+    def _is_settled_by(self, message: Json) -> bool:
+        """Take a plain result: no further step is needed; as in `protocol.peer`."""
         if type(message) is dict and len(message) == 3:
             result = message.get("result")
             id = message.get("id")
@@ -234,8 +253,8 @@ class CallReply(Reply):
             ):
                 self.result = result
                 self.is_over = True
-                return
-        self._take_json(message, data)
+                return True
+        return False
 
     def _take_unreadable(self, data: bytes) -> None:
         is_body = not self._is_stream
