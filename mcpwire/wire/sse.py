@@ -98,26 +98,30 @@ class SSEDecoder:
             self._at_start = False
         if self._at_start or self._after_return or _CARRIAGE_RETURN in data:
             data = self._unify_newlines(data)
-        tail = data
         # Splitting looks at each byte by itself: long lines come in many chunks.
         if _LINE_FEED in data:
-            lines: list[bytes | bytearray] = []
-            lines += data.split(b"\n")
-            tail = bytes(lines.pop())
-            if self._partial:
-                self._partial += lines[0]
-                lines[0], self._partial = self._partial, bytearray()
-            for line in lines:
-                if not line:
-                    self._end_event(events)
-                elif not self._take_line(line):
-                    self._stop()
-                    return events
-        if tail:
-            self._partial += tail
+            data = self._take_lines(data, events)
+        if data:
+            self._partial += data
             if self._is_hopeless(self._partial):
                 self._stop()
         return events
+
+    def _take_lines(self, data: bytes, events: list[SSEEvent]) -> bytes:
+        """Take the lines that are complete; return what is left behind them."""
+        lines: list[bytes | bytearray] = []
+        lines += data.split(b"\n")
+        if self._partial:
+            self._partial += lines[0]
+            lines[0], self._partial = self._partial, bytearray()
+        tail = bytes(lines.pop())
+        for line in lines:
+            if not line:
+                self._end_event(events)
+            elif not self._take_line(line):
+                self._stop()
+                return b""
+        return tail
 
     def _unify_newlines(self, data: bytes) -> bytes:
         if self._at_start:
