@@ -28,7 +28,13 @@ def load(target: str) -> Any:
 async def answer(
     call: measure.Call, request: dict[str, Any], taken: list[int]
 ) -> measure.Figures:
-    """Measure what one request asks for; `taken` gathers the laps of all slices."""
+    """Measure what one request asks for; `taken` gathers the laps of all slices.
+
+    A request with `do` is for the variant itself, which has a method of that name.
+    """
+    if do := request.get("do"):
+        figures = await getattr(call, do)(request["with"])
+        return dict(figures)
     if width := request.get("width"):
         return await measure.in_flight(call, request["calls"], width)
     if calls := request.get("calls"):

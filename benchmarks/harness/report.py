@@ -27,10 +27,11 @@ UNITS = {"us": "us", "ms": "ms", "s": "s", "kib": "KiB", "mib": "MiB"}
 
 PLACES = {
     "calls": "after {} calls",
-    "sessions": "{} sessions",
+    "sessions": "among {} sessions",
+    "turns": "{} sessions in turn",
     "tools": "{} tools",
 }
-"""How a place on an axis reads: ``cpu_us@sessions=100`` is CPU/call, 100 sessions."""
+"""How a place on an axis reads: ``cpu_us@calls=100`` is CPU/call, after 100 calls."""
 
 
 def heading(name: str) -> str:

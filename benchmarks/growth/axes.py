@@ -1,0 +1,211 @@
+"""The axes of growth: how many calls a session has seen, how many at once, how many.
+
+What is measured at two points of an axis is measured seconds apart, and by then the
+machine is another one. So each slice lies beside one of a floor that does not grow; a
+point is that quotient, divided by the quotient at the first point. Calls at once need
+none of that: their slices lie beside each other in one process.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from harness.measure import WARM_UP_CALLS
+from harness.rounds import Child, Variant, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Point = dict[str, float]
+"""`value` and `ratio` of one figure."""
+
+FIRST_CALLS = 100
+FIRST_SLICES = 2
+WIDTH = 32
+"""How many calls are in flight while a session gets old: nobody looks meanwhile."""
+
+ONE = 1
+CPU = "cpu_us@1"
+
+
+@dataclass(frozen=True)
+class Path:
+    """One way of a call whose growth is looked at."""
+
+    name: str
+    variant: Variant
+    floor: Variant
+    most_calls: int
+    """How many calls one session sees; fewer where the command line says so."""
+
+    most_sessions: int
+    prefix: tuple[str, ...] = ()
+    """What keeps it on one core while one call at a time is measured."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured at each point."""
+
+    rounds: int
+    slices: int
+    calls: int
+
+
+def decades(most: int, first: int = FIRST_CALLS) -> list[int]:
+    """Return the powers of ten from the first one to the last."""
+    points = [first]
+    while points[-1] * 10 <= most:
+        points.append(points[-1] * 10)
+    return points
+
+
+def doubled(most: int) -> list[int]:
+    """Return the powers of two up to that."""
+    return [2**n for n in range(most.bit_length())]
+
+
+def cpu(child: Child, calls: int, width: int = ONE) -> float:
+    """Return the CPU time per call of one slice, in microseconds."""
+    return child.ask(calls=calls, width=width)[f"cpu_us@{width}"]
+
+
+def beside(child: Child, floor: Child, slices: int, calls: int) -> Point:
+    """Return a round of slices that lie beside those of the floor."""
+    pairs = []
+    for turn in range(slices):
+        order = (child, floor) if turn % 2 else (floor, child)
+        taken = {one: cpu(one, calls) for one in order}
+        pairs.append((taken[child], taken[floor]))
+    return {
+        "value": median(mine for mine, _ in pairs),
+        "ratio": median(mine / theirs for mine, theirs in pairs),
+    }
+
+
+def to_the_first(axis: str, points: dict[str, list[Point]]) -> list[dict[str, Point]]:
+    """Return each round's figures, with ratios to those at the first point."""
+    first = next(iter(points.values()))
+    return [
+        {
+            axis + name: {
+                "value": one["value"],
+                "ratio": one["ratio"] / reference["ratio"],
+            }
+            for name, each in points.items()
+            for one in (each[number],)
+        }
+        for number, reference in enumerate(first)
+    ]
+
+
+def memory(child: Child) -> Point:
+    """Return what it holds in memory."""
+    value = child.ask(**{"do": "memory", "with": 0})["rss_kib"]
+    return {"value": value, "ratio": value}
+
+
+def order(child: Child, what: str, number: int) -> None:
+    """Have a variant do something of its own."""
+    child.ask(**{"do": what, "with": number})
+
+
+def aged(path: Path, effort: Effort, most: int) -> list[dict[str, Point]]:
+    """Let one session see more and more calls.
+
+    At the first point nothing may be measured for long, or it is another point: there a
+    process is opened for each round, and the last one goes on.
+    """
+    points: dict[str, list[Point]] = {}
+    first, *others = decades(min(most, path.most_calls))
+    young = min(effort.calls, FIRST_CALLS * 9 // FIRST_SLICES - WARM_UP_CALLS)
+    with ExitStack() as stack:
+        floor = stack.enter_context(opened(path.floor, path.prefix))
+        taken, sizes = [], []
+        for _ in range(effort.rounds):
+            mine = stack.enter_context(ExitStack())
+            child = mine.enter_context(opened(path.variant, path.prefix))
+            child.ask(calls=first, width=WIDTH)
+            taken.append(beside(child, floor, FIRST_SLICES, young))
+            sizes.append(memory(child))
+            if len(taken) < effort.rounds:
+                mine.close()
+        points[str(first)] = taken
+        held = {str(first): sizes}
+        done = first + FIRST_SLICES * (young + WARM_UP_CALLS)
+        for many in others:
+            child.ask(calls=max(1, many - done), width=WIDTH)
+            points[str(many)] = [
+                beside(child, floor, effort.slices, effort.calls)
+                for _ in range(effort.rounds)
+            ]
+            done = many + effort.rounds * effort.slices * (effort.calls + WARM_UP_CALLS)
+            held[str(many)] = [memory(child)] * effort.rounds
+    return joined(
+        to_the_first("cpu_us@calls=", points), to_the_first("rss_kib@calls=", held)
+    )
+
+
+def multiplied(
+    variant: Variant, path: Path, effort: Effort, most: int
+) -> list[dict[str, Point]]:
+    """Have more and more sessions open: one of them is called, then all in turn."""
+    alone: dict[str, list[Point]] = {}
+    in_turn: dict[str, list[Point]] = {}
+    held: dict[str, list[Point]] = {}
+    with ExitStack() as stack:
+        floor = stack.enter_context(opened(path.floor, path.prefix))
+        child = stack.enter_context(opened(variant, path.prefix))
+        for many in decades(min(most, path.most_sessions), first=1):
+            order(child, "grow", many)
+            for turns, points in ((1, alone), (many, in_turn)):
+                order(child, "take_turns", turns)
+                calls = max(effort.calls, turns)
+                points[str(many)] = [
+                    beside(child, floor, effort.slices, calls)
+                    for _ in range(effort.rounds)
+                ]
+            held[str(many)] = [memory(child)] * effort.rounds
+    return joined(
+        to_the_first("cpu_us@sessions=", alone),
+        to_the_first("cpu_us@turns=", in_turn),
+        to_the_first("rss_kib@sessions=", held),
+    )
+
+
+def widened(variant: Variant, effort: Effort, most: int) -> list[dict[str, Point]]:
+    """Have more and more calls in flight at once."""
+    found = []
+    with opened(variant, ()) as child:
+        for width in doubled(most):  # what is opened once is opened now
+            child.ask(calls=2 * width, width=width)
+        for _ in range(effort.rounds):
+            taken = [
+                {w: cpu(child, max(effort.calls, 2 * w), w) for w in doubled(most)}
+                for _ in range(effort.slices)
+            ]
+            found.append(
+                {
+                    f"cpu_us@{width}": {
+                        "value": median(each[width] for each in taken),
+                        "ratio": median(each[width] / each[1] for each in taken),
+                    }
+                    for width in doubled(most)
+                }
+            )
+    return found
+
+
+def joined(
+    *parts: Sequence[dict[str, Point]],
+) -> list[dict[str, Point]]:
+    """Return the figures of several axes, round by round."""
+    return [merged(figures) for figures in zip(*parts, strict=True)]
+
+
+def merged(parts: Iterable[dict[str, Point]]) -> dict[str, Point]:
+    """Return all figures of one round."""
+    return {name: point for part in parts for name, point in part.items()}

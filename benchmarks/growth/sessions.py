@@ -1,0 +1,230 @@
+"""Variants that start with one session and open more when they are told to.
+
+A call goes to the session whose turn it is, of those that take turns. What was opened
+stays open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import bench_server
+import floor
+import floor_http
+from floor import ARGUMENTS, Call
+from harness.servers import cpu_ns, listening
+from null.serving import serving
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from null.serving import Serving
+
+    Open = Callable[[], Awaitable[Call]]
+
+AT_ONCE = 20
+"""How many sessions are opened at once: the null server's queue is not long."""
+
+SESSIONS_PER_NULL = 25
+
+PARAMS = {"name": "echo", "arguments": ARGUMENTS}
+FILES_PER_SESSION = 6
+KIB = 1024
+
+
+class Sessions:
+    """Calls one session after the other."""
+
+    def __init__(self, open_one: Open) -> None:
+        self.open_one = open_one
+        self.calls: list[Call] = []
+        self.at = 0
+        self.turns = 1
+        self.pid = os.getpid()
+
+    async def __call__(self) -> Any:
+        self.at = (self.at or self.turns) - 1
+        return await self.calls[self.at]()
+
+    async def grow(self, many: int) -> dict[str, float]:
+        """Have so many sessions open."""
+        make_room(many)
+        while missing := many - len(self.calls):
+            count = min(AT_ONCE, missing)
+            self.calls += await asyncio.gather(*(self.open_one() for _ in range(count)))
+        return {}
+
+    async def take_turns(self, many: int) -> dict[str, float]:
+        """Call so many of them in turn."""
+        self.at, self.turns = 0, many
+        return {}
+
+    async def memory(self, _: int) -> dict[str, float]:
+        """Return what the process that is measured holds in memory."""
+        return {"rss_kib": rss_kib(self.pid)}
+
+
+class Served(Sessions):
+    """The same, where it is the server that is measured."""
+
+    def __init__(self, open_one: Open, pid: int) -> None:
+        super().__init__(open_one)
+        self.pid = pid
+
+    def cpu_ns(self) -> int:
+        return cpu_ns(self.pid)
+
+
+def rss_kib(pid: int) -> float:
+    """Return what a process holds in memory, as Linux tells."""
+    text = Path(f"/proc/{pid}/statm").read_text(encoding="ascii")
+    return int(text.split()[1]) * resource.getpagesize() / KIB
+
+
+def make_room(sessions: int) -> None:
+    """Let this process and its children have the files that so many sessions need."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = FILES_PER_SESSION * sessions + 256
+    if soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(needed, hard), hard))
+
+
+async def begun(sessions: Sessions) -> Sessions:
+    """Open the first session and call once."""
+    await sessions.grow(1)
+    await sessions()
+    return sessions
+
+
+# Clients, of servers that cost almost nothing...
+
+
+@asynccontextmanager
+async def clients(server: Any) -> AsyncIterator[Sessions]:
+    """Have mcpwire's clients of what `server` makes."""
+    import mcpwire
+
+    async with AsyncExitStack() as stack:
+
+        async def open_one() -> Call:
+            client = mcpwire.Client(server())
+            await stack.enter_async_context(client)
+
+            async def call() -> Any:
+                return await client.call_tool("echo", ARGUMENTS)
+
+            return call
+
+        yield await begun(Sessions(open_one))
+
+
+@asynccontextmanager
+async def stdio_client(server: str) -> AsyncIterator[Sessions]:
+    import mcpwire
+
+    async with clients(lambda: mcpwire.Stdio(server, ["--legacy"])) as sessions:
+        yield sessions
+
+
+class Nulls:
+    """As many null servers over HTTP as it takes for none to have many connections.
+
+    They poll them one by one, so that a thousand would cost more than any call.
+    """
+
+    def __init__(self, stack: ExitStack, server: str) -> None:
+        self.stack = stack
+        self.server = server
+        self.sessions = 0
+
+    def next(self) -> Serving:
+        """Return the one for the next session."""
+        if self.sessions % SESSIONS_PER_NULL == 0:
+            started = serving(self.server, "--legacy", "--json")
+            self.last = self.stack.enter_context(started)
+        self.sessions += 1
+        return self.last
+
+
+@asynccontextmanager
+async def http_client(server: str) -> AsyncIterator[Sessions]:
+    import mcpwire
+
+    with ExitStack() as stack:
+        nulls = Nulls(stack, server)
+        async with clients(lambda: mcpwire.Http(nulls.next().url)) as sessions:
+            yield sessions
+
+
+def calling(one: Any, params: dict[str, Any]) -> Call:
+    """Return what performs a call for a floor."""
+
+    async def call() -> Any:
+        return await one.call("tools/call", params)
+
+    return call
+
+
+@asynccontextmanager
+async def stdio_floor(server: str) -> AsyncIterator[Sessions]:
+    async with AsyncExitStack() as stack:
+
+        async def open_one() -> Call:
+            one = stack.enter_context(closing(floor.Floor([server, "--legacy"])))
+            return calling(one, PARAMS)
+
+        yield await begun(Sessions(open_one))
+
+
+@asynccontextmanager
+async def http_floor(server: str) -> AsyncIterator[Sessions]:
+    with ExitStack() as outer:
+        nulls = Nulls(outer, server)
+        async with AsyncExitStack() as stack:
+
+            async def open_one() -> Call:
+                one = floor_http.Floor(nulls.next().port, modern=False)
+                stack.enter_context(closing(one))
+                call = calling(one, PARAMS)
+                await call()
+                return call
+
+            yield await begun(Sessions(open_one))
+        await asyncio.sleep(0)  # where asyncio closes what was aborted
+
+
+# Servers, with the floors of the clients for a load...
+
+
+@asynccontextmanager
+async def stdio_server(name: str) -> AsyncIterator[Sessions]:
+    """Have a server with the one session that its pipes are."""
+    async with bench_server.over_stdio(name, modern=False) as driven:
+
+        async def open_one() -> Call:
+            return calling(driven.floor, PARAMS)
+
+        yield await begun(Served(open_one, driven.pid))
+
+
+@asynccontextmanager
+async def http_server(name: str) -> AsyncIterator[Sessions]:
+    make_room(1_000)  # the server inherits it
+    with listening(bench_server.PROGRAMS[name]) as (port, pid):
+        async with AsyncExitStack() as stack:
+
+            async def open_one() -> Call:
+                one = floor_http.Floor(port, modern=False)
+                stack.enter_context(closing(one))
+                one.head = bench_server.session_head(port)
+                call = calling(one, PARAMS)
+                await call()
+                return call
+
+            yield await begun(Served(open_one, pid))
+        await asyncio.sleep(0)  # where asyncio closes what was aborted
