@@ -20,6 +20,8 @@ Figures = dict[str, float]
 
 # A slice starts on caches that the other variants have filled.
 WARM_UP_CALLS = 50
+WARM_UP_SHARE = 2
+"""So many times what is measured is enough, where a call takes very long."""
 PERCENTILES = {"p50_us": 0.5, "p99_us": 0.99, "p999_us": 0.999}
 
 
@@ -29,10 +31,15 @@ def clock(call: Call) -> Callable[[], int]:
     return read
 
 
+def warm_up_calls(calls: int) -> int:
+    """Return how many calls go before those that are measured."""
+    return min(WARM_UP_CALLS, WARM_UP_SHARE * calls)
+
+
 async def one_at_a_time(call: Call, calls: int) -> Figures:
     """Return the CPU time per call of one slice, in microseconds."""
     cpu_ns = clock(call)
-    for _ in range(WARM_UP_CALLS):
+    for _ in range(warm_up_calls(calls)):
         await call()
     cpu = cpu_ns()
     for _ in range(calls):
@@ -46,7 +53,7 @@ async def laps(call: Call, calls: int) -> list[int]:
 
     Apart from `one_at_a_time`, so that no clock is read while CPU time is counted.
     """
-    for _ in range(WARM_UP_CALLS):
+    for _ in range(warm_up_calls(calls)):
         await call()
     taken = [0] * calls
     for lap in range(calls):
@@ -66,7 +73,10 @@ def percentiles(taken: Sequence[int]) -> Figures:
 
 
 async def in_flight(call: Call, calls: int, width: int) -> Figures:
-    """Keep `width` calls outstanding; return calls per second and CPU time per call."""
+    """Keep `width` calls outstanding; return calls per second and CPU time per call.
+
+    As many go before, so that whatever a call in flight needs of its own is there.
+    """
 
     async def work(turns: Iterator[int]) -> None:
         for _ in turns:
@@ -77,7 +87,7 @@ async def in_flight(call: Call, calls: int, width: int) -> Figures:
         await asyncio.gather(*(work(turns) for _ in range(width)))
 
     cpu_ns = clock(call)
-    await everything(WARM_UP_CALLS)
+    await everything(max(width, warm_up_calls(calls)))
     wall, cpu = perf_counter_ns(), cpu_ns()
     await everything(calls)
     wall, cpu = perf_counter_ns() - wall, cpu_ns() - cpu

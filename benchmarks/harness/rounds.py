@@ -1,13 +1,13 @@
 """Interleaved rounds: each round starts every variant anew and takes slices in turn.
 
 The machine's speed wanders while others use it, by far more than what is to be seen.
-So all variants of a round are open at once, each in an interpreter of its own, and do
+So all variants of a leg are open at once, each in an interpreter of its own, and do
 a few hundred calls in turn; a ratio is taken between slices that lie side by side.
 Fresh interpreters each round average over what a process is stuck with (its heap's
 place, its hash seed).
 
-One call at a time is measured with client and child pinned to one core, where
-`taskset` exists: they never run at the same moment, and a shared core spares the
+One call at a time is measured with client and child pinned to one core, where the
+system can do that: they never run at the same moment, and a shared core spares the
 migrations that make such figures jump. Calls in flight are measured unpinned, and so is
 what blocks: the wake-up is a part of its work.
 """
@@ -19,11 +19,13 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
+
+from harness.servers import family
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,6 +58,18 @@ class Variant:
     a program that answers the same lines (`child` tells which)."""
     environment: Mapping[str, str] = field(default_factory=dict, hash=False)
     """What that command finds in its environment beside our own."""
+    leg: str = ""
+    """Only variants of the same leg are open at once; baselines belong to theirs."""
+    widths: tuple[int, ...] | None = None
+    """Which of the plan's it is measured with; all where nothing is said."""
+
+    def takes(self, width: int | None) -> bool:
+        """Tell whether it is measured with so many calls in flight."""
+        return width is None or self.widths is None or width in self.widths
+
+    def calls(self, plan: Plan, width: int | None) -> int:
+        """Return how many calls a slice of it has: at least one for each in flight."""
+        return max(width or 1, plan.calls // self.portion)
 
 
 @dataclass(frozen=True)
@@ -75,6 +89,19 @@ class Plan:
 def pinning() -> list[str]:
     """Return the command prefix that keeps a process and its children on one core."""
     return ["taskset", "-c", "0"] if shutil.which("taskset") else []
+
+
+def usable_cores() -> set[int]:
+    """Return where this process may run; nothing where that cannot be chosen."""
+    return getattr(os, "sched_getaffinity", lambda _: set[int]())(0)
+
+
+def move(pid: int, cores: set[int]) -> None:
+    """Have a process, what it has started, and all their threads run there."""
+    for each in family(pid):
+        for thread in Path(f"/proc/{each}/task").iterdir():
+            with suppress(ProcessLookupError):  # it has just ended
+                os.sched_setaffinity(int(thread.name), cores)
 
 
 class Child:
@@ -102,8 +129,8 @@ class Child:
 
 
 @contextmanager
-def opened(variant: Variant, prefix: Sequence[str]) -> Iterator[Child]:
-    """Start a variant and wait until it is connected."""
+def started(variant: Variant, prefix: Sequence[str] = ()) -> Iterator[Child]:
+    """Start a variant; the first line that it says tells that it is connected."""
     command = [*prefix, *(variant.interpreter or CHILD)]
     ours = {"PYTHONDONTWRITEBYTECODE": "1"}
     process = subprocess.Popen(
@@ -115,9 +142,7 @@ def opened(variant: Variant, prefix: Sequence[str]) -> Iterator[Child]:
         text=True,
     )
     try:
-        child = Child(variant, process)
-        child.read()
-        yield child
+        yield Child(variant, process)
         process.communicate(timeout=CLOSE_TIMEOUT_S)
     finally:
         process.kill()
@@ -126,29 +151,62 @@ def opened(variant: Variant, prefix: Sequence[str]) -> Iterator[Child]:
         sys.exit(f"{variant.name}: the measuring process failed at its end (see above)")
 
 
+@contextmanager
+def opened(variant: Variant, prefix: Sequence[str]) -> Iterator[Child]:
+    """Start a variant and wait until it is connected."""
+    with started(variant, prefix) as child:
+        child.read()
+        yield child
+
+
+def open_all(variants: Sequence[Variant], plan: Plan, stack: ExitStack) -> list[Child]:
+    """Open the variants of a leg, all at once unless they choose their own places.
+
+    Such a place may be a port that was free a moment ago.
+    """
+    if not plan.pinned:
+        return [stack.enter_context(opened(each, ())) for each in variants]
+    children = [stack.enter_context(started(each)) for each in variants]
+    for child in children:
+        child.read()
+    return children
+
+
 def take_slices(
-    variants: Sequence[Variant],
+    children: list[Child],
     plan: Plan,
     *,
     widths: Sequence[int | None],
     slices: Slices,
 ) -> None:
-    """Open all variants and add their slices; no width is one call at a time."""
-    is_single = None in widths
-    prefix = pinning() if plan.pinned and is_single else []
-    with ExitStack() as stack:
-        children = [stack.enter_context(opened(v, prefix)) for v in variants]
-        for _ in range(plan.slices):
-            # Whoever went first goes last the next time.
-            children.append(children.pop(0))
-            for width in widths:
-                for child in children:
-                    calls = max(1, plan.calls // child.variant.portion)
-                    figures = child.ask(calls=calls, width=width)
-                    add(slices[child.variant.name], figures)
-        if is_single:
+    """Add the slices of all who are open; no width is one call at a time."""
+    for _ in range(plan.slices):
+        # Whoever went first goes last the next time.
+        children.append(children.pop(0))
+        for width in widths:
             for child in children:
-                add(slices[child.variant.name], child.ask())
+                variant = child.variant
+                if variant.takes(width):
+                    figures = child.ask(calls=variant.calls(plan, width), width=width)
+                    add(slices[variant.name], figures)
+    if None in widths:
+        for child in children:
+            add(slices[child.variant.name], child.ask())
+
+
+def measure_leg(variants: Sequence[Variant], plan: Plan, slices: Slices) -> None:
+    """Open the variants of a leg and take all slices of this round."""
+    cores = usable_cores()
+    with ExitStack() as stack:
+        children = open_all(variants, plan, stack)
+        if not plan.pinned:
+            take_slices(children, plan, widths=(None, *plan.widths), slices=slices)
+            return
+        for widths, where in (((None,), set(sorted(cores)[:1])), (plan.widths, cores)):
+            if widths:
+                for child in children if where else ():
+                    move(child.process.pid, where)
+                take_slices(children, plan, widths=widths, slices=slices)
 
 
 def add(values: dict[str, list[float]], figures: dict[str, float]) -> None:
@@ -174,6 +232,14 @@ def reckon(variants: Sequence[Variant], slices: Slices) -> Round:
     }
 
 
+def legs(variants: Sequence[Variant]) -> list[list[Variant]]:
+    """Return the variants of each leg."""
+    found: dict[str, list[Variant]] = {}
+    for variant in variants:
+        found.setdefault(variant.leg, []).append(variant)
+    return list(found.values())
+
+
 def run_rounds(
     variants: Sequence[Variant], plan: Plan, tell: Callable[[str], None]
 ) -> list[Round]:
@@ -182,9 +248,7 @@ def run_rounds(
     for number in range(plan.rounds):
         tell(f"round {number + 1} of {plan.rounds}")
         slices: Slices = {variant.name: {} for variant in variants}
-        # What need not be pinned for one of them is opened once for both.
-        passes = [(None,), plan.widths] if plan.pinned else [(None, *plan.widths)]
-        for widths in filter(None, passes):
-            take_slices(variants, plan, widths=widths, slices=slices)
+        for leg in legs(variants):
+            measure_leg(leg, plan, slices)
         rounds.append(reckon(variants, slices))
     return rounds

@@ -138,9 +138,14 @@ typedef struct {
     buffer tail; /* what follows the id, newline included */
 } answer;
 
-enum { MAX_ANSWERS = 8 };
+enum { MAX_ANSWERS = 8, VERSION_COUNT = 4, VERSION_SIZE = 10 };
 static answer answers[MAX_ANSWERS];
 static size_t answer_count;
+
+/* The session era's revisions; the first is the answer to whoever asks for another. */
+static const char *const versions[VERSION_COUNT] = {"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"};
+static buffer initialize_tails[VERSION_COUNT];
+
 /* Opens the answer to a method; the caller appends the result's members and "}}\n". */
 static buffer *add_answer(const char *method)
 {
@@ -177,13 +182,57 @@ static void prepare_answers(int modern, size_t text_size)
     if (modern) append_text(b, COMPLETE STAMP);
     append_text(b, "}}\n");
 
-    b = add_answer("initialize");
-    append_text(b, "\"protocolVersion\":\"2025-11-25\"," CAPABILITIES ",\"serverInfo\":" SERVER "}}\n");
+    for (size_t i = 0; i < VERSION_COUNT; i++) {
+        b = &initialize_tails[i];
+        append_text(b, ",\"result\":{\"protocolVersion\":\"");
+        append_text(b, versions[i]);
+        append_text(b, "\"," CAPABILITIES ",\"serverInfo\":" SERVER "}}\n");
+    }
 
     if (modern) {
         b = add_answer("server/discover");
         append_text(b, COMPLETE "\"supportedVersions\":[\"2026-07-28\"]," CAPABILITIES "," CACHEABLE STAMP "}}\n");
     }
+}
+
+/* ---- long lists --------------------------------------------------------------------
+ * The n-th request for the tools gets the n-th page, whatever it says, and the one after
+ * the last gets the first again: whoever asks for all of them gets all of them. */
+
+static buffer *pages;
+static size_t page_count, next_page_index;
+
+static void prepare_pages(int modern, size_t tools, size_t count)
+{
+    static const char tool[] =
+        "{\"name\":\"tool_%zu\",\"description\":\"Return a fixed text\",\"inputSchema\":"
+        "{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\"}}}}";
+    char text[256];
+    pages = calloc(count, sizeof *pages);
+    if (!pages) die("out of memory");
+    page_count = count;
+    for (size_t page = 0, number = 0; page < count; page++) {
+        buffer *b = &pages[page];
+        append_text(b, ",\"result\":{");
+        if (modern) append_text(b, COMPLETE CACHEABLE);
+        append_text(b, "\"tools\":[");
+        for (size_t stop = tools * (page + 1) / count, first = number; number < stop; number++) {
+            if (number != first) append_text(b, ",");
+            append(b, text, (size_t)snprintf(text, sizeof text, tool, number));
+        }
+        append_text(b, "]");
+        if (page + 1 < count)
+            append(b, text, (size_t)snprintf(text, sizeof text, ",\"nextCursor\":\"%zu\"", page + 1));
+        if (modern) append_text(b, "," STAMP);
+        append_text(b, "}}\n");
+    }
+}
+
+static const buffer *next_page(void)
+{
+    const buffer *page = &pages[next_page_index];
+    next_page_index = (next_page_index + 1) % page_count;
+    return page;
 }
 
 /* Appends the start of a response; the tail of an answer, or an error, is to follow. */
@@ -194,11 +243,30 @@ static void append_id(buffer *b, slice id)
     append(b, id.start, id.size);
 }
 
-/* Returns what follows the id in the answer to a method, or NULL. */
-static const buffer *find_answer(slice method)
+/* Returns which revision is asked for: the first string after "protocolVersion". */
+static size_t find_version(const char *p, const char *end)
 {
+    static const char key[] = "\"protocolVersion\"";
+    for (; end - p > (long)sizeof key; p++) {
+        if (memcmp(p, key, sizeof key - 1)) continue;
+        p += sizeof key - 1;
+        p = memchr(p, '"', (size_t)(end - p));
+        if (!p || end - ++p < VERSION_SIZE) break;
+        for (size_t i = 0; i < VERSION_COUNT; i++)
+            if (!memcmp(p, versions[i], VERSION_SIZE)) return i;
+        break;
+    }
+    return 0;
+}
+
+/* Returns what follows the id in the answer to a method, or NULL. Of `initialize` alone
+ * more is looked at: some clients refuse any revision but the one that they ask for. */
+static const buffer *find_answer(slice method, const char *message, const char *end)
+{
+    if (page_count && is_key(method, "tools/list", 10)) return next_page();
     for (size_t i = 0; i < answer_count; i++)
         if (is_key(method, answers[i].method, answers[i].method_size)) return &answers[i].tail;
+    if (is_key(method, "initialize", 10)) return &initialize_tails[find_version(message, end)];
     return NULL;
 }
 
@@ -206,6 +274,6 @@ static size_t parse_size(const char *text)
 {
     char *end;
     long n = strtol(text, &end, 10);
-    if (end == text || *end || n < 0) die("--bytes wants a number of at least 0");
+    if (end == text || *end || n < 0) die("a number of at least 0 is wanted");
     return (size_t)n;
 }

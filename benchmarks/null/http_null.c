@@ -1,6 +1,6 @@
 /* http_null: an MCP server over Streamable HTTP that costs almost nothing.
  *
- *   http_null [--legacy | --modern] [--json | --sse] [--bytes N]
+ *   http_null [--legacy | --modern] [--json | --sse] [--bytes N] [--tools N [--pages N]]
  *
  * It listens on a free port of 127.0.0.1, prints the number and a newline, and ends when
  * its standard input does. One process, one poll(); connections are kept alive, and all
@@ -13,6 +13,7 @@
  * --json    (default) responses are JSON with their length
  * --sse     they are one SSE event, in chunks
  * --bytes N the text block of `tools/call` is N bytes long
+ * --tools N `tools/list` has N tools, on as many pages as --pages says (1)
  *
  * What is no request gets 202, DELETE 200, other verbs 405. A request whose length is
  * not told by `content-length` gets 411, and its connection is closed. POSIX only.
@@ -86,7 +87,7 @@ static void answer_post(const char *p, const char *end)
         append_text(&output, STATUS("202 Accepted") NO_BODY);
         return;
     }
-    const buffer *tail = find_answer(method);
+    const buffer *tail = find_answer(method, p, end);
     body.size = 0;
     if (!tail && is_key(method, "server/discover", 15)) {
         append_text(&body, REFUSAL);
@@ -211,7 +212,7 @@ static int listen_somewhere(void)
     socklen_t size = sizeof address;
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) || listen(fd, 128)
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) || listen(fd, MAX_PLACES)
         || getsockname(fd, (struct sockaddr *)&address, &size))
         die("could not listen on 127.0.0.1");
     printf("%d\n", ntohs(address.sin_port));
@@ -229,17 +230,20 @@ static int is_over(void)
 
 int main(int argc, char **argv)
 {
-    size_t text_size = (size_t)-1;
+    size_t text_size = (size_t)-1, tools = 0, tool_pages = 1;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--modern")) modern = 1;
         else if (!strcmp(argv[i], "--legacy")) modern = 0;
         else if (!strcmp(argv[i], "--sse")) sse = 1;
         else if (!strcmp(argv[i], "--json")) sse = 0;
         else if (!strcmp(argv[i], "--bytes") && i + 1 < argc) text_size = parse_size(argv[++i]);
-        else die("usage: http_null [--legacy | --modern] [--json | --sse] [--bytes N]");
+        else if (!strcmp(argv[i], "--tools") && i + 1 < argc) tools = parse_size(argv[++i]);
+        else if (!strcmp(argv[i], "--pages") && i + 1 < argc) tool_pages = parse_size(argv[++i]);
+        else die("usage: http_null [--legacy | --modern] [--json | --sse] [--bytes N] [--tools N [--pages N]]");
     }
     signal(SIGPIPE, SIG_IGN);
     prepare_answers(modern, text_size);
+    if (tools && tool_pages) prepare_pages(modern, tools, tool_pages);
     places[STDIN_PLACE] = (struct pollfd){STDIN_FILENO, POLLIN, 0};
     places[LISTEN_PLACE] = (struct pollfd){listen_somewhere(), POLLIN, 0};
 

@@ -1,6 +1,6 @@
 /* stdio_null: an MCP server over stdio that costs almost nothing.
  *
- *   stdio_null [--legacy | --modern] [--bytes N]
+ *   stdio_null [--legacy | --modern] [--bytes N] [--tools N [--pages N]]
  *
  * It answers with fixed text, so that what a benchmark measures is the client. A line
  * is looked at only as far as its top-level `id` and `method`; all answers to what one
@@ -9,6 +9,7 @@
  * --legacy  (default) `server/discover` is an unknown method, results are plain
  * --modern  `server/discover` offers 2026-07-28, results carry what it asks for
  * --bytes N the text block of `tools/call` is N bytes long
+ * --tools N `tools/list` has N tools, on as many pages as --pages says (1)
  *
  * Lines that are no request (notifications, responses, noise) are ignored. Keys are
  * compared as bytes: an `id` spelled with JSON escapes is not found. POSIX only.
@@ -44,7 +45,7 @@ static void answer_line(const char *line, const char *end)
 {
     slice id, method;
     if (!find_request(line, end, &id, &method)) return;
-    const buffer *tail = find_answer(method);
+    const buffer *tail = find_answer(method, line, end);
     append_id(&output, id);
     if (!tail) append(&output, NOT_FOUND, sizeof NOT_FOUND - 1);
     else append(&output, tail->bytes, tail->size);
@@ -70,15 +71,18 @@ static void answer_lines(buffer *input, size_t scanned)
 int main(int argc, char **argv)
 {
     int modern = 0;
-    size_t text_size = (size_t)-1;
+    size_t text_size = (size_t)-1, tools = 0, tool_pages = 1;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--modern")) modern = 1;
         else if (!strcmp(argv[i], "--legacy")) modern = 0;
         else if (!strcmp(argv[i], "--bytes") && i + 1 < argc) text_size = parse_size(argv[++i]);
-        else die("usage: stdio_null [--legacy | --modern] [--bytes N]");
+        else if (!strcmp(argv[i], "--tools") && i + 1 < argc) tools = parse_size(argv[++i]);
+        else if (!strcmp(argv[i], "--pages") && i + 1 < argc) tool_pages = parse_size(argv[++i]);
+        else die("usage: stdio_null [--legacy | --modern] [--bytes N] [--tools N [--pages N]]");
     }
     signal(SIGPIPE, SIG_IGN);
     prepare_answers(modern, text_size);
+    if (tools && tool_pages) prepare_pages(modern, tools, tool_pages);
 
     buffer input = {0};
     for (;;) {

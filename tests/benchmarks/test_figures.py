@@ -44,6 +44,25 @@ def test_every_slice_makes_exactly_its_calls_with_its_width_in_flight(benchmark_
     assert calls == 230 + 3 * measure.WARM_UP_CALLS + 30
 
 
+@pytest.mark.parametrize(("calls", "expected"), [(1, 2), (24, 48), (25, 50), (500, 50)])
+def test_what_goes_before_is_no_more_than_twice_what_is_measured(
+    benchmark_module, calls, expected
+):
+    assert benchmark_module("harness.measure").warm_up_calls(calls) == expected
+
+
+def test_as_many_go_before_as_there_will_be_in_flight(benchmark_module):
+    measure = benchmark_module("harness.measure")
+    calls = 0
+
+    async def call():
+        nonlocal calls
+        calls += 1
+
+    asyncio.run(measure.in_flight(call, 70, 64))
+    assert calls == 64 + 70
+
+
 def test_a_ratio_is_taken_slice_by_slice_and_not_from_medians(benchmark_module):
     rounds = benchmark_module("harness.rounds")
     floor = rounds.Variant("floor", "m:f", "", "floor")

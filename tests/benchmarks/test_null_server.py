@@ -143,6 +143,27 @@ def test_only_the_top_level_id_and_method_count(ask, request_line):
 
 
 @pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        (b'{"protocolVersion":"2024-11-05"}', b"2024-11-05"),
+        (b'{"capabilities":{}, "protocolVersion" : "2025-06-18"}', b"2025-06-18"),
+        (b'{"protocolVersion":"2025-03-26","clientInfo":{}}', b"2025-03-26"),
+        (b'{"protocolVersion":"2026-07-28"}', b"2025-11-25"),
+        (b'{"protocolVersion":"2024"}', b"2025-11-25"),
+        (b'{"protocolVersion":20250618}', b"2025-11-25"),
+        (b'{"protocolVersion"', b"2025-11-25"),
+        (b"{}", b"2025-11-25"),
+    ],
+)
+def test_a_session_has_the_revision_that_is_asked_for_if_there_is_such(
+    ask, params, expected
+):
+    request = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":' + params + b"}"
+    said = ask(request + b"\n")
+    assert said.startswith(answer(b"1", b'"result":{"protocolVersion":"' + expected))
+
+
+@pytest.mark.parametrize(
     "line",
     [
         b"",

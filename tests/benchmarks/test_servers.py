@@ -198,14 +198,15 @@ def test_the_clock_of_a_variant_is_its_own_where_it_has_one(benchmark_module):
         (False, (), [(None,)]),
     ],
 )
-def test_what_need_not_be_pinned_is_opened_once(
+def test_all_is_opened_once_and_calls_in_flight_are_not_pinned(
     benchmark_module, monkeypatch, pinned, widths, expected
 ):
     rounds = benchmark_module("harness.rounds")
-    opened = []
+    opened, passes = [], []
+    monkeypatch.setattr(rounds, "open_all", lambda *_: opened.append(True) or [])
     monkeypatch.setattr(
-        rounds, "take_slices", lambda *_, widths, slices: opened.append(widths)
+        rounds, "take_slices", lambda *_, widths, slices: passes.append(widths)
     )
     plan = rounds.Plan(1, 1, 1, widths, pinned=pinned)
     rounds.run_rounds([rounds.Variant("floor", "m:f", "", "floor")], plan, len)
-    assert opened == expected
+    assert (opened, passes) == ([True], expected)
