@@ -9,6 +9,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 PY := $(VENV)/bin/python
 PEERS := .peers
 PINS := tests/servers/peers
+BENCH_PINS := benchmarks/peers
 SUITE := conformance
 BUILD := .build
 FLOOR := mcpwire/errors.py,mcpwire/versions.py,mcpwire/limits.py
@@ -29,7 +30,7 @@ PEER_PIP = $(PY) -m pip --quiet --python $(@D)/bin/python install --no-deps
 
 .DEFAULT_GOAL := help
 .PHONY: help demo setup peers lint types format test pytest coverage fresh conformance \
-	fuzz soak bench bench-short plots clean
+	fuzz soak bench bench-peers bench-short plots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -68,15 +69,25 @@ $(PEERS)/conformance/.made: $(SUITE)/package.json $(SUITE)/package-lock.json | $
 		npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund
 	@touch $@
 
+define install_peer
+@$(QUIET) $(BUILD)/peers-$*.log $(PY) -m venv --without-pip $(@D)
+@$(QUIET) $(BUILD)/peers-$*.log $(PEER_PIP) -r $<
+@touch $@
+endef
+
 $(PEERS)/%/.made: $(PINS)/requirements-%.txt | $(VENV)/.dev
-	@$(QUIET) $(BUILD)/peers-$*.log $(PY) -m venv --without-pip $(@D)
-	@$(QUIET) $(BUILD)/peers-$*.log $(PEER_PIP) -r $<
-	@touch $@
+	$(install_peer)
+
+$(PEERS)/%/.made: $(BENCH_PINS)/requirements-%.txt | $(VENV)/.dev
+	$(install_peer)
 
 peers: ## install the real servers of the tests and the official suite into .peers
 	@$(MAKE_QUIETLY) -s -j 3 $(PEERS)/fastmcp/.made $(PEERS)/node/.made \
 		$(PEERS)/python-sdk/.made $(PEERS)/servers/.made $(PEERS)/authlib/.made \
 		$(PEERS)/conformance/.made
+
+bench-peers: peers ## install the clients too that only benchmarks compare (160 MB)
+	@$(MAKE_QUIETLY) -s $(PEERS)/chuk-mcp/.made $(PEERS)/mcp-use/.made
 
 # --- proof --------------------------------------------------------------------------
 
