@@ -48,9 +48,11 @@ class ServerConnection:
     ) -> None:
         self._dispatcher = dispatcher
         limits = dispatcher.limits
-        self._tasks = InboundTasks(limit=limits.inbound, backlog=limits.notifications)
+        self._tasks = InboundTasks(
+            limit=limits.inbound, backlog=limits.notifications, holds=True
+        )
         # What stays open is not to keep the place of what is soon done.
-        self._listens = InboundTasks(limit=limits.listens, backlog=0)
+        self._listens = InboundTasks(limit=limits.listens, backlog=0, holds=True)
         self._open: dict[RequestId, RequestContext] = {}
         self._channel: Duplex | None = None
         self._is_stopped = False
@@ -62,6 +64,14 @@ class ServerConnection:
     def attach(self, channel: Duplex) -> None:
         """Serve what comes over that channel."""
         self._channel = channel
+        channel.taken_in = self._begin
+
+    def _begin(self) -> None:
+        """Run the handlers of all requests that came together."""
+        if self._listens.held:
+            self._listens.begin()
+        if self._tasks.held:
+            self._tasks.begin()
 
     # What the stream tells (`transports.base.Inbound`)...
 

@@ -5,7 +5,7 @@ What stdio, memory and the legacy HTTP+SSE transport share. A subclass brings th
 
 A quiet channel writes at once. With calls outstanding, or more of the peer's to answer,
 writes gather until the end of the loop's turn, so that thirty of one turn are one
-system call.
+system call; what is said while a read is taken in leaves at the end of that.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mcpwire.transports._facts import DuplexFacts
 from mcpwire.transports._fork import let_go_after_fork
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
@@ -45,6 +45,7 @@ class Duplex(DuplexFacts):
 
     Attributes:
         target: What the connection is to, for error messages.
+        taken_in: Called when all that came at a time was handed to the `Inbound`.
     """
 
     def __init__(
@@ -61,6 +62,8 @@ class Duplex(DuplexFacts):
         self._limits = limits
         self._peer: Peer[Pending] = Peer(self, role=role, limits=limits)
         self._gathered: list[bytes] = []
+        self._is_reading = False
+        self.taken_in: Callable[[], object] | None = None
         self._clock = CallClock(self._loop, self._peer.outstanding, self.time_out)
         self._queued = 0
         self._written = 0
@@ -309,7 +312,7 @@ class Duplex(DuplexFacts):
             )
         self._queued += size
         peer = self._peer
-        if self._gathered:
+        if self._gathered or self._is_reading:
             self._gathered.append(data)
         elif len(peer.outstanding) > 1 or peer.unanswered:
             self._gathered.append(data)
@@ -339,7 +342,15 @@ class Duplex(DuplexFacts):
     def receive(self, data: bytes) -> None:
         """Take in bytes that came; a subclass calls this."""
         try:
-            self._peer.receive(data)
+            self._is_reading = True
+            try:
+                self._peer.receive(data)
+                if self.taken_in is not None:
+                    self.taken_in()
+            finally:
+                self._is_reading = False
+                if self._gathered:
+                    self._flush()
         except MCPError as error:
             self._lose(self._closed_error(cause=error), error)
 

@@ -115,6 +115,7 @@ class Hand(Duplex):
     async def ask(self, *messages):
         """Send messages and return as many lines as there are messages."""
         self.send(*messages)
+        await asyncio.sleep(0)  # over any transport an answer takes a turn of the loop
         return [await self.next() for _ in messages]
 
     async def settled(self):

@@ -1,0 +1,298 @@
+"""Runs the first step of a coroutine at once; only one that has to wait costs a task.
+
+A task begins in the loop's next turn, and that turn (a system call that asks what is
+ready, and the loop's own work) costs more than all that most handlers do. From Python
+3.12 on asyncio has `eager_start` for that. Before, the same is made of what asyncio
+gives to those who write tasks of their own ("Extending"): the coroutine's first step is
+run as if by a task that is at hand. Where it ends there, the task is at hand for the
+next coroutine; where it waits, the task goes on with it::
+
+      made ──► at hand ──► first step ──► ended: at hand again
+                  ▲             │
+                  └─ next one   └───────► waits: is that coroutine's task from now on
+
+So `asyncio.current_task` is one task from beginning to end, and what is told to that
+task (a timeout, a cancellation, a cancel scope) reaches the coroutine. Nobody can tell
+that it had another coroutine before: one that anybody still knows, or that was changed
+in any way, is not used again, and neither is one whose context variables differ.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from asyncio import _enter_task, _leave_task
+from collections.abc import Coroutine
+from contextvars import Context, copy_context
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any, Final
+from weakref import getweakrefcount
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+__all__ = ["FirstSteps"]
+
+HAS_EAGER_START: Final = sys.version_info >= (3, 12)
+
+_MISSING: Final = object()
+
+Work = Coroutine[Any, Any, None]
+
+
+class FirstSteps:
+    """Begins coroutines on the running loop, each as a task of its own would.
+
+    Args:
+        name: What their tasks are called.
+    """
+
+    __slots__ = ("_at_hand", "_loop", "_name")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._loop = asyncio.get_running_loop()
+        self._at_hand: _Task | None = None
+
+    def start(self, work: Work) -> asyncio.Task[None] | None:
+        """Run the first step; return the coroutine's task, ``None`` if it has ended.
+
+        What it raises there is dealt with as a task does: it goes no further, unless
+        it is to end the program.
+        """
+        here = copy_context()
+        task = self._at_hand
+        if task is not None and task.is_like_new(here):
+            return self._begin(task, work)
+        if self._loop.get_task_factory() is not None:
+            return self._loop.create_task(work, name=self._name)
+        if HAS_EAGER_START:
+            return _start_eagerly(work, self._loop, self._name)
+        return self._begin(_Task(self._loop, self._name, here), work)
+
+    def _begin(self, task: _Task, work: Work) -> asyncio.Task[None] | None:
+        known = getrefcount(task), getweakrefcount(task)
+        task.carrier.work = work
+        try:
+            awaited = _step(self._loop, task, work)
+        except StopIteration:
+            pass
+        except BaseException as error:  # noqa: BLE001 - what a task does is done to it
+            task.is_changed = True
+            self._put_back(task)
+            _deal_with(error, self._loop)
+            return None
+        else:
+            if self._at_hand is task:
+                self._at_hand = None
+            task.go_on(awaited)
+            return task
+        if known != (getrefcount(task), getweakrefcount(task)):
+            task.is_changed = True
+        self._put_back(task)
+        return None
+
+    def _put_back(self, task: _Task) -> None:
+        """Have a task at hand again whose coroutine has ended, or let it end."""
+        task.carrier.work = None
+        at_hand = self._at_hand
+        if not task.is_like_new(task.own):
+            if at_hand is task:
+                self._at_hand = None
+            task.carrier.end()
+        elif at_hand is not task:
+            self._at_hand = task
+            # One that has a coroutine just now is put back, too.
+            if at_hand is not None and at_hand.carrier.work is None:
+                at_hand.carrier.end()
+
+    def close(self) -> None:
+        """Let the task end that is at hand."""
+        task, self._at_hand = self._at_hand, None
+        if task is not None and not self._loop.is_closed():
+            task.carrier.end()
+
+
+def _start_eagerly(
+    work: Work, loop: asyncio.AbstractEventLoop, name: str
+) -> asyncio.Task[None] | None:
+    eager: Any = {"eager_start": True}  # which Python 3.11 does not know
+    task = asyncio.Task(work, loop=loop, name=name, **eager)
+    return None if task.done() else task
+
+
+def _step(loop: asyncio.AbstractEventLoop, task: _Task, work: Work) -> Any:
+    """Run the first step as that task's; return what it waits for."""
+    try:
+        _enter_task(loop, task)
+    except RuntimeError:
+        # We are called out of another task, which goes on afterwards.
+        caller = asyncio.current_task(loop)
+        assert caller is not None
+        _leave_task(loop, caller)
+        try:
+            return _step(loop, task, work)
+        finally:
+            _enter_task(loop, caller)
+    try:
+        return task.own.run(work.send, None)
+    finally:
+        _leave_task(loop, task)
+
+
+def _deal_with(error: BaseException, loop: asyncio.AbstractEventLoop) -> None:
+    """Do with what ended a first step as a task does.
+
+    Raises:
+        BaseException: It is to end the program.
+    """
+    if isinstance(error, (KeyboardInterrupt, SystemExit)):
+        raise error
+    if not isinstance(error, asyncio.CancelledError):
+        loop.call_exception_handler(
+            {"message": "the first step of a task raised", "exception": error}
+        )
+
+
+def _is_same(one: Context, other: Context) -> bool:
+    """Tell whether both hold the very same values."""
+    if len(one) != len(other):
+        return False
+    for variable, value in one.items():
+        if other.get(variable, _MISSING) is not value:
+            return False
+    return True
+
+
+class _Task(asyncio.Task[None]):
+    """A task that has no coroutine of its own; it goes on with those of others.
+
+    Attributes:
+        given: The context variables that it was made with.
+        own: Its context, in which coroutines run.
+        is_changed: Whether somebody did to it what the next coroutine would notice.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, name: str, given: Context
+    ) -> None:
+        self.given = given
+        self.own = given.copy()
+        self.carrier = _Carrier(loop)
+        self.is_changed = False
+        super().__init__(self.carrier, loop=loop, name=name, context=self.own)
+        # One that nobody needs any more is no work that was lost.
+        self._log_destroy_pending = False
+
+    def is_like_new(self, context: Context) -> bool:
+        """Tell whether a coroutine can begin with it that wants that context."""
+        return (
+            self.carrier.work is None
+            and not self.is_changed
+            and _is_same(context, self.given)
+        )
+
+    def go_on(self, awaited: Any) -> None:
+        """Be the task of the coroutine from now on, which waits for that."""
+        self._log_destroy_pending = True
+        self.carrier.go_on(awaited)
+
+    def done(self) -> bool:
+        # Nothing of it is to come: `asyncio.all_tasks` does not show one at hand.
+        return self.carrier.work is None or super().done()
+
+    def add_done_callback(self, *args: Any, **options: Any) -> None:
+        self.is_changed = True
+        super().add_done_callback(*args, **options)
+
+    def cancel(self, msg: Any = None) -> bool:
+        self.is_changed = True
+        return super().cancel(msg)
+
+    def set_name(self, value: object) -> None:
+        self.is_changed = True
+        super().set_name(value)
+
+
+class _Carrier(Coroutine[Any, Any, None]):
+    """What a task at hand runs: nothing, and then the rest of a coroutine.
+
+    Attributes:
+        work: The coroutine, whose first step others have run.
+    """
+
+    __slots__ = ("_awaited", "_is_on", "_is_over", "_loop", "_slot", "work")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._slot: asyncio.Future[None] | None = None  # what the task waits for
+        self._awaited: Any = _MISSING
+        self._is_on = False
+        self._is_over = False
+        self.work: Work | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """Show the coroutine to who looks at stacks, by `cr_frame` and the like."""
+        return getattr(self.work, name)
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        raise NotImplementedError  # it is its task's alone
+
+    def go_on(self, awaited: Any) -> None:
+        """Have the task go on with the coroutine, which waits for that."""
+        self._awaited = awaited
+        self._wake()
+
+    def end(self) -> None:
+        """Have the task end."""
+        self._is_over = True
+        self.work = None
+        self._wake()
+
+    def _wake(self) -> None:
+        # Before its own first step a task needs no waking, and one that was cancelled
+        # is awake.
+        if self._slot is not None and not self._slot.done():
+            self._slot.set_result(None)
+
+    def send(self, value: Any) -> Any:
+        work = self.work
+        if self._is_on:
+            assert work is not None
+            return work.send(value)
+        if self._awaited is not _MISSING:
+            return self._wait()
+        if self._is_over:
+            raise StopIteration
+        self._slot = self._loop.create_future()
+        return next(self._slot.__await__())
+
+    def _wait(self) -> Any:
+        """Have the task wait for what the coroutine's first step waits for."""
+        self._is_on = True
+        awaited, self._awaited = self._awaited, _MISSING
+        # Another task that waits for it, too, may have taken the mark of an `await`.
+        if getattr(awaited, "_asyncio_future_blocking", None) is False:
+            awaited._asyncio_future_blocking = True  # noqa: SLF001 - as futures do
+        return awaited
+
+    def throw(self, error: Any, *_: Any) -> Any:
+        if self._is_on:
+            assert self.work is not None
+            return self.work.throw(error)
+        if self._awaited is _MISSING:
+            raise error
+        # A task that is cancelled passes that on to what it waits for, if it can.
+        awaited = self._wait()
+        if (
+            isinstance(error, asyncio.CancelledError)
+            and hasattr(awaited, "cancel")
+            and awaited.cancel(*error.args)
+        ):
+            return awaited
+        assert self.work is not None
+        return self.work.throw(error)
+
+    def close(self) -> None:
+        if self.work is not None:
+            self.work.close()
