@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +44,8 @@ class Budget:
     at_least: bool = False
     against: str = ""
     """Divided by the same figure of that variant instead of the baseline's."""
+    is_value: bool = False
+    """Whether the figure itself keeps the line, and no ratio."""
 
     def ratio(self, rounds: Sequence[Round]) -> float | None:
         """Return the ratio it is about; ``None`` where that was not measured."""
@@ -51,7 +53,8 @@ class Budget:
             figures = compared(rounds, self.variant, self.against) or {}
             return figures[self.figure]["median"] if self.figure in figures else None
         figure = summarise(rounds).get(self.variant, {}).get(self.figure)
-        return None if figure is None else figure["ratio"]["median"]
+        kind: Literal["value", "ratio"] = "value" if self.is_value else "ratio"
+        return None if figure is None else figure[kind]["median"]
 
     def holds(self, ratio: float) -> bool:
         """Tell whether a ratio keeps the line."""

@@ -21,6 +21,7 @@ TITLES = {
     "p999_us": "p99.9",
     "calls_per_s": "calls/s",
     "mib_per_s": "MiB/s",
+    "memory_syscalls": "asked the kernel for memory in 10,000 calls",
 }
 UNITS = {"us": "us", "ms": "ms", "s": "s", "kib": "KiB", "mib": "MiB"}
 """By how the name of a figure ends, where it has no title of its own."""
@@ -139,8 +140,9 @@ def budget_line(verdict: Mapping[str, Any]) -> str:
     sign = ">=" if verdict["at_least"] else "<="
     what = f"{verdict['variant']}, {title(verdict['figure'])}"
     of = f" of {verdict['against']}" if verdict["against"] else ""
-    limit = f"budget {sign} {verdict['limit']:.2f} x"
-    return f"{mark} {what}: {verdict['ratio']:.2f} x{of}, {limit}"
+    unit = "" if verdict.get("is_value") else " x"
+    limit = f"budget {sign} {verdict['limit']:.2f}{unit}"
+    return f"{mark} {what}: {verdict['ratio']:.2f}{unit}{of}, {limit}"
 
 
 def budget_lines(

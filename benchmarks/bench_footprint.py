@@ -1,0 +1,319 @@
+"""What does a client weigh: to install, to import, to keep, to call?
+
+mcpwire, with a loop and without, beside the official Python SDK, FastMCP, chuk-mcp and
+mcp-use, each in its own environment, and the TypeScript SDK, which has another language
+to carry. Fresh interpreters are timed in turn; all else is counted. What is not
+installed is named and left out; `make bench-peers` installs it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from footprint import install, kernel, starts
+from harness import machine
+from harness.command import conclude, parser, tell
+from harness.figures import Budget
+from harness.rounds import FOLDER, Plan
+from harness.servers import PEERS, ROOT, node
+from null import build
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from harness.rounds import Round
+
+    Values = dict[str, float]
+    """Figures of one client, by name."""
+
+PROGRAMS = FOLDER / "footprint" / "programs"
+NODE_MODULES = PEERS / "node/node_modules"
+CALLS = 1_000
+ROUNDS, SLICES = 3, 1
+SESSIONS, UNDER_WAY = 30, 100
+KERNEL_CALLS = 10_000
+
+OURS = "mcpwire"
+SDK = "Python SDK"
+PLAIN = "Python itself"
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client that is weighed, and where it lives."""
+
+    command: tuple[str, ...]
+    """What runs its smallest program."""
+
+    distribution: str = ""
+    weighed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """What is opened to be weighed: a variant and its argument, by path."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    is_node: bool = False
+
+    @property
+    def interpreter(self) -> str:
+        return self.command[0]
+
+    def missing(self) -> bool:
+        """Tell whether it is not installed."""
+        modules = NODE_MODULES / self.distribution
+        return not (modules if self.is_node else Path(self.interpreter)).exists()
+
+    def installed(self) -> Values:
+        """Return what an installation of it is."""
+        if not self.distribution:
+            return {}
+        if self.is_node:
+            return install.node_install(self.distribution, NODE_MODULES)
+        folder = Path(self.interpreter).parent.parent
+        (packages,) = folder.glob("lib/*/site-packages")
+        return install.python_install(self.distribution, packages, ROOT / OURS)
+
+
+def foreign(place: str, name: str, stdio: str, http: str, **others: str) -> Client:
+    """Return a client of a Python environment of its own."""
+    module = f"clients.{name}:connected"
+    script = name if name.endswith("_client") else f"{name}_client"
+    return Client(
+        (str(PEERS / place / "bin/python"), str(PROGRAMS / f"{script}.py")),
+        {"python-sdk": "mcp"}.get(place, place),
+        {
+            "stdio": (module, f"stdio --legacy {stdio}"),
+            "http": (module, f"json --legacy {http}"),
+        },
+        others,
+    )
+
+
+def clients(stdio: str, http: str) -> dict[str, Client]:
+    """Return who is weighed, beside null servers."""
+
+    def own(script: str, distribution: str = "", **weighed: tuple[str, str]) -> Client:
+        command = (sys.executable, str(PROGRAMS / script))
+        return Client(command, distribution, weighed)
+
+    both = (stdio, http)
+    chuk = foreign("chuk-mcp", "chuk_mcp_client", *both)
+    # Over HTTP it makes one call after the other, so none are under way together.
+    chuk = replace(chuk, weighed={"stdio": chuk.weighed["stdio"]})
+    return {
+        PLAIN: Client((sys.executable, "-c", "pass")),
+        OURS: own(
+            "mcpwire_client.py",
+            OURS,
+            stdio=("bench_stdio:typed_legacy", stdio),
+            http=("bench_http:json_session", http),
+        ),
+        "mcpwire.sync": own("mcpwire_sync_client.py"),
+        SDK: foreign("python-sdk", "python_sdk", *both),
+        "FastMCP": foreign(
+            "fastmcp", "fastmcp_client", *both, FASTMCP_CHECK_FOR_UPDATES="off"
+        ),
+        "chuk-mcp": chuk,
+        "mcp-use": foreign(
+            "mcp-use", "mcp_use_client", *both, MCP_USE_ANONYMIZED_TELEMETRY="false"
+        ),
+        "TypeScript SDK": Client(
+            (node(), str(PROGRAMS / "typescript_client.cjs")),
+            "@modelcontextprotocol/client",
+            environment={"NODE_PATH": str(NODE_MODULES), "NODE_ENV": "production"},
+            is_node=True,
+        ),
+    }
+
+
+# What is taken of each...
+
+
+def timed(client: Client, server: str) -> Values:
+    """Return how long an import takes, and an import with a connect and a call."""
+    took, told = starts.run(client.command, client.environment)
+    values = {"import_ms": took, **told}
+    if client.command[1] != "-c":
+        command = (*client.command, server)
+        values["first_call_ms"], told = starts.run(command, client.environment)
+        values |= told
+    return values
+
+
+def counted(client: Client, server: str, calls: int) -> Values:
+    """Return what does not change from one time to the next."""
+    values = client.installed()
+    if client.command[1] != "-c":
+        command = (*client.command, server, str(calls))
+        values |= starts.run(command, client.environment)[1]
+    return values
+
+
+def weighed(client: Client) -> Values:
+    """Return what its sessions and calls under way weigh."""
+    if not client.weighed or sys.platform != "linux":
+        return {}
+    words = [word for path, of in client.weighed.items() for word in (path, *of)]
+    command = [client.interpreter, "-m", "footprint.weighing"]
+    command += [str(SESSIONS), str(UNDER_WAY), *words]
+    environment = {**client.environment, "PYTHONPATH": str(FOLDER)}
+    return starts.run(command, environment)[1]
+
+
+def kernel_paths(stdio: str, http: str) -> dict[str, tuple[str, str]]:
+    """Return the paths on which the kernel is asked for memory, or not."""
+    return {
+        "mcpwire, stdio": ("bench_stdio:typed_legacy", stdio),
+        "mcpwire, HTTP JSON": ("bench_http:json_session", http),
+        "mcpwire, HTTP SSE": ("bench_http:sse_session", http),
+        "mcpwire.sync, stdio": ("bench_stdio_blocking:typed_legacy", stdio),
+        "mcpwire.sync, HTTP JSON": ("bench_http_blocking:json_session", http),
+    }
+
+
+def asked(paths: Mapping[str, tuple[str, str]], calls: int) -> dict[str, Values]:
+    """Return how often calls ask the kernel for memory, on each path."""
+    if not kernel.is_there():
+        tell("what calls ask of the kernel is left out: no strace")
+        return {}
+    found = {}
+    for name, (target, argument) in paths.items():
+        tell(name)
+        found[name] = {"memory_syscalls": kernel.asked(target, argument, calls)}
+    return found
+
+
+# The question...
+
+BUDGETS = [
+    Budget(OURS, "import_ms", 1 / 6, against=SDK),
+    *(Budget(name, "blocks_left", 0, is_value=True) for name in (OURS, "mcpwire.sync")),
+    *(
+        Budget(name, "memory_syscalls", 0, is_value=True)
+        for name in kernel_paths("", "")
+    ),
+]
+
+
+def rounds_of(
+    times: Sequence[dict[str, list[Values]]], constant: Mapping[str, Values]
+) -> list[Round]:
+    """Return each round's figures, divided by ours as far as ours is not nothing."""
+    found = []
+    for taken in times:
+        medians = {
+            name: {f: median(each[f] for each in slices) for f in slices[0]}
+            for name, slices in taken.items()
+        }
+        values = {
+            name: {**medians.get(name, {}), **constant.get(name, {})}
+            for name in [*medians, *(n for n in constant if n not in medians)]
+        }
+        ours = values.get(OURS, {})
+        found.append(
+            {
+                name: {
+                    figure: {"value": value, "ratio": value / (ours.get(figure) or 1)}
+                    for figure, value in of.items()
+                }
+                for name, of in values.items()
+            }
+        )
+    return found
+
+
+def versions(chosen: Mapping[str, Client]) -> dict[str, str]:
+    """Return the versions of those who are compared."""
+    found = {}
+    for name, client in chosen.items():
+        if client.distribution in {"", OURS}:
+            continue
+        if client.is_node:
+            found[name] = install.node_version(client.distribution, NODE_MODULES)
+        else:
+            folder = Path(client.interpreter).parent.parent
+            (packages,) = folder.glob("lib/*/site-packages")
+            found[name] = install.version(client.distribution, packages)
+    return found
+
+
+def there(only: Sequence[str], stdio: str, http: str) -> dict[str, Client]:
+    """Return who is wanted and installed."""
+    found = {}
+    for name, client in clients(stdio, http).items():
+        if only and not any(text in name for text in only):
+            continue
+        if client.missing():
+            tell(f"{name} is left out: it is not installed; `make bench-peers`")
+        else:
+            found[name] = client
+    return found
+
+
+def count_all(chosen: dict[str, Client], server: str, calls: int) -> dict[str, Values]:
+    """Return what does not change; who fails at it is named, and left out from then."""
+    found = {}
+    for name, client in list(chosen.items()):
+        tell(f"{name}: counted")
+        try:
+            found[name] = counted(client, server, calls) | weighed(client)
+        except (ChildProcessError, subprocess.TimeoutExpired) as error:
+            if name.startswith(OURS):
+                raise
+            tell(f"{name} is left out: {error}")
+            del chosen[name]
+    return found
+
+
+def time_all(
+    chosen: Mapping[str, Client], server: str, rounds: int, slices: int
+) -> list[dict[str, list[Values]]]:
+    """Return how long the starts of all took, in turn."""
+    found = []
+    for number in range(rounds):
+        tell(f"round {number + 1} of {rounds}")
+        taken: dict[str, list[Values]] = {name: [] for name in chosen}
+        for _ in range(slices):
+            for name, client in chosen.items():
+                taken[name].append(timed(client, server))
+        found.append(taken)
+    return found
+
+
+def main() -> int:
+    reading = parser("footprint")
+    reading.set_defaults(rounds=ROUNDS, slices=SLICES, calls=CALLS)
+    text = f"calls that the kernel is watched in ({KERNEL_CALLS})"
+    reading.add_argument("--kernel-calls", type=int, default=KERNEL_CALLS, help=text)
+    options = reading.parse_args()
+    try:
+        stdio, http = str(build.build("stdio_null")), str(build.build("http_null"))
+    except (build.NoCompiler, subprocess.CalledProcessError) as error:
+        sys.exit(f"bench_footprint.py: {error}")
+    chosen = there(options.only, stdio, http)
+    constant = count_all(chosen, stdio, options.calls)
+    times = time_all(chosen, stdio, options.rounds, options.slices)
+    paths = kernel_paths(stdio, http) if options.kernel_calls else {}
+    constant |= asked(paths, options.kernel_calls)
+    rounds = rounds_of(times, constant)
+    notes = {
+        "placed": "fresh interpreters, one after the other",
+        "peers": versions(chosen),
+    }
+    peers = [name for name in chosen if name not in {PLAIN, OURS, "mcpwire.sync"}]
+    return conclude(
+        options,
+        Plan(options.rounds, options.slices, options.calls, (), pinned=False),
+        {**machine.describe(), **notes, "pinned": False},
+        rounds,
+        {name: name if name in paths else OURS for name in rounds[0]},
+        BUDGETS,
+        [(peer, OURS) for peer in peers],
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

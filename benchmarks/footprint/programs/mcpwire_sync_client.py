@@ -1,0 +1,22 @@
+"""The smallest program with mcpwire's blocking client."""
+
+import contextlib
+
+import told
+
+import mcpwire.sync
+
+
+async def main(server, *many):
+    with mcpwire.sync.Client(mcpwire.Stdio(server)) as client:
+
+        async def call():
+            client.call_tool("echo", {"text": "hi"})
+
+        await told.calls(call, *many)
+
+
+mcpwire.sync.Client  # noqa: B018 - the name is what loads it
+if words := told.imported():
+    with contextlib.suppress(StopIteration):
+        main(*words).send(None)  # nothing in it waits
