@@ -2,14 +2,14 @@
 
     python -m footprint.kernel MODULE:FUNCTION ARGUMENT CALLS     (makes the calls)
 
-Two programs are counted that differ in nothing but the number of their calls; what the
-longer one asks for more is the calls'. The null servers are counted, too.
+The program tells where the calls begin and end by two system calls that nothing else
+makes. What the null server asks for meanwhile is counted, too.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
+import os
 import shutil
 import subprocess
 import sys
@@ -19,13 +19,13 @@ from pathlib import Path
 from harness.child import load
 from harness.rounds import FOLDER
 
-ASKS = "mmap,munmap,mremap,brk,madvise"
-STRACE = ("strace", "-f", "--seccomp-bpf", "-c", "-e", f"trace={ASKS}")
+MARK = "sched_yield"
+ASKS = ("mmap", "munmap", "mremap", "brk", "madvise")
+STRACE = ("strace", "-f", "--seccomp-bpf", "-e", f"trace={','.join((*ASKS, MARK))}")
 """Only what is counted stops; everything else runs at its own speed."""
 
-FEW = 1_000
+WARM_UP_CALLS = 1_000
 LIMIT_S = 120.0
-LINE = re.compile(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(?P<calls>\d+)\s+.*?(?P<name>\w+)$")
 
 
 def is_there() -> bool:
@@ -33,17 +33,17 @@ def is_there() -> bool:
     return shutil.which("strace") is not None
 
 
-def counted(target: str, argument: str, calls: int) -> int:
-    """Return how often so many calls ask for memory, from the very start.
+def asked(target: str, argument: str, calls: int) -> int:
+    """Return how often so many calls ask for memory.
 
     Raises:
         ChildProcessError: strace could not do it.
     """
     with tempfile.TemporaryDirectory() as folder:
-        table = Path(folder) / "counts"
+        log = Path(folder) / "log"
         program = [sys.executable, "-m", "footprint.kernel", target, argument]
         done = subprocess.run(
-            [*STRACE, "-o", str(table), *program, str(calls)],
+            [*STRACE, "-o", str(log), *program, str(calls)],
             cwd=FOLDER,
             capture_output=True,
             text=True,
@@ -52,33 +52,43 @@ def counted(target: str, argument: str, calls: int) -> int:
         )
         if done.returncode:
             raise ChildProcessError(f"strace: {done.stderr}")
-        return total(table.read_text(encoding="utf-8"))
+        return between(log.read_text(encoding="utf-8").splitlines())
 
 
-def total(text: str) -> int:
-    """Return the sum of strace's table."""
-    found = filter(None, map(LINE.match, text.splitlines()))
-    return sum(int(each["calls"]) for each in found if each["name"] != "total")
+def between(lines: list[str]) -> int:
+    """Return how many lines between the two marks ask for memory.
 
-
-def asked(target: str, argument: str, calls: int) -> int:
-    """Return how often so many calls more ask for memory."""
-    few = counted(target, argument, FEW)
-    return counted(target, argument, FEW + calls) - few
+    Raises:
+        ChildProcessError: There are not two marks.
+    """
+    marks = [at for at, line in enumerate(lines) if f"{MARK}(" in line]
+    if len(marks) != 2:
+        raise ChildProcessError(f"strace: {len(marks)} marks instead of two")
+    begun = [f"{name}(" for name in ASKS]
+    inside = lines[marks[0] + 1 : marks[1]]
+    return sum(any(each in line for each in begun) for line in inside)
 
 
 async def perform(target: str, argument: str, calls: int) -> None:
     """Make the calls, one at a time."""
     async with load(target)(argument) as call:
+        for _ in range(WARM_UP_CALLS):
+            await call()
+        os.sched_yield()
         for _ in range(calls):
             await call()
+        os.sched_yield()
 
 
 def perform_blocking(target: str, argument: str, calls: int) -> None:
     """Make the calls of a variant that blocks."""
     with load(target)(argument) as call:
+        for _ in range(WARM_UP_CALLS):
+            call()
+        os.sched_yield()
         for _ in range(calls):
             call()
+        os.sched_yield()
 
 
 def main(target: str, argument: str, calls: str) -> None:

@@ -44,8 +44,24 @@ WANTED = (
 )
 """The figures of a table where a question names none of its own."""
 
+AXES: dict[str, Sequence[Sequence[str]]] = {
+    "footprint": (
+        ("import_ms", "first_call_ms", "import_modules", "call_modules"),
+        ("install_mib", "distributions"),
+        ("call_rss_kib", "after_rss_kib", "blocks_left", "peak_bytes"),
+        (
+            "stdio_session_kib",
+            "stdio_in_flight_kib",
+            "http_session_kib",
+            "http_in_flight_kib",
+        ),
+        ("memory_syscalls",),
+    ),
+}
+"""The tables of a question that has more than one, by figure."""
+
 ALL = ("footprint", "growth", "large")
-"""Questions whose figures all stand there, as measured first."""
+"""Questions all of whose figures stand there."""
 
 
 def measured(result: Result) -> str:
@@ -70,7 +86,7 @@ def rows(
 ) -> str:
     """Return a table of these figures, as far as there are any."""
     known = all_figures(named.values())
-    figures = [figure for figure in wanted or known if figure in known]
+    figures = [figure for figure in wanted if figure in known]
     lines = [
         [name, *(cell(of[figure]) if figure in of else "-" for figure in figures)]
         for name, of in named.items()
@@ -79,23 +95,41 @@ def rows(
     return table([["variant", *map(title, figures)], *lines]) if lines else ""
 
 
-def ratios(result: Result, wanted: Sequence[str]) -> str:
+def groups(result: Result, known: Sequence[str]) -> Sequence[Sequence[str]]:
+    """Return the figures of each table of a result."""
+    name = result["benchmark"]
+    if name in AXES:
+        return AXES[name]
+    return report.grouped(known) if name in ALL else [WANTED]
+
+
+def in_tables(
+    result: Result,
+    named: Mapping[str, Mapping[str, Any]],
+    cell: Callable[[Any], str],
+) -> str:
+    """Return these figures in as many tables as the question has."""
+    found = groups(result, all_figures(named.values()))
+    return "\n\n".join(filter(None, (rows(named, group, cell) for group in found)))
+
+
+def ratios(result: Result) -> str:
     """Return the ratios of what has a baseline other than itself."""
     named = {
         name: {figure: each["ratio"] for figure, each in of.items()}
         for name, of in result["summary"].items()
         if result["baselines"][name] != name
     }
-    return rows(named, wanted, spread_cell)
+    return in_tables(result, named, spread_cell)
 
 
-def values(result: Result, wanted: Sequence[str]) -> str:
+def values(result: Result) -> str:
     """Return the medians as measured."""
     named = {
         name: {figure: each["value"]["median"] for figure, each in of.items()}
         for name, of in result["summary"].items()
     }
-    return rows(named, wanted, number)
+    return in_tables(result, named, number)
 
 
 def budgets(results: Sequence[Result]) -> str:
@@ -115,28 +149,35 @@ def budgets(results: Sequence[Result]) -> str:
     return table([heads, *lines]) if lines else ""
 
 
+def peers(result: Result) -> str:
+    """Return how many times better than each peer ours is."""
+    if result["benchmark"] in AXES:
+        return ""  # one table of values says it all
+    figures = () if result["benchmark"] in ALL else summary.KEY_FIGURES
+    pairs = result.get("compared")
+    return summary.peer_table([result], figures) if pairs else ""
+
+
 def section(result: Result) -> str:
     """Return all that stands in a text of one question."""
-    name = result["benchmark"]
-    wanted = () if name in ALL else WANTED
-    versus = result.get("compared")
+    of = report.whose(result["baselines"])
+    has_ratios = result["benchmark"] not in AXES
+    remarks = result["machine"].get("remarks", {})
     parts = [
         measured(result),
+        "\n".join(f"- {name}: {remark}." for name, remark in remarks.items()),
         budgets([result]),
         *_under(
-            f"Ratios to {report.whose(result['baselines'])}: median of the rounds "
-            "(lowest-highest).",
-            ratios(result, wanted),
+            f"Ratios to {of}: median of the rounds (lowest-highest).",
+            ratios(result) if has_ratios else "",
         ),
         *_under(
             "How many times better than each peer it is (above 1 is ahead).",
-            summary.peer_table([result], wanted or summary.KEY_FIGURES)
-            if versus
-            else "",
+            peers(result),
         ),
         *_under(
             "As measured: medians, in microseconds and calls per second or as it says.",
-            values(result, wanted),
+            values(result),
         ),
     ]
     return "\n\n".join(part for part in parts if part)
@@ -154,7 +195,7 @@ def everything(results: Sequence[Result]) -> str:
         for part in (
             budgets(results),
             "How many times better than its peers mcpwire is (above 1 is ahead).",
-            summary.peer_table(results),
+            summary.peer_table([each for each in results if each.get("compared")]),
         )
         if part
     )

@@ -32,7 +32,9 @@ async def calls(call, many="0"):
     await call()
     tell(call_modules=len(sys.modules), call_rss_kib=rss_kib())
     if many := int(many):
-        counts = [0, 0, 0]
+        from array import array
+
+        counts = array("q", (0, 0, 0))  # a list would hold a block for each number
         for turn in range(3):  # the first one finds what is made once
             for _ in range(many):
                 await call()
