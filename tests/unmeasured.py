@@ -72,23 +72,39 @@ GROUNDS: Final = frozenset({"doors", "engine", "era", "kind", "server", "shell"}
 _is_another_cell: Final = pytest.StashKey[bool]()
 
 
+ROWS: Final = 2
+"""How many rows of a test's table are measured, each on one ground.
+
+The rows of one test differ in what they are given, and run nearly the same lines; what
+is a branch of its own in a pure layer has its test there, which is measured always.
+"""
+
+
 def choose(items: list[pytest.Item], tests: Path) -> None:
-    """Have tests measured on one ground each: which one is drawn by their names.
+    """Have tests measured in few cells of their tables: their names draw which ones.
 
     A test on two shells, two engines and two eras is run eight times, and runs nearly
     the same lines each time; what is of one ground only, others show that were drawn
     for it. Measured, a test takes three times as long.
     """
-    tables: dict[str, list[pytest.Item]] = {}
+    tables: dict[str, dict[str, list[pytest.Item]]] = {}
     for item in items:
         if below(item.path, tests).startswith(CELLS):
             values = getattr(getattr(item, "callspec", None), "indices", {})
             row = sorted(pair for pair in values.items() if pair[0] not in GROUNDS)
-            tables.setdefault(f"{item.nodeid.partition('[')[0]} {row}", []).append(item)
-    for name, cells in tables.items():
-        drawn = cells[zlib.crc32(name.encode()) % len(cells)]
-        for item in cells:
-            item.stash[_is_another_cell] = item is not drawn
+            rows = tables.setdefault(item.nodeid.partition("[")[0], {})
+            rows.setdefault(str(row), []).append(item)
+    for test, rows in tables.items():
+        drawn = {f"{test} {row}": cells for row, cells in rows.items()}
+        chosen = sorted(drawn, key=_draw)[:ROWS]
+        for name, cells in drawn.items():
+            one = cells[_draw(name) % len(cells)] if name in chosen else None
+            for item in cells:
+                item.stash[_is_another_cell] = item is not one
+
+
+def _draw(name: str) -> int:
+    return zlib.crc32(name.encode())
 
 
 @functools.cache
