@@ -1,0 +1,253 @@
+"""What does a call cost in each client that a user might choose?
+
+The same `tools/call` to the same null server in C, over stdio and over HTTP, which
+answers in JSON or with an event stream: by mcpwire's typed `call_tool`, and by the
+usual call of the official Python SDK, FastMCP, the official TypeScript SDK, mcp-use and
+chuk-mcp, each in its own environment, in both eras where a client knows both. What is
+not installed is named and left out; `make bench-peers` installs it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from harness.command import run
+from harness.figures import Budget, compared
+from harness.rounds import Variant
+from harness.servers import PEERS, ROOT, node
+from null import build
+from whole.summary import ahead
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from harness.rounds import Round
+
+SLICES = 3
+WIDTHS = (1, 8, 32, 64, 512)
+LATER = ", 2026-07-28"
+NODE_MODULES = PEERS / "node/node_modules"
+SCRIPT = Path(__file__).resolve().parent / "clients/typescript_client.cjs"
+
+
+class Leg(NamedTuple):
+    """One way to the null server."""
+
+    argument: str
+    """Its first two words; the third is the server's program."""
+    floor: str
+    ours: str
+    """Functions of the floor and of mcpwire's client, which take that program alone."""
+
+    @property
+    def shape(self) -> str:
+        return self.argument.partition(" ")[0]
+
+    @property
+    def server(self) -> str:
+        return "stdio_null" if self.shape == "stdio" else "http_null"
+
+
+def over_http(shape: str, era: str, function: str) -> Leg:
+    return Leg(f"{shape} {era}", f"floor_http:{function}", f"bench_http:{function}")
+
+
+LEGS = {
+    "stdio": Leg("stdio --legacy", "floor:legacy", "bench_stdio:typed_legacy"),
+    "JSON": over_http("json", "--legacy", "json_session"),
+    "SSE": over_http("sse", "--legacy", "sse_session"),
+    "stdio" + LATER: Leg("stdio --modern", "floor:modern", "bench_stdio:typed_modern"),
+    "JSON" + LATER: over_http("json", "--modern", "json_stateless"),
+    "SSE" + LATER: over_http("sse", "--modern", "sse_stateless"),
+}
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Somebody else's client: how it is started, and what it can be asked for."""
+
+    interpreter: tuple[str, ...]
+    target: str
+    needs: Path
+    portions: Mapping[str, int]
+    """By what the calls of a slice are divided, by shape."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    is_later: bool = True
+    """Whether it knows 2026-07-28."""
+    widths: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """How many calls in flight it can take, by shape, where not all of them."""
+    remark: str = ""
+    """What is to be known about its figures."""
+
+    def takes(self, leg: str) -> bool:
+        """Tell whether it can be measured there."""
+        return self.needs.exists() and (self.is_later or LATER not in leg)
+
+
+def foreign(where: str, module: str, **others: Any) -> Peer:
+    """Return a client of a Python environment of its own."""
+    python = PEERS / where / "bin/python"
+    command = (str(python), "-m", "harness.child")
+    return Peer(command, f"clients.{module}:connected", python, **others)
+
+
+SLOW = {"stdio": 5, "json": 10, "sse": 10}
+CLIENTS = {
+    "Python SDK": foreign("python-sdk", "python_sdk", portions=SLOW),
+    "FastMCP": foreign(
+        "fastmcp",
+        "fastmcp_client",
+        portions=SLOW,
+        # Unless told not to, it asks the network for a newer version at each start.
+        environment={"FASTMCP_CHECK_FOR_UPDATES": "off"},
+    ),
+    "TypeScript SDK": Peer(
+        (node(), str(SCRIPT)),
+        "-",
+        NODE_MODULES / "@modelcontextprotocol/client",
+        portions={"stdio": 1, "json": 5, "sse": 5},
+        environment={"NODE_PATH": str(NODE_MODULES), "NODE_ENV": "production"},
+    ),
+    "mcp-use": foreign(
+        "mcp-use",
+        "mcp_use_client",
+        portions=SLOW,
+        # It reports to its makers unless told not to.
+        environment={"MCP_USE_ANONYMIZED_TELEMETRY": "false"},
+        is_later=False,
+        remark="stands on version 1 of the Python SDK, which has sessions only",
+    ),
+    "chuk-mcp": foreign(
+        "chuk-mcp",
+        "chuk_mcp_client",
+        portions={"stdio": 5, "json": 100, "sse": 100},
+        is_later=False,
+        widths={"stdio": WIDTHS[:4], "json": (1,), "sse": (1,)},
+        remark=(
+            "has sessions only, up to 2025-06-18; an answer goes to whichever call has "
+            "waited longest, and is thrown away where it is another's: it is asked for "
+            "no more in flight than goes well; over HTTP it makes one call after the "
+            "other, each on a new connection with a new TLS context"
+        ),
+    ),
+}
+
+
+# What is measured...
+
+
+def variants() -> Iterator[Variant]:
+    """Yield the floor, mcpwire and each client that is installed, leg by leg."""
+    for leg, (argument, floor, ours) in LEGS.items():
+        server = str(build.build(LEGS[leg].server))
+        shape = LEGS[leg].shape
+        base = f"{leg}: floor"
+        yield Variant(base, floor, server, base, leg=leg)
+        yield Variant(f"{leg}: mcpwire", ours, server, base, leg=leg)
+        for name, peer in CLIENTS.items():
+            if peer.takes(leg):
+                yield Variant(
+                    f"{leg}: {name}",
+                    peer.target,
+                    f"{argument} {server}",
+                    base,
+                    peer.portions[shape],
+                    peer.interpreter,
+                    peer.environment,
+                    leg,
+                    peer.widths.get(shape),
+                )
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of those who are installed."""
+    found = {}
+    for environment, package in (
+        ("python-sdk", "mcp"),
+        ("fastmcp", "fastmcp"),
+        ("mcp-use", "mcp_use"),
+        ("mcp-use", "mcp"),
+        ("chuk-mcp", "chuk_mcp"),
+    ):
+        folder = PEERS / environment
+        for info in folder.glob(f"lib/*/site-packages/{package}-*.dist-info"):
+            version = info.name.removesuffix(".dist-info").partition("-")[2]
+            found[f"{environment}: {package}"] = version
+    manifest = CLIENTS["TypeScript SDK"].needs / "package.json"
+    if manifest.exists():
+        text = json.loads(manifest.read_text(encoding="utf-8"))
+        found[text["name"]] = text["version"]
+    return found
+
+
+# What is wanted...
+
+
+@dataclass(frozen=True)
+class Ahead(Budget):
+    """In no figure may ours be behind a peer."""
+
+    figure: str = "least_of_all_figures"
+    limit: float = 1.0
+    at_least: bool = True
+
+    def ratio(self, rounds: Sequence[Round]) -> float | None:
+        figures = compared(rounds, self.against, self.variant)
+        return min(ahead({"figures": figures}).values()) if figures else None
+
+
+PAIRS = [
+    (f"{leg}: {name}", f"{leg}: mcpwire")
+    for leg in LEGS
+    for name, peer in CLIENTS.items()
+    if peer.is_later or LATER not in leg
+]
+LIMITS = {"stdio": (10, 15), "json": (8, 20), "sse": (12, 25)}
+"""How many times less CPU per call than the Python SDK's, and how many times its calls
+per second with 32 in flight, by shape."""
+
+
+def budgets() -> Iterator[Budget]:
+    """Yield the lines to keep."""
+    for leg in LEGS:
+        cpu, calls = LIMITS[LEGS[leg].shape]
+        mine, sdk = f"{leg}: mcpwire", f"{leg}: Python SDK"
+        yield Budget(sdk, "cpu_us", cpu, at_least=True, against=mine)
+        yield Budget(mine, "calls_per_s@32", calls, at_least=True, against=sdk)
+    for peer, mine in PAIRS:
+        yield Ahead(mine, against=peer)
+
+
+def main() -> int:
+    try:
+        found = list(variants())
+        notes = {"compiler": build.compiler_version(), "peers": versions()}
+    except (build.NoCompiler, subprocess.CalledProcessError) as error:
+        sys.exit(f"bench_clients.py: {error}")
+    remarks = {name: peer.remark for name, peer in CLIENTS.items() if peer.remark}
+    for name, peer in CLIENTS.items():
+        if not peer.needs.exists():
+            where = peer.needs.relative_to(ROOT)
+            remarks[name] = f"left out: no {where}; `make bench-peers`"
+    code = run(
+        "clients",
+        found,
+        list(budgets()),
+        notes={**notes, "remarks": remarks},
+        widths=WIDTHS,
+        slices=SLICES,
+        pairs=PAIRS,
+    )
+    print("\nRemarks")
+    for name, remark in remarks.items():
+        print(f"{name}: {remark}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

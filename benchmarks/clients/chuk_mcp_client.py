@@ -1,0 +1,30 @@
+"""chuk-mcp's client: `MCPClient.call_tool`."""
+
+import logging
+from contextlib import ExitStack, asynccontextmanager
+
+from chuk_mcp.client import connect_to_server
+from chuk_mcp.transports.http import StreamableHTTPParameters, StreamableHTTPTransport
+from chuk_mcp.transports.stdio import StdioParameters
+from clients.leg import ARGUMENTS, NAME, parse
+
+# It ends its child behind asyncio's back, which says so each time.
+logging.getLogger("asyncio").setLevel(logging.ERROR)
+
+
+@asynccontextmanager
+async def connected(argument):
+    leg = parse(argument)
+    with ExitStack() as stack:
+        if leg.is_stdio:
+            target = StdioParameters(command=leg.server, args=[leg.era])
+        else:
+            url = stack.enter_context(leg.url())
+            target = StreamableHTTPTransport(StreamableHTTPParameters(url=url))
+        async with connect_to_server(target) as client:
+
+            async def call():
+                return await client.call_tool(NAME, ARGUMENTS)
+
+            leg.check((await call()).content[0]["text"])
+            yield call

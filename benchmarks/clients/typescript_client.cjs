@@ -1,0 +1,140 @@
+/* The official TypeScript SDK's client: `client.callTool`.
+ *
+ *   node typescript_client.cjs TARGET "SHAPE ERA SERVER"
+ *
+ * Answers and measures what harness/child.py and harness/measure.py do, line by line of
+ * JSON; TARGET means nothing here. NODE_PATH says where the SDK is installed.
+ */
+const { spawn } = require("node:child_process");
+const { createInterface } = require("node:readline");
+const { Client, StreamableHTTPClientTransport } = require("@modelcontextprotocol/client");
+const { StdioClientTransport } = require("@modelcontextprotocol/client/stdio");
+
+const CALL = { name: "echo", arguments: { text: "hi" } };
+const ANSWER = "hello";
+const VERSIONS = { "--legacy": "2025-11-25", "--modern": "2026-07-28" };
+const MODES = { "--legacy": "legacy", "--modern": "auto" };
+const WARM_UP_CALLS = 50;
+const WARM_UP_SHARE = 2;
+const COMPILED_CALLS = 1000; // after which V8 has compiled what runs often
+const PERCENTILES = { p50_us: 0.5, p99_us: 0.99, p999_us: 0.999 };
+
+// What is measured...
+
+function cpuMicroseconds() {
+    const { user, system } = process.cpuUsage();
+    return user + system;
+}
+
+const warmUpCalls = (calls) => Math.min(WARM_UP_CALLS, WARM_UP_SHARE * calls);
+
+async function repeat(call, calls) {
+    for (let turn = 0; turn < calls; turn++) await call();
+}
+
+async function oneAtATime(call, calls) {
+    await repeat(call, warmUpCalls(calls));
+    const before = cpuMicroseconds();
+    await repeat(call, calls);
+    return { cpu_us: (cpuMicroseconds() - before) / calls };
+}
+
+async function laps(call, calls, taken) {
+    await repeat(call, warmUpCalls(calls));
+    for (let turn = 0; turn < calls; turn++) {
+        const start = process.hrtime.bigint();
+        await call();
+        taken.push(Number(process.hrtime.bigint() - start));
+    }
+}
+
+function percentiles(taken) {
+    const ordered = [...taken].sort((a, b) => a - b);
+    const at = (share) => Math.max(0, Math.ceil(share * ordered.length) - 1);
+    return Object.fromEntries(
+        Object.entries(PERCENTILES).map(([name, share]) => [name, ordered[at(share)] / 1e3]),
+    );
+}
+
+async function inFlight(call, calls, width) {
+    async function everything(count) {
+        let turns = count;
+        const work = async () => {
+            while (turns-- > 0) await call();
+        };
+        await Promise.all(Array.from({ length: width }, work));
+    }
+    await everything(Math.max(width, warmUpCalls(calls)));
+    const [wall, cpu] = [process.hrtime.bigint(), cpuMicroseconds()];
+    await everything(calls);
+    const spent = cpuMicroseconds() - cpu;
+    return {
+        [`calls_per_s@${width}`]: (calls / Number(process.hrtime.bigint() - wall)) * 1e9,
+        [`cpu_us@${width}`]: spent / calls,
+    };
+}
+
+async function answer(call, { calls, width }, taken) {
+    if (width) return inFlight(call, calls, width);
+    if (!calls) return percentiles(taken);
+    const figures = await oneAtATime(call, calls);
+    await laps(call, calls, taken);
+    return figures;
+}
+
+// What is called...
+
+async function listening(server, options) {
+    const child = spawn(server, options, { stdio: ["pipe", "pipe", "inherit"] });
+    const [port] = await new Promise((resolve) =>
+        createInterface({ input: child.stdout }).once("line", (line) => resolve([line])),
+    );
+    return { url: `http://127.0.0.1:${port}/mcp`, close: () => child.stdin.end() };
+}
+
+async function connected(argument) {
+    const [shape, era, ...words] = argument.split(" ");
+    const server = words.join(" ");
+    const client = new Client(
+        { name: "benchmark", version: "1" },
+        { versionNegotiation: { mode: MODES[era] } },
+    );
+    let close = () => {};
+    if (shape === "stdio") {
+        await client.connect(
+            new StdioClientTransport({ command: server, args: [era], stderr: "inherit" }),
+        );
+    } else {
+        const null_ = await listening(server, [era, `--${shape}`]);
+        await client.connect(new StreamableHTTPClientTransport(new URL(null_.url)));
+        close = null_.close;
+    }
+    const version = client.getNegotiatedProtocolVersion();
+    if (version !== VERSIONS[era]) throw new Error(`the era is that of ${version}`);
+    const call = () => client.callTool(CALL);
+    const [{ text }] = (await call()).content;
+    if (text !== ANSWER) throw new Error(`the call was answered ${text}`);
+    return [
+        call,
+        async () => {
+            await client.close();
+            close();
+        },
+    ];
+}
+
+async function main() {
+    const [call, close] = await connected(process.argv[3]);
+    const taken = [];
+    await repeat(call, COMPILED_CALLS);
+    console.log("{}");
+    for await (const line of createInterface({ input: process.stdin }))
+        console.log(JSON.stringify(await answer(call, JSON.parse(line), taken)));
+    await close();
+    process.exit(0); // a keep-alive connection is no reason to stay
+}
+
+main().catch((error) => {
+    console.error(error);
+    process.exit(1);
+});

@@ -1,0 +1,119 @@
+"""Clients of others that are measured: who is, where, and that all do the same work."""
+
+import importlib
+import os
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+SINGLE = {"cpu_us"}
+PERCENTILES = {"p50_us", "p99_us", "p999_us"}
+
+
+@pytest.fixture
+def benchmark_module(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module
+
+
+@pytest.fixture
+def bench(benchmark_module):
+    build = benchmark_module("null.build")
+    try:
+        build.find_compiler()
+    except build.NoCompiler as error:
+        if os.environ.get("CI"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+    return benchmark_module("bench_clients")
+
+
+def test_each_client_that_is_installed_is_measured_alike(bench, benchmark_module):
+    """One leg of each, or this would take as long as a benchmark."""
+    rounds = benchmark_module("harness.rounds")
+    chosen = {}
+    for variant in bench.variants():
+        leg, _, name = variant.name.partition(": ")
+        wanted = {"Python SDK": "JSON, 2026-07-28", "mcp-use": "SSE"}
+        if name in bench.CLIENTS and leg == wanted.get(name, "stdio"):
+            chosen[name] = variant
+    with ExitStack() as stack:
+        children = [stack.enter_context(rounds.started(v)) for v in chosen.values()]
+        for child in children:
+            child.read()
+            assert child.ask(calls=2, width=None).keys() == SINGLE
+            widths = {"calls_per_s@3", "cpu_us@3"}
+            figures = child.ask(calls=4, width=3)
+            assert figures.keys() == widths
+            assert min(figures.values()) > 0
+            assert child.ask().keys() == PERCENTILES
+
+
+@pytest.mark.parametrize("shape", ["stdio", "json", "sse"])
+def test_each_client_knows_how_much_it_can_be_asked_for(bench, shape):
+    for peer in bench.CLIENTS.values():
+        assert peer.portions[shape] >= 1
+        assert set(peer.widths.get(shape, ())) <= set(bench.WIDTHS)
+
+
+def test_what_is_not_installed_is_left_out_and_named(bench, monkeypatch, capsys):
+    absent = bench.ROOT / ".peers/absent"
+    for name, peer in bench.CLIENTS.items():
+        changed = {**vars(peer), "needs": absent}
+        monkeypatch.setitem(bench.CLIENTS, name, bench.Peer(**changed))
+    ran = []
+    monkeypatch.setattr(bench, "run", lambda _, found, *__, **___: ran.extend(found))
+    bench.main()
+    assert [v.name.partition(": ")[2] for v in ran] == ["floor", "mcpwire"] * 6
+    said = capsys.readouterr().out
+    for name in bench.CLIENTS:
+        assert f"{name}: left out: no .peers/absent" in said
+
+
+def test_what_knows_sessions_only_is_measured_in_sessions_only(bench):
+    for name, peer in bench.CLIENTS.items():
+        legs = [
+            leg
+            for leg in bench.LEGS
+            if (f"{leg}: {name}", f"{leg}: mcpwire") in bench.PAIRS
+        ]
+        assert len(legs) == (6 if peer.is_later else 3)
+        assert peer.is_later or "2026" not in "".join(legs)
+
+
+def test_each_budget_is_about_what_is_measured(bench):
+    names = {f"{leg}: {name}" for leg in bench.LEGS for name in bench.CLIENTS}
+    names |= {f"{leg}: mcpwire" for leg in bench.LEGS}
+    found = list(bench.budgets())
+    assert {name for each in found for name in (each.variant, each.against)} <= names
+    limits = [each.limit for each in found if "SDK" in each.against + each.variant]
+    assert sorted({limit for limit in limits if limit > 1}) == [8, 10, 12, 15, 20, 25]
+
+
+def test_ahead_is_about_the_figure_in_which_ours_is_the_least_ahead(bench):
+    def figures(**values):
+        return {name: {"value": value} for name, value in values.items()}
+
+    rounds = [
+        {
+            "ours": figures(cpu_us=10, p50_us=20, calls_per_s=900),
+            "theirs": figures(cpu_us=40, p50_us=50, calls_per_s=300),
+            "partly": figures(cpu_us=5),
+        }
+    ]
+    assert bench.Ahead("ours", against="theirs").ratio(rounds) == 2.5
+    partly = bench.Ahead("ours", against="partly").verdict(rounds)
+    assert (partly["ratio"], partly["holds"]) == (0.5, False)
+    assert bench.Ahead("ours", against="absent").ratio(rounds) is None
+
+
+def test_without_a_compiler_it_ends_with_one_line(bench, monkeypatch):
+    def refuse(_):
+        raise subprocess.CalledProcessError(1, "cc")
+
+    monkeypatch.setattr(bench.build, "build", refuse)
+    with pytest.raises(SystemExit, match=r"^bench_clients\.py: Command 'cc'"):
+        bench.main()
