@@ -26,13 +26,14 @@
 #include <poll.h>
 #include <signal.h>
 #include <strings.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define PROGRAM "http_null"
 #include "answers.h"
 
-enum { MAX_PLACES = 1024, STDIN_PLACE = 0, LISTEN_PLACE = 1, FIRST_PLACE = 2 };
+enum { MAX_PLACES = 8192, STDIN_PLACE = 0, LISTEN_PLACE = 1, FIRST_PLACE = 2 };
 
 #define CRLF "\r\n"
 #define STATUS(text) "HTTP/1.1 " text CRLF
@@ -206,6 +207,15 @@ static void drop_connection(size_t place)
     inputs[place_count] = freed;
 }
 
+/* Some systems allow 1,024 open files unless a program asks for more. */
+static void allow_places(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit)) return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static int listen_somewhere(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
@@ -242,6 +252,7 @@ int main(int argc, char **argv)
         else die("usage: http_null [--legacy | --modern] [--json | --sse] [--bytes N] [--tools N [--pages N]]");
     }
     signal(SIGPIPE, SIG_IGN);
+    allow_places();
     prepare_answers(modern, text_size);
     if (tools && tool_pages) prepare_pages(modern, tools, tool_pages);
     places[STDIN_PLACE] = (struct pollfd){STDIN_FILENO, POLLIN, 0};
