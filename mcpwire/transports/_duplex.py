@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import get_running_loop
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from mcpwire.protocol.peer import Peer
 from mcpwire.transports._clock import CallClock, Pending
 from mcpwire.transports._facts import DuplexFacts
 from mcpwire.transports._fork import let_go_after_fork
+from mcpwire.transports.tasks.waking import resolve_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,6 +65,7 @@ class Duplex(DuplexFacts):
         self._peer: Peer[Pending] = Peer(self, role=role, limits=limits)
         self._gathered: list[bytes] = []
         self._is_reading = False
+        self._answers: list[tuple[asyncio.Future[Any], dict[str, Any]]] = []
         self.taken_in: Callable[[], object] | None = None
         self._clock = CallClock(self._loop, self._peer.outstanding, self.time_out)
         self._queued = 0
@@ -225,11 +228,10 @@ class Duplex(DuplexFacts):
     # What the peer tells (`protocol.peer.Owner`)...
 
     def answered(self, call: Pending, result: dict[str, Any]) -> None:
-        """Wake the caller with the result."""
+        """Wake the caller with the result, as soon as all that came is taken in."""
         if call.is_paused:
             self._clock.release(call)
-        if not call.future.done():
-            call.future.set_result(result)
+        self._answers.append((call.future, result))
 
     def failed(self, call: Pending, error: MCPError) -> None:
         """Wake the caller with the error."""
@@ -255,12 +257,8 @@ class Duplex(DuplexFacts):
         self, id: RequestId, method: str, params: dict[str, Any] | None
     ) -> None:
         """Hand a request of the peer's on, with the function that answers it."""
-
-        def reply(answer: dict[str, Any] | RPCError) -> None:
-            self._reply(id, answer)
-
-        self._inbound.request(id, method, params, reply, None)
-        if self._peer.is_in_flight(id) and self._peer.role == "client":
+        self._inbound.request(id, method, params, partial(self._reply, id), None)
+        if self._peer.role == "client" and self._peer.is_in_flight(id):
             self._clock.pause(id)
 
     def withdrawn(self, id: RequestId) -> None:
@@ -287,8 +285,9 @@ class Duplex(DuplexFacts):
             line = self._peer.refuse(
                 id, InternalError(f"the answer could not be encoded: {error}")
             )
-        self._clock.resume(id)
-        if line is not None:
+        if self._peer.role == "client":
+            self._clock.resume(id)
+        if line is not None and self._dead is None:
             self.transmit(line)
 
     # Bytes...
@@ -340,10 +339,14 @@ class Duplex(DuplexFacts):
         """Bring `_written` up to date, where writing does not do that by itself."""
 
     def receive(self, data: bytes) -> None:
-        """Take in bytes that came; a subclass calls this."""
+        """Take in bytes that came; a subclass calls this.
+
+        Whoever waits for an answer among them goes on before this returns, where the
+        loop called it; what they say to that leaves together.
+        """
         try:
-            self._is_reading = True
             try:
+                self._is_reading = True
                 self._peer.receive(data)
                 if self.taken_in is not None:
                     self.taken_in()
@@ -351,8 +354,23 @@ class Duplex(DuplexFacts):
                 self._is_reading = False
                 if self._gathered:
                     self._flush()
+            if self._answers:
+                answers, self._answers = self._answers, []
+                resolve_all(answers, self._loop)
+                if self._gathered:
+                    self._flush()
         except MCPError as error:
             self._lose(self._closed_error(cause=error), error)
+        finally:
+            if self._answers:  # what came behind them cut the reading short
+                self._release()
+
+    def _release(self) -> None:
+        """Let who waits for an answer that is there go on in the loop's next turn."""
+        answers, self._answers = self._answers, []
+        for future, result in answers:
+            if not future.done():
+                future.set_result(result)
 
     # The end...
 
@@ -363,6 +381,7 @@ class Duplex(DuplexFacts):
         error.__cause__ = cause
         calls = self._peer.end()
         self._dead = error
+        self._release()
         written = self._written
         self._gathered.clear()
         self._clock.stop()

@@ -75,7 +75,6 @@ class MemoryChannel(Duplex):
         try:
             if self._dead is None:
                 self.receive(data)
-                self._flush()
         finally:
             self._takes_in = False
             if self._leaving and other is not None:

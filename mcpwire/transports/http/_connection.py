@@ -24,6 +24,7 @@ from mcpwire.transports.http._sockets import (
     is_certificate_refusal,
     prepare,
 )
+from mcpwire.transports.tasks.waking import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,8 +56,8 @@ class Owner(Protocol):
     def opened(self, connection: Connection) -> None:
         """Take note of it from here on."""
 
-    def completed(self, connection: Connection) -> None:
-        """Take it back: its response is complete."""
+    def completed(self, connection: Connection) -> bool:
+        """Take it back: its response is complete; tell whether all are idle now."""
 
     def lingers(self, connection: Connection) -> None:
         """Have an eye on it: its reply is over, and its response is not."""
@@ -266,10 +267,21 @@ class Connection(asyncio.BufferedProtocol):
             # As in `_complete`, without a call more for each response.
             waiter, self.waiter = self.waiter, None
             self.reply = None
-            self._owner.completed(self)
-            if waiter is not None and not waiter.done():
+            is_last = self._owner.completed(self)
+            if waiter is None or waiter.done():
+                return
+            # Of several, all that came is read before more is sent: a server that is
+            # woken for each costs more than the turn of the loop.
+            if is_last:
+                resolve(waiter, True, self._loop)
+            else:
                 waiter.set_result(True)
-        elif self.waiter is None:
+        else:
+            self._read_on(reply, nbytes)
+
+    def _read_on(self, reply: Fed, nbytes: int) -> None:
+        """Take note of a read that did not bring the end of the response."""
+        if self.waiter is None:
             self.tail_left -= nbytes
             if self.tail_left < 0:
                 self.abort()  # nobody wants it, and a new connection costs less

@@ -270,8 +270,11 @@ class DirectEngine:
         """Take note of a connection that is to be closed some day."""
         self._open.add(connection)
 
-    def completed(self, connection: Connection) -> None:
-        """Take a connection back; it is idle from now on, or closed."""
+    def completed(self, connection: Connection) -> bool:
+        """Take a connection back; it is idle from now on, or closed.
+
+        Returns whether all are idle now.
+        """
         reader = connection.reader
         if self._lingering:
             self._lingering.discard(connection)
@@ -292,6 +295,7 @@ class DirectEngine:
                 self._arm(until)
         else:
             connection.abort()
+        return len(self._idle) == len(self._open)
 
     def lingers(self, connection: Connection) -> None:
         """Give the rest of a response its time."""
