@@ -26,11 +26,30 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PARTS = [
-    Part("stdio", "--rounds 7 --slices 10 --calls 300 --widths 8,32,64", 60),
-    Part("stdio_blocking", "--rounds 7 --slices 10 --calls 400", 40),
-    Part("http", "--rounds 7 --slices 7 --calls 200", 70, "--only SSE"),
-    Part("http_blocking", "--rounds 7 --slices 7 --calls 300", 45, "--only SSE"),
-    Part("server", "--rounds 3 --slices 3 --calls 300", 120, "--only HTTP:.mcpwire"),
+    Part(
+        "stdio",
+        "--rounds 7 --slices 8 --calls 300 --widths 8,32,64",
+        40,
+        "--only call_tool",
+    ),
+    Part("stdio_blocking", "--rounds 7 --slices 8 --calls 400", 25, "--only request"),
+    Part("http", "--rounds 7 --slices 5 --calls 200", 60, "--only SSE,"),
+    Part("http_blocking", "--rounds 7 --slices 6 --calls 300", 35, "--only SSE"),
+    Part("memory", "--rounds 3 --slices 4 --calls 500", 45, "--only call_tool"),
+    Part(
+        "clients", "--rounds 3 --slices 3 --calls 300", 150, "--only 'stdio: mcpwire'"
+    ),
+    Part("threads", "--rounds 2 --slices 4 --calls 400", 75, "--only 'one core'"),
+    Part("server", "--rounds 3 --slices 3 --calls 300", 100, "--only 'HTTP: mcpwire'"),
+    Part("large", "", 60, "--only 'stdio: mcpwire'"),
+    Part("loops", "", 60),
+    Part("footprint", "--rounds 3", 60, "--only mcpwire.sync --kernel-calls 0"),
+    Part(
+        "growth",
+        "--most-calls 1000000 --most-sessions 1000",
+        120,
+        "--only 'stdio client' --most-calls 100 --most-sessions 1 --most-in-flight 2",
+    ),
 ]
 """In the order in which they run; together under fifteen minutes."""
 
@@ -45,7 +64,7 @@ def named(folder: Path) -> list[Part]:
     known = {part.name for part in PARTS}
     found = sorted(path.stem[len("bench_") :] for path in folder.glob("bench_*.py"))
     return [
-        *PARTS,
+        *(part for part in PARTS if part.name in found),
         *(Part(name, "--rounds 3", 60) for name in found if name not in known),
     ]
 

@@ -22,7 +22,7 @@ SHORT = "--rounds 1 --slices 2 --calls 200"
 PATIENCE = 4
 """How many times the time that a part should take it may take."""
 
-LEAST_PATIENCE_S = 120
+LEAST_PATIENCE_S = 60
 CLOSE_TIMEOUT_S = 10.0
 
 
@@ -50,10 +50,10 @@ class Part:
         program = [sys.executable, str(self.script(folder))]
         return [*program, *shlex.split(words), "--output", str(output)]
 
-    @property
-    def limit_s(self) -> float:
-        """How long it may take before it is given up."""
-        return max(LEAST_PATIENCE_S, PATIENCE * self.seconds)
+    def limit_s(self, *, is_short: bool) -> float:
+        """Return how long it may take before it is given up."""
+        seconds = 0 if is_short else self.seconds
+        return max(LEAST_PATIENCE_S, PATIENCE * seconds)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,8 @@ def run(command: Sequence[str], limit_s: float, log: Path | None = None) -> str:
 
 def run_part(part: Part, folder: Path, output: Path, *, log: Path | None) -> Outcome:
     """Run one part, in short where there is a log; say how it went."""
-    command = part.command(folder, output, is_short=log is not None)
+    is_short = log is not None
+    command = part.command(folder, output, is_short=is_short)
     began = time.monotonic()
-    trouble = run(command, part.limit_s, log)
+    trouble = run(command, part.limit_s(is_short=is_short), log)
     return Outcome(part.name, time.monotonic() - began, trouble)
