@@ -1,0 +1,233 @@
+"""What a client weighs: what is read of installations, interpreters and strace."""
+
+import asyncio
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+WEIGHING = (sys.executable, "-m", "footprint.weighing")
+PROGRAMS = FOLDER / "footprint/programs"
+
+
+@pytest.fixture
+def benchmark_module(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module
+
+
+@pytest.fixture
+def install(benchmark_module):
+    return benchmark_module("footprint.install")
+
+
+@pytest.fixture
+def null(benchmark_module):
+    build = benchmark_module("null.build")
+    try:
+        return str(build.build("stdio_null"))
+    except build.NoCompiler as error:
+        pytest.skip(str(error))
+
+
+def put(folder, name, requires=(), content=b""):
+    """Install a distribution of one file, with its bytecode."""
+    package = name.replace("-", "_")
+    info = folder / f"{package}-1.5.dist-info"
+    info.mkdir(parents=True)
+    lines = [f"Requires-Dist: {each}" for each in requires]
+    head = ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1.5", *lines]
+    (info / "METADATA").write_text("\n".join(head) + "\n")
+    (folder / package).mkdir()
+    (folder / package / "a.py").write_bytes(content)
+    (folder / package / "a.pyc").write_bytes(bytes(1000))
+    files = [f"{package}/a.py", f"{package}/a.pyc", f"{package}/gone.py"]
+    (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+
+
+def test_an_installation_is_what_a_distribution_needs_here_without_bytecode(
+    install, tmp_path
+):
+    site = tmp_path / "site"
+    put(site, "Mine", ["other.one>=1", "other-one[more]", "never; extra == 'x'"])
+    put(site, "other-one", ["deep; extra == 'more'", "mine"], b"12345")
+    put(site, "deep", ["absent", "never; python_version < '3'"], b"123")
+    put(site, "never", (), b"1234567")
+    assert set(install.needed("mine", site)) == {"mine", "other-one", "deep"}
+    package = tmp_path / "elsewhere"
+    (package / "__pycache__").mkdir(parents=True)
+    (package / "__pycache__/a.pyc").write_bytes(bytes(99))
+    (package / "a.py").write_bytes(bytes(50))
+    found = install.python_install("mine", site, package)
+    assert found == {"install_mib": 58 / install.MIB, "distributions": 3}
+    assert install.version("Other.One", site) == "1.5"
+
+
+def test_an_installation_of_node_counts_packages_and_not_those_inside_them_twice(
+    install, tmp_path
+):
+    def package(folder, size, *needs):
+        folder.mkdir(parents=True)
+        manifest = json.dumps({"version": "2", "dependencies": dict.fromkeys(needs)})
+        (folder / "package.json").write_text(manifest.ljust(size))
+
+    package(tmp_path / "@a/mine", 1000, "near", "far")
+    package(tmp_path / "@a/mine/node_modules/near", 200, "far")
+    package(tmp_path / "far", 300, "absent")
+    package(tmp_path / "near", 5000)
+    found = install.node_install("@a/mine", tmp_path)
+    assert found == {"install_mib": 1500 / install.MIB, "distributions": 3}
+    assert install.node_version("far", tmp_path) == "2"
+
+
+def test_a_program_tells_figures_and_fails_with_what_it_said(benchmark_module):
+    starts = benchmark_module("footprint.starts")
+    took, told = starts.run(
+        [sys.executable, "-c", "import os; print('a 1\\nb', os.environ['X'], '\\nc')"],
+        {"X": "2.5"},
+    )
+    assert told == {"a": 1, "b": 2.5}
+    assert took > 0
+    with pytest.raises(ChildProcessError, match="sorry"):
+        starts.run([sys.executable, "-c", "raise SystemExit('sorry')"], {})
+
+
+LOG = """\
+11 mmap(NULL, 4096) = 0x7f
+11 sched_yield() = 0
+12 brk(NULL) = 0x55
+11 munmap(0x7f, <unfinished ...>
+11 <... munmap resumed>) = 0
+11 sched_yield() = 0
+11 mmap(NULL, 4096) = 0x7f
+"""
+
+
+def test_only_what_is_asked_of_the_kernel_between_the_marks_counts(benchmark_module):
+    kernel = benchmark_module("footprint.kernel")
+    assert kernel.between(LOG.splitlines()) == 2
+    with pytest.raises(ChildProcessError, match="1 marks"):
+        kernel.between(LOG.splitlines()[:3])
+
+
+def test_the_calls_are_made_between_the_marks(benchmark_module, monkeypatch):
+    kernel = benchmark_module("footprint.kernel")
+    seen = []
+
+    class Variant:
+        def __enter__(self):
+            return lambda: seen.append("call")
+
+        def __exit__(self, *_):
+            seen.append("end")
+
+        async def __aenter__(self):
+            async def call():
+                seen.append("call")
+
+            return call
+
+        async def __aexit__(self, *_):
+            seen.append("end")
+
+    monkeypatch.setattr(kernel, "WARM_UP_CALLS", 2)
+    monkeypatch.setattr(kernel, "load", lambda _: lambda _: Variant())
+    monkeypatch.setattr(kernel.os, "sched_yield", lambda: seen.append("mark"))
+    expected = [*["call"] * 2, "mark", *["call"] * 3, "mark", "end"]
+    for target in ("any:thing", "any_blocking:thing"):
+        kernel.main(target, "", "3")
+        assert seen == expected
+        seen.clear()
+
+
+@pytest.mark.parametrize("name", ["mcpwire_client", "mcpwire_sync_client"])
+def test_the_smallest_program_tells_what_its_calls_left(null, name):
+    def told(*words):
+        done = subprocess.run(
+            [sys.executable, PROGRAMS / f"{name}.py", *words],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=30,
+        )
+        return dict(line.split() for line in done.stdout.splitlines())
+
+    assert set(told()) == {"import_modules"}
+    figures = told(null, "20")
+    assert int(figures["call_modules"]) >= int(figures["import_modules"])
+    assert int(figures["blocks_left"]) <= 2  # nothing for each call
+    assert 0 < int(figures["peak_bytes"]) < 10**6
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="its memory is read as Linux's")
+@pytest.mark.unchecked_wire("it runs in another interpreter")
+def test_sessions_and_calls_under_way_are_weighed(null):
+    done = subprocess.run(
+        [*WEIGHING, "2", "10", "stdio", "floor:legacy", null],
+        cwd=FOLDER,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    told = dict(line.split() for line in done.stdout.splitlines())
+    assert set(told) == {"stdio_session_kib", "stdio_in_flight_kib"}
+    assert 0 < float(told["stdio_in_flight_kib"]) < 100
+
+
+def test_ours_divides_and_what_is_nothing_does_not(benchmark_module):
+    bench = benchmark_module("bench_footprint")
+    times = [
+        {"mcpwire": [{"import_ms": 4}, {"import_ms": 6}], "x": [{"import_ms": 50}]}
+    ]
+    constant = {"mcpwire": {"blocks_left": 0}, "x": {"blocks_left": 3}, "p": {"k": 2}}
+    (found,) = bench.rounds_of(times, constant)
+    assert found["x"] == {
+        "import_ms": {"value": 50, "ratio": 10},
+        "blocks_left": {"value": 3, "ratio": 3},
+    }
+    assert found["mcpwire"]["import_ms"] == {"value": 5, "ratio": 1}
+    assert found["p"] == {"k": {"value": 2, "ratio": 2}}
+
+
+def test_who_is_not_installed_or_not_wanted_is_left_out(
+    benchmark_module, monkeypatch, tmp_path, capsys
+):
+    bench = benchmark_module("bench_footprint")
+    monkeypatch.setattr(bench, "PEERS", tmp_path)
+    monkeypatch.setattr(bench, "NODE_MODULES", tmp_path)
+    assert list(bench.there([], "s", "h")) == [bench.PLAIN, "mcpwire", "mcpwire.sync"]
+    assert "Python SDK is left out: it is not installed" in capsys.readouterr().err
+    assert list(bench.there(["sync"], "s", "h")) == ["mcpwire.sync"]
+
+
+def test_a_peer_that_fails_is_named_and_left_out_but_not_ours(
+    benchmark_module, monkeypatch, capsys
+):
+    bench = benchmark_module("bench_footprint")
+
+    def fail(*_):
+        raise ChildProcessError("it broke")
+
+    monkeypatch.setattr(bench, "counted", fail)
+    chosen = {"Peer": bench.Client(("x", "y"))}
+    assert bench.count_all(chosen, "s", 1) == {}
+    assert chosen == {}
+    assert "Peer is left out: it broke" in capsys.readouterr().err
+    with pytest.raises(ChildProcessError):
+        bench.count_all({"mcpwire": bench.Client(("x", "y"))}, "s", 1)
+
+
+def test_the_peak_of_a_call_is_what_it_holds_at_once(monkeypatch):
+    monkeypatch.syspath_prepend(str(PROGRAMS))
+    told = importlib.import_module("told")
+
+    async def call():
+        for _ in range(3):
+            bytes(100_000)
+
+    assert 100_000 <= asyncio.run(told.peak(call)) < 150_000

@@ -1,0 +1,159 @@
+"""Growth: which points there are, and that a ratio is one to the first of them."""
+
+import asyncio
+import importlib
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def benchmark_module(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module
+
+
+@pytest.fixture
+def axes(benchmark_module):
+    return benchmark_module("growth.axes")
+
+
+class FakeChild:
+    """A call costs what its sessions and its past make it cost, times the machine."""
+
+    machine = 1.0
+    opened = 0
+
+    def __init__(self, *, is_floor):
+        self.is_floor = is_floor
+        self.done = 0
+        self.sessions = 1
+        self.turns = 1
+        self.widths = []
+
+    def ask(self, *, calls=0, width=1, **order):
+        if order:
+            what = order["do"]
+            if what == "memory":
+                return {"rss_kib": 1000 * self.sessions}
+            setattr(
+                self, {"grow": "sessions", "take_turns": "turns"}[what], order["with"]
+            )
+            return {}
+        FakeChild.machine *= 1.07  # it gets slower all the time
+        cost = 10 if self.is_floor else 20 + self.done // 1000 + self.turns
+        self.done += calls
+        self.widths.append(width)
+        return {f"cpu_us@{width}": cost * FakeChild.machine / width}
+
+
+@pytest.fixture
+def path(benchmark_module, axes, monkeypatch):
+    rounds = benchmark_module("harness.rounds")
+
+    @contextmanager
+    def opened(variant, prefix):
+        FakeChild.opened += 1
+        yield FakeChild(is_floor=variant.name == "floor")
+
+    monkeypatch.setattr(axes, "opened", opened)
+    monkeypatch.setattr(FakeChild, "opened", 0)
+    mine, floor = (rounds.Variant(name, "m:f", "", name) for name in ("mine", "floor"))
+    return axes.Path("mine", mine, floor, most_calls=10_000, most_sessions=100)
+
+
+def test_the_points_of_an_axis_are_powers(axes):
+    assert axes.decades(1_000_000) == [100, 1_000, 10_000, 100_000, 1_000_000]
+    assert axes.decades(99) == [100]
+    assert axes.decades(1_000, first=1) == [1, 10, 100, 1_000]
+    assert axes.doubled(512) == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+
+
+def test_a_session_that_costs_more_with_each_call_is_seen_whatever_the_machine_does(
+    axes, path
+):
+    effort = axes.Effort(rounds=3, slices=2, calls=50)
+    rounds = axes.aged(path, effort, 1_000_000)
+    assert len(rounds) == 3
+    for each in rounds:
+        assert each["cpu_us@calls=100"]["ratio"] == 1
+        assert each["cpu_us@calls=1000"]["ratio"] == pytest.approx(22 / 21, rel=0.1)
+        assert each["cpu_us@calls=10000"]["ratio"] == pytest.approx(31 / 21, rel=0.1)
+        assert each["rss_kib@calls=10000"] == {"value": 1000, "ratio": 1}
+    # A floor, and a young process for each round's first point.
+    assert FakeChild.opened == 1 + 3
+
+
+def test_sessions_are_opened_one_is_called_and_then_all_in_turn(axes, path):
+    effort = axes.Effort(rounds=2, slices=2, calls=50)
+    first, _ = axes.multiplied(path.variant, path, effort, 1_000)
+    assert first["cpu_us@sessions=100"]["ratio"] == pytest.approx(1, rel=0.15)
+    assert first["cpu_us@turns=100"]["ratio"] > 4
+    assert first["rss_kib@sessions=100"] == {"value": 100_000, "ratio": 100}
+    assert "cpu_us@sessions=1000" not in first
+
+
+def test_calls_in_flight_are_divided_by_those_of_the_same_moment(axes, path):
+    effort = axes.Effort(rounds=2, slices=1, calls=5)
+    rounds = axes.widened(path.floor, effort, 8)
+    assert list(rounds[0]) == ["cpu_us@1", "cpu_us@2", "cpu_us@4", "cpu_us@8"]
+    for each in rounds:
+        assert each["cpu_us@1"]["ratio"] == 1
+        assert each["cpu_us@8"]["ratio"] == pytest.approx(1 / 8, rel=0.3)
+
+
+def test_sessions_are_called_in_turn_and_grow_when_told(benchmark_module):
+    sessions = benchmark_module("growth.sessions")
+    called = []
+
+    async def everything():
+        many = 0
+
+        async def open_one():
+            nonlocal many
+            number = many = many + 1
+
+            async def call():
+                called.append(number)
+
+            return call
+
+        one = await sessions.begun(sessions.Sessions(open_one))
+        await one.grow(45)
+        assert len(one.calls) == 45
+        called.clear()
+        await one()
+        await one()
+        assert len(set(called)) == 1
+        await one.take_turns(3)
+        called.clear()
+        for _ in range(6):
+            await one()
+
+    asyncio.run(everything())
+    assert sorted(called) == [1, 1, 2, 2, 3, 3]
+
+
+def test_every_path_has_a_line_for_the_end_of_each_axis(benchmark_module, monkeypatch):
+    bench = benchmark_module("bench_growth")
+    monkeypatch.setattr(bench.build, "build", lambda name: name)
+    lines = {(line.variant, line.figure) for line in bench.budgets(10**6, 1_000, 512)}
+    assert ("stdio client", "cpu_us@calls=1000000") in lines
+    assert ("HTTP server", "cpu_us@calls=100000") in lines
+    assert ("HTTP client", "cpu_us@sessions=1000") in lines
+    assert ("stdio server", "cpu_us@512") in lines
+    assert not any("stdio server" in who and "sess" in what for who, what in lines)
+
+
+def test_a_variant_does_what_it_is_told(benchmark_module):
+    child = benchmark_module("harness.child")
+
+    class Call:
+        async def grow(self, many):
+            return {"grown": many}
+
+    asked = child.answer(Call(), {"do": "grow", "with": 7}, [])
+    assert asyncio.run(asked) == {"grown": 7}

@@ -1,0 +1,250 @@
+"""The whole run: a part that fails loses no others; tables say what was measured."""
+
+import importlib
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "benchmarks"
+
+WRITES = """
+import sys
+output = sys.argv[sys.argv.index("--output") + 1]
+open(output, "w").write(" ".join(sys.argv[1:]))
+"""
+HANGS = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+open({pid!r}, "w").write(str(child.pid))
+{then}
+"""
+
+
+@pytest.fixture
+def benchmark_module(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module
+
+
+@pytest.fixture
+def parts(benchmark_module):
+    return benchmark_module("whole.parts")
+
+
+@pytest.fixture
+def run(benchmark_module):
+    return benchmark_module("run")
+
+
+def is_gone(pid):
+    """Tell whether a process has ended, or is about to be buried."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        stat = Path(f"/proc/{pid}/stat")
+        if stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z":
+            return True
+        time.sleep(0.01)  # whoever buries orphans tells nobody
+    return False
+
+
+def test_a_part_that_fails_is_named_and_loses_no_others(run, parts, tmp_path, capfd):
+    (tmp_path / "bench_bad.py").write_text("raise SystemExit(3)")
+    (tmp_path / "bench_good.py").write_text(WRITES)
+    two = [parts.Part("bad", "", 1), parts.Part("good", "--rounds 2 --only 'a b'", 1)]
+    outcomes = run.measure(two, tmp_path, folder=tmp_path)
+    assert [(one.name, one.trouble) for one in outcomes] == [
+        ("bad", "exit code 3"),
+        ("good", ""),
+    ]
+    file = tmp_path / "good.json"
+    assert file.read_text() == f"--rounds 2 --only a b --output {file}"
+    assert "bench_bad.py  exit code 3" in run.times(outcomes)
+    assert "== bench_bad.py" in capfd.readouterr().out
+
+
+def test_a_short_run_is_told_so_and_is_quiet_unless_it_fails(
+    run, parts, tmp_path, capfd
+):
+    (tmp_path / "bench_quiet.py").write_text(WRITES + "print('not to be seen')")
+    (tmp_path / "bench_bad.py").write_text("raise SystemExit('what went wrong')")
+    two = [parts.Part("quiet", "--rounds 9", 1, "--only x"), parts.Part("bad", "", 1)]
+    run.measure(two, tmp_path, folder=tmp_path, is_short=True)
+    words = (tmp_path / "quiet.json").read_text()
+    assert words.startswith("--rounds 1 --slices 2 --calls 200 --only x --output")
+    shown = capfd.readouterr().out
+    assert "what went wrong" in shown
+    assert "not to be seen" not in shown
+
+
+@pytest.mark.parametrize("then", ["time.sleep(60)", "sys.exit(1)"])
+def test_nothing_that_a_part_started_outlives_it(parts, tmp_path, then):
+    pid = tmp_path / "pid"
+    script = HANGS.format(pid=str(pid), then=then)
+    began = time.monotonic()
+    trouble = parts.run([sys.executable, "-c", script], 1.0, tmp_path / "log")
+    assert trouble == {"time.sleep(60)": "not done after 1 s"}.get(then, "exit code 1")
+    assert is_gone(int(pid.read_text()))
+    assert time.monotonic() - began < 30
+
+
+def test_every_script_has_a_row_and_all_of_them_end_within_a_quarter_of_an_hour(run):
+    scripts = {path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py")}
+    assert {part.name for part in run.named(FOLDER)} == scripts
+    assert scripts <= {part.name for part in run.PARTS}
+    assert sum(part.seconds for part in run.PARTS) < 15 * 60
+
+
+def test_a_script_without_a_row_is_run_as_well(run, tmp_path):
+    (tmp_path / "bench_new.py").touch()
+    assert [part.name for part in run.named(tmp_path)] == ["new"]
+
+
+def result(name="clients", **figures):
+    """Return a result of one path: floor, ours and a peer."""
+
+    def spread(value):
+        return {"median": value, "min": value, "max": value}
+
+    def of(factor):
+        return {
+            figure: {"value": spread(value * factor), "ratio": spread(factor)}
+            for figure, value in figures.items()
+        }
+
+    return {
+        "format": 1,
+        "benchmark": name,
+        "machine": {
+            "date": "2026-01-02",
+            "commit": "abc",
+            "cpu": "Some CPU",
+            "cores": 2,
+            "load_before": 0,
+            "system": "Linux",
+            "python": "CPython",
+            "event_loop": "epoll",
+            "packages": {},
+            "pinned": False,
+            "peers": {"other": "1.2"},
+            "remarks": {"other": "is slow"},
+        },
+        "plan": {"rounds": 1, "slices": 2, "calls": 3, "widths": []},
+        "baselines": dict.fromkeys(
+            ("stdio: floor", "stdio: mcpwire", "stdio: other"), "stdio: floor"
+        ),
+        "summary": {
+            "stdio: floor": of(1),
+            "stdio: mcpwire": of(2),
+            "stdio: other": of(6),
+        },
+        "compared": [
+            {
+                "variant": "stdio: other",
+                "against": "stdio: mcpwire",
+                "figures": dict.fromkeys(figures, spread(3)),
+            }
+        ],
+        "budgets": [
+            {
+                "variant": "stdio: mcpwire",
+                "figure": next(iter(figures)),
+                "limit": 1.5,
+                "at_least": False,
+                "against": "",
+                "ratio": 2,
+                "holds": False,
+            }
+        ],
+        "rounds": [],
+    }
+
+
+def test_a_summary_has_every_budget_floor_and_peer(benchmark_module):
+    summary = benchmark_module("whole.summary")
+    text = summary.render([result(cpu_us=10, **{"calls_per_s@32": 100})])
+    assert "Budgets: 0 of 1 kept" in text
+    assert (
+        "clients: OVER stdio: mcpwire, CPU/call: 2.00 x, budget <= 1.50 x"
+        in text.splitlines()
+    )
+    (floor,) = [line for line in text.splitlines() if "stdio: floor" in line]
+    assert floor.count("2.00 x") == 2
+    assert "other" not in floor
+    (peer,) = [line for line in text.splitlines() if "stdio: other" in line]
+    # Three times the CPU is three times worse, three times the calls is better.
+    assert "3.00 x" in peer
+    assert "BEHIND: 0.33 x (calls/s, 32 in flight)" in peer
+    assert summary.over([result(cpu_us=1)])
+
+
+def test_a_summary_of_nothing_says_so(benchmark_module):
+    text = benchmark_module("whole.summary").render([])
+    assert "nothing was compared with a peer" in text
+    assert "nothing was measured against a floor" in text
+    assert "no budget was measured" in text
+
+
+def test_what_stands_between_the_marks_is_what_the_results_say(
+    benchmark_module, tmp_path
+):
+    report, tables = (
+        benchmark_module(name) for name in ("harness.report", "whole.tables")
+    )
+    report.save(tmp_path / "results" / "clients.json", result(cpu_us=10))
+    text = tmp_path / "README.md"
+    text.write_text(
+        "Before.\n<!-- figures: clients -->\nold\n<!-- end of figures -->\n"
+        "Between.\n<!-- figures: none -->\n<!-- end of figures -->\n"
+        "<!-- figures: summary -->\n<!-- end of figures -->\nAfter.\n"
+    )
+    assert tables.write(tmp_path, tmp_path / "results") == [text]
+    written = text.read_text()
+    assert tables.write(tmp_path, tmp_path / "results") == []
+    assert "old" not in written
+    assert written.startswith("Before.\n<!-- figures: clients -->\n\nMeasured on 2026")
+    assert written.endswith("<!-- end of figures -->\nAfter.\n")
+    assert "Beside it: other 1.2." in written
+    assert "- other: is slow." in written
+    assert "| stdio: mcpwire, CPU/call | stdio: floor | <= 1.5 | 2.00 | **over** |" in (
+        " ".join(line.split()) for line in written.splitlines()
+    )
+    assert "\n<!-- figures: none -->\n\nNot measured yet.\n\n<!--" in written
+
+
+def test_the_tables_of_the_texts_are_those_of_the_published_results(benchmark_module):
+    tables = benchmark_module("whole.tables")
+    stale = [str(path) for path in tables.stale(ROOT, FOLDER / "results")]
+    assert stale == [], "python benchmarks/run.py --tables writes them"
+
+
+def test_a_plot_takes_bars_and_lines_from_results(benchmark_module):
+    curves = benchmark_module("whole.curves")
+    one = result(**{"cpu_us": 10, "calls_per_s@8": 5, "calls_per_s@1": 4})
+    assert curves.bars(one) == {"stdio": {"other": 3}}
+    assert curves.widths(one)["stdio"]["mcpwire"] == [(1, 8), (8, 10)]
+    grown = result(**{"cpu_us@calls=1000": 3, "cpu_us@1": 4, "cpu_us@sessions=1": 1})
+    lines = curves.growth(grown)
+    assert lines["calls on the session before"]["stdio: mcpwire"] == [(1000, 2)]
+    assert lines["calls in flight"]["stdio: mcpwire"] == [(1, 2)]
+    assert lines["open sessions, called in turn"] == {}
+    assert curves.ticks([0.5, 30]) == [1, 2, 5, 10, 20, 50]
+
+
+def test_the_plots_that_are_shown_are_there_small_and_say_nothing_of_this_machine():
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    plots = sorted((FOLDER / "plots").glob("*.svg"))
+    assert plots
+    for plot in plots:
+        assert f"plots/{plot.name}" in text
+        assert plot.stat().st_size <= 60 * 1024
+        drawn = plot.read_text(encoding="utf-8")
+        assert str(Path.home()) not in drawn
+        assert "<dc:date>" not in drawn
