@@ -4,7 +4,9 @@
 
 Ratios to the floor are compared, so that the machine's mood does not matter much. A
 change is called one when the spreads of the rounds do not overlap; with fewer than five
-rounds on a side that says nothing, and nothing is called.
+rounds on a side that says nothing, and nothing is called. What is its own measure and
+no floor is compared as measured. What is counted and not timed needs no rounds, but a
+change of a twentieth.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness import report
 from harness.figures import more_is_better
@@ -24,6 +26,23 @@ MIN_ROUNDS = 5
 SAME_FACTS = ("cpu", "cores", "system", "python", "event_loop", "packages", "pinned")
 
 
+TIMES = ("_us", "_ms", "_s")
+"""How figures end that are times; all others are counted."""
+
+LEAST_CHANGE = 0.05
+
+
+def is_counted(figure: str) -> bool:
+    """Tell whether a figure is the same each time, more or less."""
+    name = figure.partition("@")[0]
+    return not (name.endswith(TIMES) or more_is_better(name))
+
+
+def change(before: Spread, after: Spread) -> float:
+    """Return by what part something grew; what was nothing grew by what it is."""
+    return after["median"] / (before["median"] or 1) - bool(before["median"])
+
+
 def verdict(figure: str, before: Spread, after: Spread) -> str:
     """Say whether the ratio went up or down beyond what the rounds scatter."""
     if before["min"] <= after["max"] and after["min"] <= before["max"]:
@@ -33,26 +52,38 @@ def verdict(figure: str, before: Spread, after: Spread) -> str:
     return "better" if better else "WORSE"
 
 
+def judged(figure: str, before: Spread, after: Spread, rounds: int) -> str:
+    """Say the same where it can be said."""
+    if is_counted(figure):
+        is_little = abs(change(before, after)) < LEAST_CHANGE
+        return "" if is_little else verdict(figure, before, after)
+    return verdict(figure, before, after) if rounds >= MIN_ROUNDS else "?"
+
+
+def kind_of(name: str, result: dict[str, Any]) -> Literal["ratio", "value"] | None:
+    """Return what of a variant is compared; nothing of a floor."""
+    if name != result["baselines"][name]:
+        return "ratio"
+    return None if "floor" in name else "value"
+
+
 def compare(before: dict[str, Any], after: dict[str, Any]) -> list[list[str]]:
-    """Return a row for each figure that both results hold and that has a baseline."""
-    judged = min(before["plan"]["rounds"], after["plan"]["rounds"]) >= MIN_ROUNDS
+    """Return a row for each figure that both results hold and that can be compared."""
+    rounds = min(before["plan"]["rounds"], after["plan"]["rounds"])
     rows = [["variant", "figure", "before", "after", "change", ""]]
     for name, figures in after["summary"].items():
-        if name == after["baselines"][name] or name not in before["summary"]:
-            continue
-        for figure, new in figures.items():
-            old = before["summary"][name].get(figure)
-            if old is None:
-                continue
-            change = new["ratio"]["median"] / old["ratio"]["median"] - 1
+        kind = kind_of(name, after)
+        known = before["summary"].get(name, {})
+        for figure in [each for each in figures if kind and each in known]:
+            old, new = known[figure][kind], figures[figure][kind]
             rows.append(
                 [
                     name,
                     report.title(figure),
-                    report.ratio_cell(old),
-                    report.ratio_cell(new),
-                    f"{change:+.0%}",
-                    verdict(figure, old["ratio"], new["ratio"]) if judged else "?",
+                    report.spread_cell(old),
+                    report.spread_cell(new),
+                    f"{change(old, new):+.0%}",
+                    judged(figure, old, new, rounds),
                 ]
             )
     return rows

@@ -248,3 +248,25 @@ def test_the_plots_that_are_shown_are_there_small_and_say_nothing_of_this_machin
         drawn = plot.read_text(encoding="utf-8")
         assert str(Path.home()) not in drawn
         assert "<dc:date>" not in drawn
+
+
+def test_results_of_every_kind_can_be_compared(benchmark_module):
+    compare = benchmark_module("compare")
+    before = result("footprint", import_ms=10, import_modules=100, blocks_left=0)
+    after = result("footprint", import_ms=20, import_modules=110, blocks_left=3)
+    for one in (before, after):
+        one["baselines"]["stdio: mcpwire"] = "stdio: mcpwire"
+    rows = compare.compare(before, after)[1:]
+    found = {(row[0], row[1]): row[2:] for row in rows}
+    mine = "stdio: mcpwire"
+    assert not any(name == "stdio: floor" for name, _ in found)
+    assert found[mine, "import modules"][2:] == ["+10%", "WORSE"]
+    assert found[mine, "blocks left"][2:] == ["+600%", "WORSE"]
+    assert found[mine, "import (ms)"][2:] == ["+100%", "?"]  # one round says nothing
+    # A ratio to something else is compared as one.
+    assert found["stdio: other", "import modules"] == [
+        "6.00 (6.00-6.00)",
+        "6.00 (6.00-6.00)",
+        "+0%",
+        "",
+    ]
