@@ -1,0 +1,228 @@
+"""What does a large result cost, and does each of its bytes cost the same?
+
+Texts of a kibibyte to 32 MiB and 10,000 tools on one page and on a hundred, over each
+way there is: by the least code for it, by mcpwire and by the official Python SDK, from
+null servers in C; and from servers whose tool returns such a text.
+
+Beside the cost of a call there is its growth: what a byte costs at 32 MiB, divided by
+what it costs at 1 MiB, and that divided by the floor's. The floor grows too: memory of
+such a size is new to the process each time, and the kernel brings it page by page.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from harness import machine
+from harness.command import chosen, conclude, parser, tell
+from harness.figures import Budget
+from harness.rounds import Plan, Variant, add, opened, reckon
+from large.points import BY_NAME, KIB, LARGE, LISTS, SMALL, TEXTS, ask
+from large.served import PROGRAMS, SDK
+from null import build
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.rounds import Child, Round, Slices
+    from large.points import Point
+
+NAME = "large"
+SLICES = 3
+BYTES_PER_CALL = 64 * 1024
+"""By so much the calls of a slice are counted where results are larger."""
+
+GROWTH = "growth"
+GROWTH_LIMIT = 1.5
+CPU_LIMIT = 1.5
+"""Times the floor's CPU at 32 MiB."""
+
+
+class Way(NamedTuple):
+    """How results come, and who gets them."""
+
+    name: str
+    targets: dict[str, str]
+    server: str = ""
+    """The null server; where there is none, the variants' own."""
+    points: tuple[Point, ...] = (*TEXTS, *LISTS)
+
+
+FLOOR, OURS, PEER = "floor", "mcpwire", "Python SDK"
+MOST_KIB = {
+    # Its cost grows with the square of the size there: 32 MiB take half a minute.
+    f"stdio: {PEER}": 2 * 1024,
+    # It refuses events of more than a mebibyte.
+    f"SSE: {PEER}": 64,
+}
+"""How large the results are that somebody is asked for who cannot do all."""
+
+WAYS = [
+    Way(
+        name,
+        {
+            FLOOR: f"large.floors:{function}",
+            OURS: f"large.ours:{function}",
+            **({PEER: f"large.sdk:{function}"} if "blocking" not in name else {}),
+        },
+        server,
+    )
+    for name, function, server in (
+        ("stdio", "stdio", "stdio_null"),
+        ("JSON", "json", "http_null"),
+        ("SSE", "sse", "http_null"),
+        ("stdio, blocking", "blocking_stdio", "stdio_null"),
+        ("JSON, blocking", "blocking_json", "http_null"),
+    )
+]
+WAYS += [
+    Way(
+        "memory",
+        {FLOOR: "large.floors:memory", OURS: "large.ours:memory"},
+        points=tuple(TEXTS),
+    ),
+    *(
+        Way(
+            f"server, {name}",
+            dict.fromkeys(PROGRAMS, f"large.served:{function}"),
+            points=tuple(TEXTS),
+        )
+        for name, function in (("stdio", "stdio"), ("HTTP", "http"))
+    ),
+]
+
+
+def variants() -> list[Variant]:
+    """Return who is measured on each way."""
+    found = []
+    for way in WAYS:
+        for who, target in way.targets.items():
+            if who == PEER and not SDK.exists():
+                tell(f"{way.name}: {who} is left out, {SDK} is not installed")
+                continue
+            server = str(build.build(way.server)) if way.server else who
+            is_foreign = who == PEER and way.server
+            name = f"{way.name}: {who}"
+            found.append(
+                Variant(
+                    name,
+                    target,
+                    ask(server, points_of(name, way)),
+                    f"{way.name}: {FLOOR}",
+                    interpreter=(str(SDK), "-m", "harness.child") if is_foreign else (),
+                )
+            )
+    return found
+
+
+def points_of(name: str, way: Way) -> list[Point]:
+    """Return what a variant is asked for."""
+    most = MOST_KIB.get(name, BY_NAME[LARGE].kib)
+    return [point for point in way.points if point.kib <= most]
+
+
+def wanted(points: Sequence[Point], calls: int) -> dict[str, int]:
+    """Return how many calls a slice has at each point; one at least."""
+    return {
+        each.name: max(1, calls * BYTES_PER_CALL // max(BYTES_PER_CALL, KIB * each.kib))
+        for each in points
+    }
+
+
+def measure(way: Way, those: Sequence[Variant], plan: Plan) -> Round:
+    """Return the figures of one way: slices of all who are on it, in turn."""
+    slices: Slices = {variant.name: {} for variant in those}
+    points = {variant.name: points_of(variant.name, way) for variant in those}
+    with ExitStack() as stack:
+        children = [stack.enter_context(opened(each, ())) for each in those]
+        for _ in range(plan.slices):
+            children.append(children.pop(0))
+            for child in children:
+                name = child.variant.name
+                take(child, slices, "measure", wanted(points[name], plan.calls))
+        for child in children:
+            # Of a server there is only the memory of who asks.
+            if (
+                "server" not in way.name
+                and BY_NAME[LARGE] in points[child.variant.name]
+            ):
+                take(child, slices, "peak", [LARGE])
+    return with_growth(those, reckon(those, slices))
+
+
+def take(child: Child, slices: Slices, do: str, what: Any) -> None:
+    """Add what a variant measures of itself."""
+    add(slices[child.variant.name], child.ask(**{"do": do, "with": what}))
+
+
+def with_growth(those: Sequence[Variant], found: Round) -> Round:
+    """Add by how much a byte costs more at the largest size than at a middling one."""
+    times = BY_NAME[LARGE].kib / BY_NAME[SMALL].kib
+    small, large = f"cpu_us@{SMALL}", f"cpu_us@{LARGE}"
+    growths = {
+        name: of[large]["value"] / of[small]["value"] / times
+        for name, of in found.items()
+        if large in of
+    }
+    for variant in those:
+        if variant.name in growths:
+            mine = growths[variant.name]
+            figures = {"value": mine, "ratio": mine / growths[variant.baseline]}
+            found[variant.name][GROWTH] = figures
+    return found
+
+
+def budgets() -> list[Budget]:
+    """Return the lines to keep: linear, and near the floor, on each way."""
+    return [
+        budget
+        for way in WAYS
+        for budget in (
+            Budget(f"{way.name}: {OURS}", GROWTH, GROWTH_LIMIT),
+            Budget(f"{way.name}: {OURS}", f"cpu_us@{LARGE}", CPU_LIMIT),
+        )
+    ]
+
+
+def run(options: Any) -> int:
+    """Measure all ways, print, save; return the exit code."""
+    plan = Plan(options.rounds, options.slices, options.calls, (), pinned=False)
+    those = chosen(variants(), options.only)
+    if not those:
+        sys.exit(f"no variant is named like {options.only!r}")
+    rounds: list[Round] = []
+    for number in range(plan.rounds):
+        tell(f"round {number + 1} of {plan.rounds}")
+        found: Round = {}
+        for way in WAYS:
+            here = [each for each in those if each.name.startswith(f"{way.name}: ")]
+            if here:
+                found |= measure(way, here, plan)
+        rounds.append(found)
+    described = machine.describe() | {
+        "compiler": build.compiler_version(),
+        "placed": "one call at a time unpinned",
+    }
+    baselines = {each.name: each.baseline for each in those}
+    pairs = [
+        (f"{way.name}: {PEER}", f"{way.name}: {OURS}")
+        for way in WAYS
+        if PEER in way.targets
+    ]
+    described["pinned"] = False
+    return conclude(options, plan, described, rounds, baselines, budgets(), pairs)
+
+
+def main() -> int:
+    options = parser(NAME, slices=SLICES).parse_args()
+    try:
+        return run(options)
+    except (build.NoCompiler, subprocess.CalledProcessError) as error:
+        sys.exit(f"bench_large.py: {error}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,265 @@
+"""The least code that gets a large result in Python: 64 KiB reads, one join, orjson.
+
+Written by hand and free of mcpwire; they check nothing and survive nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import httptools
+import orjson
+from floor import ARGUMENTS, READ_SIZE
+from floor_http import head
+from null.serving import serving
+
+from large.points import KIB, Measured, asked
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from large.points import Call, Point
+
+    Request = Callable[[str, dict[str, Any]], Any]
+
+NEWLINE = ord("\n")
+BRACE = ord("{")
+
+
+def message(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+
+
+class Pipe:
+    """A child whose output is watched."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.process = started(command)
+        self.stdin = self.process.stdin.fileno()
+        self.stdout = self.process.stdout.fileno()
+        self.pieces: list[bytes] = []
+        self.loop.add_reader(self.stdout, self.readable)
+
+    def readable(self) -> None:
+        data = os.read(self.stdout, READ_SIZE) or ended()
+        self.pieces.append(data)
+        if data[-1] == NEWLINE:
+            whole = b"".join(self.pieces)
+            self.pieces.clear()
+            self.future.set_result(orjson.loads(whole)["result"])
+
+    async def request(self, method: str, params: dict[str, Any]) -> Any:
+        self.future = self.loop.create_future()
+        os.write(self.stdin, line(method, params))
+        return await self.future
+
+    def close(self) -> None:
+        self.loop.remove_reader(self.stdout)
+        with self.process:
+            self.process.kill()
+
+
+def ended() -> NoReturn:
+    raise ConnectionError("the null server went away")
+
+
+def started(command: list[str]) -> Any:
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    )
+
+
+def line(method: str, params: dict[str, Any]) -> bytes:
+    return orjson.dumps(message(method, params), option=orjson.OPT_APPEND_NEWLINE)
+
+
+class Exchange(asyncio.BufferedProtocol):
+    """One connection, and the answer that comes on it."""
+
+    def __init__(self) -> None:
+        self.memory = memoryview(bytearray(READ_SIZE))
+        self.parser = httptools.HttpResponseParser(self)
+        self.pieces: list[bytes] = []
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self.memory
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.parser.feed_data(self.memory[:nbytes])
+
+    def on_body(self, data: bytes) -> None:
+        self.pieces.append(data)
+
+    def on_message_complete(self) -> None:
+        whole = b"".join(self.pieces)
+        self.pieces.clear()
+        self.future.set_result(loaded(whole))
+
+
+def loaded(body: bytes) -> Any:
+    """Return the result in a body: one of JSON, or an event with that as its data."""
+    if body[0] != BRACE:
+        body = body[body.index(BRACE) :]
+    return orjson.loads(body)["result"]
+
+
+def posted(port: int, method: str, params: dict[str, Any]) -> bytes:
+    data = orjson.dumps(message(method, params))
+    return b"%b%d\r\n\r\n%b" % (head(port, modern=False), len(data), data)
+
+
+async def listed(request: Request) -> list[Any]:
+    """Return the tools of all pages."""
+    tools: list[Any] = []
+    cursor: dict[str, Any] = {}
+    while True:
+        result = await request("tools/list", cursor)
+        tools += result["tools"]
+        if "nextCursor" not in result:
+            return tools
+        cursor = {"cursor": result["nextCursor"]}
+
+
+async def opened(request: Request, point: Point) -> Call:
+    """Return what asks for that result, once it has been seen to come."""
+
+    async def call() -> Any:
+        if point.is_list:
+            return await listed(request)
+        params = {"name": "echo", "arguments": ARGUMENTS}
+        result = await request("tools/call", params)
+        return result["content"][0]["text"]
+
+    point.check(len(await call()))
+    return call
+
+
+@asynccontextmanager
+async def stdio(argument: str) -> AsyncIterator[Measured]:
+    """Read the pipe of a child."""
+    server, points = asked(argument)
+    async with AsyncExitStack() as stack:
+        calls = {}
+        for point in points:
+            pipe = Pipe([server, "--legacy", *point.options])
+            stack.callback(pipe.close)
+            calls[point.name] = await opened(pipe.request, point)
+        yield Measured(calls)
+
+
+@asynccontextmanager
+async def http(argument: str, shape: str) -> AsyncIterator[Measured]:
+    """Read a socket, and have httptools find the body."""
+    server, points = asked(argument)
+    async with AsyncExitStack() as stack:
+        calls = {}
+        for point in points:
+            null = stack.enter_context(
+                serving(server, "--legacy", shape, *point.options)
+            )
+            calls[point.name] = await opened(await connected(null.port, stack), point)
+        yield Measured(calls)
+
+
+async def connected(port: int, stack: AsyncExitStack) -> Request:
+    loop = asyncio.get_running_loop()
+    _, one = await loop.create_connection(Exchange, "127.0.0.1", port)
+    stack.callback(one.transport.abort)
+
+    async def request(method: str, params: dict[str, Any]) -> Any:
+        one.future = loop.create_future()
+        one.transport.write(posted(port, method, params))
+        return await one.future
+
+    return request
+
+
+@contextmanager
+def bare_pipe(server: str, *options: str) -> Iterator[Request]:
+    """Read the pipe of a child in a loop of blocking reads."""
+    with started([server, "--legacy", *options]) as process:
+        stdin, stdout = process.stdin.fileno(), process.stdout.fileno()
+
+        async def request(method: str, params: dict[str, Any]) -> Any:
+            os.write(stdin, line(method, params))
+            pieces = [b" "]
+            while pieces[-1][-1] != NEWLINE:
+                pieces.append(os.read(stdout, READ_SIZE) or ended())
+            return orjson.loads(b"".join(pieces))["result"]
+
+        yield request
+        process.kill()
+
+
+@contextmanager
+def bare_socket(server: str, *options: str) -> Iterator[Request]:
+    """Read a socket in a loop of blocking reads, up to the length that is told."""
+    with (
+        serving(server, "--legacy", "--json", *options) as null,
+        socket.create_connection(("127.0.0.1", null.port)) as sock,
+    ):
+
+        async def request(method: str, params: dict[str, Any]) -> Any:
+            sock.sendall(posted(null.port, method, params))
+            fields, _, body = (sock.recv(READ_SIZE) or ended()).partition(b"\r\n\r\n")
+            left = int(fields.rpartition(b"Content-Length: ")[2]) - len(body)
+            pieces = [body]
+            while left:
+                pieces.append(sock.recv(READ_SIZE) or ended())
+                left -= len(pieces[-1])
+            return orjson.loads(b"".join(pieces))["result"]
+
+        yield request
+
+
+@asynccontextmanager
+async def blocking(argument: str, way: Any) -> AsyncIterator[Measured]:
+    """Wait in the kernel, and not in a loop."""
+    server, points = asked(argument)
+    async with AsyncExitStack() as stack:
+        calls = {}
+        for point in points:
+            request = stack.enter_context(way(server, *point.options))
+            calls[point.name] = await opened(request, point)
+        yield Measured(calls)
+
+
+@asynccontextmanager
+async def memory(argument: str) -> AsyncIterator[Measured]:
+    """Encode a result and decode it again: what keeps two ends apart."""
+
+    async def call(text: str) -> Any:
+        result = {"content": [{"type": "text", "text": text}]}
+        whole = orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": result})
+        return orjson.loads(whole)["result"]["content"][0]["text"]
+
+    def bound(text: str) -> Call:
+        return lambda: call(text)
+
+    points = asked(argument).points
+    yield Measured({each.name: bound("x" * (each.kib * KIB)) for each in points})
+
+
+def json(argument: str) -> Any:
+    return http(argument, "--json")
+
+
+def sse(argument: str) -> Any:
+    return http(argument, "--sse")
+
+
+def blocking_stdio(argument: str) -> Any:
+    return blocking(argument, bare_pipe)
+
+
+def blocking_json(argument: str) -> Any:
+    return blocking(argument, bare_socket)

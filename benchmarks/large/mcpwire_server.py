@@ -1,0 +1,27 @@
+"""mcpwire's `Server` with a tool of large results; over HTTP where PORT says so."""
+
+import os
+
+import mcpwire
+
+server = mcpwire.Server("benchmark", "1")
+TEXTS = {}
+
+
+@server.tool(structured=False)
+async def echo(kib: int) -> str:
+    """Answer with so much text."""
+    if kib not in TEXTS:
+        TEXTS[kib] = "x" * (kib * 1024)
+    return TEXTS[kib]
+
+
+if __name__ == "__main__":
+    if "PORT" in os.environ:
+        server.run(
+            http=f"127.0.0.1:{os.environ['PORT']}",
+            announce=lambda _: None,
+            uvicorn={"timeout_keep_alive": 3_600},
+        )
+    else:
+        server.run()

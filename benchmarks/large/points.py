@@ -1,0 +1,124 @@
+"""The sizes that are looked at, and how one of them is measured.
+
+Standard library only: it runs in every client's own environment.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from pathlib import Path
+from time import perf_counter_ns, process_time_ns
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    Call = Callable[[], Awaitable[Any]]
+
+KIB = 1024
+SIZES_KIB = (1, 64, 1024, 8 * 1024, 32 * 1024)
+TOOLS = 10_000
+PAGES = (1, 100)
+TOOL_KIB = TOOLS * 124 // KIB
+"""About what such a list weighs."""
+
+SMALL, LARGE = "kib=1024", "kib=32768"
+"""Between these two the cost of a byte is to stay the same."""
+
+
+class Point(NamedTuple):
+    """A result that is asked for."""
+
+    name: str
+    """As figures have it behind their `@`."""
+    options: tuple[str, ...]
+    """The null server's."""
+    kib: int
+    is_list: bool = False
+
+    def check(self, weighed: int) -> None:
+        """Fail before anything is measured when the result is not what it is to be."""
+        wanted = TOOLS if self.is_list else self.kib * KIB
+        assert weighed == wanted, (self.name, weighed)
+
+
+TEXTS = [Point(f"kib={kib}", ("--bytes", str(kib * KIB)), kib) for kib in SIZES_KIB]
+LISTS = [
+    Point(
+        f"pages={pages}",
+        ("--tools", str(TOOLS), "--pages", str(pages)),
+        TOOL_KIB,
+        is_list=True,
+    )
+    for pages in PAGES
+]
+BY_NAME = {point.name: point for point in (*TEXTS, *LISTS)}
+
+
+class Asked(NamedTuple):
+    """What a variant is told."""
+
+    server: str
+    points: list[Point]
+
+
+def ask(server: str, points: Sequence[Point]) -> str:
+    """Return the argument of a variant."""
+    return json.dumps({"server": server, "points": [point.name for point in points]})
+
+
+def asked(argument: str) -> Asked:
+    """Return what the argument of a variant says."""
+    told = json.loads(argument)
+    return Asked(told["server"], [BY_NAME[name] for name in told["points"]])
+
+
+def resident_bytes(field: str) -> int:
+    """Return the memory of this process as Linux accounts it, `VmRSS` or `VmHWM`."""
+    text = Path("/proc/self/status").read_text(encoding="ascii")
+    found = re.search(rf"{field}:\s+(\d+) kB", text)
+    assert found is not None, text
+    return int(found[1]) * KIB
+
+
+def begin_peak() -> int:
+    """Have Linux forget the most memory so far; return what is used now."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    return resident_bytes("VmRSS")
+
+
+class Measured:
+    """A call for each point, all of them open."""
+
+    def __init__(
+        self, calls: dict[str, Call], clock: Callable[[], int] = process_time_ns
+    ) -> None:
+        self.calls = calls
+        self.clock = clock
+
+    async def measure(self, wanted: dict[str, int]) -> dict[str, float]:
+        """Return what a call costs at each point; `wanted` says how many are made."""
+        figures = {}
+        for name, count in wanted.items():
+            call = self.calls[name]
+            await call()
+            wall, cpu = perf_counter_ns(), self.clock()
+            for _ in range(count):
+                await call()
+            wall, cpu = perf_counter_ns() - wall, self.clock() - cpu
+            figures[f"cpu_us@{name}"] = cpu / count / 1e3
+            figures[f"took_us@{name}"] = wall / count / 1e3
+        return figures
+
+    async def peak(self, names: list[str]) -> dict[str, float]:
+        """Return the most memory that a call takes, in sizes of its result."""
+        figures = {}
+        for name in names:
+            with suppress(OSError):  # what Linux alone has
+                before = begin_peak()
+                await self.calls[name]()
+                more = resident_bytes("VmHWM") - before
+                figures[f"peak@{name}"] = more / (BY_NAME[name].kib * KIB)
+        return figures

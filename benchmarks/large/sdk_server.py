@@ -1,0 +1,30 @@
+"""The official Python SDK 2.x with such a tool; over HTTP where PORT says so."""
+
+import os
+
+import uvicorn
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("benchmark", version="1", log_level="WARNING")
+TEXTS = {}
+
+
+@server.tool(structured_output=False)
+async def echo(kib: int) -> str:
+    """Answer with so much text."""
+    if kib not in TEXTS:
+        TEXTS[kib] = "x" * (kib * 1024)
+    return TEXTS[kib]
+
+
+if __name__ == "__main__":
+    if "PORT" in os.environ:
+        uvicorn.run(
+            server.streamable_http_app(json_response=True),
+            port=int(os.environ["PORT"]),
+            log_level="warning",
+            access_log=False,
+            timeout_keep_alive=3_600,
+        )
+    else:
+        server.run("stdio")
