@@ -1,13 +1,8 @@
 """Markers name what exists, and what an issue had to show stays shown."""
 
-import functools
-
 import markers
 import pytest
-from markers import Marked
-
-# Once for all of them, by whichever runs first: to collect them needs none of it.
-read_all = functools.cache(markers.read_all)
+from markers import Marked, read_all
 
 SHOWN: dict[int, dict[str, list[str]]] = {
     2: {
