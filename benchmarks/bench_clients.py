@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SLICES = 3
 WIDTHS = (1, 8, 32, 64, 512)
+MANY = WIDTHS[:-1]
 LATER = ", 2026-07-28"
 NODE_MODULES = PEERS / "node/node_modules"
 SCRIPT = Path(__file__).resolve().parent / "clients/typescript_client.cjs"
@@ -120,14 +121,18 @@ CLIENTS = {
         # It reports to its makers unless told not to.
         environment={"MCP_USE_ANONYMIZED_TELEMETRY": "false"},
         is_later=False,
-        remark="stands on version 1 of the Python SDK, which has sessions only",
+        widths={"json": MANY, "sse": MANY},
+        remark=(
+            "stands on version 1 of the Python SDK, which has sessions only; a call "
+            "that waits 5 s for a connection ends its session, and of 512 some do"
+        ),
     ),
     "chuk-mcp": foreign(
         "chuk-mcp",
         "chuk_mcp_client",
         portions={"stdio": 5, "json": 100, "sse": 100},
         is_later=False,
-        widths={"stdio": WIDTHS[:4], "json": (1,), "sse": (1,)},
+        widths={"stdio": MANY, "json": (1,), "sse": (1,)},
         remark=(
             "has sessions only, up to 2025-06-18; an answer goes to whichever call has "
             "waited longest, and is thrown away where it is another's: it is asked for "
