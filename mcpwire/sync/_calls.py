@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from mcpwire.transports.base import CallHandle, Inbound
     from mcpwire.wire.jsonrpc import RequestId
 
+    Bytes = bytes | bytearray | memoryview
+
 __all__ = ["Calls"]
 
 
@@ -47,10 +49,12 @@ class Calls(DuplexFacts, Lead):
         "_doomed",
         "_drains",
         "_ends_at",
+        "_given",
         "_inbound",
         "_limits",
         "_peer",
         "_queued",
+        "_unwritten",
         "_written",
         "dropped",
         "reset_on_progress",
@@ -73,6 +77,10 @@ class Calls(DuplexFacts, Lead):
         self._peer: Peer[Pending] = Peer(self, role=role, limits=limits)
         self._queued = 0
         self._written = 0
+        self._unwritten: deque[memoryview] = deque()
+        """What waits until the peer reads, or until another thread has written."""
+        self._given: Bytes = b""
+        """What the writer is writing."""
         self._closed_by_us = False
         self._doomed: list[Pending] = []
         self._asking: dict[RequestId, int] = {}
@@ -338,22 +346,29 @@ class Calls(DuplexFacts, Lead):
                 target=self.target,
             )
         self._queued += len(data)
-        self._write(data)
+        opener = self._opener
+        if opener and opener == self._holder and not (self._unwritten or self._writer):
+            # Who calls writes its request itself, outside the mutex.
+            self._given = data
+            self._writer = opener
+        else:
+            self._write(data)
 
     def _write(self, data: bytes) -> None:
         """Pass bytes on, adding to `_written` what was taken; must not raise."""
         raise NotImplementedError
 
     def _tell_when_written(self, waiter: Waiter) -> None:
-        if self._written < self._queued:
-            self._drains.append(waiter)
-        else:
-            waiter.set()
+        self._drains.append(waiter)
+        # Looked at last: who writes outside the mutex looks here when it is through.
+        self._all_written()
 
     def _all_written(self) -> None:
-        drains, self._drains = self._drains, []
-        for waiter in drains:
-            waiter.set()
+        """Tell those who wait for it, if it is so."""
+        if self._written >= self._queued:
+            drains, self._drains = self._drains, []
+            for waiter in drains:
+                waiter.set()
 
     def receive(self, data: bytes) -> None:
         """Take in bytes that came; a subclass calls this."""
@@ -393,7 +408,10 @@ class Calls(DuplexFacts, Lead):
             self._ends_at = inf
             if not self._closed_by_us:
                 self._inbound.lost(error)
-        written = self._written
+        # What is being written may have been written; in this order, for who writes
+        # counts it before it says that it is through.
+        given = len(self._given) if self._writer else 0
+        written = self._written + given
         while self._doomed:
             call = self._doomed[-1]
             # A line needs all its bytes but the newline to be understood.

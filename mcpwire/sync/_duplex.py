@@ -235,9 +235,13 @@ class BlockingDuplex(Calls):
         if self._is_forked:
             return
         ident = get_ident()
-        if ident == self._holder and self._mutex.locked():
-            self._refuse_reentry(ident)
         leads = self._leader == ident  # in a signal handler, while this thread polls
+        if (
+            (ident == self._holder and self._mutex.locked())
+            or ident == self._writer
+            or (leads and self._is_reading)
+        ):
+            self._refuse_reentry(ident)
         try:
             with self._mutex:
                 self._holder = ident

@@ -7,24 +7,31 @@
                           └─► sleep ◄───────────────┘
                                 └─► woken: answered, out of time, or promoted
 
-One mutex guards all state; it is never held across a system call that may block. The
-lead is the right to poll and to read, held by one thread at a time and handed on under
-the mutex by whoever leaves, however it leaves.
+One mutex guards all state. The lead is the right to poll and to read, held by one
+thread at a time and handed on under the mutex by whoever leaves, however it leaves.
+
+A system call lets another thread run, which would only queue up before the mutex. So
+the leader reads, and who calls writes its request, outside of it: one thread writes at
+a time (`_writer`), others line their requests up, and it writes those too. Who wakes
+a thread takes its seat away, and then there is nothing left that it had to agree on.
 
 An interrupt (`KeyboardInterrupt`, or whatever another thread throws in) may come
 between any two instructions. `_torn` is set while bytes are between the pipe and the
 state they belong to: whoever finds it set and the mutex free knows that somebody was
-torn out of there, and ends the connection, which may have lost bytes.
+torn out of there, and ends the connection, which may have lost bytes. Outside the mutex
+`_is_reading` and `_writer` say so, and who is torn out ends the connection itself.
 """
 
 from __future__ import annotations
 
+import os
 from threading import Lock, get_ident
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.protocol.deadline import Deadline
+from mcpwire.transports.stdio.spawning import READ_BYTES
 
 if TYPE_CHECKING:
     from collections import deque
@@ -101,13 +108,17 @@ class Lead:
         "_has_dates",
         "_holder",
         "_is_forked",
+        "_is_reading",
         "_leader",
         "_longest_poll",
         "_mutex",
+        "_opener",
         "_parked",
         "_poll",
+        "_read_fd",
         "_torn",
         "_untold",
+        "_writer",
     )
 
     _poll: Callable[[float], list[Event]]
@@ -118,6 +129,13 @@ class Lead:
         self._holder = 0
         """The thread inside the mutex; 0 outside of it."""
         self._torn = False
+        self._is_reading = False
+        """Whether the leader is between polling and having taken in what it read."""
+        self._writer = 0
+        """The thread that writes, outside the mutex; 0 where nobody does."""
+        self._opener = 0
+        """The thread whose request is opened, which writes it itself."""
+        self._read_fd = -1
         self._leader = 0
         """The thread that may poll and read; 0 where nobody waits."""
         self._parked: dict[int, Lock] = {}
@@ -145,6 +163,20 @@ class Lead:
     def _take_in(self, events: list[Event]) -> None:
         """Read and write as far as can be done at once."""
         raise NotImplementedError
+
+    def receive(self, data: bytes) -> None:
+        """Take in bytes that were read."""
+        raise NotImplementedError
+
+    def _look_at_dates(self) -> None:
+        """Do what is due."""
+
+    def _write_given(self, ident: int) -> None:
+        """Write what this thread has sent; outside the mutex."""
+        raise NotImplementedError
+
+    def _stop_giving(self, ident: int) -> None:
+        """End what this thread was torn out of writing."""
 
     def _nudge(self) -> None:
         """Make the leader's `_poll` return."""
@@ -190,7 +222,7 @@ class Lead:
         """
         self._refuse_fork()
         if (
-            ident == self._leader
+            ident in {self._leader, self._writer}
             or ident in self._parked
             or (ident == self._holder and self._mutex.locked())
         ):
@@ -234,7 +266,7 @@ class Lead:
         What is new is opened first, and taken back if this is interrupted.
         """
         ident = get_ident()
-        if self._leader or self._holder:
+        if self._leader or self._holder or self._writer:
             self._refuse_reentry(ident)
         try:
             with self._mutex:
@@ -242,10 +274,14 @@ class Lead:
                 if self._torn:
                     self._poison()
                 if is_new:
+                    self._opener = ident
                     self._open(waiter)
+                    self._opener = 0
                 waiter.threads.append(ident)
                 is_seated = self._sit_down(ident, waiter)
                 self._holder = 0
+            if self._writer == ident:
+                self._write_given(ident)
             while is_seated:
                 if self._leader == ident:
                     is_seated = self._read_for_all(ident, waiter, until)
@@ -293,7 +329,9 @@ class Lead:
             self._holder = 0
         return is_seated
 
-    def _read_for_all(self, ident: int, waiter: Waiter, until: Deadline) -> bool:
+    def _read_for_all(  # noqa: C901, PLR0912 - no function more for each answer
+        self, ident: int, waiter: Waiter, until: Deadline
+    ) -> bool:
         """Lead until there is a reason not to; return whether there is more to do."""
         while True:
             at = until.at
@@ -303,13 +341,27 @@ class Lead:
             if left > self._longest_poll:  # noqa: PLR1730 - a call of `min` per answer
                 left = self._longest_poll
             events = self._poll(left * 1000 if left > 0 else 0)
+            # Read outside the mutex: who reads lets others run, and they would only
+            # queue up before it.
+            self._is_reading = True
+            data = b""
+            if events and events[0][0] == self._read_fd and events[0] is events[-1]:
+                try:
+                    data = os.read(self._read_fd, READ_BYTES)
+                except OSError:
+                    data = b""  # `_take_in` tries again, and deals with it
             with self._mutex:
                 self._holder = ident
                 if self._torn:
                     self._poison()
                 self._torn = True
-                self._take_in(events)
-                self._torn = False
+                if data and self._dead is None:
+                    self.receive(data)
+                    if self._has_dates:
+                        self._look_at_dates()
+                else:
+                    self._take_in(events)
+                self._torn = self._is_reading = False
                 is_through = (
                     waiter.is_set
                     or waiter.notices
@@ -339,30 +391,35 @@ class Lead:
 
         Return whether there is more to do.
         """
-        seat = self._parked[ident]
-        while True:
+        seat = self._parked.get(ident)
+        if seat is not None:
             left = until.at - monotonic()
             seat.acquire(timeout=min(max(left, 0.0), LONGEST_POLL_S))
-            with self._mutex:
-                self._holder = ident
-                if self._torn:
-                    self._poison()
-                has_reason = (
-                    waiter.is_set
-                    or waiter.notices
-                    or self._dead is not None
-                    or monotonic() >= until.at
-                )
-                if self._leader == 0 and not has_reason:
-                    self._leader = ident
-                if has_reason or self._leader == ident:
-                    self._parked.pop(ident, None)
-                    if has_reason and self._leader == ident:
-                        self._step_down()
-                    self._holder = 0
-                    break
-                seat.acquire(blocking=False)
-                self._holder = 0
+        # Whoever wakes a thread takes its seat away. Then there is nothing to agree on:
+        # it leaves, or it leads.
+        if ident not in self._parked:
+            if self._leader != ident:
+                if waiter.is_set and not waiter.notices:
+                    return False
+            elif not (waiter.is_set or waiter.notices or self._dead is not None):
+                return True
+        with self._mutex:
+            self._holder = ident
+            if self._torn:
+                self._poison()
+            self._parked.pop(ident, None)
+            has_reason = (
+                waiter.is_set
+                or waiter.notices
+                or self._dead is not None
+                or monotonic() >= until.at
+            )
+            if not has_reason:
+                if self._leader != ident:
+                    self._sit_down(ident, waiter)
+            elif self._leader == ident:
+                self._step_down()
+            self._holder = 0
         return not has_reason or self._sit_down_again(ident, waiter, until)
 
     # Waking; all inside the mutex...
@@ -378,6 +435,7 @@ class Lead:
             if seat.locked():
                 self._leader = ident
                 seat.release()
+                del self._parked[ident]
                 return
         self._leader = 0
 
@@ -387,6 +445,7 @@ class Lead:
         if seat is not None:
             if seat.locked():
                 seat.release()
+            del self._parked[ident]
         elif ident == self._leader and ident != get_ident():
             self._nudge()
 
@@ -399,6 +458,7 @@ class Lead:
         for seat in self._parked.values():
             if seat.locked():
                 seat.release()
+        self._parked.clear()
         self._wake_leader()
 
     def rouse(self, waiter: Waiter) -> None:
@@ -436,11 +496,18 @@ class Lead:
             return
         with self._mutex:
             self._holder = ident
-            if self._torn:
+            if self._opener == ident:
+                self._opener = 0
+            self._stop_giving(ident)
+            if self._torn or (self._is_reading and self._leader == ident):
                 self._poison()
+                self._is_reading = False
             if waiter is not None:
                 self._withdraw(waiter)
             self._parked.pop(ident, None)
+            # Whoever was torn out of waking left seats that nobody waits in.
+            for other in [i for i, seat in self._parked.items() if not seat.locked()]:
+                del self._parked[other]
             if self._leader == ident:
                 self._step_down()
             elif self._leader in self._parked:

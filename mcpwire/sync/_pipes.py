@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import select
-from collections import deque
 from math import inf
+from threading import get_ident
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,7 @@ from mcpwire.sync._duplex import BlockingDuplex
 from mcpwire.transports.stdio.spawning import LAST_WORDS_S, READ_BYTES
 
 if TYPE_CHECKING:
+    from mcpwire.sync._calls import Bytes
     from mcpwire.sync._lead import Event
     from mcpwire.transports.base import Inbound
 
@@ -36,13 +37,13 @@ class BlockingPipes(BlockingDuplex):
 
     __slots__ = (
         "_ending",
+        "_is_full",
         "_is_nudged",
         "_nudge_fd",
         "_nudged_fd",
         "_poller",
-        "_read_fd",
         "_shared",
-        "_unwritten",
+        "_to_close",
         "_write_failed",
         "_write_fd",
     )
@@ -55,8 +56,11 @@ class BlockingPipes(BlockingDuplex):
         self._write_fd = write_fd
         self._nudged_fd, self._nudge_fd = os.pipe()
         self._is_nudged = False
-        self._unwritten: deque[memoryview] = deque()
-        self._shared = bytearray()  # comes after `_unwritten`; empty while that is
+        self._shared = bytearray()  # comes after `_unwritten`
+        self._is_full = False
+        """Whether the leader waits until the peer has read."""
+        self._to_close = -1
+        """What the writer is to close when it is through."""
         self._write_failed = False
         self._ending: tuple[str, BaseException | None] | None = None
         self._poller = select.poll()
@@ -128,12 +132,10 @@ class BlockingPipes(BlockingDuplex):
     # Writing...
 
     def _write(self, data: bytes) -> None:
-        if self._unwritten:
-            if len(data) <= SHARED_BYTES:
-                self._shared += data
-            else:
-                self._seal()
-                self._unwritten.append(memoryview(data))
+        if self._unwritten or self._writer:
+            self._line_up(data)
+            if not (self._writer or self._is_full):
+                self._write_out()  # who wrote was through in this moment
             return
         if self._write_failed:
             return
@@ -147,8 +149,100 @@ class BlockingPipes(BlockingDuplex):
         self._written += count
         if count != len(data):
             self._unwritten.append(memoryview(data)[count:])
+            self._wait_for_room()
+
+    def _line_up(self, data: bytes) -> None:
+        """Let bytes wait until those before them are written."""
+        if len(data) <= SHARED_BYTES:
+            self._shared += data
+        else:
+            self._seal()
+            self._unwritten.append(memoryview(data))
+
+    def _wait_for_room(self) -> None:
+        """Have the leader write the rest once the peer has read."""
+        if not self._is_full:
             self._poller.register(self._write_fd, select.POLLOUT)
+            self._is_full = True
             self._wake_leader()
+
+    def _write_given(self, ident: int) -> None:
+        """Write a request, and what others sent meanwhile: they only line it up."""
+        while True:
+            data, failure = self._given, None
+            try:
+                count = os.write(self._write_fd, data)
+            except (BlockingIOError, InterruptedError):
+                count = 0
+            except OSError as error:
+                count, failure = 0, error
+            if count == len(data):
+                self._written += count
+                self._given = b""
+                self._writer = 0
+                # Looked at after that: who lines up looks at it the other way round.
+                if not (
+                    self._shared
+                    or self._unwritten
+                    or self._drains
+                    or self._to_close >= 0
+                ):
+                    return
+            with self._mutex:
+                self._holder = ident
+                if self._torn:
+                    self._poison()
+                if self._writer == ident:
+                    self._written += count
+                    self._given = b""
+                    self._writer = 0
+                    self._give_rest(data[count:], failure)
+                self._go_on_writing(ident)
+                goes_on = self._writer == ident
+                self._holder = 0
+            if not goes_on:
+                return
+
+    def _give_rest(self, rest: Bytes, failure: OSError | None) -> None:
+        """Keep what the system did not take."""
+        if failure is not None:
+            if self._dead is None:
+                self._write_broke(failure)
+        elif not self._write_failed:
+            self._unwritten.appendleft(memoryview(rest))
+            self._wait_for_room()
+
+    def _go_on_writing(self, ident: int) -> None:
+        """Take what was lined up, unless somebody else is at it."""
+        self._close_late()
+        if self._writer or self._is_full or self._write_failed:
+            return
+        if self._unwritten or self._shared:
+            if self._unwritten:
+                self._given = self._unwritten.popleft()
+                if len(self._given) > WRITE_BYTES:
+                    self._unwritten.appendleft(self._given[WRITE_BYTES:])
+                    self._given = self._given[:WRITE_BYTES]
+            else:
+                self._given, self._shared = self._shared, bytearray()
+            self._writer = ident
+        else:
+            self._all_written()
+
+    def _stop_giving(self, ident: int) -> None:
+        if self._writer == ident:
+            self._torn = True  # nobody knows how much was written
+            self._writer = 0
+        elif not (self._writer or self._is_full) and (self._unwritten or self._shared):
+            self._write_out()
+        self._close_late()
+
+    def _close_late(self) -> None:
+        """Close what was to be closed while somebody wrote."""
+        if not self._writer:
+            fd, self._to_close = self._to_close, -1
+            if fd >= 0:
+                os.close(fd)
 
     def _seal(self) -> None:
         """Put the lines that wait together in line with the rest."""
@@ -158,6 +252,8 @@ class BlockingPipes(BlockingDuplex):
 
     def _write_out(self) -> None:
         unwritten = self._unwritten
+        if not unwritten:
+            self._seal()
         try:
             while unwritten:
                 data = unwritten[0]
@@ -170,13 +266,15 @@ class BlockingPipes(BlockingDuplex):
                 else:
                     unwritten[0] = data[count:]
                     if count < WRITE_BYTES:
+                        self._wait_for_room()
                         return
         except (BlockingIOError, InterruptedError):
+            self._wait_for_room()
             return
         except OSError as error:
             self._write_broke(error)
             return
-        self._unwatch(self._write_fd)
+        self._has_room()
         self._all_written()
 
     def _write_broke(self, error: OSError) -> None:
@@ -186,10 +284,14 @@ class BlockingPipes(BlockingDuplex):
         if self._ending is None:
             self._end_soon(f"the peer closed its input: {error.strerror}", error)
 
-    def _forget_unwritten(self) -> None:
-        if self._unwritten:
-            self._unwritten.clear()
+    def _has_room(self) -> None:
+        if self._is_full:
+            self._is_full = False
             self._unwatch(self._write_fd)
+
+    def _forget_unwritten(self) -> None:
+        self._unwritten.clear()
+        self._has_room()
         self._shared = bytearray()
 
     # The end...
@@ -234,6 +336,11 @@ class BlockingPipes(BlockingDuplex):
         if self._write_fd >= 0:
             self._forget_unwritten()
             self._write_failed = True
+            if self._writer not in {0, get_ident()}:
+                # Its number must not be used anew while that thread writes.
+                self._to_close, self._write_fd = self._write_fd, -1
+                self._close_late()  # unless it is through by now
+                return
             fd, self._write_fd = self._write_fd, -1
             os.close(fd)
 
@@ -256,6 +363,8 @@ class BlockingPipes(BlockingDuplex):
     def forked(self) -> None:
         """Close our copies of the descriptors; the parent keeps its own."""
         super().forked()
+        self._writer = 0  # that thread is not here
+        self._close_late()
         self._close_descriptors()
 
     def abandon(self) -> None:
