@@ -10,11 +10,11 @@ import unmeasured
 TESTS = Path(__file__).parent
 
 
-def item(folder, name, **indices):
+def item(folder, name, **params):
     return SimpleNamespace(
-        nodeid=f"tests/{folder}/test_x.py::{name}[{indices}]",
+        nodeid=f"tests/{folder}/test_x.py::{name}[{params}]",
         path=TESTS / folder / "test_x.py",
-        callspec=SimpleNamespace(indices=indices),
+        callspec=SimpleNamespace(params=params),
         stash=pytest.Stash(),
     )
 
@@ -31,7 +31,7 @@ def measured(items):
 
 
 def test_two_rows_of_a_table_are_measured_each_on_one_ground():
-    rows = [each.callspec.indices["row"] for each in measured(table("oauth"))]
+    rows = [each.callspec.params["row"] for each in measured(table("oauth"))]
     assert len(rows) == len(set(rows)) == unmeasured.ROWS == 2
 
 
@@ -43,7 +43,7 @@ def test_a_test_on_grounds_alone_is_measured_on_one():
 def test_the_rows_are_drawn_and_all_of_them_are():
     names = [f"test_{number}" for number in range(20)]
     chosen = [each for name in names for each in measured(table("oauth", name))]
-    assert {each.callspec.indices["row"] for each in chosen} == {0, 1, 2, 3, 4}
+    assert {each.callspec.params["row"] for each in chosen} == {0, 1, 2, 3, 4}
 
 
 def test_the_grounds_are_drawn_and_all_of_them_are():
@@ -51,10 +51,24 @@ def test_the_grounds_are_drawn_and_all_of_them_are():
     chosen = measured([each for name in names for each in table("oauth", name)])
     pairs = itertools.product(range(2), range(3))
     drawn = {
-        (each.callspec.indices["shell"], each.callspec.indices["engine"])
+        (each.callspec.params["shell"], each.callspec.params["engine"])
         for each in chosen
     }
     assert drawn == set(pairs)
+
+
+@pytest.mark.parametrize("row", [{}, "x"], ids=["a value", "another"])
+@pytest.mark.parametrize("engine", ["one", "other"])
+@pytest.mark.parametrize("shell", ["asyncio", "blocking"])
+def test_as_pytest_gives_it_a_row_is_one_on_all_grounds(request, row, engine, shell):
+    items = [
+        each
+        for each in request.session.items
+        if each.nodeid.startswith(request.node.nodeid.partition("[")[0])
+    ]
+    seen = {}
+    rows = {unmeasured._row(each, "x", seen) for each in items}
+    assert len(rows) == len({id(each.callspec.params["row"]) for each in items})
 
 
 def test_the_same_cells_are_drawn_in_every_process():

@@ -88,12 +88,12 @@ def choose(items: list[pytest.Item], tests: Path) -> None:
     for it. Measured, a test takes three times as long.
     """
     tables: dict[str, dict[str, list[pytest.Item]]] = {}
+    seen: dict[tuple[str, str], dict[int, int]] = {}
     for item in items:
         if below(item.path, tests).startswith(CELLS):
-            values = getattr(getattr(item, "callspec", None), "indices", {})
-            row = sorted(pair for pair in values.items() if pair[0] not in GROUNDS)
-            rows = tables.setdefault(item.nodeid.partition("[")[0], {})
-            rows.setdefault(str(row), []).append(item)
+            test = item.nodeid.partition("[")[0]
+            rows = tables.setdefault(test, {})
+            rows.setdefault(_row(item, test, seen), []).append(item)
     for test, rows in tables.items():
         drawn = {f"{test} {row}": cells for row, cells in rows.items()}
         chosen = sorted(drawn, key=_draw)[:ROWS]
@@ -101,6 +101,21 @@ def choose(items: list[pytest.Item], tests: Path) -> None:
             one = cells[_draw(name) % len(cells)] if name in chosen else None
             for item in cells:
                 item.stash[_is_another_cell] = item is not one
+
+
+def _row(
+    item: pytest.Item, test: str, seen: dict[tuple[str, str], dict[int, int]]
+) -> str:
+    """Return which values a test is given beside its ground, as numbers.
+
+    What pytest has as their indices is the number of the call, with all parameters.
+    """
+    values = getattr(getattr(item, "callspec", None), "params", {})
+    row = []
+    for name in sorted(set(values) - GROUNDS):
+        numbers = seen.setdefault((test, name), {})
+        row.append(numbers.setdefault(id(values[name]), len(numbers)))
+    return str(row)
 
 
 def _draw(name: str) -> int:
