@@ -53,6 +53,12 @@ _LINE: Final = _PLAIN | orjson.OPT_APPEND_NEWLINE
 
 _DEPTH_OUT: Final = 254  # dicts and lists within each other; orjson's own bound
 
+_FAR: Final = slice(65_536, 65_537)
+"""What is empty of texts that are not long; no call is as cheap."""
+
+_FEW_VALUES: Final = 100
+"""As many are looked at in the time in which a long text is searched."""
+
 _PATH_SPELLED: Final = 16  # levels of a path that an error message spells out
 _SMALLEST_INT: Final = -(2**63)
 _LARGEST_INT: Final = 2**64 - 1
@@ -70,7 +76,7 @@ def encode(value: Json) -> bytes:
         text = _dumps(value, None, _PLAIN)
     except TypeError as error:
         raise _refusal(value, str(error)) from error
-    if text.partition(b"null")[1] and _has_non_finite(value):
+    if (text[_FAR] or text.partition(b"null")[1]) and _hides_non_finite(value, text):
         raise _refusal(value, "not finite")
     return text
 
@@ -87,23 +93,38 @@ def encode_line(value: Json) -> bytes:
         text = _dumps(value, None, _LINE)
     except TypeError as error:
         raise _refusal(value, str(error)) from error
-    if text.partition(b"null")[1] and _has_non_finite(value):
+    if (text[_FAR] or text.partition(b"null")[1]) and _hides_non_finite(value, text):
         raise _refusal(value, "not finite")
     return text
 
 
-def _has_non_finite(value: Json) -> bool:
-    """Tell whether a NaN or an infinity hides in a value that orjson wrote."""
+def _hides_non_finite(value: Json, text: bytes) -> bool:
+    """Tell whether a NaN or an infinity hides in a value that orjson wrote.
+
+    Searching a long text costs as much as writing it, and most are of few values.
+    """
+    if text[_FAR]:
+        found = _has_non_finite(value, _FEW_VALUES)
+        if found is not None:
+            return found
+        if not text.partition(b"null")[1]:
+            return False
+    return bool(_has_non_finite(value, len(text)))
+
+
+def _has_non_finite(value: Json, steps: int) -> bool | None:
+    """Look at each value; ``None`` where there are more than that."""
     pending = [value]
     while pending:
         item = pending.pop()
         if isinstance(item, float):
             if not isfinite(item):
                 return True
-        elif isinstance(item, dict):
-            pending.extend(item.values())
-        elif isinstance(item, (list, tuple)):
-            pending.extend(item)
+        elif isinstance(item, (dict, list, tuple)):
+            steps -= len(item)
+            if steps < 0:
+                return None
+            pending.extend(item.values() if isinstance(item, dict) else item)
         elif isinstance(item, Enum):
             pending.append(item.value)
     return False

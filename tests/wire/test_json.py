@@ -215,6 +215,39 @@ def test_what_has_no_json_form_is_refused_with_its_path(value, message, write):
     assert str(caught.value).startswith(f"cannot send {message}")
 
 
+MANY = list(range(1_000))
+LONG = "x" * 100_000
+
+
+@pytest.mark.pain("P17")
+@pytest.mark.parametrize("write", [encode, encode_line])
+@pytest.mark.parametrize("beside", [[LONG], [LONG, MANY], [[LONG, *MANY], {"a": None}]])
+@pytest.mark.parametrize("value", [math.nan, math.inf, [-math.inf], {"b": math.nan}])
+def test_what_is_not_finite_is_found_in_long_messages_of_few_and_of_many_values(
+    value, beside, write
+):
+    with pytest.raises(LocalProtocolError, match="has no JSON form"):
+        write({"a": beside, "z": value})
+
+
+@pytest.mark.parametrize("write", [encode, encode_line])
+@pytest.mark.parametrize("beside", [[LONG], [LONG, MANY], [LONG, *MANY, None, "null"]])
+def test_long_messages_are_written_whatever_their_number_of_values(beside, write):
+    assert loads(write(beside)) == beside
+
+
+def test_a_long_message_of_few_values_is_not_searched(monkeypatch):
+    class Unsearched(bytes):
+        __slots__ = ()
+
+        def partition(self, _):
+            raise AssertionError
+
+    text = Unsearched(encode({"a": LONG, "b": None}))
+    monkeypatch.setattr("mcpwire.wire.json._dumps", lambda *_: text)
+    assert encode({"a": LONG, "b": None}) is text
+
+
 @pytest.mark.parametrize("write", [encode, encode_line])
 def test_an_offence_that_we_cannot_find_is_told_in_the_encoders_words(
     write, monkeypatch
