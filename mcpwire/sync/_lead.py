@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.protocol.deadline import Deadline
-from mcpwire.transports.stdio.spawning import READ_BYTES
 
 if TYPE_CHECKING:
     from collections import deque
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
     Event = tuple[int, int]
 
-__all__ = ["NEVER", "Lead", "Waiter"]
+__all__ = ["NEVER", "READ_BYTES", "Lead", "Waiter"]
 
 NEVER: Final = Deadline(0.0, None)
 """The deadline of whoever waits for ever."""
@@ -52,6 +51,9 @@ ENTERING_S: Final = 1.0
 LONGEST_POLL_S: Final = 1.0
 """Nobody waits in the system for longer at a time: a signal that comes in the moment
 before is heard only afterwards, and Ctrl-C must not wait for the server."""
+
+READ_BYTES: Final = 65_536
+"""What one read takes: more would be mapped and unmapped for each answer."""
 
 LEAVING_TRIES: Final = 100
 """More interrupts than come while a few lines are run."""

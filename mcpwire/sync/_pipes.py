@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import TransportError
 from mcpwire.sync._duplex import BlockingDuplex
-from mcpwire.transports.stdio.spawning import LAST_WORDS_S, READ_BYTES
+from mcpwire.sync._lead import READ_BYTES
+from mcpwire.transports.stdio.spawning import LAST_WORDS_S
 
 if TYPE_CHECKING:
     from mcpwire.sync._calls import Bytes
