@@ -16,33 +16,59 @@ __all__ = ["Corked"]
 
 HEAD: Final = b"HTTP/"
 
+HELD_MOST: Final = 65_536
+"""How many bytes are held back: to copy more costs more than another write."""
+
 
 class Corked:
     """A transport that holds a head back until the body comes, or the turn ends.
 
+    Between `begin` and `end` everything is held back, and by nothing but these two.
     Whatever else is asked of it is asked of the transport within.
     """
 
-    __slots__ = ("_held", "_loop", "_transport")
+    __slots__ = ("_held", "_is_within", "_loop", "_transport")
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self._held = b""
+        self._is_within = False
         self._loop = asyncio.get_running_loop()
 
     def __getattr__(self, name: str) -> Any:
         """Return what the transport has under this name."""
         return getattr(self._transport, name)
 
+    def begin(self) -> None:
+        """Hold back what is written from here on."""
+        self._is_within = True
+
+    def end(self) -> None:
+        """Write what was held back."""
+        self._is_within = False
+        if self._held:
+            self._flush()
+
+    def is_closing(self) -> bool:
+        """Tell whether the transport is closed or about to be."""
+        return self._transport.is_closing()
+
     def write(self, data: bytes) -> None:
         """Write bytes, or hold them back for a moment."""
-        if self._held:
-            data, self._held = self._held + data, b""
-        elif data.startswith(HEAD):
-            self._held = bytes(data)
-            self._loop.call_soon(self._flush)
-            return
+        if self._is_within or self._held or data.startswith(HEAD):
+            if len(self._held) + len(data) > HELD_MOST:
+                self._flush()
+            elif self._is_within or not self._held:
+                self._hold(data)
+                return
+            else:
+                data, self._held = self._held + data, b""
         self._transport.write(data)
+
+    def _hold(self, data: bytes) -> None:
+        if not (self._is_within or self._held):
+            self._loop.call_soon(self._flush)
+        self._held = self._held + data if self._held else bytes(data)
 
     def writelines(self, chunks: Iterable[bytes]) -> None:
         """Write several pieces as one."""

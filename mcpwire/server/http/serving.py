@@ -18,8 +18,9 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.server.http.corking import Corked
+from mcpwire.server.http.receiving.protocols import protocol_for
 from mcpwire.server.lifespan import end_soon, leave_threads
+from mcpwire.transports.tasks.first_step import FirstSteps
 from mcpwire.wire.urls import address_class, is_loopback
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ _OPTIONS: Final[Mapping[str, Any]] = {
     "timeout_graceful_shutdown": LAST_GRACE_S,
 }
 """What uvicorn is told, unless somebody says otherwise."""
+
+TASK_NAME: Final = "mcpwire-http-request"
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -120,7 +123,10 @@ async def serve_http(
     """
     host, port = read_address(address)
     app = server.asgi(**{"bound": _name(host), **options})
-    runner = _runner(app, drain_timeout, uvicorn or {}, has_signals=has_signals)
+    first_steps = FirstSteps(TASK_NAME)
+    runner = _runner(
+        app, drain_timeout, uvicorn or {}, first_steps, has_signals=has_signals
+    )
     listening = _listen(host, port)
     try:
         await app.start()
@@ -133,6 +139,7 @@ async def serve_http(
     finally:
         listening.close()
         await app.aclose()
+        first_steps.close()
 
 
 async def _run(runner: Any, listening: socket.socket) -> None:
@@ -159,7 +166,12 @@ def _import_uvicorn() -> Any:
 
 
 def _runner(
-    app: AsgiApp, drain_timeout: float, options: Mapping[str, Any], *, has_signals: bool
+    app: AsgiApp,
+    drain_timeout: float,
+    options: Mapping[str, Any],
+    first_steps: FirstSteps,
+    *,
+    has_signals: bool,
 ) -> Any:
     """Return a uvicorn server that drains the application before it ends."""
     uvicorn = _import_uvicorn()
@@ -193,43 +205,8 @@ def _runner(
         def capture_signals(self) -> contextlib.AbstractContextManager[None]:
             return _signals(self.stop if has_signals else None)
 
-    protocol = _protocol(app.limits.head)
-    return Runner(uvicorn.Config(app, **{"http": protocol, **_OPTIONS, **options}))
-
-
-def _protocol(head_limit: int) -> Any:
-    """Return uvicorn's protocol, writing each small answer at once.
-
-    Of its two parsers httptools takes heads of any length; here both have a bound.
-    """
-    from uvicorn.protocols.http.auto import AutoHTTPProtocol
-
-    class Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type] # one of two
-        def connection_made(self, transport: asyncio.Transport) -> None:
-            super().connection_made(Corked(transport))
-
-    if not hasattr(AutoHTTPProtocol, "on_headers_complete"):
-        return Protocol  # h11, which has a bound of its own
-
-    class Bounded(Protocol):
-        head_size = 0
-        is_in_head = True
-
-        def data_received(self, data: bytes) -> None:
-            self.head_size += len(data)
-            super().data_received(data)
-            if self.is_in_head and self.head_size > head_limit:
-                self.send_400_response(f"the head is over {head_limit} bytes")
-
-        def on_headers_complete(self) -> None:
-            self.is_in_head = False
-            super().on_headers_complete()
-
-        def on_message_complete(self) -> None:
-            self.is_in_head, self.head_size = True, 0
-            super().on_message_complete()
-
-    return Bounded
+    http = protocol_for(options.get("http", "auto"), app.limits.head, first_steps)
+    return Runner(uvicorn.Config(app, **{**_OPTIONS, **options, "http": http}))
 
 
 @contextlib.contextmanager

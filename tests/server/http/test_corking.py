@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from mcpwire.server.http.corking import Corked
+from mcpwire.server.http.corking import HELD_MOST, Corked
 
 pytestmark = pytest.mark.anyio
 
@@ -67,6 +67,49 @@ async def test_closing_writes_what_was_held_back():
     assert transport.closed
     await asyncio.sleep(0)  # the end of the turn
     assert transport.writes == [HEAD]
+
+
+async def test_what_is_long_is_written_as_it_is():
+    transport = Transport()
+    corked = Corked(transport)
+    body = b"x" * HELD_MOST
+    for is_within in (False, True):
+        transport.writes.clear()
+        if is_within:
+            corked.begin()
+        corked.write(HEAD)
+        corked.write(body)
+        assert transport.writes[0] == HEAD
+        assert transport.writes[1] is body
+    corked.end()
+    assert len(transport.writes) == 2
+
+
+async def test_between_beginning_and_end_everything_is_held_back():
+    transport = Transport()
+    corked = Corked(transport)
+    corked.begin()
+    corked.write(b"1")
+    corked.write(HEAD)
+    corked.write(b"{}")
+    assert transport.writes == []
+    corked.end()
+    assert transport.writes == [b"1" + HEAD + b"{}"]
+    corked.begin()
+    corked.end()
+    await asyncio.sleep(0)  # the end of the turn
+    assert len(transport.writes) == 1
+
+
+async def test_a_head_of_before_the_beginning_leaves_first():
+    transport = Transport()
+    corked = Corked(transport)
+    corked.write(HEAD)
+    corked.begin()
+    corked.write(b"{}")
+    corked.end()
+    await asyncio.sleep(0)  # the end of the turn
+    assert transport.writes == [HEAD + b"{}"]
 
 
 async def test_a_head_for_nobody_is_dropped():

@@ -1,0 +1,162 @@
+"""uvicorn's protocols with what they lack: on real connections, byte by byte."""
+
+import asyncio
+import contextlib
+import contextvars
+import json
+
+import pytest
+from hosted import call
+from test_serving import served
+from wired import PATIENCE, Small, raw, spoken
+
+from mcpwire import Limits
+from mcpwire.server.http.receiving.protocols import protocol_for
+
+pytestmark = pytest.mark.anyio
+
+NAMES = ["auto", "httptools", "h11"]
+HEAD_MOST = 2_048
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@contextlib.asynccontextmanager
+async def connected(url):
+    port = int(url.rpartition(":")[2].partition("/")[0])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+async def answer(reader):
+    """Return the next answer: its status and its body as JSON."""
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    return int(head.split(b" ")[1]), json.loads(await reader.readexactly(length))
+
+
+def kept(id, **more):
+    return raw(call(id, arguments={"n": id}), connection=None, **more)
+
+
+async def ids(reader, count):
+    return [(await answer(reader))[1]["id"] for _ in range(count)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_requests_of_one_connection_are_answered_in_their_order(name):
+    async with served(Small(), uvicorn={"http": name}) as (url, _):
+        async with connected(url) as (reader, writer):
+            for id in range(3):
+                writer.write(kept(id))
+                assert await ids(reader, 1) == [id]
+            writer.write(b"".join(kept(id) for id in range(5)))
+            assert await ids(reader, 5) == list(range(5))
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_requests_may_come_in_any_pieces(name):
+    async with served(Small(), uvicorn={"http": name}) as (url, _):
+        async with connected(url) as (reader, writer):
+            data = kept(1) + kept(2)
+            for at in range(0, len(data), 97):
+                writer.write(data[at : at + 97])
+                await writer.drain()
+                await asyncio.sleep(0)  # what is written by itself is read by itself
+            assert await ids(reader, 2) == [1, 2]
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_who_waits_to_be_told_to_go_on_is_told(name):
+    async with served(Small(), uvicorn={"http": name}) as (url, _):
+        async with connected(url) as (reader, writer):
+            head, _, body = kept(1, expect="100-continue").partition(b"\r\n\r\n")
+            writer.write(head + b"\r\n\r\n")
+            told = await reader.readuntil(b"\r\n\r\n")
+            assert told.startswith(b"HTTP/1.1 100")
+            writer.write(body)
+            assert await ids(reader, 1) == [1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_an_answer_without_a_body_comes_at_once(name):
+    async with served(Small(), uvicorn={"http": name}) as (url, _):
+        async with connected(url) as (reader, writer):
+            for _ in range(2):
+                writer.write(b"HEAD /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                head = await reader.readuntil(b"\r\n\r\n")
+                assert head.startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.attack("S13")
+@pytest.mark.parametrize("name", NAMES)
+async def test_heads_are_bounded_whatever_reads_them(name):
+    server = Small(limits=Limits(head=HEAD_MOST))
+    options = {"http": name, "h11_max_incomplete_event_size": HEAD_MOST}
+    async with served(server, uvicorn=options) as (url, _):
+        endless = b"POST /mcp HTTP/1.1\r\nx: " + b"x" * 2 * HEAD_MOST
+        status, _, _ = await spoken(url, endless)
+        assert status == 400
+
+
+async def test_a_call_that_waits_and_one_that_does_not_share_a_connection():
+    going_on = asyncio.Event()
+    tasks = []
+
+    async def work(params, _):
+        tasks.append(asyncio.current_task())
+        if params["arguments"]["n"] == 1:
+            await going_on.wait()
+        tasks.append(asyncio.current_task())
+        return {"content": []}
+
+    async with served(Small(work), uvicorn={"http": "httptools"}) as (url, _):
+        async with connected(url) as (reader, writer):
+            writer.write(kept(1) + kept(2))
+            async with connected(url) as (second, other):
+                other.write(kept(3))
+                assert await ids(second, 1) == [3]
+            going_on.set()
+            assert await ids(reader, 2) == [1, 2]
+    # By number: 1 begins and waits, 3 comes and goes, 1 goes on, 2 follows.
+    assert tasks[0] is tasks[3]
+    assert tasks[1] is tasks[2] is not tasks[0]
+
+
+async def test_what_one_call_sets_in_its_context_no_other_sees():
+    seen, variable = [], contextvars.ContextVar("variable", default=None)
+
+    async def work(params, _):
+        seen.append(variable.get())
+        variable.set(params["arguments"]["n"])
+        return {"content": []}
+
+    async with served(Small(work), uvicorn={"http": "httptools"}) as (url, _):
+        async with connected(url) as (reader, writer):
+            for id in range(3):
+                writer.write(kept(id))
+                await ids(reader, 1)
+    assert seen == [None, None, None]
+
+
+async def test_who_wants_contexts_reset_gets_uvicorns_own_tasks():
+    options = {"http": "httptools", "reset_contextvars": True}
+    async with served(Small(), uvicorn=options) as (url, _):
+        assert (await spoken(url, raw(call(7))))[0] == 200
+
+
+async def test_a_protocol_of_the_users_own_is_left_as_it_is():
+    class Own:
+        pass
+
+    assert protocol_for(Own, 1, None) is Own
+    assert protocol_for("package.module:Own", 1, None) == "package.module:Own"
