@@ -54,47 +54,55 @@ async def ids(reader, count):
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_requests_of_one_connection_are_answered_in_their_order(name):
-    async with served(Small(), uvicorn={"http": name}) as (url, _):
-        async with connected(url) as (reader, writer):
-            for id in range(3):
-                writer.write(kept(id))
-                assert await ids(reader, 1) == [id]
-            writer.write(b"".join(kept(id) for id in range(5)))
-            assert await ids(reader, 5) == list(range(5))
+    async with (
+        served(Small(), uvicorn={"http": name}) as (url, _),
+        connected(url) as (reader, writer),
+    ):
+        for id in range(3):
+            writer.write(kept(id))
+            assert await ids(reader, 1) == [id]
+        writer.write(b"".join(kept(id) for id in range(5)))
+        assert await ids(reader, 5) == list(range(5))
 
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_requests_may_come_in_any_pieces(name):
-    async with served(Small(), uvicorn={"http": name}) as (url, _):
-        async with connected(url) as (reader, writer):
-            data = kept(1) + kept(2)
-            for at in range(0, len(data), 97):
-                writer.write(data[at : at + 97])
-                await writer.drain()
-                await asyncio.sleep(0)  # what is written by itself is read by itself
-            assert await ids(reader, 2) == [1, 2]
+    async with (
+        served(Small(), uvicorn={"http": name}) as (url, _),
+        connected(url) as (reader, writer),
+    ):
+        data = kept(1) + kept(2)
+        for at in range(0, len(data), 97):
+            writer.write(data[at : at + 97])
+            await writer.drain()
+            await asyncio.sleep(0)  # what is written by itself is read by itself
+        assert await ids(reader, 2) == [1, 2]
 
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_who_waits_to_be_told_to_go_on_is_told(name):
-    async with served(Small(), uvicorn={"http": name}) as (url, _):
-        async with connected(url) as (reader, writer):
-            head, _, body = kept(1, expect="100-continue").partition(b"\r\n\r\n")
-            writer.write(head + b"\r\n\r\n")
-            told = await reader.readuntil(b"\r\n\r\n")
-            assert told.startswith(b"HTTP/1.1 100")
-            writer.write(body)
-            assert await ids(reader, 1) == [1]
+    async with (
+        served(Small(), uvicorn={"http": name}) as (url, _),
+        connected(url) as (reader, writer),
+    ):
+        head, _, body = kept(1, expect="100-continue").partition(b"\r\n\r\n")
+        writer.write(head + b"\r\n\r\n")
+        told = await reader.readuntil(b"\r\n\r\n")
+        assert told.startswith(b"HTTP/1.1 100")
+        writer.write(body)
+        assert await ids(reader, 1) == [1]
 
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_an_answer_without_a_body_comes_at_once(name):
-    async with served(Small(), uvicorn={"http": name}) as (url, _):
-        async with connected(url) as (reader, writer):
-            for _ in range(2):
-                writer.write(b"HEAD /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
-                head = await reader.readuntil(b"\r\n\r\n")
-                assert head.startswith(b"HTTP/1.1 200")
+    async with (
+        served(Small(), uvicorn={"http": name}) as (url, _),
+        connected(url) as (reader, writer),
+    ):
+        for _ in range(2):
+            writer.write(b"HEAD /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200")
 
 
 @pytest.mark.attack("S13")
@@ -119,14 +127,16 @@ async def test_a_call_that_waits_and_one_that_does_not_share_a_connection():
         tasks.append(asyncio.current_task())
         return {"content": []}
 
-    async with served(Small(work), uvicorn={"http": "httptools"}) as (url, _):
-        async with connected(url) as (reader, writer):
-            writer.write(kept(1) + kept(2))
-            async with connected(url) as (second, other):
-                other.write(kept(3))
-                assert await ids(second, 1) == [3]
-            going_on.set()
-            assert await ids(reader, 2) == [1, 2]
+    async with (
+        served(Small(work), uvicorn={"http": "httptools"}) as (url, _),
+        connected(url) as (reader, writer),
+    ):
+        writer.write(kept(1) + kept(2))
+        async with connected(url) as (second, other):
+            other.write(kept(3))
+            assert await ids(second, 1) == [3]
+        going_on.set()
+        assert await ids(reader, 2) == [1, 2]
     # By number: 1 begins and waits, 3 comes and goes, 1 goes on, 2 follows.
     assert tasks[0] is tasks[3]
     assert tasks[1] is tasks[2] is not tasks[0]
@@ -140,11 +150,13 @@ async def test_what_one_call_sets_in_its_context_no_other_sees():
         variable.set(params["arguments"]["n"])
         return {"content": []}
 
-    async with served(Small(work), uvicorn={"http": "httptools"}) as (url, _):
-        async with connected(url) as (reader, writer):
-            for id in range(3):
-                writer.write(kept(id))
-                await ids(reader, 1)
+    async with (
+        served(Small(work), uvicorn={"http": "httptools"}) as (url, _),
+        connected(url) as (reader, writer),
+    ):
+        for id in range(3):
+            writer.write(kept(id))
+            await ids(reader, 1)
     assert seen == [None, None, None]
 
 
