@@ -52,7 +52,7 @@ class Peer(Receiver[C]):
         unanswered: The ids of the peer's requests that have no answer yet.
     """
 
-    __slots__ = ("_last_id", "_lines")
+    __slots__ = ("_last_id", "_lines", "_serves")
 
     def __init__(
         self, owner: Owner[C], *, role: str, limits: Limits = DEFAULT_LIMITS
@@ -60,6 +60,7 @@ class Peer(Receiver[C]):
         super().__init__(owner, role=role, limits=limits)
         self._lines = LineDecoder(limits.message)
         self._last_id = 0
+        self._serves = role == "server"
 
     @property
     def requests_sent(self) -> int:
@@ -149,7 +150,12 @@ class Peer(Receiver[C]):
         Raises:
             LocalProtocolError: The result is not JSON; the request stays in flight.
         """
-        return self._reply(id, jsonrpc.success(id, result))
+        if not self._serves or self.unanswered.get(id, self) is not None:
+            return self._reply(id, jsonrpc.success(id, result))
+        # One that came by itself; the rest of `_reply` is for others.
+        line = encode_line({"jsonrpc": "2.0", "id": id, "result": result})
+        del self.unanswered[id]
+        return line
 
     def refuse(self, id: RequestId, error: RPCError) -> bytes | None:
         """Return the line of an error answer; ``None`` when none may leave any more.
@@ -196,6 +202,9 @@ class Peer(Receiver[C]):
                     if call is not None:
                         self._owner.answered(call, result)
                         continue
+            elif self._serves and type(message) is dict and len(message) == 4:
+                self._receive_call(message, line)
+                continue
             self._receive_message(message, line)
         if self._lines.overflow:
             limit = self._limits.message

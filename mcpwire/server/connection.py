@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import MCPError, RPCError, TransportError
@@ -53,10 +54,10 @@ class ServerConnection:
         )
         # What stays open is not to keep the place of what is soon done.
         self._listens = InboundTasks(limit=limits.listens, backlog=0, holds=True)
-        self._open: dict[RequestId, RequestContext] = {}
         self._channel: Duplex | None = None
         self._is_stopped = False
-        self._facts = Facts(transport=transport)
+        home = get_ident(), asyncio.get_running_loop()
+        self._facts = Facts(transport=transport, home=home)
         self._started: asyncio.Task[None] | None = None
         self.session: Session | None = None
         self.ended = asyncio.Event()
@@ -64,14 +65,12 @@ class ServerConnection:
     def attach(self, channel: Duplex) -> None:
         """Serve what comes over that channel."""
         self._channel = channel
-        channel.taken_in = self._begin
+        channel.taken_in = self._tasks.begin
 
     def _begin(self) -> None:
         """Run the handlers of all requests that came together."""
-        if self._listens.held:
-            self._listens.begin()
-        if self._tasks.held:
-            self._tasks.begin()
+        self._listens.begin()
+        self._tasks.begin()
 
     # What the stream tells (`transports.base.Inbound`)...
 
@@ -100,18 +99,26 @@ class ServerConnection:
                 ask=self._ask,
                 facts=self._facts,
             )
-            answer = dispatcher.answer_now(request, params or {})
+            params = params or {}
+            route = request.route
+            assert route is not None
+            if route.is_immediate:
+                answer = dispatcher.answer_now(request, params)
+                assert answer is not None
+                reply(answer)
+                return
         except RPCError as error:
             reply(error)
             return
-        if answer is not None:
-            reply(answer)
-            return
-        run = partial(self._perform, request, params or {})
-        if dispatcher.is_long_lived(request):
-            self._listens.start(id, run, partial(self._end_listen, id, reply))
+        perform = self._perform if dispatcher.needs_start else dispatcher.perform
+        run = partial(perform, request, params)
+        if route.is_long_lived:
+            assert self._channel is not None
+            self._channel.taken_in = self._begin
+            end = partial(self._end_listen, id, reply)
+            self._listens.start(id, run, end, about=request)
         else:
-            self._tasks.start(id, run, reply)
+            self._tasks.start(id, run, reply, about=request)
 
     def _end_listen(
         self, id: RequestId, reply: ReplyFn, answer: dict[str, Any] | RPCError
@@ -138,15 +145,12 @@ class ServerConnection:
     async def _perform(
         self, request: RequestContext, params: dict[str, Any]
     ) -> dict[str, Any]:
-        self._open[request.id] = request
         try:
-            if self._dispatcher.needs_start:
-                await self._start()
-            return await self._dispatcher.perform(request, params)
-        finally:
+            await self._start()
+        except BaseException:
             request.close()
-            if self._open.get(request.id) is request:
-                del self._open[request.id]
+            raise
+        return await self._dispatcher.perform(request, params)
 
     async def _start(self) -> None:
         """Begin what handlers need, once, whoever comes first."""
@@ -180,11 +184,9 @@ class ServerConnection:
 
     def cancelled(self, id: RequestId) -> None:
         """Stop the handler of a request that the client withdrew."""
-        request = self._open.pop(id, None)
+        request = self._tasks.cancel(id) or self._listens.cancel(id)
         if request is not None:
             request.is_cancelled = True
-        self._tasks.cancel(id)
-        self._listens.cancel(id)
 
     def missed(self) -> None:
         """Take note of nothing: a client's notifications are not remembered."""
@@ -201,9 +203,8 @@ class ServerConnection:
 
     def _stop(self) -> list[asyncio.Task[None]]:
         self._is_stopped = True
-        for request in self._open.values():
+        for request in self._tasks.unanswered() + self._listens.unanswered():
             request.is_cancelled = True
-        self._open.clear()
         if self.session is not None:
             self._dispatcher.hub.remove(self.session)
         return self._tasks.close() + self._listens.close()

@@ -12,6 +12,8 @@ Both may be used on one connection. It knows no transport: a connection asks it 
 
 from __future__ import annotations
 
+from inspect import isawaitable
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
@@ -24,7 +26,7 @@ from mcpwire.errors import (
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.methods import declared_extensions
-from mcpwire.server.handlers import TOOLS_CALL, run_handler
+from mcpwire.server.handlers import TOOLS_CALL, answer_for, check_result
 from mcpwire.server.lifespan import Lifespan
 from mcpwire.server.request import (
     IN_MEMORY,
@@ -97,6 +99,7 @@ class Dispatcher:
         auth: As given.
         ask_timeout: As given.
         revisions: What it speaks, newest first.
+        is_stateless_spoken: Whether requests may stand alone.
 
     Raises:
         ValueError: A handler's method needs a capability that is not declared, or no
@@ -123,6 +126,8 @@ class Dispatcher:
         self._instructions = instructions
         self.revisions = tuple(sorted(revisions, reverse=True))
         self._sessions = tuple(r for r in self.revisions if r.era is Era.SESSION)
+        self._alone = {r.name: r for r in self.revisions if r.era is Era.STATELESS}
+        self.is_stateless_spoken = bool(self._alone)
         if not self.revisions:
             raise ValueError("a server must speak at least one revision")
         self._built_in: dict[str, Handler] = {
@@ -149,21 +154,20 @@ class Dispatcher:
         declared = {r.name: capabilities_at(r, capabilities) for r in self.revisions}
         handlers = {**self._built_in, **methods}
         routes = {
-            r.name: routes_at(r, declared[r.name], handlers) for r in self.revisions
+            r.name: routes_at(r, declared[r.name], handlers, self._built_in)
+            for r in self.revisions
         }
         check_handlers(methods, self.revisions, declared, routes)
         self._capabilities, self._routes = declared, routes
+        self._logging = frozenset(
+            n for n, each in declared.items() if "logging" in each
+        )
 
     def __repr__(self) -> str:
         """Return one readable line."""
         return f"<{type(self).__name__} {self._info['name']!r}>"
 
     # Requests...
-
-    @property
-    def is_stateless_spoken(self) -> bool:
-        """Whether requests may stand alone."""
-        return len(self._sessions) < len(self.revisions)
 
     def opens_alone(self, params: Mapping[str, Any] | None) -> bool:
         """Tell whether a request opens as those of the stateless era do.
@@ -203,32 +207,39 @@ class Dispatcher:
         Raises:
             RPCError: It is refused; this is the answer.
         """
-        meta = (params or {}).get("_meta")
+        meta = params.get("_meta") if params is not None else None
         if meta is None:
             meta = {}
         elif type(meta) is not dict:
             raise InvalidParams("params._meta must be an object")
-        if self.opens_alone(params):
-            session = None
+        # As `opens_alone` tells.
+        if (
+            PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta
+        ) and self.is_stateless_spoken:
             revision, capabilities = self._read_envelope(meta)
+            # 2026-07-28 streamable-http: a server sends no requests of its own.
+            session = ask = None
         else:
             session = session or self._outside_session(method)
             revision, capabilities = session.revision, session.client_capabilities
+        name = revision.name
+        route = self._routes[name].get(method)
         request = RequestContext(
             id,
             method,
             meta,
             revision,
-            session=session,
-            client_capabilities=capabilities,
-            notify=notify,
-            # 2026-07-28 streamable-http: a server sends no requests of its own.
-            ask=ask if session is not None else None,
-            can_log="logging" in self._capabilities[revision.name],
-            params=params,
-            facts=facts,
+            session,
+            capabilities,
+            notify,
+            name in self._logging,
+            ask,
+            params,
+            facts,
+            route,
         )
-        self._check_route(request)
+        if route is None or route.extension is not None:
+            self._check_route(request)
         return request
 
     def _read_envelope(
@@ -241,13 +252,13 @@ class Dispatcher:
             raise InvalidParams(f"params._meta needs {PROTOCOL_VERSION}, a string")
         if type(capabilities) is not dict:
             raise InvalidParams(f"params._meta needs {CLIENT_CAPABILITIES}, an object")
-        revision = find_revision(version)
-        if revision not in self.revisions or revision.era is not Era.STATELESS:
+        revision = self._alone.get(version)
+        if revision is None:
             raise self._unsupported(version)
         return revision, capabilities
 
     def _check_route(self, request: RequestContext) -> None:
-        route = self._routes[request.revision.name].get(request.method)
+        route = request.route
         if route is None:
             raise MethodNotFound(
                 f"{request.method[:EXCERPT]!r} is no method of this server "
@@ -289,7 +300,8 @@ class Dispatcher:
 
     def is_long_lived(self, request: RequestContext) -> bool:
         """Tell whether an admitted request stays open until somebody ends it."""
-        return self._routes[request.revision.name][request.method].is_long_lived
+        assert request.route is not None  # it is admitted
+        return request.route.is_long_lived
 
     def param_headers(
         self, request: RequestContext, params: Mapping[str, Any]
@@ -307,14 +319,13 @@ class Dispatcher:
         Raises:
             RPCError: This is the answer.
         """
-        handler = self._built_in.get(request.method)
-        if handler is None:
+        route = request.route
+        assert route is not None  # it is admitted
+        if not route.is_immediate:
             return None
-        route = self._routes[request.revision.name][request.method]
-        if route.handler is not handler:
-            return None
-        result = handler(params, request)
+        result = route.handler(params, request)
         assert type(result) is dict
+        request.close()
         return self._finish(request, route, result)
 
     async def perform(
@@ -322,18 +333,31 @@ class Dispatcher:
     ) -> dict[str, Any]:
         """Run the handler of an admitted request and return the finished result.
 
+        Nothing is sent for the request afterwards.
+
         Raises:
             RPCError: This is the answer.
         """
-        route = self._routes[request.revision.name][request.method]
-        result = await run_handler(route.handler, params, request)
+        route = request.route
+        assert route is not None  # it is admitted
+        try:
+            # As `run_handler` does it; this is for each call.
+            try:
+                result = route.handler(params, request)
+                if type(result) is CoroutineType or isawaitable(result):
+                    result = await result
+            except BaseException as raised:  # noqa: BLE001 - the boundary of handlers
+                result = answer_for(raised, request)
+            if type(result) is not dict:
+                check_result(result, request)
+        finally:
+            request.is_answered = True
         return self._finish(request, route, result)
 
     def _finish(
         self, request: RequestContext, route: Route, result: dict[str, Any]
     ) -> dict[str, Any]:
         """Give a result what its era asks for, and nothing of another."""
-        request.close()
         if request.session is not None:
             if _STATELESS_MEMBERS.isdisjoint(result):
                 return result
@@ -344,7 +368,8 @@ class Dispatcher:
             finished = {**_CACHE_HINTS, **finished}
             if type(finished["ttlMs"]) is not int or finished["ttlMs"] < 0:
                 finished["ttlMs"] = 0  # as a client must read what is no such number
-        finished["_meta"] = {**(result.get("_meta") or {}), **self._stamp}
+        meta = result.get("_meta")
+        finished["_meta"] = {**meta, **self._stamp} if meta else self._stamp
         return finished
 
     # What every server answers...

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Handler = Callable[[dict[str, Any], RequestContext], Answer]
     """Takes a request's params and context; returns the result, or raises."""
 
-__all__ = ["TOOLS_CALL", "run_handler", "tool_failure"]
+__all__ = ["TOOLS_CALL", "answer_for", "check_result", "run_handler", "tool_failure"]
 
 logger = logging.getLogger("mcpwire")
 
@@ -54,7 +54,18 @@ async def run_handler(
         outcome = handler(params, request)
         result = await outcome if inspect.isawaitable(outcome) else outcome
     except BaseException as raised:  # noqa: BLE001 - the boundary of handlers
-        return _answer_for(raised, request)
+        return answer_for(raised, request)
+    if type(result) is not dict:
+        check_result(result, request)
+    return result
+
+
+def check_result(result: object, request: RequestContext) -> None:
+    """Refuse what is no result.
+
+    Raises:
+        InternalError: It is none; this is the answer.
+    """
     if type(result) is not dict:
         logger.error(
             "the handler of %s returned no dict but a %s",
@@ -62,10 +73,9 @@ async def run_handler(
             type(result).__name__,
         )
         raise InternalError("the handler failed")
-    return result
 
 
-def _answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any]:
+def answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any]:
     """Return the result that an exception of a handler makes.
 
     Raises:

@@ -90,7 +90,9 @@ class Offering:
         self.hub = Hub()
         self.middleware = Middleware()
         self.methods: dict[str, Handler] = {}
-        self.calling = Calling(self.context_of, thread_limit=thread_limit)
+        self.calling = Calling(
+            partial(Context, services=services), thread_limit=thread_limit
+        )
         size = check_page_size(page_size)
         table = partial(self._table, on_duplicate=on_duplicate, visible=visible)
         self.tool_options = tool_options
@@ -123,14 +125,10 @@ class Offering:
             return list(uris)
         return self.resources.watchable(uris, request)
 
-    def context_of(self, request: RequestContext) -> Context:
-        """Return the context of a request."""
-        return Context(request, self._services)
-
     def _table(self, noun: str, changed: str, **options: Any) -> Table[Any]:
         return Table(
             noun,
-            context_of=self.context_of,
+            context_of=self.calling.context_of,
             on_changed=partial(self.changed, changed),
             **options,
         )

@@ -16,10 +16,12 @@ from mcpwire.versions import REVISIONS, Era
 from mcpwire.wire.jsonrpc import is_request_id
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import Awaitable, Callable, Mapping
 
     from mcpwire.server.asking.rounds import Rounds
     from mcpwire.server.auth.principal import Principal
+    from mcpwire.server.routes import Route
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -50,7 +52,9 @@ LEVELS: Final = (
 _MESSAGES_SINCE: Final = REVISIONS[1]
 
 
-@attrs.frozen(kw_only=True)
+# Frozen by a setter: there is one for each call over HTTP, and attrs makes those that
+# are frozen altogether five times as slowly.
+@attrs.define(kw_only=True, eq=False, on_setattr=attrs.setters.frozen)
 class Facts:
     """What the transport knows of a request beside its message."""
 
@@ -62,6 +66,9 @@ class Facts:
 
     principal: Principal | None = None
     """Who asks, where that was proved."""
+
+    home: tuple[int, AbstractEventLoop] | None = attrs.field(default=None, repr=False)
+    """The thread and the loop on which it is answered, where that is known."""
 
     close_stream: Callable[[float | None], None] | None = None
     """Ends the stream that answers this request, so that the client comes back for the
@@ -133,11 +140,12 @@ class RequestContext:
         meta: Its `_meta`, empty where it had none.
         revision: The revision that governs it.
         session: The session it belongs to; ``None`` where it stands alone.
-        client_info: Who the client says it is, where it said so; for display only.
         client_capabilities: What the client declared, for this request or the session.
+        route: How it is answered; whoever admits it knows.
         facts: What the transport knows of it.
         rounds: What was asked and answered in it so far, where anything was and the
             client answers with the next request (2026-07-28 basic/patterns/mrtr).
+        is_answered: Whether the answer is there, or leaving.
         is_cancelled: Whether the client withdrew it, or is gone.
     """
 
@@ -145,38 +153,37 @@ class RequestContext:
         "_ask",
         "_ask_by_name",
         "_can_log",
-        "_is_answered",
-        "_level",
         "_notify",
         "_progress",
         "_state",
         "client_capabilities",
-        "client_info",
         "facts",
         "id",
+        "is_answered",
         "is_cancelled",
         "meta",
         "method",
         "params",
         "revision",
         "rounds",
+        "route",
         "session",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - there is one for each call: names take time
         self,
         id: RequestId,
         method: str,
         meta: Mapping[str, Any],
         revision: Revision,
-        *,
         session: Session | None,
         client_capabilities: Mapping[str, Any],
         notify: NotifyFn,
-        can_log: bool,
+        can_log: bool,  # noqa: FBT001 - as above
         ask: AskFn | None = None,
         params: Mapping[str, Any] | None = None,
         facts: Facts = IN_MEMORY,
+        route: Route | None = None,
     ) -> None:
         self.id = id
         self.method = method
@@ -189,21 +196,16 @@ class RequestContext:
         self.is_cancelled = False
         self.rounds: Rounds | None = None
         self._state: dict[str, Any] | None = None
-        self._is_answered = False
+        self.is_answered = False
         self._notify = notify
         self._ask = ask
         self._ask_by_name: NamedAskFn | None = None
         self._can_log = can_log
         self._progress: float | None = None
-        self._level: str | None
-        if session is not None:
-            self.client_info: Mapping[str, Any] | None = session.client_info
-            self._level = None
-        else:
-            info = meta.get(CLIENT_INFO)
-            self.client_info = info if type(info) is dict else None
+        self.route = route
+        if session is None and LOG_LEVEL in meta:
             # 2026-07-28 server/utilities/logging: an unknown level is invalid params.
-            self._level = check_level(meta[LOG_LEVEL]) if LOG_LEVEL in meta else None
+            check_level(meta[LOG_LEVEL])
 
     def __repr__(self) -> str:
         """Return one readable line."""
@@ -215,13 +217,21 @@ class RequestContext:
         return self.revision.era
 
     @property
+    def client_info(self) -> Mapping[str, Any] | None:
+        """Who the client says it is, where it said so; for display only."""
+        if self.session is not None:
+            return self.session.client_info
+        info = self.meta.get(CLIENT_INFO)
+        return info if type(info) is dict else None
+
+    @property
     def is_open(self) -> bool:
         """Whether an answer is still owed; nothing is sent for it once it is not."""
-        return not (self._is_answered or self.is_cancelled)
+        return not (self.is_answered or self.is_cancelled)
 
     def close(self) -> None:
         """The answer is leaving: nothing is sent for this request any more."""
-        self._is_answered = True
+        self.is_answered = True
 
     @property
     def state(self) -> dict[str, Any]:
@@ -331,7 +341,8 @@ class RequestContext:
             raise LocalProtocolError(
                 f"the log level must be one of {', '.join(LEVELS)}, got {level!r}"
             )
-        wanted = self._level if self.session is None else self.session.log_level
+        session = self.session
+        wanted = self.meta.get(LOG_LEVEL) if session is None else session.log_level
         if wanted is None or not self._can_log or not self.is_open:
             return
         if LEVELS.index(level) < LEVELS.index(wanted):

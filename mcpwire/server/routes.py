@@ -64,6 +64,9 @@ class Route:
     may_need_input: bool = False
     """Whether an input-required result may answer it."""
 
+    is_immediate: bool = False
+    """Whether it is answered at once, before what asks authors' handlers."""
+
 
 def capabilities_at(
     revision: Revision, capabilities: Mapping[str, Any]
@@ -81,8 +84,16 @@ def routes_at(
     revision: Revision,
     capabilities: Mapping[str, Any],
     handlers: Mapping[str, Handler],
+    immediate: Mapping[str, Handler],
 ) -> dict[str, Route]:
-    """Return how each method is answered at a revision; the rest is not there."""
+    """Return how each method is answered at a revision; the rest is not there.
+
+    Args:
+        revision: The revision.
+        capabilities: What is declared there.
+        handlers: What answers, by method.
+        immediate: What of that answers at once.
+    """
     extensions = declared_extensions(capabilities)
     routes = {}
     for method, handler in handlers.items():
@@ -97,6 +108,7 @@ def routes_at(
                 extension=spec.extension if spec.extension in _MUTUAL else None,
                 is_long_lived=spec.long_lived,
                 may_need_input=spec.may_need_input,
+                is_immediate=immediate.get(method) is handler,
             )
     return routes
 

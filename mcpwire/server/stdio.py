@@ -91,10 +91,9 @@ class _ServerPipe(PipeDuplex):
             self.receive(b"\n")  # the end of input ends its last line
             self._connection.ended.set()
 
-    def _write(self, data: bytes) -> None:
-        super()._write(data)
-        if self._unwritten:
-            self._flushed.clear()
+    def _writing_waits(self) -> None:
+        super()._writing_waits()
+        self._flushed.clear()
 
     def _writing_done(self) -> None:
         super()._writing_done()

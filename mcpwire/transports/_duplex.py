@@ -288,7 +288,10 @@ class Duplex(DuplexFacts):
         if self._peer.role == "client":
             self._clock.resume(id)
         if line is not None and self._dead is None:
-            self.transmit(line)
+            try:
+                self._send(line)
+            except TransportError as error:
+                self._lose(error)
 
     # Bytes...
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import logging
 from collections import deque
+from inspect import isawaitable
 from math import inf
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError, RPCError
@@ -27,13 +28,30 @@ if TYPE_CHECKING:
     from mcpwire.transports.base import ReplyFn
     from mcpwire.wire.jsonrpc import RequestId
 
-    _Waiting = tuple[RequestId, Callable[[], Any], ReplyFn, int]
-
 __all__ = ["InboundTasks"]
 
 logger = logging.getLogger("mcpwire")
 
 TASK_NAME: Final = "mcpwire-request"
+
+
+class _Run:
+    """A handler that runs, or is to.
+
+    Attributes:
+        task: Its task; it has none before its first step has ended.
+    """
+
+    __slots__ = ("about", "handler", "id", "reply", "task")
+
+    def __init__(
+        self, id: RequestId, handler: Callable[[], Any], reply: ReplyFn, about: Any
+    ) -> None:
+        self.id = id
+        self.handler = handler
+        self.reply = reply
+        self.about = about
+        self.task: asyncio.Task[None] | None = None
 
 
 class InboundTasks:
@@ -44,24 +62,32 @@ class InboundTasks:
         backlog: How many more may wait.
         room: How many bytes those that wait may have had on the wire.
         holds: Whether they wait for `begin`; else each begins in the loop's next turn.
+        first_steps: What begins those that are held; one of its own without it.
 
     Attributes:
-        held: Those that do, by request id.
+        held: Those that wait for `begin`, by request id.
     """
 
     def __init__(
-        self, *, limit: int, backlog: int, room: float = inf, holds: bool = False
+        self,
+        *,
+        limit: int,
+        backlog: int,
+        room: float = inf,
+        holds: bool = False,
+        first_steps: FirstSteps | None = None,
     ) -> None:
         self._limit = limit
         self._backlog = backlog
         self._left = room
         self._holds = holds
-        self.held: dict[RequestId, tuple[Callable[[], Any], ReplyFn]] = {}
-        self._first_steps: FirstSteps | None = None
+        self._is_sharing = first_steps is not None
+        self._first_steps = first_steps
         self._tasks: set[asyncio.Task[None]] = set()
-        # Who has an answer to come; in its first step it has no task yet.
-        self._running: dict[RequestId, asyncio.Task[None] | None] = {}
-        self._waiting: deque[_Waiting] = deque()
+        # Those that have an answer to come.
+        self._running: dict[RequestId, _Run] = {}
+        self._waiting: deque[tuple[_Run, int]] = deque()
+        self.held: dict[RequestId, _Run] = {}
 
     def __len__(self) -> int:
         """Return how many run or wait."""
@@ -73,16 +99,27 @@ class InboundTasks:
         handler: Callable[[], Any],
         reply: ReplyFn,
         size: int = 0,
+        *,
+        about: Any = None,
     ) -> None:
-        """Run a handler, plain or async, now or when there is room."""
+        """Run a handler, plain or async, now or when there is room.
+
+        Args:
+            id: The request's id.
+            handler: Returns the answer, or an awaitable of it.
+            reply: Takes it.
+            size: How many bytes the request had on the wire.
+            about: Whatever `cancel` and `unanswered` are to give back.
+        """
+        run = _Run(id, handler, reply, about)
         if len(self._tasks) + len(self.held) < self._limit:
             if self._holds:
-                self.held[id] = handler, reply
+                self.held[id] = run
             else:
-                self._run(id, handler, reply)
+                self._run(run)
         elif len(self._waiting) < self._backlog and size <= self._left:
             self._left -= size
-            self._waiting.append((id, handler, reply, size))
+            self._waiting.append((run, size))
         else:
             reply(InternalError("too many requests are waiting already"))
 
@@ -91,86 +128,91 @@ class InboundTasks:
         first_steps = self._first_steps
         if first_steps is None:
             first_steps = self._first_steps = FirstSteps(TASK_NAME)
-        held = self.held
+        held, running = self.held, self._running
         while held:
-            id = next(iter(held))
-            handler, reply = held.pop(id)
-            self._running[id] = None
-            self._add(id, first_steps.start(self._answer(id, handler, reply)))
+            run = held.pop(next(iter(held)))
+            running[run.id] = run
+            task = first_steps.start(self._answer(run))
+            if task is not None:
+                self._add(run, task)
         if self._waiting and len(self._tasks) < self._limit:
             asyncio.get_running_loop().call_soon(self._go_on)
 
     def _go_on(self) -> None:
         """Run of what waits as many as may run at once."""
         while self._waiting and len(self._tasks) + len(self.held) < self._limit:
-            id, handler, reply, size = self._waiting.popleft()
+            run, size = self._waiting.popleft()
             self._left += size
-            self.held[id] = handler, reply
+            self.held[run.id] = run
         self.begin()
 
-    def _run(self, id: RequestId, handler: Callable[[], Any], reply: ReplyFn) -> None:
+    def _run(self, run: _Run) -> None:
         # In a turn of its own: begun at the end of one, each would begin the next.
-        self._running[id] = None
-        work = self._answer(id, handler, reply)
-        task = asyncio.get_running_loop().create_task(work, name=TASK_NAME)
-        self._add(id, task)
+        self._running[run.id] = run
+        loop = asyncio.get_running_loop()
+        self._add(run, loop.create_task(self._answer(run), name=TASK_NAME))
 
-    def _add(self, id: RequestId, task: asyncio.Task[None] | None) -> None:
-        if task is None or task.done():
-            return
-        self._tasks.add(task)
-        # It may have been withdrawn or replaced by what it did itself.
-        if self._running.get(id, task) is None:
-            self._running[id] = task
+    def _add(self, run: _Run, task: asyncio.Task[None]) -> None:
+        if not task.done():
+            run.task = task
+            self._tasks.add(task)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         while self._waiting and len(self._tasks) < self._limit:
-            id, handler, reply, size = self._waiting.popleft()
+            run, size = self._waiting.popleft()
             self._left += size
-            self._run(id, handler, reply)
+            self._run(run)
 
-    async def _answer(
-        self, id: RequestId, handler: Callable[[], Any], reply: ReplyFn
-    ) -> None:
-        answer: dict[str, Any] | RPCError
+    async def _answer(self, run: _Run) -> None:
+        answer: Any
         try:
             try:
-                outcome = handler()
-                answer = await outcome if inspect.isawaitable(outcome) else outcome
+                answer = run.handler()
+                if type(answer) is CoroutineType or isawaitable(answer):
+                    answer = await answer
             except RPCError as error:
                 answer = error
             except asyncio.CancelledError:
                 if _current().cancelling():
                     raise
                 # The handler awaited something that somebody cancelled: its failure.
-                logger.exception("handler %r raised", handler)
+                logger.exception("handler %r raised", run.handler)
                 answer = InternalError("the handler failed")
             except Exception:
                 # Its text may hold what the peer must not see; the log has it all.
-                logger.exception("handler %r raised", handler)
+                logger.exception("handler %r raised", run.handler)
                 answer = InternalError("the handler failed")
             # A handler may outlive its cancellation, and the id may be in use again.
-            running = self._running
-            if id in running and (running[id] is None or running[id] is _current()):
-                del running[id]
-                reply(answer)
+            if self._running.get(run.id) is run:
+                del self._running[run.id]
+                run.reply(answer)
         finally:
-            if self._tasks:
-                self._ended(_current())
+            if run.task is not None:
+                self._ended(run.task)
 
-    def cancel(self, id: RequestId) -> None:
-        """Stop the handler of a request that the peer withdrew."""
-        if id in self._running:
-            self._stop(self._running.pop(id) or _current())
-            return
-        if self.held.pop(id, None) is not None:
-            return
+    def cancel(self, id: RequestId) -> Any:
+        """Stop the handler of a request that the peer withdrew.
+
+        Returns what it is about; ``None`` where there is none.
+        """
+        run = self._running.pop(id, None)
+        if run is not None:
+            self._stop(run.task or _current())
+            return run.about
+        run = self.held.pop(id, None)
+        if run is not None:
+            return run.about
         for item in self._waiting:
-            if item[0] == id:
+            if item[0].id == id:
                 self._waiting.remove(item)
-                self._left += item[-1]
-                return
+                self._left += item[1]
+                return item[0].about
+        return None
+
+    def unanswered(self) -> list[Any]:
+        """Return what those are about that have begun and have yet to answer."""
+        return [run.about for run in self._running.values()]
 
     async def settle(self, seconds: float) -> None:
         """Wait until all have ended, but not longer than that."""
@@ -187,7 +229,7 @@ class InboundTasks:
 
         The task that calls this is left out: a handler may close its own connection.
         """
-        self._left += sum(item[-1] for item in self._waiting)
+        self._left += sum(size for _, size in self._waiting)
         self._waiting.clear()
         self.held.clear()
         self._running.clear()
@@ -195,7 +237,7 @@ class InboundTasks:
         tasks = [task for task in self._tasks if task is not current]
         for task in tasks:
             self._stop(task)
-        if self._first_steps is not None:
+        if self._first_steps is not None and not self._is_sharing:
             self._first_steps.close()
         return tasks
 

@@ -53,11 +53,13 @@ class Telling:
         self._services = services
         # Told here, on the loop's thread: a worker thread could not tell. And not asked
         # of asyncio for each call: that is a system call.
-        thread = get_ident()
-        known = services.running
-        if known is None or known[0] != thread or not known[1].is_running():
-            services.running = known = (thread, get_running_loop())
-        self._thread, self._loop = known
+        home = request.facts.home
+        if home is None:
+            thread = get_ident()
+            home = services.running
+            if home is None or home[0] != thread or not home[1].is_running():
+                services.running = home = (thread, get_running_loop())
+        self._thread, self._loop = home
         self._outbox: Outbox | None = None
         # The other half's, which has no constructor of its own: there is one of these
         # for each call.

@@ -60,8 +60,11 @@ def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, A
         return _free(value, returns, revision)
     if isinstance(value, WireType):
         return _ready(value, returns, revision)
-    structured = returns.to_structured(value)
-    shown = structured[WRAPPED] if returns.is_wrapped else structured
+    if type(value) is returns.scalar:
+        structured, shown = {WRAPPED: value}, value
+    else:
+        structured = returns.to_structured(value)
+        shown = structured[WRAPPED] if returns.is_wrapped else structured
     # 2026-07-28 server/tools, "Structured Content": the JSON SHOULD be there as text,
     # for clients that look at nothing else. A lone text needs no quotes.
     text = shown if type(shown) is str else to_json(shown).decode()

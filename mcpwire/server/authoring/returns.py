@@ -58,16 +58,17 @@ class Returns:
 
     Attributes:
         schema: The schema of its structured content; ``None``: there is none.
+        scalar: The one type of it that needs no check, if there is one.
         is_wrapped: Whether the value stands under ``result`` there.
         is_structured: Whether there may be structured content at all.
     """
 
     __slots__ = (
         "_hint",
-        "_scalar",
         "_validator",
         "is_structured",
         "is_wrapped",
+        "scalar",
         "schema",
     )
 
@@ -85,7 +86,7 @@ class Returns:
         self.is_wrapped = is_wrapped
         self.is_structured = is_structured
         self._hint = hint
-        self._scalar = scalar
+        self.scalar = scalar
         self._validator = validator
 
     def to_structured(self, value: Any) -> Any:
@@ -94,8 +95,6 @@ class Returns:
         Raises:
             BadResult: The value breaks the schema.
         """
-        if self._scalar is not None and type(value) is self._scalar:
-            return {WRAPPED: value}
         data = plain(value)
         if self._hint is not None:
             self._check_hint(data)

@@ -113,6 +113,9 @@ class Table(Generic[C]):
         context_of: Makes the context that predicates get.
         on_changed: Is told that something came, went or changed.
         rebuild: Makes a component like another one around another function.
+
+    Attributes:
+        everybodys: Those of its own that are there for everybody, by key.
     """
 
     def __init__(
@@ -139,6 +142,7 @@ class Table(Generic[C]):
         self._components: dict[str, C] = {}
         self._mounts: list[_Mount[C]] = []
         self._mounted_in: list[Table[C]] = []
+        self.everybodys: dict[str, C] = {}
 
     # For who registers...
 
@@ -224,6 +228,13 @@ class Table(Generic[C]):
 
     def changed(self) -> None:
         """Say that the list is not what it was."""
+        self.everybodys = {
+            key: component
+            for key, component in self._components.items()
+            if component.is_enabled
+            and self._visible is None
+            and component.visible is None
+        }
         self._on_changed()
         for table in self._mounted_in:
             table.changed()

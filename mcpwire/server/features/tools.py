@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidMessage, InvalidParams, ToolError
 from mcpwire.limits import check_timeout
-from mcpwire.server.asking.context import entered
 from mcpwire.server.auth.challenges import check_scopes
 from mcpwire.server.authoring.results import tool_result
 from mcpwire.server.authoring.signature import BadArguments, read_signature
@@ -193,14 +192,20 @@ class Tools:
         may_be_task: bool = True,
     ) -> dict[str, Any]:
         """Answer ``tools/call``."""
-        tool = self._find(params, request)
+        name = params.get("name")
+        tool = self.table.everybodys.get(name) if type(name) is str else None
+        if tool is None:
+            tool = self._find(params, request)
         if tool.scopes and request.facts.transport == "http":
             check_scopes(request.facts.principal, tool.scopes)
-        arguments = _convert(tool, params.get("arguments"), request)
         signature = tool.signature
+        try:
+            arguments = signature.parameters.convert(params.get("arguments"))
+        except BadArguments as error:
+            raise _refusal(error, request) from error
         calling = tool.calling or self._calling  # of another server, if mounted
         if tool.is_direct and self.tasks is None:
-            with entered(calling.context_of(request)):
+            with calling.context_of(request):  # as `entered`
                 value = await tool.function(**arguments)
             return tool_result(value, signature.returns, request.revision)
         prepared = calling.prepare(signature, tool.function, arguments)
@@ -266,12 +271,9 @@ class _Body:
         return result
 
 
-def _convert(tool: Tool, arguments: object, request: RequestContext) -> dict[str, Any]:
-    try:
-        return tool.signature.parameters.convert(arguments)
-    except BadArguments as error:
-        # 2025-11-25 changelog (SEP-1303): what is wrong with the arguments is told to
-        # the model, as a result; before, it was a protocol error.
-        if request.revision < _NOV_2025:
-            raise InvalidParams(str(error)) from error
-        raise ToolError(str(error)) from error
+def _refusal(error: BadArguments, request: RequestContext) -> Exception:
+    # 2025-11-25 changelog (SEP-1303): what is wrong with the arguments is told to
+    # the model, as a result; before, it was a protocol error.
+    if request.revision < _NOV_2025:
+        return InvalidParams(str(error))
+    return ToolError(str(error))

@@ -95,7 +95,7 @@ class PipeDuplex(Duplex):
         self._written += count
         if count != len(data):
             self._unwritten.append(memoryview(data)[count:])
-            self._loop.add_writer(self._write_fd, self._writable)
+            self._writing_waits()
 
     def _seal(self) -> None:
         """Put the lines that wait together in line with the rest."""
@@ -124,6 +124,10 @@ class PipeDuplex(Duplex):
             self._write_broke(error)
             return
         self._writing_done()
+
+    def _writing_waits(self) -> None:
+        """The operating system takes no more for now."""
+        self._loop.add_writer(self._write_fd, self._writable)
 
     def _writing_done(self) -> None:
         """Everything queued has been taken by the operating system."""

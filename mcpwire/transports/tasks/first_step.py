@@ -62,7 +62,12 @@ class FirstSteps:
         """
         here = copy_context()
         task = self._at_hand
-        if task is not None and task.is_like_new(here):
+        if (
+            task is not None
+            and task.carrier.work is None
+            and not task.is_changed
+            and _is_same(here, task.given)
+        ):
             return self._begin(task, work)
         if self._loop.get_task_factory() is not None:
             return self._loop.create_task(work, name=self._name)
@@ -71,23 +76,38 @@ class FirstSteps:
         return self._begin(_Task(self._loop, self._name, here), work)
 
     def _begin(self, task: _Task, work: Work) -> asyncio.Task[None] | None:
-        known = getrefcount(task), getweakrefcount(task)
+        loop = self._loop
+        # We may be called out of another task, which goes on afterwards.
+        caller = asyncio.current_task(loop)
+        references, weak_references = getrefcount(task), getweakrefcount(task)
         task.carrier.work = work
         try:
-            awaited = _step(self._loop, task, work)
+            if caller is not None:
+                _leave_task(loop, caller)
+            _enter_task(loop, task)
+            try:
+                awaited = task.own.run(work.send, None)
+            finally:
+                _leave_task(loop, task)
+                if caller is not None:
+                    _enter_task(loop, caller)
         except StopIteration:
             pass
         except BaseException as error:  # noqa: BLE001 - what a task does is done to it
             task.is_changed = True
             self._put_back(task)
-            _deal_with(error, self._loop)
+            _deal_with(error, loop)
             return None
         else:
             if self._at_hand is task:
                 self._at_hand = None
             task.go_on(awaited)
             return task
-        if known != (getrefcount(task), getweakrefcount(task)):
+        if (
+            references != getrefcount(task)
+            or weak_references != getweakrefcount(task)
+            or not _is_same(task.own, task.given)
+        ):
             task.is_changed = True
         self._put_back(task)
         return None
@@ -96,7 +116,7 @@ class FirstSteps:
         """Have a task at hand again whose coroutine has ended, or let it end."""
         task.carrier.work = None
         at_hand = self._at_hand
-        if not task.is_like_new(task.own):
+        if task.is_changed:
             if at_hand is task:
                 self._at_hand = None
             task.carrier.end()
@@ -121,25 +141,6 @@ def _start_eagerly(
     return None if task.done() else task
 
 
-def _step(loop: asyncio.AbstractEventLoop, task: _Task, work: Work) -> Any:
-    """Run the first step as that task's; return what it waits for."""
-    try:
-        _enter_task(loop, task)
-    except RuntimeError:
-        # We are called out of another task, which goes on afterwards.
-        caller = asyncio.current_task(loop)
-        assert caller is not None
-        _leave_task(loop, caller)
-        try:
-            return _step(loop, task, work)
-        finally:
-            _enter_task(loop, caller)
-    try:
-        return task.own.run(work.send, None)
-    finally:
-        _leave_task(loop, task)
-
-
 def _deal_with(error: BaseException, loop: asyncio.AbstractEventLoop) -> None:
     """Do with what ended a first step as a task does.
 
@@ -156,8 +157,8 @@ def _deal_with(error: BaseException, loop: asyncio.AbstractEventLoop) -> None:
 
 def _is_same(one: Context, other: Context) -> bool:
     """Tell whether both hold the very same values."""
-    if len(one) != len(other):
-        return False
+    if not one or len(one) != len(other):
+        return not one and not other
     for variable, value in one.items():
         if other.get(variable, _MISSING) is not value:
             return False
@@ -183,14 +184,6 @@ class _Task(asyncio.Task[None]):
         super().__init__(self.carrier, loop=loop, name=name, context=self.own)
         # One that nobody needs any more is no work that was lost.
         self._log_destroy_pending = False
-
-    def is_like_new(self, context: Context) -> bool:
-        """Tell whether a coroutine can begin with it that wants that context."""
-        return (
-            self.carrier.work is None
-            and not self.is_changed
-            and _is_same(context, self.given)
-        )
 
     def go_on(self, awaited: Any) -> None:
         """Be the task of the coroutine from now on, which waits for that."""
