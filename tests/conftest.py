@@ -21,7 +21,8 @@ sys.path.insert(0, str(TESTS))
 if importlib.util.find_spec("sniffio") is None:
     sys.modules["sniffio"] = None  # type: ignore[assignment] # that is how it is said
 
-import leaks  # noqa: E402 - found through the line above
+import grounds  # noqa: E402 - found through the line above
+import leaks  # noqa: E402 - as above
 import sentinel  # noqa: E402 - as above
 import spec_files  # noqa: E402 - as above
 import unmeasured  # noqa: E402 - as above
@@ -34,6 +35,19 @@ def pytest_configure(config):
         "markers",
         "unchecked_wire(reason): our side sends something illegal here on purpose, "
         "or the check would be measured too",
+    )
+    config.addinivalue_line(
+        "markers",
+        "grounds(count, *names): each row is run on so many of the grounds",
+    )
+
+
+def pytest_addoption(parser):
+    """Take the word for running what is drawn otherwise."""
+    parser.addoption(
+        "--all-grounds",
+        action="store_true",
+        help="run each row of a table on all of its grounds",
     )
 
 
@@ -55,14 +69,18 @@ def pytest_collection():
         gc.enable()
 
 
-def pytest_collection_modifyitems(items):
-    """Refuse ids that no other process has, and choose which tests are measured.
+def pytest_collection_modifyitems(config, items):
+    """Refuse ids that no other process has, and choose what is run and measured.
 
     A run in parallel compares the ids.
     """
     odd = [item.nodeid for item in items if " at 0x" in item.nodeid]
     if odd:
         raise pytest.UsageError("an id holds an address: " + "; ".join(odd))
+    if not config.getoption("--all-grounds", default=False) and len(items) > 1:
+        left_out = set(grounds.left_out(items))
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
     unmeasured.choose(items, TESTS)
 
 

@@ -57,20 +57,6 @@ def test_the_grounds_are_drawn_and_all_of_them_are():
     assert drawn == set(pairs)
 
 
-@pytest.mark.parametrize("row", [{}, "x"], ids=["a value", "another"])
-@pytest.mark.parametrize("engine", ["one", "other"])
-@pytest.mark.parametrize("shell", ["asyncio", "blocking"])
-def test_as_pytest_gives_it_a_row_is_one_on_all_grounds(request, row, engine, shell):
-    items = [
-        each
-        for each in request.session.items
-        if each.nodeid.startswith(request.node.nodeid.partition("[")[0])
-    ]
-    seen = {}
-    rows = {unmeasured._row(each, "x", seen) for each in items}
-    assert len(rows) == len({id(each.callspec.params["row"]) for each in items})
-
-
 def test_the_same_cells_are_drawn_in_every_process():
     one, other = (measured(table("over_http")) for _ in range(2))
     assert [each.nodeid for each in one] == [each.nodeid for each in other]

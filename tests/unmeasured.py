@@ -13,11 +13,11 @@ import inspect
 import os
 import pkgutil
 import sys
-import zlib
 from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from grounds import Seen, draw, row_of
 
 import mcpwire
 
@@ -88,38 +88,19 @@ def choose(items: list[pytest.Item], tests: Path) -> None:
     for it. Measured, a test takes three times as long.
     """
     tables: dict[str, dict[str, list[pytest.Item]]] = {}
-    seen: dict[tuple[str, str], dict[int, int]] = {}
+    seen: Seen = {}
     for item in items:
         if below(item.path, tests).startswith(CELLS):
             test = item.nodeid.partition("[")[0]
             rows = tables.setdefault(test, {})
-            rows.setdefault(_row(item, test, seen), []).append(item)
+            rows.setdefault(row_of(item, test, GROUNDS, seen), []).append(item)
     for test, rows in tables.items():
         drawn = {f"{test} {row}": cells for row, cells in rows.items()}
-        chosen = sorted(drawn, key=_draw)[:ROWS]
+        chosen = sorted(drawn, key=draw)[:ROWS]
         for name, cells in drawn.items():
-            one = cells[_draw(name) % len(cells)] if name in chosen else None
+            one = cells[draw(name) % len(cells)] if name in chosen else None
             for item in cells:
                 item.stash[_is_another_cell] = item is not one
-
-
-def _row(
-    item: pytest.Item, test: str, seen: dict[tuple[str, str], dict[int, int]]
-) -> str:
-    """Return which values a test is given beside its ground, as numbers.
-
-    What pytest has as their indices is the number of the call, with all parameters.
-    """
-    values = getattr(getattr(item, "callspec", None), "params", {})
-    row = []
-    for name in sorted(set(values) - GROUNDS):
-        numbers = seen.setdefault((test, name), {})
-        row.append(numbers.setdefault(id(values[name]), len(numbers)))
-    return str(row)
-
-
-def _draw(name: str) -> int:
-    return zlib.crc32(name.encode())
 
 
 @functools.cache

@@ -119,6 +119,7 @@ NEVER = {
 TOLD = f"{SENTINEL}-told".encode()
 
 
+@pytest.mark.grounds(1, "shell")
 @pytest.mark.case("G09")
 @pytest.mark.parametrize("fault", WRONG)
 async def test_what_is_no_token_is_an_error_with_a_type_and_loses_nothing(
@@ -156,6 +157,7 @@ async def test_a_server_that_refreshes_nothing_is_logged_in_to_again(
     assert auth.grants == expected
 
 
+@pytest.mark.grounds(1, "shell")
 @pytest.mark.parametrize("fault", [*PASSING, *WRONG])
 async def test_a_login_that_fails_has_a_type_and_can_be_tried_again(shell, auth, fault):
     with protected_server(auth) as server:

@@ -85,6 +85,7 @@ HOPELESS = {
 }  # fmt: skip
 
 
+@pytest.mark.grounds(2, "shell", "era")
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("case", HOPELESS)
 @pytest.mark.fault("F21", "F22", "F24", "F25", "F31")

@@ -93,6 +93,7 @@ BAD = {
 }
 
 
+@pytest.mark.grounds(1, "shell")
 @pytest.mark.rule("FLOW-09")
 @pytest.mark.parametrize("bad", BAD)
 async def test_three_that_are_wrong_keep_nobody_from_logging_in(shell, bad):

@@ -188,6 +188,7 @@ async def test_what_is_named_for_nothing_is_asked_for_nothing(shell, internet, h
     assert host not in internet.asked
 
 
+@pytest.mark.grounds(1, "shell")
 @pytest.mark.rule("SEC-05")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("of", ["resource", "metadata", "register", "token"])

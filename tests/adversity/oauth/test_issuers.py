@@ -110,6 +110,7 @@ async def log_in(shell, server, good):
     return grant
 
 
+@pytest.mark.grounds(1, "shell")
 @pytest.mark.rule("REG-10", "REG-11")
 @pytest.mark.parametrize("how", NAMED)
 async def test_what_is_stored_never_reaches_another(shell, how):
@@ -127,6 +128,7 @@ async def test_what_is_stored_never_reaches_another(shell, how):
             assert evil.grants == ["authorization_code"]
 
 
+@pytest.mark.grounds(1, "shell")
 @pytest.mark.rule("REG-10")
 @pytest.mark.parametrize("how", NAMED)
 @pytest.mark.parametrize("kind", SECRETS)
@@ -165,6 +167,7 @@ async def test_only_who_says_so_trusts_whoever_is_named(shell, kind):
         assert stolen(good, evil.bodies)
 
 
+@pytest.mark.grounds(1, "shell")
 @pytest.mark.parametrize("era", ["session", "stateless"])
 @pytest.mark.parametrize(
     "missing", [(), ("metadata", "openid")], ids=["404", "all 404"]

@@ -65,6 +65,7 @@ def saying(change, seen, *, failed):
     return ask
 
 
+@pytest.mark.grounds(1, "shell")
 @pytest.mark.attack("S06")
 @pytest.mark.rule("FLOW-05", "FLOW-06", "FLOW-07")
 @pytest.mark.parametrize("failed", [False, True], ids=["code", "error"])
@@ -180,6 +181,7 @@ def filled(value, server):
     return value.format(**parts) if value else value
 
 
+@pytest.mark.grounds(1, "shell")
 @pytest.mark.attack("S07")
 @pytest.mark.rule("AUTH-09")
 @pytest.mark.parametrize("confused", CONFUSED)

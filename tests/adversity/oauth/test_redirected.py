@@ -142,6 +142,7 @@ async def test_nothing_that_came_by_https_is_sent_by_http(shell, follows):
 # Documents and forms...
 
 
+@pytest.mark.grounds(1, "shell")
 @pytest.mark.case("G06")
 @pytest.mark.parametrize("name", list(PLACES)[1:])
 @pytest.mark.parametrize("of", ["resource", "metadata", "register", "token", "refresh"])

@@ -79,6 +79,7 @@ class Seen:
         assert not found, found[:3]
 
 
+@pytest.mark.grounds(2, "shell", "engine")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", TARGETS)
 @pytest.mark.parametrize("case", ANSWERS)

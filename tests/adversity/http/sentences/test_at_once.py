@@ -61,6 +61,7 @@ async def prompt_errors(shell, server, engine, handler, **options):
     return errors
 
 
+@pytest.mark.grounds(3, "shell", "era", "engine")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("case", HOPELESS)
@@ -80,6 +81,7 @@ async def test_each_of_them_ends_its_call_within_250_ms(shell, era, case, engine
             assert error.sent is True
 
 
+@pytest.mark.grounds(2, "shell", "engine")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("case", UNFINISHED)
 @pytest.mark.fault("F24", "F26", "F37")

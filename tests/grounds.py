@@ -1,0 +1,55 @@
+"""Tables of which each row is run on some of its grounds, and not on each.
+
+Where a table's rows are decided in a pure layer, two shells and two engines bring the
+same bytes to the same code. Such a test says so with `grounds(count, *names)`: each row
+is run on so many of the grounds that these parameters make, drawn by its name, and the
+test as a whole on all of them. `--all-grounds` runs every cell.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    import pytest
+
+Seen = dict[tuple[str, str], dict[int, int]]
+
+
+def row_of(item: pytest.Item, test: str, names: Collection[str], seen: Seen) -> str:
+    """Return which values a test is given beside those that are grounds, as numbers.
+
+    What pytest has as their indices is the number of the call, with all parameters.
+    """
+    values = getattr(getattr(item, "callspec", None), "params", {})
+    row = []
+    for name in sorted(set(values).difference(names)):
+        numbers = seen.setdefault((test, name), {})
+        row.append(numbers.setdefault(id(values[name]), len(numbers)))
+    return str(row)
+
+
+def draw(name: str) -> int:
+    """Return a number that is the same in every process."""
+    return zlib.crc32(name.encode())
+
+
+def left_out(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the cells that are not to be run."""
+    seen: Seen = {}
+    rows: dict[tuple[str, str], tuple[int, list[pytest.Item]]] = {}
+    for item in items:
+        mark = item.get_closest_marker("grounds")
+        if mark is not None:
+            count, *names = mark.args
+            test = item.nodeid.partition("[")[0]
+            row = (test, row_of(item, test, names, seen))
+            rows.setdefault(row, (count, []))[1].append(item)
+    return [
+        item
+        for count, cells in rows.values()
+        for item in sorted(cells, key=lambda each: draw(each.nodeid))[count:]
+    ]

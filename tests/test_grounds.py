@@ -1,0 +1,68 @@
+"""Of a table that is decided in one place, each row is run on some of its grounds."""
+
+import itertools
+from types import SimpleNamespace
+
+import grounds
+import pytest
+
+
+def table(count, rows=12):
+    """Return the items of a test on two shells and three engines."""
+    cells = itertools.product(range(rows), range(2), range(3))
+    return [
+        SimpleNamespace(
+            nodeid=f"test_x.py::test_x[{cell}]",
+            callspec=SimpleNamespace(
+                params=dict(zip(("row", "shell", "engine"), cell, strict=True))
+            ),
+            get_closest_marker=lambda name: (
+                pytest.mark.grounds(count, "shell", "engine").mark
+                if count and name == "grounds"
+                else None
+            ),
+        )
+        for cell in cells
+    ]
+
+
+def run(items):
+    out = grounds.left_out(items)
+    return [each.callspec.params for each in items if each not in out]
+
+
+@pytest.mark.parametrize("count", [1, 2, 6])
+def test_each_row_is_run_on_so_many_of_its_grounds(count):
+    rows = [params["row"] for params in run(table(count))]
+    assert rows == sorted([*range(12)] * count)
+
+
+def test_all_grounds_are_drawn():
+    shown = {(params["shell"], params["engine"]) for params in run(table(2))}
+    assert shown == set(itertools.product(range(2), range(3)))
+
+
+def test_the_same_cells_are_drawn_each_time():
+    assert run(table(2)) == run(table(2))
+
+
+def test_more_grounds_than_there_are_leave_nothing_out():
+    assert grounds.left_out(table(7)) == []
+
+
+def test_a_test_that_says_nothing_is_run_on_all():
+    assert grounds.left_out(table(None)) == []
+
+
+@pytest.mark.parametrize("row", [{}, "x"], ids=["a value", "another"])
+@pytest.mark.parametrize("engine", ["one", "other"])
+@pytest.mark.parametrize("shell", ["asyncio", "blocking"])
+def test_as_pytest_gives_it_a_row_is_one_on_all_grounds(request, row, engine, shell):
+    items = [
+        each
+        for each in request.session.items
+        if each.nodeid.startswith(request.node.nodeid.partition("[")[0])
+    ]
+    seen = {}
+    rows = {grounds.row_of(each, "x", ["engine", "shell"], seen) for each in items}
+    assert len(rows) == len({id(each.callspec.params["row"]) for each in items})
