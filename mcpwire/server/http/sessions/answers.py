@@ -14,8 +14,9 @@ disconnection is no cancellation).
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from mcpwire.server.http.exchange import JSON
 from mcpwire.server.http.sessions.outlets import Outlet
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from mcpwire.server.http.sessions.streams import Stream
 
 __all__ = ["Answers"]
-
-JSON: Final = "application/json"
 
 
 class Answers:
@@ -40,6 +39,7 @@ class Answers:
 
     Attributes:
         stream: What answers; ``None`` as long as it is to be JSON.
+        status: That of a single answer, and the fields that go with it.
         has_answer: Whether there has been one.
         has_owed: Whether any was ever owed.
     """
@@ -54,10 +54,10 @@ class Answers:
         "_outlet",
         "_owed",
         "_room",
-        "_status",
         "has_answer",
         "has_owed",
         "is_batch",
+        "status",
         "stream",
     )
 
@@ -82,7 +82,7 @@ class Answers:
         self._decided: asyncio.Future[None] | None = None
         self._outlet: Outlet | None = None
         self.stream: Stream | None = None
-        self._status: tuple[int, Fields] = (200, ())
+        self.status: tuple[int, Fields] = (200, ())
 
     # What is said...
 
@@ -99,7 +99,7 @@ class Answers:
     def answer(self, data: bytes, status: tuple[int, Fields] | None = None) -> None:
         """Send one answer; its status counts where it is alone and no stream."""
         if status is not None and not self.is_batch:
-            self._status = status
+            self.status = status
         self.has_answer = True
         if self.stream is not None:
             self.stream.send(data)
@@ -155,6 +155,14 @@ class Answers:
 
     # The response...
 
+    def as_json(self) -> bytes | None:
+        """Return all of it, where that is JSON; ``None``: not yet, or it is not."""
+        if self._owed or self.stream is not None or not self._answers:
+            return None
+        if self.is_batch:
+            return b"[" + b",".join(self._answers) + b"]"
+        return self._answers[0]
+
     async def respond(self, exchange: Exchange, fields: Fields = ()) -> None:
         """Answer the POST.
 
@@ -169,12 +177,9 @@ class Answers:
                 await outlet.carry(exchange, fields)
             finally:
                 stream.detach(outlet)
-        elif self._answers:
-            status, more = self._status
-            body = self._answers[0]
-            if self.is_batch:
-                body = b"[" + b",".join(self._answers) + b"]"
-            await exchange.reply_bytes(status, body, JSON, (*fields, *more))
+        elif (data := self.as_json()) is not None:
+            status, more = self.status
+            await exchange.reply_bytes(status, data, JSON, (*fields, *more))
         else:
             # All of it was withdrawn: a stream without answers says so.
             await exchange.start_stream(fields)

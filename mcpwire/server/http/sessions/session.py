@@ -26,7 +26,6 @@ from mcpwire.server.http.sessions.streams import (
     Stream,
     StreamStyle,
 )
-from mcpwire.server.request import Facts
 from mcpwire.transports.inbound_tasks import InboundTasks
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import encode
@@ -38,10 +37,11 @@ if TYPE_CHECKING:
     from mcpwire.protocol.serving.sessions.batches import Posted
     from mcpwire.server.auth.principal import Principal
     from mcpwire.server.dispatcher import Dispatcher
-    from mcpwire.server.http.exchange import Fields
+    from mcpwire.server.http.exchange import Exchange, Fields
     from mcpwire.server.http.sessions.events import EventStore
     from mcpwire.server.http.sessions.journal import Begin
     from mcpwire.server.request import RequestContext, Session
+    from mcpwire.transports.tasks.first_step import FirstSteps
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["HttpSession"]
@@ -70,6 +70,7 @@ class HttpSession:
         begin: Runs what may outlive the session, for a moment.
         retry: How long a client should wait before it comes back, in seconds.
         ask_timeout: How long it may take to answer a question, in seconds.
+        first_steps: Begins its handlers, and those of others.
         is_alone: Whether it is for one POST, so that nothing else ever reaches it.
 
     Attributes:
@@ -90,12 +91,17 @@ class HttpSession:
         begin: Begin,
         retry: float,
         ask_timeout: float | None,
+        first_steps: FirstSteps,
         is_alone: bool = False,
     ) -> None:
         limits = dispatcher.limits
         self._dispatcher = dispatcher
         self._tasks = InboundTasks(
-            limit=limits.inbound, backlog=limits.notifications, room=limits.unwritten
+            limit=limits.inbound,
+            backlog=limits.notifications,
+            room=limits.unwritten,
+            holds=True,
+            first_steps=first_steps,
         )
         self._open: dict[RequestId, tuple[RequestContext, Answers]] = {}
         self._questions = Questions()
@@ -169,18 +175,22 @@ class HttpSession:
         )
 
     def take(
-        self, message: Posted, answers: Answers, facts: Facts, size: int = 0
+        self, message: Posted, answers: Answers, exchange: Exchange, size: int = 0
     ) -> None:
         """Take one message of a POST, which was that long."""
         if isinstance(message, jsonrpc.Request):
             answers.owe()
-            self._requested(message, answers, facts, size)
+            self._requested(message, answers, exchange, size)
         elif isinstance(message, jsonrpc.Notification):
             self._notified(message)
         elif isinstance(message, Malformed):
             self._malformed(message, answers)
         else:
             self._questions.take(message)
+
+    def begin(self) -> None:
+        """Run what was taken; most of it is answered at once."""
+        self._tasks.begin()
 
     def _malformed(self, message: Malformed, answers: Answers) -> None:
         if message.is_request:
@@ -208,7 +218,7 @@ class HttpSession:
         answers.withdraw()
 
     def _requested(
-        self, message: jsonrpc.Request, answers: Answers, facts: Facts, size: int
+        self, message: jsonrpc.Request, answers: Answers, exchange: Exchange, size: int
     ) -> None:
         id = message.id
         dispatcher = self._dispatcher
@@ -227,7 +237,11 @@ class HttpSession:
                 self.session,
                 partial(self._notify, answers),
                 ask=partial(self._ask, answers) if self._can_ask else None,
-                facts=self._with_pause(facts, answers),
+                facts=(
+                    exchange.facts_with(answers.pause)
+                    if self._can_pause
+                    else exchange.facts
+                ),
             )
             result = dispatcher.answer_now(request, params)
         except RPCError as error:
@@ -242,17 +256,6 @@ class HttpSession:
             partial(self._perform, request, params),
             partial(self._answered, request, answers),
             size,
-        )
-
-    def _with_pause(self, facts: Facts, answers: Answers) -> Facts:
-        if not self._can_pause:
-            return facts
-        # Not by `attrs.evolve`, which costs five times as much.
-        return Facts(
-            transport=facts.transport,
-            headers=facts.headers,
-            principal=facts.principal,
-            close_stream=answers.pause,
         )
 
     def _notify(self, answers: Answers, method: str, params: dict[str, Any]) -> None:

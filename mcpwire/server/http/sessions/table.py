@@ -31,11 +31,13 @@ from mcpwire.protocol.serving.sessions.rules import (
     check_version,
 )
 from mcpwire.server.auth.challenges import HttpRefusal
-from mcpwire.server.http.exchange import HttpProblem
+from mcpwire.server.http.exchange import JSON, HttpProblem
 from mcpwire.server.http.sessions.events import MemoryEventStore, check_bounds
 from mcpwire.server.http.sessions.registry import Registry
 from mcpwire.server.http.sessions.session import HttpSession
 from mcpwire.server.request import Session
+from mcpwire.transports.inbound_tasks import TASK_NAME
+from mcpwire.transports.tasks.first_step import FirstSteps
 from mcpwire.versions import Era, find_revision
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from mcpwire.protocol.serving.sessions.batches import Posted
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Exchange, Fields
+    from mcpwire.server.http.sessions.answers import Answers
     from mcpwire.server.http.sessions.events import EventStore
     from mcpwire.server.http.sessions.outlets import Outlet
     from mcpwire.server.http.sessions.streams import Stream
@@ -111,6 +114,7 @@ class Sessions:
         self._ask_timeout = _shorter(ask_timeout, dispatcher.ask_timeout)
         self._registry = Registry(idle=idle, maximum=maximum, end=self._end)
         self._alone: set[HttpSession] = set()
+        self._first_steps: FirstSteps | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
@@ -135,10 +139,22 @@ class Sessions:
             session = self._session_of(exchange, is_initialize=is_initialize)
             if session is None:
                 await self._initialize(exchange, body)
-            else:
-                await self._post(exchange, session, body)
+                return
+            answers = self._take(exchange, session, body)
         except HttpProblem as problem:
             await _refuse(exchange, problem, body)
+            return
+        if not answers.has_owed:
+            # 2025-11-25 basic/transports, "Sending Messages to the Server".
+            await exchange.reply(202)
+        elif (data := answers.as_json()) is not None:
+            status, fields = answers.status
+            await exchange.reply_bytes(status, data, JSON, fields)
+        else:
+            try:
+                await answers.respond(exchange)
+            finally:
+                self._registry.touch(session)
 
     def _session_of(
         self, exchange: Exchange, *, is_initialize: bool
@@ -200,6 +216,8 @@ class Sessions:
         await exchange.reply(200, jsonrpc.success(message.id, result), fields)
 
     def _make(self, session: Session) -> HttpSession:
+        if self._first_steps is None:
+            self._first_steps = FirstSteps(TASK_NAME)
         return HttpSession(
             self._dispatcher,
             session,
@@ -207,6 +225,7 @@ class Sessions:
             begin=self._begin,
             retry=self._retry,
             ask_timeout=self._ask_timeout,
+            first_steps=self._first_steps,
             is_alone=self._stateless,
         )
 
@@ -217,26 +236,27 @@ class Sessions:
         session.finished = self._alone.discard
         return session
 
-    async def _post(self, exchange: Exchange, session: HttpSession, body: Any) -> None:
+    def _take(self, exchange: Exchange, session: HttpSession, body: Any) -> Answers:
+        """Take in what was posted; return what it is owed.
+
+        Raises:
+            HttpProblem: It is refused.
+        """
         answers = session.post(is_batch=type(body) is list)
         try:
             messages = self._read(session, body)
             size = exchange.size // max(1, len(messages))
             for message in messages:
-                session.take(message, answers, exchange.facts, size)
+                session.take(message, answers, exchange, size)
         finally:
             answers.seal()
-        if not answers.has_owed:
-            malformed = [m for m in messages if isinstance(m, Malformed)]
-            if len(malformed) == len(messages):
-                raise HttpProblem(400, malformed[0].refusal)
-            # 2025-11-25 basic/transports, "Sending Messages to the Server".
-            await exchange.reply(202)
-            return
-        try:
-            await answers.respond(exchange)
-        finally:
-            self._registry.touch(session)
+        if answers.has_owed:
+            session.begin()
+            return answers
+        malformed = [m for m in messages if isinstance(m, Malformed)]
+        if len(malformed) == len(messages):
+            raise HttpProblem(400, malformed[0].refusal)
+        return answers
 
     def _read(self, session: HttpSession, body: Any) -> list[Posted]:
         if type(body) is not list:
@@ -318,6 +338,7 @@ class Sessions:
     def forget(self) -> None:
         """Let go of everything that was on a loop that has ended, on the next one."""
         self._tasks.clear()
+        self._first_steps = None
         for session in (*self._registry.forget(), *self._alone):
             self._dispatcher.hub.remove(session.session)
             session.forget()
@@ -329,6 +350,9 @@ class Sessions:
         for session in list(self._alone):
             self._end(session)
         self._alone.clear()
+        if self._first_steps is not None:
+            self._first_steps.close()
+            self._first_steps = None
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=CLOSE_GRACE_S)
             for task in late:
