@@ -326,7 +326,7 @@ def test_any_order_of_anything():
     run_state_machine_as_test(
         Logins,
         settings=settings(
-            max_examples=100,
+            max_examples=60,
             stateful_step_count=40,
             deadline=None,
             report_multiple_bugs=False,

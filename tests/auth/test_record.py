@@ -127,7 +127,7 @@ def test_what_is_no_record_is_nothing(data):
 
 
 @pytest.mark.fault("F40")
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.data())
 def test_a_record_with_a_damaged_byte_is_another_record_or_nothing(data):
     stored = bytearray(dump(RECORD))

@@ -230,7 +230,7 @@ def shapes(draw):
 
 
 @pytest.mark.rule("RES-14")
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(shapes(), st.text("a-/", max_size=12))
 def test_a_match_is_found_exactly_where_there_is_one(shape, uri):
     template, pattern = shape

@@ -193,7 +193,7 @@ def fits(schema, value):
 
 
 @pytest.mark.rule("ELIC-20")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(KINDS, VALUES)
 def test_a_field_accepts_exactly_what_json_schema_accepts(schema, value):
     try:
@@ -369,7 +369,7 @@ FORMS = st.builds(
 
 
 @pytest.mark.rule("ELIC-20")
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(FORMS, st.dictionaries(NAMES, VALUES.filter(lambda v: v is not None)))
 def test_what_is_sent_fits_the_form_as_json_schema_reads_it(schema, content):
     # Required fields beyond the form's own are the one thing that no content fits.

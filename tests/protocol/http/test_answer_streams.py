@@ -370,7 +370,7 @@ def all_of(reply, owner):
     places=[],
     is_resumed=False,
 )
-@settings(max_examples=200)
+@settings(max_examples=100)
 @pytest.mark.fault("F30")
 @pytest.mark.pain("P19")
 def test_any_stream_means_the_same_wherever_it_is_cut(events, end, places, is_resumed):

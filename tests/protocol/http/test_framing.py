@@ -293,7 +293,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.lists(PIECES, max_size=8).map(b"".join), st.data())
 def test_cutting_changes_nothing_of_whatever_a_server_sends(data, draw):
     cuts = sorted(draw.draw(st.sets(st.integers(1, max(len(data), 2) - 1), max_size=5)))

@@ -359,7 +359,7 @@ KEPT = [
 
 
 @pytest.mark.attack("S33")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(EXCHANGES, st.sampled_from([90, 65536]))
 def test_a_reader_that_knows_the_heads_tells_and_refuses_as_any_other(exchanges, head):
     limits = Limits(head=head)

@@ -278,7 +278,7 @@ SAFE_LINE = frozenset(range(0x20, 0x7F)) | frozenset(range(0x80, 0x100))
 
 
 @pytest.mark.attack("S19")
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     st.dictionaries(NAME, ANY, max_size=2),
     st.none() | ANY,
