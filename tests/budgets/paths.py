@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from http_bytes import LAST_CHUNK, chunk, json_reply, sse_event, sse_head
 from mcp_server import scripted_mcp
 from scripted import ECHO_LOOP, scripted
 from unmeasured import unmeasured
@@ -19,6 +20,15 @@ HTTP_PATHS = ("http json", "http sse", "blocking http json", "blocking http sse"
 PATHS = (*CLIENT_PATHS, *HTTP_PATHS, "memory", "server stdio", "server http")
 ERAS = ("session", "stateless")
 CELLS = [f"{path}, {era}" for path in PATHS for era in ERAS]
+
+
+SIZED_LOOP = """
+while True:
+    m = recv()
+    if "id" in m:
+        wanted = m.get("params", {}).get("arguments", {})
+        text(m, "x" * wanted.get("size", 0))
+"""
 
 
 def run(script, *arguments):
@@ -55,3 +65,34 @@ def counted(cell):
             server = stack.enter_context(scripted_mcp(era, replies=replies))
             argument = server.url
         return run("child.py", path, era, argument)
+
+
+def sized(replies):
+    """Return what answers a call of a tool as `large_child` asks for it."""
+
+    def answer(request, conn):
+        size = request.json["params"]["arguments"].get("size", 0)
+        text = {"type": "text", "text": "x" * size}
+        result = {"content": [text]}
+        message = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
+        if replies == "sse":
+            conn.send(sse_head() + chunk(sse_event(message)) + LAST_CHUNK)
+        else:
+            conn.send(json_reply(message))
+        return True
+
+    return answer
+
+
+def memory_taken(path, way):
+    """Return the memory that a message of 8 MiB takes, in sizes of its text."""
+    with contextlib.ExitStack() as stack:
+        argument = ""
+        if path in CLIENT_PATHS:
+            argument = scripted("handshake()\n" + SIZED_LOOP).args[-1]
+        elif path in HTTP_PATHS:
+            path, _, replies = path.rpartition(" ")
+            server = stack.enter_context(scripted_mcp("session", replies=replies))
+            server.on["tools/call"] = sized(replies)
+            argument = server.url
+        return run("large_child.py", path, way, argument)

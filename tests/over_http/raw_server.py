@@ -141,15 +141,34 @@ class Connection:
         length = int(
             RawRequest(head, b"", self.number).headers.get("content-length", 0)
         )
-        while len(rest) < length:
-            before = len(self.unread)
-            if not self._read(ends_at):
+        if len(rest) < length:
+            rest = self._body(head, rest, length, ends_at)
+            if rest is None:
                 return None
-            rest += self.unread[before:]
         self.unread = rest[length:]
         request = RawRequest(head, rest[:length], self.number)
         self.server.note(request)
         return request
+
+    def _body(
+        self, head: bytes, rest: bytes, length: int, ends_at: float | None
+    ) -> bytes | None:
+        """Return at least so many bytes behind the head; None when there are no more.
+
+        In linear time; what has come stays unread where it is not all.
+        """
+        self.unread = b""
+        pieces = [head + b"\r\n\r\n", rest]
+        missing = length - len(rest)
+        try:
+            while missing > 0 and self._read(ends_at):
+                missing -= len(self.unread)
+                pieces.append(self.unread)
+                self.unread = b""
+        finally:
+            if missing > 0:
+                self.unread = b"".join(pieces)
+        return None if missing > 0 else b"".join(pieces[1:])
 
     def wait_closed(self, timeout: float | None = WAIT_S) -> bool:
         """Tell whether the client ends the stream in that time, by FIN or RST."""
