@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).resolve().parent.parent
 CLOSE_TIMEOUT_S = 30
+IN_TURN = 4
 CHILD = (sys.executable, "-m", "harness.child")
 
 Slices = dict[str, dict[str, list[float]]]
@@ -68,8 +69,12 @@ class Variant:
         return width is None or self.widths is None or width in self.widths
 
     def calls(self, plan: Plan, width: int | None) -> int:
-        """Return how many calls a slice of it has: at least one for each in flight."""
-        return max(width or 1, plan.calls // self.portion)
+        """Return how many calls a slice of it has: at least one for each in flight.
+
+        Of more in turn where they are quick: that they begin together has a cost, too.
+        """
+        wanted = max(plan.calls, IN_TURN * (width or 0))
+        return max(width or 1, wanted // self.portion)
 
 
 @dataclass(frozen=True)

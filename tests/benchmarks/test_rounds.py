@@ -57,7 +57,8 @@ def test_a_variant_is_measured_by_this_interpreter_unless_it_says_otherwise(roun
         (500, 10, None, 50),
         (500, 10, 32, 50),
         (500, 10, 64, 64),
-        (200, 1, 512, 512),
+        (200, 1, 512, 2048),
+        (200, 10, 512, 512),
         (5, 10, None, 1),
     ],
 )
@@ -86,7 +87,7 @@ def test_a_variant_is_measured_with_no_width_but_its_own(rounds):
     slices = {"floor": {}, "narrow": {}}
     rounds.take_slices(children, plan, widths=(None, 8, 32), slices=slices)
     mine = [request for name, *request in asked if name == "narrow"]
-    assert mine == [[3, None], [8, 8]] * 2 + [[]]
+    assert mine == [[3, None], [32, 8]] * 2 + [[]]
     assert len(slices["floor"]["x"]) == 7
     assert [name for name, *_ in asked[:6:2]] == ["narrow", "narrow", "floor"]
 
