@@ -50,6 +50,9 @@ class Duplex(DuplexFacts):
         taken_in: Called when all that came at a time was handed to the `Inbound`.
     """
 
+    _wakes_at_once = True
+    """Whether who waits for an answer goes on as soon as it is read."""
+
     def __init__(
         self,
         inbound: Inbound,
@@ -344,8 +347,8 @@ class Duplex(DuplexFacts):
     def receive(self, data: bytes) -> None:
         """Take in bytes that came; a subclass calls this.
 
-        Whoever waits for an answer among them goes on before this returns, where the
-        loop called it; what they say to that leaves together.
+        Whoever waits for an answer among them goes on before this returns, unless what
+        came behind it cut the reading short; what they say to that leaves together.
         """
         try:
             try:
@@ -357,7 +360,7 @@ class Duplex(DuplexFacts):
                 self._is_reading = False
                 if self._gathered:
                     self._flush()
-            if self._answers:
+            if self._answers and self._wakes_at_once:
                 answers, self._answers = self._answers, []
                 resolve_all(answers, self._loop)
                 if self._gathered:
@@ -365,7 +368,7 @@ class Duplex(DuplexFacts):
         except MCPError as error:
             self._lose(self._closed_error(cause=error), error)
         finally:
-            if self._answers:  # what came behind them cut the reading short
+            if self._answers:
                 self._release()
 
     def _release(self) -> None:
