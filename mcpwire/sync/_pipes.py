@@ -20,7 +20,6 @@ from mcpwire.sync._lead import READ_BYTES
 from mcpwire.transports.stdio.spawning import LAST_WORDS_S
 
 if TYPE_CHECKING:
-    from mcpwire.sync._calls import Bytes
     from mcpwire.sync._lead import Event
     from mcpwire.transports.base import Inbound
 
@@ -197,20 +196,20 @@ class BlockingPipes(BlockingDuplex):
                     self._written += count
                     self._given = b""
                     self._writer = 0
-                    self._give_rest(data[count:], failure)
+                    self._give_rest(memoryview(data)[count:], failure)
                 self._go_on_writing(ident)
                 goes_on = self._writer == ident
                 self._holder = 0
             if not goes_on:
                 return
 
-    def _give_rest(self, rest: Bytes, failure: OSError | None) -> None:
+    def _give_rest(self, rest: memoryview, failure: OSError | None) -> None:
         """Keep what the system did not take."""
         if failure is not None:
             if self._dead is None:
                 self._write_broke(failure)
         elif not self._write_failed:
-            self._unwritten.appendleft(memoryview(rest))
+            self._unwritten.appendleft(rest)
             self._wait_for_room()
 
     def _go_on_writing(self, ident: int) -> None:

@@ -26,7 +26,7 @@ GETS = {
 }
 SENDS = {
     "stdio": 1,
-    "blocking stdio": 2,
+    "blocking stdio": 1,
     "http json": 1,
     "blocking http json": 1,
     "server stdio": 1,
