@@ -87,7 +87,7 @@ class ServerConnection:
             return
         dispatcher = self._dispatcher
         try:
-            if self._opens_session(method, params):
+            if method == INITIALIZE and not dispatcher.opens_alone(params):
                 reply(self._initialize(params))
                 return
             request = dispatcher.admit(
@@ -110,7 +110,7 @@ class ServerConnection:
         except RPCError as error:
             reply(error)
             return
-        perform = self._perform if dispatcher.needs_start else dispatcher.perform
+        perform = self._perform if dispatcher.lifespan.is_needed else dispatcher.perform
         run = partial(perform, request, params)
         if route.is_long_lived:
             assert self._channel is not None
@@ -129,9 +129,6 @@ class ServerConnection:
             # 2026-07-28 basic/patterns/cancellation: a server that ends a subscription
             # on stdio cancels it; basic/patterns/subscriptions: after its result.
             self._notify("notifications/cancelled", {"requestId": id})
-
-    def _opens_session(self, method: str, params: dict[str, Any] | None) -> bool:
-        return method == INITIALIZE and not self._dispatcher.opens_alone(params)
 
     def _initialize(self, params: dict[str, Any] | None) -> dict[str, Any]:
         session, result = self._dispatcher.initialize(params, self.session, self._facts)

@@ -98,6 +98,7 @@ class Dispatcher:
         limits: As given.
         auth: As given.
         ask_timeout: As given.
+        lifespan: As given, or one without anything to begin.
         revisions: What it speaks, newest first.
         is_stateless_spoken: Whether requests may stand alone.
 
@@ -139,7 +140,7 @@ class Dispatcher:
         self.limits = limits
         self.auth = auth
         self.ask_timeout = ask_timeout
-        self._lifespan = lifespan or Lifespan()
+        self.lifespan = lifespan or Lifespan()
         self._headers_of = headers_of
         self.declare(capabilities, methods)
 
@@ -428,7 +429,7 @@ class Dispatcher:
     @property
     def needs_start(self) -> bool:
         """Whether `start` does anything."""
-        return self._lifespan.is_needed
+        return self.lifespan.is_needed
 
     async def start(self) -> None:
         """Be ready to perform, for one more user, who calls `aclose` when done.
@@ -436,11 +437,11 @@ class Dispatcher:
         Raises:
             Exception: What the lifespan raised; there is no user more then.
         """
-        await self._lifespan.start()
+        await self.lifespan.start()
 
     async def aclose(self) -> None:
         """Let one user go; with the last one the lifespan ends."""
-        await self._lifespan.aclose()
+        await self.lifespan.aclose()
 
     # Connections...
 

@@ -108,6 +108,7 @@ class HintedParameters:
         self._is_strict = not coerce
         self._hints = {each.name: _hint(each) for each in parameters}
         self.schema = _schema(parameters, list(self._hints.values()))
+        self._plain: tuple[Callable[..., Any], Callable[..., Any], type] | None = None
         self._make = self._maker() if parameters else _take_nothing
 
     def _maker(self) -> Callable[[Any], dict[str, Any]]:
@@ -125,7 +126,7 @@ class HintedParameters:
         convert, as_dict = msgspec.convert, msgspec.structs.asdict
         if self._is_strict and all(_is_simple(each) for each in self._hints.values()):
             # Options take time, and nothing here needs any.
-            return lambda arguments: as_dict(convert(arguments, struct))
+            self._plain = convert, as_dict, struct
         strict, hook = self._is_strict, STRICT if self._is_strict else LENIENT
 
         def make(arguments: Any) -> dict[str, Any]:
@@ -144,8 +145,13 @@ class HintedParameters:
         """
         if arguments is None:
             arguments = {}
+        plain = self._plain
         try:
-            return self._make(arguments)
+            if plain is None:
+                return self._make(arguments)
+            convert, as_dict, struct = plain
+            made: dict[str, Any] = as_dict(convert(arguments, struct))
+            return made
         except (ValueError, RecursionError):
             return self._one_by_one(arguments)
 

@@ -66,7 +66,7 @@ class FirstSteps:
             task is not None
             and task.carrier.work is None
             and not task.is_changed
-            and _is_same(here, task.given)
+            and (not (here or task.given) or _is_same(here, task.given))
         ):
             return self._begin(task, work)
         if self._loop.get_task_factory() is not None:
@@ -106,10 +106,13 @@ class FirstSteps:
         if (
             references != getrefcount(task)
             or weak_references != getweakrefcount(task)
-            or not _is_same(task.own, task.given)
+            or ((task.own or task.given) and not _is_same(task.own, task.given))
         ):
             task.is_changed = True
-        self._put_back(task)
+        if task.is_changed or self._at_hand is not task:
+            self._put_back(task)
+        else:
+            task.carrier.work = None
         return None
 
     def _put_back(self, task: _Task) -> None:
@@ -157,8 +160,8 @@ def _deal_with(error: BaseException, loop: asyncio.AbstractEventLoop) -> None:
 
 def _is_same(one: Context, other: Context) -> bool:
     """Tell whether both hold the very same values."""
-    if not one or len(one) != len(other):
-        return not one and not other
+    if len(one) != len(other):
+        return False
     for variable, value in one.items():
         if other.get(variable, _MISSING) is not value:
             return False
