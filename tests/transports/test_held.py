@@ -1,0 +1,200 @@
+"""Handlers that are held until all that came together is known, and begin at once."""
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from mcpwire.errors import InternalError
+from mcpwire.transports.inbound_tasks import InboundTasks
+from mcpwire.transports.tasks.first_step import FirstSteps
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 10.0
+
+
+class Bench:
+    """Handlers of one connection, and what they answered in which order."""
+
+    def __init__(self, **options):
+        options = {"limit": 2, "backlog": 10, "holds": True, **options}
+        self.tasks = InboundTasks(**options)
+        self.answers = []
+
+    def start(self, id, handler, size=0, **options):
+        reply = partial(self.take, id)
+        self.tasks.start(id, handler, reply, size, **options)
+
+    def take(self, id, answer):
+        self.answers.append((id, answer))
+
+
+async def at_once():
+    return {}
+
+
+async def waiting():
+    await asyncio.Event().wait()
+
+
+async def test_nothing_runs_before_begin_and_what_never_waits_has_answered_after():
+    bench = Bench()
+    bench.start(1, at_once)
+    bench.start(2, dict)
+    assert (bench.answers, len(bench.tasks)) == ([], 2)
+    bench.tasks.begin()
+    assert (bench.answers, len(bench.tasks)) == ([(1, {}), (2, {})], 0)
+
+
+async def test_one_that_is_withdrawn_before_begin_never_runs():
+    bench = Bench()
+    bench.start(1, pytest.fail, about="it")
+    assert bench.tasks.cancel(1) == "it"
+    assert bench.tasks.cancel(1) is None
+    bench.tasks.begin()
+    assert bench.answers == []
+
+
+async def test_more_than_run_at_once_follow_in_turns_of_the_loop():
+    bench = Bench()
+    for id in range(5):
+        bench.start(id, at_once)
+    bench.tasks.begin()
+    assert [id for id, _ in bench.answers] == [0, 1]
+    await bench.tasks.settle(BOUND_S)
+    assert [id for id, _ in bench.answers] == [0, 1, 2, 3, 4]
+    assert len(bench.tasks) == 0
+
+
+async def test_what_waits_goes_on_when_one_that_runs_has_ended():
+    bench = Bench(limit=1, room=10)
+    release = asyncio.Event()
+
+    async def until_released():
+        await release.wait()
+        return {}
+
+    bench.start(1, until_released)
+    bench.start(2, at_once, 10)
+    bench.start(3, at_once, 1)
+    bench.tasks.begin()
+    assert [(id, type(answer)) for id, answer in bench.answers] == [(3, InternalError)]
+    release.set()
+    await bench.tasks.settle(BOUND_S)
+    assert bench.answers[1:] == [(1, {}), (2, {})]
+
+
+async def test_what_has_begun_is_given_back_and_cancelled():
+    bench = Bench()
+    bench.start(1, waiting, about="one")
+    bench.start(2, at_once, about="two")
+    bench.tasks.begin()
+    assert bench.tasks.unanswered() == ["one"]
+    assert bench.tasks.cancel(1) == "one"
+    assert bench.tasks.unanswered() == []
+    await bench.tasks.settle(BOUND_S)
+    assert bench.answers == [(2, {})]
+
+
+async def test_what_is_in_line_is_given_back_too():
+    bench = Bench(limit=1)
+    bench.start(1, waiting)
+    bench.start(2, pytest.fail, about="two")
+    bench.tasks.begin()
+    assert bench.tasks.cancel(2) == "two"
+    await asyncio.wait(bench.tasks.close())
+    assert bench.answers == []
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+async def test_one_that_withdraws_itself_in_its_first_step_answers_nobody(goes_on):
+    bench = Bench()
+    seen = []
+
+    async def handler():
+        bench.tasks.cancel(1)
+        if goes_on:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                seen.append("cancelled")
+                raise
+        return {}
+
+    bench.start(1, handler)
+    bench.tasks.begin()
+    await bench.tasks.settle(BOUND_S)
+    assert bench.answers == []
+    assert seen == ["cancelled"] * goes_on
+
+
+async def test_one_that_closes_its_connection_in_its_first_step_answers_nobody():
+    bench = Bench()
+
+    async def handler():
+        assert bench.tasks.close() == []
+        return {}
+
+    bench.start(1, handler)
+    bench.start(2, pytest.fail)
+    bench.tasks.begin()
+    assert bench.answers == []
+
+
+async def test_an_id_that_is_used_again_while_the_first_one_goes_on():
+    bench = Bench()
+    release = asyncio.Event()
+
+    async def stubborn():
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+        return {"of": "the first"}
+
+    bench.start(1, stubborn)
+    bench.tasks.begin()
+    bench.tasks.cancel(1)
+    bench.start(1, at_once)
+    bench.tasks.begin()
+    release.set()
+    await bench.tasks.settle(BOUND_S)
+    assert bench.answers == [(1, {})]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_failure_is_logged_and_told_as_one(waits, caplog):
+    bench = Bench()
+
+    async def handler():
+        if waits:
+            await asyncio.sleep(0)
+        raise ValueError("secret")
+
+    async def cancelled_by_somebody():
+        raise asyncio.CancelledError
+
+    bench.start(1, handler)
+    bench.start(2, cancelled_by_somebody)
+    bench.tasks.begin()
+    await bench.tasks.settle(BOUND_S)
+    assert sorted((id, type(answer)) for id, answer in bench.answers) == [
+        (1, InternalError),
+        (2, InternalError),
+    ]
+    assert "secret" not in str(bench.answers)
+    assert len(caplog.records) == 2
+
+
+async def test_first_steps_that_are_shared_are_left_to_who_made_them():
+    shared = FirstSteps("shared")
+    for _ in range(2):
+        bench = Bench(first_steps=shared)
+        bench.start(1, at_once)
+        bench.tasks.begin()
+        bench.tasks.close()
+        assert bench.answers == [(1, {})]
+    assert shared.start(asyncio.sleep(0)) is not None
+    shared.close()
