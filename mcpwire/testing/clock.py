@@ -197,9 +197,11 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
     def _wait_for_io(self, look: Callable[[float], _Events], why: str) -> _Events:
         """Wait for what only the outside can bring, but not for ever."""
         is_watching = len(self._watched) > self._own_descriptors
-        if not is_watching and self._threads.issuperset(threading.enumerate()):
+        is_alone = not is_watching and self._threads.issuperset(threading.enumerate())
+        # A thread that has ended since the last look has woken us before it did.
+        events = look(0 if is_alone else self._patience)
+        if is_alone and not events:
             raise RuntimeError(f"nothing can ever happen: no task is ready {why}")
-        events = look(self._patience)
         if not events:
             raise RuntimeError(
                 f"nothing happened for {self._patience:g} s of real time: "

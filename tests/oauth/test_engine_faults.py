@@ -13,7 +13,8 @@ from mcpwire.limits import Limits
 
 pytestmark = [pytest.mark.anyio, pytest.mark.pain("P32"), pytest.mark.fault("F38")]
 
-SHORT = Limits(oauth_timeout=0.3)
+SHORT = Limits(oauth_timeout=1.0)
+"""For who does not answer: whoever does has the time that a busy machine takes."""
 
 
 # When the server cannot answer...
@@ -38,13 +39,17 @@ PASSING = {
 }
 
 
+def patience(fault):
+    return SHORT if fault == "no answer" else Limits()
+
+
 @pytest.mark.case("G03")
 @pytest.mark.parametrize("fault", PASSING)
 async def test_what_passes_by_costs_no_login(shell, auth, fault):
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth())
         async with asyncio.timeout(BOUND_S):
-            async with shell(target, limits=SHORT) as client:
+            async with shell(target, limits=patience(fault)) as client:
                 auth.expire_all()
                 auth.on["token"] = PASSING[fault]
                 with pytest.raises(mcpwire.AuthTemporarilyUnavailable) as caught:
@@ -64,7 +69,7 @@ async def test_a_token_that_is_good_so_far_is_used_meanwhile(shell, auth, clock,
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth())
         async with asyncio.timeout(BOUND_S):
-            async with shell(target, limits=SHORT) as client:
+            async with shell(target, limits=patience(fault)) as client:
                 auth.on["token"] = PASSING[fault]
                 clock.pass_by(HOUR_S - 50)
                 for _ in range(4):
@@ -165,7 +170,7 @@ async def test_a_login_that_fails_has_a_type_and_can_be_tried_again(shell, auth,
         async with asyncio.timeout(BOUND_S):
             auth.on["token"] = (PASSING | WRONG)[fault]
             with pytest.raises(mcpwire.AuthError) as caught:
-                async with shell(target, limits=SHORT):
+                async with shell(target, limits=patience(fault)):
                     pass
             kind = mcpwire.AuthTemporarilyUnavailable
             assert isinstance(caught.value, kind) == (fault in PASSING)

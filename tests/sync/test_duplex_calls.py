@@ -107,9 +107,17 @@ text(recv(), "in time")
         assert channel.stats.late == 1
 
 
+READY = "answer(recv(), {})\n"
+"""What a child says first whose start is not to count as the call's time."""
+
+
+def is_ready(channel):
+    channel.call("ping", None, deadline=within(BOUND_S))
+
+
 def test_a_timeout_tells_of_noise():
-    with opened("print('hello', flush=True)\nwhile True: recv()") as channel:
-        channel.wait(Waiter(), 0.0)
+    with opened(f"print('hello', flush=True)\n{READY}while True: recv()") as channel:
+        is_ready(channel)
         with pytest.raises(RequestTimeout, match="hello"):
             tool(channel, seconds=0.3)
 
@@ -339,7 +347,8 @@ def test_a_deadline_stands_still_while_a_handler_of_ours_is_busy():
         inbound.requests[0][3]({"late": True})
         inbound.requests[0][3]({"late": "not twice"})
 
-    with opened(ASKS, inbound) as channel:
+    with opened(READY + ASKS, inbound) as channel:
+        is_ready(channel)
         threads.start(answer_late)
         deadline = within(0.3)
         params = {"name": "x", "arguments": {}}
@@ -360,8 +369,10 @@ send({"jsonrpc": "2.0", "method": "notifications/cancelled",
 while True: recv()
 """
     inbound = Recorder()
-    with opened(body, inbound) as channel, pytest.raises(RequestTimeout):
-        tool(channel, seconds=0.2)
+    with opened(READY + body, inbound) as channel:
+        is_ready(channel)
+        with pytest.raises(RequestTimeout):
+            tool(channel, seconds=0.5)
     assert inbound.withdrawn == [5]
 
 

@@ -244,6 +244,16 @@ def test_work_in_the_executor_is_waited_for_in_real_time():
     run(main())
 
 
+def test_a_thread_that_ended_before_it_was_looked_for_has_woken_the_loop():
+    loop = VirtualClockLoop()
+    try:
+        assert loop._wait_for_io(lambda seconds: ["woken"], "so") == ["woken"]
+        with pytest.raises(RuntimeError, match="nothing can ever happen"):
+            loop._wait_for_io(lambda seconds: [], "so")
+    finally:
+        loop.close()
+
+
 def test_work_that_the_loop_cannot_see_can_be_declared():
     async def main():
         loop = asyncio.get_running_loop()

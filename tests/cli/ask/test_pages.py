@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 
 import pytest
 
@@ -11,6 +12,7 @@ from mcpwire.versions import REVISIONS
 
 pytestmark = pytest.mark.anyio
 
+BOUND_S = 20.0
 URL = "https://pay.example.com/order?x=1"
 
 
@@ -152,11 +154,20 @@ def test_a_browser_that_fails_is_told_apart(tmp_path, monkeypatch):
     assert not open_in_browser(URL)
 
 
+def written(path):
+    """Return what somebody writes there, in his own time."""
+    deadline = time.monotonic() + BOUND_S
+    while not (path.exists() and path.read_text()):
+        assert time.monotonic() < deadline, "nothing was written"
+        time.sleep(0.01)  # the one who writes tells nobody else
+    return path.read_text()
+
+
 def test_a_browser_that_stays_keeps_nobody(tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "OPENING_S", 0.5)
     pid = tmp_path / "pid"
     code = f"open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     monkeypatch.setenv("BROWSER", browser(tmp_path, code))
     assert open_in_browser(URL)
-    os.killpg(os.getpgid(int(pid.read_text())), 9)
+    os.killpg(os.getpgid(int(written(pid))), 9)
     pages.STAYING.pop().wait(10)
