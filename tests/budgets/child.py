@@ -32,7 +32,19 @@ INITIALIZE = {
 PATIENCE_S = 20.0
 
 
-def tell(modules, left, laps):
+def sizes():
+    """Return how much each container holds that a module of ours keeps."""
+    return {
+        f"{name}.{key}": len(value)
+        for name, module in sys.modules.items()
+        if name.startswith("mcpwire")
+        for key, value in vars(module).items()
+        if isinstance(value, (dict, list, set, bytearray))
+        or {"add", "append"} & vars(type(value)).keys()
+    }
+
+
+def tell(modules, left, laps, before):
     """Print what was counted."""
     import json
 
@@ -43,7 +55,8 @@ def tell(modules, left, laps):
     objects, blocks = (1_000 * each // WINDOW_CALLS for each in left)
     figures["modules"] = sum(name.startswith("mcpwire") for name in modules)
     figures |= {"objects_left": objects, "blocks_left": blocks}
-    told = {"figures": figures, "names": names, "modules": modules}
+    grown = [name for name, size in sizes().items() if size != before.get(name)]
+    told = {"figures": figures, "names": names, "modules": modules, "grown": grown}
     sys.stdout.write(json.dumps(told))
 
 
@@ -75,8 +88,9 @@ async def counted(modules, call):
 
     for _ in range(counting.WARM_UP_CALLS):
         await call()
+    before = sizes()
     left = await counting.growth(call)
-    tell(modules, left, await counting.laps(call))
+    tell(modules, left, await counting.laps(call), before)
 
 
 def blocking_client(target, era):
@@ -95,8 +109,9 @@ def blocking_client(target, era):
         assert result.text == "hi"
         for _ in range(counting.WARM_UP_CALLS):
             call()
+        before = sizes()
         left = counting.blocking_growth(call)
-        tell(modules, left, counting.blocking_laps(call))
+        tell(modules, left, counting.blocking_laps(call), before)
 
 
 def stdio(era, program):
@@ -227,6 +242,7 @@ def driven(era, loop, to_server, from_server):
     modules = [*sys.modules]
     for _ in range(counting.WARM_UP_CALLS):
         call()
+    before = sizes()
     left = counting.blocking_growth(call)
 
     def in_the_loop(function):
@@ -239,7 +255,7 @@ def driven(era, loop, to_server, from_server):
     for _ in range(counting.LAPS + 2):
         call()
     in_the_loop(profile.stop)
-    return modules, left, between_reads(profile.heard)
+    return modules, left, between_reads(profile.heard), before
 
 
 def between_reads(heard):

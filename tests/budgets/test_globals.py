@@ -1,0 +1,161 @@
+"""No state of the process is on a call's path: whatever changes belongs to a value.
+
+Modules hold tables, which nobody changes. What is kept in a module and does change is
+listed here with its reason, and no call touches it once it is warm.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+from paths import CELLS, counted
+
+import mcpwire
+
+PACKAGE = Path(mcpwire.__file__).parent
+
+ALLOWED = {
+    "auth/record.py: _members": "the fields of a class, once for each class of ours",
+    "cli/ask/pages.py: STAYING": "browsers that outlive the command, so no zombies",
+    "protocol/results/frontmatter.py: _bounded_loader": "a class, made with PyYAML",
+    "server/asking/context.py: _current": "a context variable is the task's own",
+    "server/features/calling.py: _NOTHING": "stays empty: who gets it only reads",
+    "sync/_http/_httpx_streams.py: _current": "a context variable is the thread's own",
+    "testing/asgi.py: _stream_class": "a class, made with httpx",
+    "transports/_fork.py: _held": "what a fork must let go of: connections, weakly",
+    "transports/http/over_httpx/lines.py: _current": "a context variable",
+    "transports/oauth/storage/private.py: _making": "a lock, made anew after a fork",
+    "transports/stdio/reaper.py: _changed": "the one thread for all children",
+    "transports/stdio/reaper.py: _lock": "the one thread for all children",
+    "transports/stdio/reaper.py: _thread": "the one thread for all children",
+    "transports/stdio/reaper.py: _watched": "the one thread for all children",
+    "types/_codec/spec.py: _SPECS": "what a class of ours is, once for each class",
+    "types/_codec/wire.py: _decoders": "compiled code, once for each class of ours",
+    "types/_codec/wire.py: _encoders": "compiled code, once for each class of ours",
+    "types/_codec/wire.py: _nested_decoders": "compiled code, once for each class",
+    "types/_codec/wire.py: _nested_encoders": "compiled code, once for each class",
+}
+"""What is kept in modules and changes."""
+
+CONTAINERS = {
+    *("dict", "list", "set", "bytearray", "deque", "defaultdict", "OrderedDict"),
+    *("Counter", "WeakSet", "WeakKeyDictionary", "WeakValueDictionary", "ChainMap"),
+    *("ContextVar", "local", "count", "cycle", "Lock", "RLock", "Event", "Condition"),
+    *("_Cache", "Queue", "SimpleQueue", "LifoQueue"),
+}
+CACHES = {"cache", "lru_cache"}
+CHANGING = {
+    *("append", "add", "update", "setdefault", "pop", "popitem", "clear", "extend"),
+    *("insert", "remove", "discard", "appendleft", "popleft", "sort", "reverse"),
+}
+
+
+def called(node):
+    """Return the last name of what is called, subscripts aside."""
+    function = node.func
+    while isinstance(function, ast.Subscript):
+        function = function.value
+    return getattr(function, "attr", getattr(function, "id", ""))
+
+
+def is_empty(node):
+    """Tell whether that is a container that only somebody later can fill."""
+    if isinstance(node, ast.Dict):
+        return not node.keys
+    return isinstance(node, (ast.List, ast.Set)) and not node.elts
+
+
+def bound(tree):
+    """Return the names that a module binds to values, with the values."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    yield target.id, node.value
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id, node.value
+
+
+def cached(tree):
+    """Return the functions, wherever they stand, that remember their results."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for decorator in node.decorator_list:
+                made = decorator.func if isinstance(decorator, ast.Call) else decorator
+                if getattr(made, "attr", getattr(made, "id", "")) in CACHES:
+                    yield node.name
+
+
+def inside_functions(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            yield from ast.walk(node)
+
+
+def changed(tree, names):
+    """Return which of these names functions change, or bind anew."""
+    for node in inside_functions(tree):
+        if isinstance(node, ast.Global):
+            yield from node.names
+        value = None
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            value = node.value
+        elif isinstance(node, ast.Call) and called(node) in CHANGING:
+            value = getattr(node.func, "value", None)
+        if isinstance(value, ast.Name) and value.id in names:
+            yield value.id
+
+
+def state_of(source):
+    """Return what of a module may change, by name."""
+    tree = ast.parse(source)
+    values = dict(bound(tree))
+    found = {
+        name
+        for name, value in values.items()
+        if is_empty(value)
+        or (isinstance(value, ast.Call) and called(value) in CONTAINERS)
+    }
+    local = {
+        node.id
+        for node in inside_functions(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    return found | set(cached(tree)) | set(changed(tree, values.keys() - local))
+
+
+def state():
+    """Return the same of the package."""
+    return {
+        f"{path.relative_to(PACKAGE).as_posix()}: {name}"
+        for path in PACKAGE.rglob("*.py")
+        for name in state_of(path.read_text(encoding="utf-8"))
+    }
+
+
+def test_what_modules_keep_and_change_is_listed_with_its_reason():
+    assert state() == ALLOWED.keys()
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_no_call_changes_what_modules_keep(cell):
+    assert counted(cell)["grown"] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    {
+        "an empty container": ("A: dict[str, int] = {}", {"A"}),
+        "one that is made": ("A = deque[int]()", {"A"}),
+        "a table that is changed": ("A = {1: 2}\ndef f():\n    A[2] = 3", {"A"}),
+        "one that grows": ("A = [1]\ndef f():\n    A.append(2)", {"A"}),
+        "one that is cut": ("A = {1: 2}\ndef f():\n    del A[1]", {"A"}),
+        "a cache": ("@functools.cache\ndef f(): ...", {"f"}),
+        "a cache with a size": ("@lru_cache(maxsize=9)\ndef f(): ...", {"f"}),
+        "a name bound anew": ("A = 1\ndef f():\n    global A\n    A = 2", {"A"}),
+        "a table": ("A = {1: 2}\ndef f():\n    return A[1]", set()),
+        "somebody else's": ("A = [1]\ndef f(a):\n    a.append(2)", set()),
+    }.values(),
+)
+def test_state_is_told_from_tables(source, names):
+    assert state_of(source) == names
