@@ -32,6 +32,7 @@ def profile(revision, capabilities, identity=IDENTITY):
 
 def test_the_profile_of_no_connection_stamps_and_refuses_nothing():
     empty = Profile()
+    assert not empty.offers("tools")
     assert (empty.era, empty.stamp, empty.stamp_fields) == (None, None, None)
     assert empty.refused == frozenset()
 
@@ -135,3 +136,11 @@ def test_a_refusal_says_what_is_missing(revision, settings, identity, method, wh
     error = made.refusal(method)
     assert isinstance(error, LocalProtocolError)
     assert re.search(f"{why}, which {method} needs", str(error))
+
+
+def test_the_log_level_is_asked_for_with_each_request_that_can_say_so():
+    def asked(revision):
+        made = Profile.of(profile(revision, {}).agreement, IDENTITY, log_level="info")
+        return (made.stamp_fields or {}).get(META + "logLevel")
+
+    assert [asked(revision) for revision in REVISIONS] == [None] * 4 + ["info"]
