@@ -149,7 +149,7 @@ fuzz: $(VENV)/.dev ## attack the server with 700,000 frames (some minutes); FUZZ
 bench-short: $(VENV)/.dev
 	@$(PY) benchmarks/run.py --short
 
-bench: $(VENV)/.dev ## run all benchmarks beside the peers there are; PUBLISH=1, BENCH="--only stdio"
+bench: bench-peers ## run all benchmarks, beside all peers; PUBLISH=1, BENCH="--only stdio"
 	@$(PY) benchmarks/run.py $(if $(PUBLISH),--publish) $(BENCH)
 
 plots: $(PEERS)/plots/.made ## draw benchmarks/plots/*.svg from the published figures

@@ -22,7 +22,7 @@ from null.serving import serving
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-HTTPX_PORTION = 10
+HTTPX_PORTION = 20
 """httpx takes so much longer that fewer calls must do."""
 
 

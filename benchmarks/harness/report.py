@@ -30,7 +30,8 @@ PLACES = {
     "calls": "after {} calls",
     "sessions": "among {} sessions",
     "turns": "{} sessions in turn",
-    "tools": "{} tools",
+    "kib": "{} KiB",
+    "pages": "10,000 tools on {} pages",
 }
 """How a place on an axis reads: ``cpu_us@calls=100`` is CPU/call, after 100 calls."""
 

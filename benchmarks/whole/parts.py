@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SHORT = "--rounds 1 --slices 2 --calls 200"
 """What every script understands, and what is enough to see that it works."""
 
-PATIENCE = 4
+PATIENCE = 5
 """How many times the time that a part should take it may take."""
 
 LEAST_PATIENCE_S = 60

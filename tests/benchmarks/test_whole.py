@@ -107,11 +107,30 @@ def test_a_script_without_a_row_is_run_as_well(run, tmp_path):
     assert [part.name for part in run.named(tmp_path)] == ["new"]
 
 
+def spread(value):
+    return {"median": value, "min": value, "max": value}
+
+
+MACHINE = {
+    "date": "2026-01-02",
+    "commit": "abc",
+    "cpu": "Some CPU",
+    "cores": 2,
+    "load_before": 0,
+    "system": "Linux",
+    "python": "CPython",
+    "event_loop": "epoll",
+    "packages": {},
+    "pinned": False,
+    "peers": {"other": "1.2"},
+    "remarks": {"other": "is slow"},
+}
+FLOOR, OURS, OTHER = "stdio: floor", "stdio: mcpwire", "stdio: other"
+FACTORS = {FLOOR: 1, OURS: 2, OTHER: 6}
+
+
 def result(name="clients", **figures):
     """Return a result of one path: floor, ours and a peer."""
-
-    def spread(value):
-        return {"median": value, "min": value, "max": value}
 
     def of(factor):
         return {
@@ -119,50 +138,17 @@ def result(name="clients", **figures):
             for figure, value in figures.items()
         }
 
+    over = {"limit": 1.5, "at_least": False, "against": "", "ratio": 2, "holds": False}
+    thrice = dict.fromkeys(figures, spread(3))
     return {
         "format": 1,
         "benchmark": name,
-        "machine": {
-            "date": "2026-01-02",
-            "commit": "abc",
-            "cpu": "Some CPU",
-            "cores": 2,
-            "load_before": 0,
-            "system": "Linux",
-            "python": "CPython",
-            "event_loop": "epoll",
-            "packages": {},
-            "pinned": False,
-            "peers": {"other": "1.2"},
-            "remarks": {"other": "is slow"},
-        },
+        "machine": MACHINE,
         "plan": {"rounds": 1, "slices": 2, "calls": 3, "widths": []},
-        "baselines": dict.fromkeys(
-            ("stdio: floor", "stdio: mcpwire", "stdio: other"), "stdio: floor"
-        ),
-        "summary": {
-            "stdio: floor": of(1),
-            "stdio: mcpwire": of(2),
-            "stdio: other": of(6),
-        },
-        "compared": [
-            {
-                "variant": "stdio: other",
-                "against": "stdio: mcpwire",
-                "figures": dict.fromkeys(figures, spread(3)),
-            }
-        ],
-        "budgets": [
-            {
-                "variant": "stdio: mcpwire",
-                "figure": next(iter(figures)),
-                "limit": 1.5,
-                "at_least": False,
-                "against": "",
-                "ratio": 2,
-                "holds": False,
-            }
-        ],
+        "baselines": dict.fromkeys(FACTORS, FLOOR),
+        "summary": {variant: of(factor) for variant, factor in FACTORS.items()},
+        "compared": [{"variant": OTHER, "against": OURS, "figures": thrice}],
+        "budgets": [{"variant": OURS, "figure": next(iter(figures)), **over}],
         "rounds": [],
     }
 
@@ -258,7 +244,7 @@ def test_results_of_every_kind_can_be_compared(benchmark_module):
         one["baselines"]["stdio: mcpwire"] = "stdio: mcpwire"
     rows = compare.compare(before, after)[1:]
     found = {(row[0], row[1]): row[2:] for row in rows}
-    mine = "stdio: mcpwire"
+    mine = OURS
     assert not any(name == "stdio: floor" for name, _ in found)
     assert found[mine, "import modules"][2:] == ["+10%", "WORSE"]
     assert found[mine, "blocks left"][2:] == ["+600%", "WORSE"]
