@@ -6,7 +6,6 @@ import asyncio
 import os
 import platform
 import re
-import shutil
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -82,5 +81,5 @@ def describe() -> dict[str, Any]:
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "event_loop": event_loop(),
         "packages": package_versions(),
-        "pinned": shutil.which("taskset") is not None,
+        "pinned": hasattr(os, "sched_setaffinity"),
     }
