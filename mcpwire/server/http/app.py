@@ -173,7 +173,10 @@ class AsgiApp:
         if scope["type"] != "http":
             await self._serve_other(scope, receive, send)
             return
-        exchange = Exchange(scope, receive, send, self.limits, self._clocks)
+        headers = self._accepted.read(scope["headers"])
+        exchange = Exchange(
+            scope, receive, send, self.limits, self._clocks, headers=headers
+        )
         access = Access() if is_read() else None
         self._life.begin(exchange)
         try:
@@ -287,12 +290,11 @@ class AsgiApp:
         refusal = check_formats(fields, is_json_only=self._is_json_only)
         if refusal is not None:
             raise HttpProblem(*refusal)
-        is_plain = fields.plain is not None
         head = Head(
             tuple(exchange.extra),
             self._stands_alone(exchange),
-            fields.get(VERSION) if is_plain else None,
-            fields.get(METHOD) if is_plain else None,
+            None if fields.repeats(VERSION) else fields.get(VERSION),
+            None if fields.repeats(METHOD) else fields.get(METHOD),
         )
         self._accepted.remember(exchange, head)
         return head

@@ -84,6 +84,7 @@ class Exchange:
         send: Takes the answer.
         limits: Bounds on the body.
         clocks: Those of the application.
+        headers: The head's fields, where they were read already.
 
     Attributes:
         verb: The request's method, of HTTP.
@@ -127,11 +128,13 @@ class Exchange:
         send: Send,
         limits: Limits,
         clocks: Clocks | None = None,
+        *,
+        headers: Headers | None = None,
     ) -> None:
         self.scope = scope
         self.verb: str = scope["method"]
         self.path: str = scope["path"]
-        self.headers = Headers(scope["headers"])
+        self.headers = Headers(scope["headers"]) if headers is None else headers
         self.extra: list[tuple[bytes, bytes]] = []
         self.principal: Principal | None = None
         self.credentials: Collection[str] = CREDENTIALS
@@ -196,7 +199,8 @@ class Exchange:
             HttpProblem: It is too large, or comes too slowly.
             ClientGone: The client went away in the middle.
         """
-        limit = min(self.limits.body, self.limits.message)
+        limits = self.limits
+        limit = min(limits.message, limits.body)
         length = self.headers.get("content-length")
         if (
             length is not None
@@ -205,7 +209,12 @@ class Exchange:
         ):
             raise self._too_large(limit)
         try:
-            return await first_step(self._read(limit), self._begin_to_wait)
+            event = await first_step(self._receive(), self._begin_to_wait)
+            if event["type"] == "http.request" and not event.get("more_body"):
+                body: bytes = event.get("body", b"")
+                self.size = len(body)
+            else:
+                body = await first_step(self._rest(event, limit), self._begin_to_wait)
         except asyncio.CancelledError:
             if not self._is_late or self._reader is None or self._reader.uncancel():
                 raise
@@ -217,21 +226,19 @@ class Exchange:
         finally:
             if self._reader is not None:
                 self.clocks.reading.discard(self._give_up)
+        if self.size > limit:
+            raise self._too_large(limit)
+        return body
 
     def _begin_to_wait(self) -> None:
         """The body is not all there: give it its time."""
-        self._reader = asyncio.current_task()
-        if self._reader is not None:  # a server may run us without a task
-            self.clocks.reading.add(self._give_up)
+        if self._reader is None:
+            self._reader = asyncio.current_task()
+            if self._reader is not None:  # a server may run us without a task
+                self.clocks.reading.add(self._give_up)
 
-    async def _read(self, limit: int) -> bytes:
-        event = await self._receive()
-        if event["type"] == "http.request" and not event.get("more_body"):
-            body: bytes = event.get("body", b"")
-            if len(body) > limit:
-                raise self._too_large(limit)
-            self.size = len(body)
-            return body
+    async def _rest(self, event: Event, limit: int) -> bytes:
+        """Return a body that comes in pieces, of which this is the first."""
         chunks: list[bytes] = []
         size = 0
         while event["type"] == "http.request":

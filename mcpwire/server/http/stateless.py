@@ -34,6 +34,8 @@ from mcpwire.wire.json import encode
 from mcpwire.wire.jsonrpc import Notification, Request, failure, success
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Exchange
     from mcpwire.server.http.receiving.accepted import Head
@@ -61,22 +63,23 @@ class Stateless:
         self._is_alone = all(r.era is Era.STATELESS for r in dispatcher.revisions)
         self._calls: set[_Call] = set()
 
-    async def serve(self, exchange: Exchange, message: Message, head: Head) -> None:
-        """Answer a POST with that message.
+    def serve(
+        self, exchange: Exchange, message: Message, head: Head
+    ) -> Coroutine[Any, Any, None]:
+        """Answer a POST with that message, when awaited.
 
         Raises:
             HttpProblem: It is refused.
             ClientGone: Nobody takes the answer.
         """
         if type(message) is Request:
-            await self._serve_request(exchange, message, head)
-        elif type(message) is Notification:
+            return self._serve_request(exchange, message, head)
+        if type(message) is Notification:
             _check_notification(exchange, message)
             # There is none that a server would have to act on.
-            await exchange.reply(202)
-        else:
-            # 2026-07-28 streamable-http, "Sending Messages": MUST NOT be a response.
-            raise HttpProblem(400, InvalidRequest("a response is no message to POST"))
+            return exchange.reply(202)
+        # 2026-07-28 streamable-http, "Sending Messages": MUST NOT be a response.
+        raise HttpProblem(400, InvalidRequest("a response is no message to POST"))
 
     def stop_all(self) -> None:
         """Answer every call that runs by saying that the server ends."""

@@ -7,11 +7,16 @@ all that is looked at is let in as before; everything else is looked at in the o
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from mcpwire.server.http.receiving.headers import Headers, Shape
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mcpwire.server.http.exchange import Exchange
 
     Key = tuple[Any, ...]
@@ -21,7 +26,23 @@ __all__ = ["Accepted", "Head"]
 MOST: Final = 256
 
 LONGEST: Final = 1_024
-"""The bytes of those fields, beyond which a head is not remembered."""
+"""The bytes of names, and those of values, beyond which a head is not remembered."""
+
+_LOOKED_AT: Final = frozenset(
+    {
+        b"accept",
+        b"content-encoding",
+        b"content-type",
+        b"host",
+        b"mcp-method",
+        b"mcp-protocol-version",
+        b"origin",
+    }
+)
+"""The fields that decide whether a POST is let in, and what its head means."""
+
+_NEVER: Final = b"transfer-encoding"
+"""With chunks, other fields matter, too."""
 
 
 @attrs.frozen
@@ -41,54 +62,89 @@ class Head:
     """The method that it names, likewise."""
 
 
+class _Known(Shape):
+    """A shape, and heads that have it."""
+
+    __slots__ = ("heads", "looked_at")
+
+    def __init__(self, names: tuple[bytes, ...]) -> None:
+        super().__init__(names)
+        places = [at for at, name in enumerate(names) if name in _LOOKED_AT]
+        self.looked_at = itemgetter(*places)
+        self.heads: dict[Key, Head] = {}
+
+
 class Accepted:
     """Remembers heads, so many at most; see the module's text."""
 
-    __slots__ = ("_heads",)
+    __slots__ = ("_count", "_shapes")
 
     def __init__(self) -> None:
-        self._heads: dict[Key, Head] = {}
+        self._shapes: dict[tuple[bytes, ...], _Known] = {}
+        self._count = 0
 
     def __len__(self) -> int:
         """Return how many are remembered."""
-        return len(self._heads)
+        return self._count
+
+    def read(self, raw: Iterable[tuple[bytes, bytes]]) -> Headers:
+        """Return the fields of a head."""
+        fields = raw if type(raw) is list else list(raw)
+        if fields:
+            names, values = zip(*fields, strict=True)
+            shape = self._shapes.get(names)
+            if shape is not None:
+                return Headers(fields, shape, values)
+        return Headers(fields)
 
     def find(self, exchange: Exchange) -> Head | None:
         """Return what a head means; ``None``: it has to be looked at."""
-        key = _key(exchange)
-        return None if key is None else self._heads.get(key)
+        headers = exchange.headers
+        shape = headers.shape
+        if type(shape) is not _Known:
+            return None
+        return shape.heads.get(_key(exchange, shape.looked_at(headers.values)))
 
     def remember(self, exchange: Exchange, head: Head) -> None:
-        """Take note of a head that is let in."""
-        key = _key(exchange)
-        if key is None or sum(map(len, filter(None, key))) > LONGEST:
+        """Take note of a head that is let in, and is worth it."""
+        fields = list(exchange.scope["headers"])
+        names = tuple(name for name, _ in fields)
+        if not _can_be_known(names):
             return
-        if len(self._heads) >= MOST:
-            self._heads.clear()
-        self._heads[key] = head
+        if self._count >= MOST:
+            self._shapes.clear()
+            self._count = 0
+        shape = self._shapes.get(names) or _Known(names)
+        values = shape.looked_at([value for _, value in fields])
+        if len(exchange.path) + sum(map(len, values)) > LONGEST:
+            return
+        self._shapes[names] = shape
+        shape.heads[_key(exchange, values)] = head
+        self._count += 1
 
 
-def _key(exchange: Exchange) -> Key | None:
-    """Return all of a head that decides whether it is let in.
+def _can_be_known(names: tuple[bytes, ...]) -> bool:
+    """Tell whether a head with these names is let in again by what is looked at."""
+    text = b"".join(names)
+    return (
+        # ASGI, "HTTP Connection Scope": names should be in lower case, and need not.
+        text.islower()
+        and len(text) <= LONGEST
+        and len(set(names)) == len(names)
+        and _NEVER not in names
+        # With two of them, what is picked is a tuple.
+        and len(_LOOKED_AT.intersection(names)) > 1
+    )
 
-    ``None`` where that is not all in the fields: one came twice, or there are chunks,
-    beside which other fields matter.
-    """
-    fields = exchange.headers.plain
-    if fields is None or b"transfer-encoding" in fields:
-        return None
-    scope, get = exchange.scope, fields.get
+
+def _key(exchange: Exchange, values: Any) -> Key:
+    """Return all of a request that decides whether it is let in."""
+    scope = exchange.scope
     server = scope.get("server")
     return (
         exchange.verb,
         exchange.path,
         scope.get("root_path"),
         server[0] if server else None,
-        get(b"host"),
-        get(b"origin"),
-        get(b"accept"),
-        get(b"content-type"),
-        get(b"content-encoding"),
-        get(b"mcp-protocol-version"),
-        get(b"mcp-method"),
+        values,
     )

@@ -10,7 +10,7 @@ import types
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator
+    from collections.abc import Awaitable, Callable, Generator
 
 __all__ = ["first_step"]
 
@@ -19,14 +19,15 @@ T = TypeVar("T")
 
 @types.coroutine
 def first_step(
-    coroutine: Coroutine[Any, Any, T], waits: Callable[[], object]
+    work: Awaitable[T], waits: Callable[[], object]
 ) -> Generator[Any, Any, T]:
     """Return what a coroutine returns, as ``await`` does.
 
     Args:
-        coroutine: It.
+        work: The coroutine, or something else that can be awaited.
         waits: Called when its first step has ended and it has not; must not raise.
     """
+    coroutine: Any = work if type(work) is types.CoroutineType else _awaiting(work)
     try:
         awaited = coroutine.send(None)
     except StopIteration as end:
@@ -49,3 +50,7 @@ def first_step(
         except StopIteration as end:
             result = end.value
             return result
+
+
+async def _awaiting(work: Awaitable[T]) -> T:
+    return await work

@@ -12,32 +12,53 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-__all__ = ["Headers", "ShownFields"]
+__all__ = ["Headers", "Shape", "ShownFields"]
 
 _PADDING = " \t"
+
+
+class Shape:
+    """Which fields a head has, each once and by its name in lower case.
+
+    Args:
+        names: Their names, in their order.
+
+    Attributes:
+        places: Where each of them stands.
+    """
+
+    __slots__ = ("places",)
+
+    def __init__(self, names: tuple[bytes, ...]) -> None:
+        self.places = {name.decode("latin-1"): at for at, name in enumerate(names)}
 
 
 class Headers:
     """The header fields of a request; names in lower case.
 
+    Args:
+        raw: The fields as they came.
+        shape: Which they are, where that is known.
+        values: Their values, where it is.
+
     Attributes:
-        plain: The fields as they came, where each came once and under a name in lower
-            case, as nearly always; else ``None``.
+        shape: As given.
+        values: As given.
     """
 
-    __slots__ = ("_joined", "_raw", "_repeated", "plain")
+    __slots__ = ("_joined", "_raw", "_repeated", "shape", "values")
 
-    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
-        fields = raw if type(raw) is list else list(raw)
-        plain: dict[bytes, bytes] = dict(fields)
-        # ASGI, "HTTP Connection Scope": names should be in lower case, and need not.
-        is_plain = len(plain) == len(fields) and b"".join(plain).islower()
-        self.plain = plain if is_plain else None
-        self._raw = fields
+    def __init__(
+        self,
+        raw: Iterable[tuple[bytes, bytes]],
+        shape: Shape | None = None,
+        values: tuple[bytes, ...] = (),
+    ) -> None:
+        self._raw = raw
+        self.shape = shape
+        self.values = values
         self._joined: dict[str, str] | None = None
-        self._repeated: dict[str, list[str]] = {}
-        if not is_plain:
-            self._read()
+        self._repeated: dict[str, list[str]] | None = None
 
     @property
     def joined(self) -> dict[str, str]:
@@ -49,34 +70,37 @@ class Headers:
 
     def _read(self) -> dict[str, str]:
         joined: dict[str, str] = {}
+        repeated: dict[str, list[str]] = {}
         for raw_name, raw_value in self._raw:
             name = raw_name.decode("latin-1").lower()
             value = raw_value.decode("latin-1").strip(_PADDING)
             if name in joined:
-                self._repeated.setdefault(name, [joined[name]]).append(value)
+                repeated.setdefault(name, [joined[name]]).append(value)
                 value = f"{joined[name]}, {value}"
             joined[name] = value
-        self._joined = joined
+        self._joined, self._repeated = joined, repeated
         return joined
 
     def get(self, name: str) -> str | None:
         """Return a field's value, or ``None`` where it did not come."""
-        if self._joined is not None:
-            return self._joined.get(name)
-        assert self.plain is not None  # or it would have been read
-        value = self.plain.get(name.encode())
-        return None if value is None else value.decode("latin-1").strip(_PADDING)
+        shape = self.shape
+        if shape is None or self._joined is not None:
+            return self.joined.get(name)
+        at = shape.places.get(name)
+        return None if at is None else self.values[at].decode("latin-1").strip(_PADDING)
 
     def all(self, name: str) -> list[str]:
         """Return each value of a field that may have come several times."""
         value = self.get(name)
         if value is None:
             return []
-        return list(self._repeated.get(name, (value,)))
+        return list((self._repeated or {}).get(name, (value,)))
 
     def repeats(self, name: str) -> bool:
         """Tell whether a field came more than once."""
-        return name in self._repeated
+        if self.shape is None and self._repeated is None:
+            self._read()
+        return bool(self._repeated) and name in (self._repeated or ())
 
 
 class ShownFields(Mapping[str, str]):
