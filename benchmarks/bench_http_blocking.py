@@ -3,11 +3,12 @@
 The same `tools/call` to the same null server in C: by a bare loop of `sendall` and
 `recv`, and by `mcpwire.sync`'s typed `call_tool`, in both eras, answered in JSON or
 with an event stream. Client and server have a core each; `bench_stdio_blocking.py` says
-why.
+why. Beside them the client of the official SDK on its event loop.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from harness.figures import Budget
 from harness.rounds import Variant
 from null import build
 from null.serving import serving
+from threads.peers import interpreter, python_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,9 +88,41 @@ VARIANTS = {
     ONE_CORE: ("floor_http_blocking:json_one_core", ONE_CORE),
     "JSON, one core": ("bench_http_blocking:json_one_core", ONE_CORE),
 }
+PEER_PORTION = 10
+PEERS = {
+    "Python SDK, asyncio, JSON": ("--json", JSON, "JSON"),
+    "Python SDK, asyncio, SSE": ("--sse", SSE, "SSE"),
+}
+"""How it is answered, its floor, and what it stands beside."""
+
 BUDGETS = [
-    Budget(variant, "p50_us", 1.3) for variant in ("JSON", "JSON, 2026-07-28", "SSE")
+    *(
+        Budget(variant, "p50_us", 1.3)
+        for variant in ("JSON", "JSON, 2026-07-28", "SSE")
+    ),
+    *(
+        Budget(peer, "p50_us", 3, at_least=True, against=ours)
+        for peer, (_, _, ours) in PEERS.items()
+    ),
 ]
+
+
+def peers(server: str) -> list[Variant]:
+    """Return the official SDK's client, where it is installed."""
+    if not python_of("python-sdk").exists():
+        print("the Python SDK is left out: `make peers`", file=sys.stderr)
+        return []
+    return [
+        Variant(
+            name,
+            "threads.peers:python_sdk_on_loop",
+            json.dumps([server, "--legacy", shape, "apart"]),
+            baseline,
+            portion=PEER_PORTION,
+            interpreter=interpreter("python-sdk"),
+        )
+        for name, (shape, baseline, _) in PEERS.items()
+    ]
 
 
 def main() -> int:
@@ -107,7 +141,14 @@ def main() -> int:
         )
         for name, (target, baseline) in VARIANTS.items()
     ]
-    return run("http_blocking", variants, BUDGETS, notes=notes, is_blocking=True)
+    return run(
+        "http_blocking",
+        [*variants, *peers(server)],
+        BUDGETS,
+        notes=notes,
+        pairs=[(peer, ours) for peer, (_, _, ours) in PEERS.items()],
+        is_blocking=True,
+    )
 
 
 if __name__ == "__main__":

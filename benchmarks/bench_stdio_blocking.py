@@ -4,11 +4,13 @@ The same `tools/call` to the same null server in C: by a bare loop of `os.write`
 `os.read`, by `mcpwire.sync`'s typed `call_tool` in both eras, and by its raw `request`.
 Client and server have a core each, as on a machine with time to spare: who waits in a
 system call has to be woken, and that is a part of what a user waits for. On one core
-nobody is woken, and what is left to see is Python alone.
+nobody is woken, and what is left to see is Python alone. Beside them the client of the
+official SDK, which has an event loop only, on its loop.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -20,6 +22,7 @@ from harness.command import run
 from harness.figures import Budget
 from harness.rounds import Variant
 from null import build
+from threads.peers import interpreter, python_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,10 +91,31 @@ VARIANTS = {
     "floor, one core": ("floor_blocking:one_core", "floor, one core"),
     "call_tool, one core": ("bench_stdio_blocking:typed_one_core", "floor, one core"),
 }
+PEER, PEER_PORTION = "Python SDK, asyncio", 4
 BUDGETS = [
-    Budget(variant, "p50_us", 1.4)
-    for variant in ("call_tool", "call_tool, 2026-07-28", "request")
+    *(
+        Budget(variant, "p50_us", 1.4)
+        for variant in ("call_tool", "call_tool, 2026-07-28", "request")
+    ),
+    Budget(PEER, "p50_us", 3, at_least=True, against="call_tool"),
 ]
+
+
+def peers(server: str) -> list[Variant]:
+    """Return the official SDK's client, where it is installed."""
+    if not python_of("python-sdk").exists():
+        print(f"{PEER} is left out: `make peers`", file=sys.stderr)
+        return []
+    return [
+        Variant(
+            PEER,
+            "threads.peers:python_sdk_on_loop",
+            json.dumps([server, "--legacy", "apart"]),
+            "floor",
+            portion=PEER_PORTION,
+            interpreter=interpreter("python-sdk"),
+        )
+    ]
 
 
 def main() -> int:
@@ -104,7 +128,14 @@ def main() -> int:
         Variant(name, target, server, baseline)
         for name, (target, baseline) in VARIANTS.items()
     ]
-    return run("stdio_blocking", variants, BUDGETS, notes=notes, is_blocking=True)
+    return run(
+        "stdio_blocking",
+        [*variants, *peers(server)],
+        BUDGETS,
+        notes=notes,
+        pairs=[(PEER, "call_tool")],
+        is_blocking=True,
+    )
 
 
 if __name__ == "__main__":

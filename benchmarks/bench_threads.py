@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING
 from harness.command import run
 from harness.figures import Budget
 from harness.rounds import Variant
-from harness.servers import PEERS, ROOT
+from harness.servers import ROOT
 from null import build
+from threads.peers import interpreter, python_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,11 +66,6 @@ FOREIGN = {
 """Who measures it, and the environment that it needs."""
 
 
-def python_of(environment: str) -> Path:
-    """Return the interpreter of a peer's environment."""
-    return PEERS / environment / "bin" / "python"
-
-
 def missing() -> dict[str, Path]:
     """Return who is not installed, and what it would need."""
     needed = {who: python_of(environment) for who, (_, environment) in FOREIGN.items()}
@@ -86,7 +82,7 @@ def foreign(leg: str, argument: str) -> list[Variant]:
             argument,
             f"{leg}: floor",
             portion=SLOW_PORTION,
-            interpreter=(str(python_of(environment)), "-m", "harness.child"),
+            interpreter=interpreter(environment),
         )
         for who, (how, environment) in FOREIGN.items()
         if who not in left_out
@@ -112,7 +108,7 @@ def variants() -> list[Variant]:
 
 
 PAIRS = [
-    (f"{leg}: mcpwire", f"{leg}: {other}")
+    (f"{leg}: {other}", f"{leg}: mcpwire")
     for leg in LEGS
     for other in (*list(OURS)[1:], *FOREIGN)
 ]

@@ -1,5 +1,5 @@
-"""What stands in for a blocking client elsewhere: one event loop in a thread, and calls
-handed to it from threads (`asyncio.run_coroutine_threadsafe`).
+"""What stands in for a blocking client elsewhere: a loop in a thread, and calls that are
+handed to it from threads (`asyncio.run_coroutine_threadsafe`). Beside it the loop alone.
 
 Runs in the environments of the peers: nothing beside them and the standard library is
 imported here.
@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from harness.blocking import place, place_server, settle
+from harness.servers import PEERS
 from null.serving import serving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
 
     from harness.blocking import Call
 
@@ -27,6 +29,16 @@ if TYPE_CHECKING:
 ARGUMENTS = {"text": "hi"}
 OPEN_TIMEOUT_S = 60.0
 MODES = {"--legacy": "legacy", "--modern": "auto"}
+
+
+def python_of(environment: str) -> Path:
+    """Return the interpreter of a peer's environment."""
+    return PEERS / environment / "bin" / "python"
+
+
+def interpreter(environment: str) -> tuple[str, ...]:
+    """Return the command that measures in there."""
+    return (str(python_of(environment)), "-m", "harness.child")
 
 
 class Portal:
@@ -122,3 +134,30 @@ def fastmcp(argument: str) -> Any:
         lambda target, mode: Client(target, mode=mode),
         lambda command, args: StdioTransport(command, args, keep_alive=False),
     )
+
+
+@asynccontextmanager
+async def python_sdk_on_loop(argument: str) -> AsyncIterator[Any]:
+    """Call by the official SDK's client on the loop that it is made for: no threads."""
+    from mcp import Client
+    from mcp.client.stdio import StdioServerParameters
+
+    server, era, *shape, placement = json.loads(argument)
+    with ExitStack() as stack:
+        if shape:
+            null = stack.enter_context(serving(server, era, *shape))
+            place(null.pid, placement)
+            opening = Client(null.url, mode=MODES[era])
+        else:
+            target = StdioServerParameters(command=server, args=[era])
+            opening = Client(target, mode=MODES[era])
+        with place_server(placement):
+            client = await opening.__aenter__()
+
+        async def call() -> Any:
+            return await client.call_tool("echo", ARGUMENTS)
+
+        result = await call()
+        assert result.content[0].text == "hello", result
+        yield call
+        await opening.__aexit__(None, None, None)
