@@ -11,7 +11,7 @@ import shutil
 import signal
 import socket
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from driver.legs import ROOT
@@ -96,29 +96,39 @@ async def _started(
     program: Path, log: Path
 ) -> AsyncIterator[tuple[Process, str | None]]:
     """Start a server; the URL is ``None`` where it did not come up."""
-    port = _free_port()
-    with log.open("wb") as wrote:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, str(program), "--port", str(port)),
-            cwd=ROOT,
-            env=environment(),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=wrote,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        is_up = await _listens(process, port)
-        yield process, f"http://{HOST}:{port}/mcp" if is_up else None
-    finally:
-        if process.returncode is None:
-            await kill(process)
+    with _kept_port() as port:
+        with log.open("wb") as wrote:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, str(program), "--port", str(port)),
+                cwd=ROOT,
+                env=environment(),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=wrote,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            is_up = await _listens(process, port)
+            yield process, f"http://{HOST}:{port}/mcp" if is_up else None
+        finally:
+            if process.returncode is None:
+                await kill(process)
 
 
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind((HOST, 0))
-        return int(taken.getsockname()[1])
+@contextmanager
+def _kept_port() -> Iterator[int]:
+    """Give a free port that nobody else is dealt while it is needed.
+
+    On Linux a server may listen where a socket is bound that does not listen itself.
+    Elsewhere the two would be in each other's way, so there it is only looked up.
+    """
+    with socket.socket() as keeper:
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeper.bind((HOST, 0))
+        port = int(keeper.getsockname()[1])
+        if sys.platform != "linux":
+            keeper.close()
+        yield port
 
 
 async def _listens(process: Process, port: int) -> bool:
