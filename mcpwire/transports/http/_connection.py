@@ -37,6 +37,10 @@ __all__ = ["Connection", "Owner"]
 
 READ_BYTES: Final = 65_536
 
+FIRST_READ_BYTES: Final = 8_192
+"""What is read at once until so much came: most servers never say more, and a client
+that waits holds no more for it."""
+
 WRITE_BYTES: Final = 262_144
 """The most one write is given: asyncio copies what the system does not take."""
 
@@ -52,6 +56,9 @@ class Owner(Protocol):
     """The engine, as its connections see it."""
 
     written: int
+
+    view: memoryview
+    """Where all of them read to: what came is taken before the next one reads."""
 
     def opened(self, connection: Connection) -> None:
         """Take note of it from here on."""
@@ -114,7 +121,7 @@ class Connection(asyncio.BufferedProtocol):
         self._owner = owner
         self._target = target
         self._is_secure = target.parsed.scheme == "https"
-        self._view = memoryview(bytearray(READ_BYTES))
+        self._view = owner.view
         self._unsent: memoryview | None = None
         self._is_paused = False
         self._written = 0
@@ -256,8 +263,11 @@ class Connection(asyncio.BufferedProtocol):
             self.abort()
             return
         reader = self.reader
+        view = self._view
+        if nbytes == FIRST_READ_BYTES:
+            self._widen()
         try:
-            reader.feed(self._view[:nbytes])
+            reader.feed(view[:nbytes])
         except BaseException as error:
             self.fail(error)
             if not isinstance(error, Exception):
@@ -290,6 +300,17 @@ class Connection(asyncio.BufferedProtocol):
             self._owner.lingers(self)
             if not waiter.done():
                 waiter.set_result(True)
+
+    def _widen(self) -> None:
+        """Read more at once from now on: there is much to come."""
+        owner = self._owner
+        if len(owner.view) < READ_BYTES:
+            owner.view = memoryview(bytearray(READ_BYTES))
+        self._view = owner.view
+        # asyncio's transport asks for it each time; ours is told.
+        read_into = getattr(self.transport, "read_into", None)
+        if read_into is not None:
+            read_into(self._view)
 
     def eof_received(self) -> None:
         """Take note that the server sends no more; the transport closes itself."""
@@ -360,7 +381,7 @@ class Connection(asyncio.BufferedProtocol):
     def _receiver(self) -> Callable[[], int]:
         if self._is_secure:
             read = self.transport.get_extra_info("ssl_object").read
-            return lambda: read(READ_BYTES, self._view)
+            return lambda: read(len(self._view), self._view)
         sock = self._own_socket()
         return lambda: sock.recv_into(self._view)
 

@@ -90,6 +90,10 @@ class PlainTransport(asyncio.Transport):
 
     # Reading...
 
+    def read_into(self, view: memoryview) -> None:
+        """Read into that from now on."""
+        self._view = view
+
     def _read(self) -> None:
         if self._is_closing:  # a loop may have noted it down before
             return

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import ConnectionClosed, TransportError
 from mcpwire.transports.http import _sockets
 from mcpwire.transports.http._connecting import GOODBYE_S, connect
-from mcpwire.transports.http._connection import Connection
+from mcpwire.transports.http._connection import FIRST_READ_BYTES, Connection
 
 if TYPE_CHECKING:
     import ssl
@@ -62,6 +62,7 @@ class DirectEngine:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._create_future: Callable[[], asyncio.Future[Any]]
         self._process = os.getpid()
+        self.view = memoryview(bytearray(FIRST_READ_BYTES))
         self._idle: list[Connection] = []
         self._open: set[Connection] = set()
         self._lingering: set[Connection] = set()
