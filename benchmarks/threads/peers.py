@@ -1,5 +1,7 @@
-"""What stands in for a blocking client elsewhere: a loop in a thread, and calls that are
-handed to it from threads (`asyncio.run_coroutine_threadsafe`). Beside it the loop alone.
+"""What stands in for a blocking client elsewhere: an event loop in a thread.
+
+Calls are handed to it from threads (`asyncio.run_coroutine_threadsafe`). Beside it the
+official SDK's client on a loop alone, as it is meant to be used.
 
 Runs in the environments of the peers: nothing beside them and the standard library is
 imported here.
