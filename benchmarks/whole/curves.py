@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from whole.summary import ahead
+from whole.summary import ahead, peer_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ def split(variant: str) -> tuple[str, str]:
 def bars(result: Result, figure: str = CPU) -> dict[str, dict[str, float]]:
     """Return how many times better ours is than each peer, by path."""
     found: dict[str, dict[str, float]] = {}
-    for pair in result.get("compared", []):
+    for pair in peer_pairs(result):
         path, name = split(pair["variant"])
         better = ahead(pair)
         if figure in better:

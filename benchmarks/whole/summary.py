@@ -23,6 +23,12 @@ def times_better(figure: str, ratio: float) -> float:
     return 1 / ratio if more_is_better(figure) else ratio
 
 
+def peer_pairs(result: Result) -> list[dict[str, Any]]:
+    """Return the pairs of a peer and ours; a floor is nobody's peer."""
+    pairs = result.get("compared", [])
+    return [pair for pair in pairs if "floor" not in pair["against"]]
+
+
 def ahead(pair: Mapping[str, Any]) -> dict[str, float]:
     """Return how many times better ours is in each figure of a pair."""
     return {
@@ -55,7 +61,7 @@ def peer_table(results: Sequence[Result], wanted: Sequence[str] = KEY_FIGURES) -
     pairs = [
         (result["benchmark"], pair, better)
         for result in results
-        for pair in result.get("compared", [])
+        for pair in peer_pairs(result)
         if (better := ahead(pair))
     ]
     if not pairs:
@@ -77,7 +83,7 @@ def peer_table(results: Sequence[Result], wanted: Sequence[str] = KEY_FIGURES) -
 
 def floor_rows(result: Result) -> dict[str, dict[str, float]]:
     """Return the ratios of what is ours, by variant."""
-    peers = {pair["variant"] for pair in result.get("compared", [])}
+    peers = {pair["variant"] for pair in peer_pairs(result)}
     return {
         name: {figure: each["ratio"]["median"] for figure, each in figures.items()}
         for name, figures in result["summary"].items()

@@ -154,7 +154,7 @@ def peers(result: Result) -> str:
     if result["benchmark"] in AXES:
         return ""  # one table of values says it all
     figures = () if result["benchmark"] in ALL else summary.KEY_FIGURES
-    pairs = result.get("compared")
+    pairs = summary.peer_pairs(result)
     return summary.peer_table([result], figures) if pairs else ""
 
 
@@ -195,7 +195,7 @@ def everything(results: Sequence[Result]) -> str:
         for part in (
             budgets(results),
             "How many times better than its peers mcpwire is (above 1 is ahead).",
-            summary.peer_table([each for each in results if each.get("compared")]),
+            summary.peer_table(results),
         )
         if part
     )

@@ -171,6 +171,14 @@ def test_a_summary_has_every_budget_floor_and_peer(benchmark_module):
     assert summary.over([result(cpu_us=1)])
 
 
+def test_who_is_divided_by_a_floor_is_no_peer_of_it(benchmark_module):
+    summary = benchmark_module("whole.summary")
+    one = result(cpu_us=10)
+    one["compared"] = [{"variant": OURS, "against": FLOOR, "figures": {}}]
+    assert summary.peer_pairs(one) == []
+    assert OURS in summary.floor_rows(one)
+
+
 def test_a_summary_of_nothing_says_so(benchmark_module):
     text = benchmark_module("whole.summary").render([])
     assert "nothing was compared with a peer" in text
