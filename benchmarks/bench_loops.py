@@ -1,0 +1,140 @@
+"""What does uvloop change?
+
+The same calls on asyncio's own loop and on uvloop: by the asyncio client and by the
+floor over stdio, HTTP with JSON and with event streams; and to the server over stdio
+and HTTP. Every ratio is to the same thing on asyncio's loop. Without uvloop, which
+mcpwire neither needs nor brings along, nothing is measured.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from importlib.metadata import version
+from typing import Any
+
+import bench_server
+from harness.command import run
+from harness.rounds import Variant
+from harness.servers import Program
+from null import build
+
+UVLOOP = ", uvloop"
+UNDER = "loops.under_uvloop"
+
+CLIENTS = {
+    "stdio": ("stdio_null", "floor:legacy", "bench_stdio:typed_legacy"),
+    "JSON": ("http_null", "floor_http:json_session", "bench_http:json_session"),
+    "SSE, 2026-07-28": (
+        "http_null",
+        "floor_http:sse_stateless",
+        "bench_http:sse_stateless",
+    ),
+}
+"""Null server, floor and client by leg."""
+
+SERVERS = {
+    "server, stdio": ("stdio_session", ("floor", "mcpwire")),
+    "server, HTTP": ("http_session", ("floor, HTTP", "mcpwire")),
+}
+"""Function and programs of `bench_server` by leg."""
+
+WIDTHS = (1, 32)
+SLICES = 5
+PLACED = "client and null server unpinned; a server and its load on a core each"
+
+
+def on_uvloop(name: str) -> Program:
+    """Return one of the programs of `bench_server`, run on uvloop."""
+    program = bench_server.PROGRAMS[name]
+    python, *words = program.command
+    under = str(bench_server.HERE / "loops/under_uvloop.py")
+    return Program((python, under, *words), environment=program.environment)
+
+
+def called(name: str, function: str) -> Any:
+    """Call a server of `bench_server`, which then knows those on uvloop as well."""
+    plain = name.removesuffix(UVLOOP)
+    if plain != name:
+        bench_server.PROGRAMS[name] = on_uvloop(plain)
+    return getattr(bench_server, function)(name)
+
+
+def stdio_session(name: str) -> Any:
+    return called(name, "stdio_session")
+
+
+def http_session(name: str) -> Any:
+    return called(name, "http_session")
+
+
+def client_variants() -> list[Variant]:
+    """Return floor and client of each leg, on both loops."""
+    interpreter = (sys.executable, "-m", UNDER, "harness.child")
+    found = []
+    for leg, (null, *targets) in CLIENTS.items():
+        server = str(build.build(null))
+        for what, target in zip(("floor", "mcpwire"), targets, strict=True):
+            name = f"{leg}: {what}"
+            found += [
+                Variant(name, target, server, name, leg=leg),
+                Variant(
+                    name + UVLOOP,
+                    target,
+                    server,
+                    name,
+                    interpreter=interpreter,
+                    leg=leg,
+                ),
+            ]
+    return found
+
+
+def server_variants() -> list[Variant]:
+    """Return floor and server of each leg, on both loops; the load is asyncio's."""
+    return [
+        Variant(
+            f"{leg}: {what}{loop}",
+            f"bench_loops:{function}",
+            program + loop,
+            f"{leg}: {what}",
+            leg=leg,
+        )
+        for leg, (function, programs) in SERVERS.items()
+        for what, program in zip(("floor", "mcpwire"), programs, strict=True)
+        for loop in ("", UVLOOP)
+    ]
+
+
+PAIRS = [
+    (f"{leg}: mcpwire{loop}", f"{leg}: floor{loop}")
+    for leg in (*CLIENTS, *SERVERS)
+    for loop in ("", UVLOOP)
+]
+
+
+def main() -> int:
+    if importlib.util.find_spec("uvloop") is None:
+        print("bench_loops.py is left out: no uvloop; `make setup`", file=sys.stderr)
+        return 0
+    try:
+        variants = client_variants()
+        notes = {"compiler": build.compiler_version()}
+    except (build.NoCompiler, subprocess.CalledProcessError) as error:
+        sys.exit(f"bench_loops.py: {error}")
+    if sys.platform == "linux":  # where a process's CPU time can be asked for
+        variants += server_variants()
+    return run(
+        "loops",
+        variants,
+        notes={**notes, "placed": PLACED, "peers": {"uvloop": version("uvloop")}},
+        widths=WIDTHS,
+        slices=SLICES,
+        pairs=PAIRS,
+        is_placed=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

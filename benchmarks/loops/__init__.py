@@ -1,0 +1,1 @@
+"""Running what is measured on another event loop."""
