@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from growth.axes import Effort, Path, aged, joined, multiplied, widened
@@ -83,16 +84,18 @@ def looked_at(
     path: Path, effort: Effort, options: argparse.Namespace
 ) -> dict[str, list[dict[str, Point]]]:
     """Return each round's figures of one path, and of its floor."""
+    # Less where slices of one process are compared, and where all is for comparison.
+    brief = replace(effort, slices=1)
     tell(f"{path.name}: calls")
     mine = [aged(path, effort, options.most_calls)]
     tell(f"{path.name}: in flight")
-    mine.append(widened(path.variant, effort, options.most_in_flight))
-    floor = [widened(path.floor, effort, options.most_in_flight)]
+    mine.append(widened(path.variant, brief, options.most_in_flight))
+    floor = [widened(path.floor, brief, options.most_in_flight)]
     if path.most_sessions > 1:
         tell(f"{path.name}: sessions")
         most = options.most_sessions
         mine.append(multiplied(path.variant, path, effort, most))
-        floor.append(multiplied(path.floor, path, effort, most))
+        floor.append(multiplied(path.floor, path, brief, most))
     return {path.name: joined(*mine), path.floor.name: joined(*floor)}
 
 
