@@ -217,7 +217,13 @@ class Dispatcher:
         if (
             PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta
         ) and self.is_stateless_spoken:
-            revision, capabilities = self._read_envelope(meta)
+            version, capabilities = (
+                meta.get(PROTOCOL_VERSION),
+                meta.get(CLIENT_CAPABILITIES),
+            )
+            revision = self._alone.get(version) if type(version) is str else None
+            if revision is None or type(capabilities) is not dict:
+                raise self._envelope_fault(version, capabilities)
             # 2026-07-28 streamable-http: a server sends no requests of its own.
             session = ask = None
         else:
@@ -243,20 +249,13 @@ class Dispatcher:
             self._check_route(request)
         return request
 
-    def _read_envelope(
-        self, meta: Mapping[str, Any]
-    ) -> tuple[Revision, Mapping[str, Any]]:
-        """Read what 2026-07-28 basic, "_meta", requires on every request."""
-        version = meta.get(PROTOCOL_VERSION)
-        capabilities = meta.get(CLIENT_CAPABILITIES)
+    def _envelope_fault(self, version: object, capabilities: object) -> RPCError:
+        """Say what is wrong; 2026-07-28 basic, "_meta", requires both on a request."""
         if type(version) is not str:
-            raise InvalidParams(f"params._meta needs {PROTOCOL_VERSION}, a string")
+            return InvalidParams(f"params._meta needs {PROTOCOL_VERSION}, a string")
         if type(capabilities) is not dict:
-            raise InvalidParams(f"params._meta needs {CLIENT_CAPABILITIES}, an object")
-        revision = self._alone.get(version)
-        if revision is None:
-            raise self._unsupported(version)
-        return revision, capabilities
+            return InvalidParams(f"params._meta needs {CLIENT_CAPABILITIES}, an object")
+        return self._unsupported(version)
 
     def _check_route(self, request: RequestContext) -> None:
         route = request.route
@@ -353,6 +352,8 @@ class Dispatcher:
                 check_result(result, request)
         finally:
             request.is_answered = True
+        if request.session is not None and _STATELESS_MEMBERS.isdisjoint(result):
+            return result  # as `_finish`, which has nothing to do
         return self._finish(request, route, result)
 
     def _finish(
