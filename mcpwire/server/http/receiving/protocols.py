@@ -8,8 +8,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from mcpwire.server.http.corking import Corked
 
@@ -21,13 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["protocol_for"]
 
-_PLACES: Final = {
-    "auto": ("auto", "AutoHTTPProtocol"),
-    "h11": ("h11_impl", "H11Protocol"),
-    "httptools": ("httptools_impl", "HttpToolsProtocol"),
-}
-"""Where uvicorn has those that its option ``http`` names."""
-
 
 def protocol_for(http: Any, head_limit: int, first_steps: FirstSteps) -> Any:
     """Return what uvicorn's option ``http`` stands for, with what it lacks.
@@ -37,15 +29,31 @@ def protocol_for(http: Any, head_limit: int, first_steps: FirstSteps) -> Any:
         head_limit: How many bytes a head may have.
         first_steps: Begins the requests' tasks.
     """
-    if http not in _PLACES:
+    base = _named(http)
+    if base is None:
         return http
-    module, name = _PLACES[http]
-    base = getattr(import_module(f"uvicorn.protocols.http.{module}"), name)
     # h11 has a bound of its own.
     corked = _corked(base)
     if not hasattr(base, "on_headers_complete"):
         return corked
     return _prompt(_bounded(corked, head_limit), first_steps)
+
+
+def _named(http: Any) -> Any:
+    """Return uvicorn's protocol of that name, if it is one."""
+    if http == "auto":
+        from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+        return AutoHTTPProtocol
+    if http == "h11":
+        from uvicorn.protocols.http.h11_impl import H11Protocol
+
+        return H11Protocol
+    if http == "httptools":
+        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+        return HttpToolsProtocol
+    return None
 
 
 def _corked(base: Any) -> Any:
