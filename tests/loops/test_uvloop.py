@@ -1,0 +1,145 @@
+"""Everything works on uvloop: pipes, sockets, children, timers and cancellation."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mcpwire
+from mcpwire.errors import ConnectionClosed, RequestTimeout
+
+uvloop = pytest.importorskip("uvloop", reason="the platform has no uvloop")
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 20.0
+PROGRAM = str(Path(__file__).with_name("on_uvloop.py"))
+REVISIONS = ("2025-11-25", "2026-07-28")
+BIG = "x" * 3_000_000
+
+
+@pytest.fixture(scope="module")
+def anyio_backend(libuv):
+    return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture(scope="module")
+def libuv():
+    """Have libuv open what a process has of it once, and keeps: a pipe for signals."""
+
+    async def once():
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGUSR1, bool)
+        loop.remove_signal_handler(signal.SIGUSR1)
+
+    uvloop.run(once())
+
+
+@pytest.fixture(scope="module")
+def url(libuv):
+    command = [sys.executable, PROGRAM, "http"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        yield process.stdout.readline().strip()
+        process.terminate()
+
+
+@pytest.fixture(scope="module", params=["stdio", "http"])
+def target(request, url):
+    stdio = mcpwire.Stdio(sys.executable, [PROGRAM, "stdio"])
+    return stdio if request.param == "stdio" else url
+
+
+@contextlib.asynccontextmanager
+async def connected(target, **options):
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target, **options) as client:
+        assert type(asyncio.get_running_loop()) is uvloop.Loop
+        yield client
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_calls_of_every_kind_work_in_both_eras(target, revision):
+    async with connected(target, mode=revision) as client:
+        assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
+        texts = [str(number) for number in range(40)]
+        calls = (client.call_tool("echo", {"text": text}) for text in texts)
+        assert [result.text for result in await asyncio.gather(*calls)] == texts
+        told = []
+        await client.call_tool(
+            "steps", {"count": 3}, on_progress=lambda *step: told.append(step[0])
+        )
+        assert told == [1, 2, 3]
+        assert (await client.call_tool("process")).structured_content["result"] > 0
+        # More than a pipe or a socket takes at once, in both directions.
+        assert (await client.call_tool("echo", {"text": BIG})).text == BIG
+
+
+async def test_a_call_runs_out_of_time_or_is_cancelled_and_the_rest_goes_on(target):
+    async with connected(target) as client:
+        with pytest.raises(RequestTimeout):
+            await client.call_tool("wait", timeout=0.05)
+        call = await client.start_call("wait")
+        call.cancel("no longer needed")
+        task = asyncio.create_task(client.call_tool("wait"))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
+
+
+async def test_the_end_of_a_child_is_seen_and_the_next_call_starts_another():
+    program = "import os, sys; sys.stdin.readline(); os._exit(3)"
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(mcpwire.ConnectError) as caught:
+            await mcpwire.Client(
+                mcpwire.Stdio(sys.executable, ["-c", program])
+            ).connect()
+    assert caught.value.exit_code == 3
+    async with connected(mcpwire.Stdio(sys.executable, [PROGRAM, "stdio"])) as client:
+        waiting = asyncio.create_task(client.call_tool("wait"))
+        told = await client.call_tool("process")
+        os.kill(told.structured_content["result"], signal.SIGKILL)
+        with pytest.raises(ConnectionClosed):
+            await waiting
+        assert (await client.call_tool("echo", {"text": "again"})).text == "again"
+
+
+async def test_client_and_server_in_one_process(libuv):
+    server = mcpwire.Server("here", "1")
+
+    @server.tool
+    async def echo(text: str) -> str:
+        return text
+
+    async with connected(server) as client:
+        calls = (client.call_tool("echo", {"text": str(n)}) for n in range(40))
+        results = await asyncio.gather(*calls)
+    assert [result.text for result in results] == [str(n) for n in range(40)]
+
+
+def test_a_signal_ends_a_server_quietly_where_uvloop_is_the_loop_of_all():
+    program = (
+        "import asyncio, uvloop, mcpwire\n"
+        "asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())\n"
+        "print('up', flush=True)\n"
+        "mcpwire.Server('x', '1').run()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout.readline() == b"up\n"
+        request = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+        process.stdin.write(request)
+        process.stdin.flush()
+        assert b'"id":1' in process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(BOUND_S) == 128 + signal.SIGTERM
+        assert process.stderr.read() == b""
