@@ -1,0 +1,109 @@
+"""Benchmarks in memory and of loops: that floors and ours do the same work."""
+
+import asyncio
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+BOUND_S = 20.0
+ERAS = ("session", "stateless")
+
+
+@pytest.fixture
+def benchmark_module(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module
+
+
+@pytest.fixture
+def bench(benchmark_module):
+    return benchmark_module("bench_memory")
+
+
+def text_of(result):
+    """Return the text of a result, as whoever was called gives it."""
+    if isinstance(result, str):
+        return result
+    return result["content"][0]["text"] if isinstance(result, dict) else result.text
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    "target",
+    [
+        "memory.floor:through_bytes",
+        "memory.floor:bare_task",
+        "memory.ours:typed",
+        "memory.ours:raw",
+        "memory.ours:asgi",
+    ],
+)
+def test_every_way_in_memory_does_the_same_work(benchmark_module, target, era):
+    make = benchmark_module("harness.child").load(target)
+
+    async def results():
+        async with asyncio.timeout(BOUND_S), make(era) as call:
+            return await asyncio.gather(*(call() for _ in range(5)))
+
+    assert {text_of(result) for result in asyncio.run(results())} == {"hi"}
+
+
+def test_the_floor_shares_no_object_between_its_ends(benchmark_module):
+    floor = benchmark_module("memory.floor")
+
+    async def results():
+        async with floor.through_bytes("stateless") as call:
+            return await call(), await call()
+
+    first, second = asyncio.run(results())
+    assert first == second
+    assert first["_meta"] is not floor.SERVED_BY
+    assert first["_meta"] is not second["_meta"]
+
+
+def test_what_is_not_installed_is_left_out_and_named(bench, monkeypatch, capsys):
+    absent = bench.ROOT / ".absent"
+    monkeypatch.setattr(bench, "PEERS", absent)
+    ran = []
+    monkeypatch.setattr(bench, "run", lambda _, found, *__, **___: ran.extend(found))
+    bench.main()
+    names = {variant.name for variant in ran}
+    assert {"floor", "call_tool", "call_tool, 2026-07-28"} <= names
+    assert not any(peer in name for peer in bench.FOREIGN for name in names)
+    said = capsys.readouterr().err
+    for peer in bench.FOREIGN:
+        assert f"{peer} is left out" in said
+
+
+def test_every_variant_in_memory_has_its_floor_and_every_line_its_variants(bench):
+    found = {variant.name: variant for variant in bench.variants()}
+    assert all(variant.baseline in found for variant in found.values())
+    ours = {f"call_tool{after}" for after in bench.ERAS.values()}
+    assert {budget.against for budget in bench.BUDGETS} == ours <= found.keys()
+
+
+def test_loops_are_compared_with_the_same_thing_on_the_other_loop(benchmark_module):
+    loops = benchmark_module("bench_loops")
+    found = {variant.name: variant for variant in loops.server_variants()}
+    for name, variant in found.items():
+        assert variant.baseline == name.removesuffix(loops.UVLOOP)
+        assert found[variant.baseline].leg == variant.leg
+    assert {one for pair in loops.PAIRS for one in pair} >= found.keys()
+
+
+def test_a_program_is_run_on_uvloop_with_the_words_it_was_given(benchmark_module):
+    loops = benchmark_module("bench_loops")
+    python, under, *words = loops.on_uvloop("floor, HTTP by h11").command
+    assert python == sys.executable
+    assert Path(under).name == "under_uvloop.py"
+    assert words == list(loops.bench_server.PROGRAMS["floor, HTTP by h11"].command[1:])
+
+
+def test_without_uvloop_loops_are_left_out(benchmark_module, monkeypatch, capsys):
+    loops = benchmark_module("bench_loops")
+    monkeypatch.setattr(loops.importlib.util, "find_spec", lambda _: None)
+    assert loops.main() == 0
+    assert "left out: no uvloop" in capsys.readouterr().err
