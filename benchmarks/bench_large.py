@@ -35,6 +35,9 @@ SLICES = 3
 BYTES_PER_CALL = 64 * 1024
 """By so much the calls of a slice are counted where results are larger."""
 
+PEER_PORTION = 10
+"""By what its calls are divided, which take so much longer."""
+
 GROWTH = "growth"
 GROWTH_LIMIT = 1.5
 CPU_LIMIT = 1.5
@@ -124,8 +127,10 @@ def points_of(name: str, way: Way) -> list[Point]:
     return [point for point in way.points if point.kib <= most]
 
 
-def wanted(points: Sequence[Point], calls: int) -> dict[str, int]:
+def wanted(name: str, points: Sequence[Point], calls: int) -> dict[str, int]:
     """Return how many calls a slice has at each point; one at least."""
+    if name.endswith(PEER):
+        calls //= PEER_PORTION
     return {
         each.name: max(1, calls * BYTES_PER_CALL // max(BYTES_PER_CALL, KIB * each.kib))
         for each in points
@@ -142,7 +147,7 @@ def measure(way: Way, those: Sequence[Variant], plan: Plan) -> Round:
             children.append(children.pop(0))
             for child in children:
                 name = child.variant.name
-                take(child, slices, "measure", wanted(points[name], plan.calls))
+                take(child, slices, "measure", wanted(name, points[name], plan.calls))
         for child in children:
             # Of a server there is only the memory of who asks.
             if (

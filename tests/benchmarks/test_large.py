@@ -30,12 +30,14 @@ def points(module):
 def test_a_slice_has_fewer_calls_where_results_are_larger_and_one_at_least(
     bench, points
 ):
-    wanted = bench.wanted([*points.TEXTS, *points.LISTS], 100)
+    wanted = bench.wanted("stdio: mcpwire", [*points.TEXTS, *points.LISTS], 100)
     assert list(wanted) == [
         *("kib=1", "kib=64", "kib=1024", "kib=8192", "kib=32768"),
         *("pages=1", "pages=100"),
     ]
     assert list(wanted.values()) == [100, 100, 6, 1, 1, 5, 5]
+    peers = bench.wanted(f"stdio: {bench.PEER}", points.TEXTS, 100)
+    assert list(peers.values()) == [10, 10, 1, 1, 1]
 
 
 def test_who_cannot_do_the_largest_is_not_asked_for_them(bench):
