@@ -217,10 +217,8 @@ class Dispatcher:
         if (
             PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta
         ) and self.is_stateless_spoken:
-            version, capabilities = (
-                meta.get(PROTOCOL_VERSION),
-                meta.get(CLIENT_CAPABILITIES),
-            )
+            version = meta.get(PROTOCOL_VERSION)
+            capabilities = meta.get(CLIENT_CAPABILITIES)
             revision = self._alone.get(version) if type(version) is str else None
             if revision is None or type(capabilities) is not dict:
                 raise self._envelope_fault(version, capabilities)
