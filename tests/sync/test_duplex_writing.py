@@ -5,12 +5,14 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from threading import get_ident
 
 import pytest
 from blocking_channels import BOUND_S, Recorder, Threads, opened, tool, within
 from scripted import ECHO_LOOP
 
 from mcpwire.errors import ConnectionClosed, LocalProtocolError, TransportError
+from mcpwire.sync import _calls, _duplex, _lead, _pipes
 
 
 @contextmanager
@@ -222,3 +224,80 @@ def test_messages_of_all_sizes_by_many_threads_arrive_whole():
             assert channel.call("ping", None, deadline=within()) is not None
     finally:
         sys.setswitchinterval(before)
+
+
+class Torn(BaseException):
+    """What is thrown into a thread."""
+
+
+class Turns:
+    """Throws at one of the functions that a call calls, before it or behind it."""
+
+    def __init__(self, *, is_before):
+        self.left = 0
+        self.is_before = is_before
+        self.thread = threading.get_ident()
+
+    def wrapped(self, function):
+        def wrapper(*args):
+            if threading.get_ident() != self.thread or not self.left:
+                return function(*args)
+            self.left -= 1
+            if self.left == 0 and self.is_before:
+                raise Torn
+            outcome = function(*args)
+            if self.left == 0:
+                raise Torn
+            return outcome
+
+        return wrapper
+
+    def patch(self, monkeypatch):
+        for module in (_lead, _duplex, _pipes, _calls):
+            for name in ("get_ident", "monotonic"):
+                if hasattr(module, name):
+                    found = self.wrapped(getattr(module, name))
+                    monkeypatch.setattr(module, name, found)
+        monkeypatch.setattr(os, "write", self.wrapped(os.write))
+        monkeypatch.setattr(os, "read", self.wrapped(os.read))
+
+
+@pytest.mark.unchecked_wire("what is thrown into the check is no matter of ours")
+@pytest.mark.parametrize("is_before", [True, False])
+@pytest.mark.parametrize("others", [0, 2])
+def test_torn_out_of_any_function_a_call_leaves_nothing_held(
+    others, is_before, monkeypatch
+):
+    def call_on(channel, is_over):
+        while not is_over.is_set():
+            try:
+                tool(channel, "other")
+            except ConnectionClosed:
+                return
+
+    turns, point, is_torn, me = Turns(is_before=is_before), 0, True, get_ident()
+    turns.patch(monkeypatch)
+    while is_torn:
+        threads, is_over = Threads(), threading.Event()
+        with opened(ECHO_LOOP) as channel:
+            for _ in range(others):
+                threads.start(call_on, channel, is_over)
+            while is_torn and channel.lost is None:
+                point = turns.left = point + 1
+                try:
+                    tool(channel, "torn")
+                    is_torn = turns.left == 0
+                except (Torn, ConnectionClosed):
+                    is_torn = True
+                turns.left = 0
+                assert me not in {channel._writer, channel._leader, *channel._parked}
+            if channel.lost is None:
+                assert tool(channel, "after") == "after"
+            else:
+                assert "interrupt" in str(channel.lost)
+            is_over.set()
+            assert not threads.join()
+            assert not channel._mutex.locked()
+            assert (channel._leader, channel._writer) == (0, 0)
+    # Where there are others they may read, and write, for this thread.
+    assert point > (1 if others else 4)
