@@ -50,8 +50,8 @@ PARTS = [
         "--only 'HTTP: mcpwire' --widths 8",
     ),
     Part("large", "--rounds 2 --slices 2 --calls 100", 60, "--only memory --calls 20"),
-    Part("loops", "--rounds 3", 60, "--only 'stdio: mcpwire, uvloop'"),
-    Part("footprint", "--rounds 3", 60, "--only mcpwire.sync --kernel-calls 0"),
+    Part("loops", "--rounds 3 --slices 3 --calls 300", 60, "--only 'stdio: mcpwire'"),
+    Part("footprint", "--rounds 3", 70, "--only mcpwire.sync --kernel-calls 0"),
     Part(
         "growth",
         "--most-calls 1000000 --most-sessions 1000",
