@@ -139,7 +139,7 @@ def test_a_cancellation_has_the_headers_of_its_call(shell):
             face.call(
                 "tools/call",
                 {"name": "x", "arguments": {}},
-                seconds=0.05,
+                seconds=0.5,
                 headers={"X-Who": "me"},
             )
         server.wait_until(lambda: CANCELLED in posts(server))
