@@ -2,5 +2,6 @@
 
 parts     which scripts there are, with which words, and how each is run
 summary   every budget, every floor and every peer in a few tables
+curves    what the plots show of the results
 tables    the figures that stand in a text between two marks
 """
