@@ -18,7 +18,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.server.http.receiving.protocols import protocol_for
+from mcpwire.server.http.receiving.protocols import mended
 from mcpwire.server.lifespan import end_soon, leave_threads
 from mcpwire.transports.tasks.first_step import FirstSteps
 from mcpwire.wire.urls import address_class, is_loopback
@@ -205,8 +205,27 @@ def _runner(
         def capture_signals(self) -> contextlib.AbstractContextManager[None]:
             return _signals(self.stop if has_signals else None)
 
-    http = protocol_for(options.get("http", "auto"), app.limits.head, first_steps)
+    http = options.get("http", "auto")
+    if (base := _named(http)) is not None:
+        http = mended(base, app.limits.head, first_steps)
     return Runner(uvicorn.Config(app, **{**_OPTIONS, **options, "http": http}))
+
+
+def _named(http: Any) -> Any:
+    """Return uvicorn's protocol of that name, if it is one."""
+    if http == "auto":
+        from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+        return AutoHTTPProtocol
+    if http == "h11":
+        from uvicorn.protocols.http.h11_impl import H11Protocol
+
+        return H11Protocol
+    if http == "httptools":
+        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+        return HttpToolsProtocol
+    return None
 
 
 @contextlib.contextmanager

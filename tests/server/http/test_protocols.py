@@ -11,7 +11,7 @@ from test_serving import served
 from wired import PATIENCE, Small, raw, spoken
 
 from mcpwire import Limits
-from mcpwire.server.http.receiving.protocols import protocol_for
+from mcpwire.server.http.corking import Corked
 
 pytestmark = pytest.mark.anyio
 
@@ -167,8 +167,16 @@ async def test_who_wants_contexts_reset_gets_uvicorns_own_tasks():
 
 
 async def test_a_protocol_of_the_users_own_is_left_as_it_is():
-    class Own:
-        pass
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    assert protocol_for(Own, 1, None) is Own
-    assert protocol_for("package.module:Own", 1, None) == "package.module:Own"
+    made = []
+
+    class Own(H11Protocol):
+        def connection_made(self, transport):
+            made.append(type(transport))
+            super().connection_made(transport)
+
+    async with served(Small(), uvicorn={"http": Own}) as (url, _):
+        assert (await spoken(url, raw(call(7))))[0] == 200
+    assert made
+    assert Corked not in made

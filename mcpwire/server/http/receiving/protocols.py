@@ -18,42 +18,22 @@ if TYPE_CHECKING:
 
     from mcpwire.transports.tasks.first_step import FirstSteps
 
-__all__ = ["protocol_for"]
+__all__ = ["mended"]
 
 
-def protocol_for(http: Any, head_limit: int, first_steps: FirstSteps) -> Any:
-    """Return what uvicorn's option ``http`` stands for, with what it lacks.
+def mended(base: Any, head_limit: int, first_steps: FirstSteps) -> Any:
+    """Return one of uvicorn's protocols with what it lacks.
 
     Args:
-        http: A name, or something of the user's own, which is left as it is.
+        base: It.
         head_limit: How many bytes a head may have.
         first_steps: Begins the requests' tasks.
     """
-    base = _named(http)
-    if base is None:
-        return http
     # h11 has a bound of its own.
     corked = _corked(base)
     if not hasattr(base, "on_headers_complete"):
         return corked
     return _prompt(_bounded(corked, head_limit), first_steps)
-
-
-def _named(http: Any) -> Any:
-    """Return uvicorn's protocol of that name, if it is one."""
-    if http == "auto":
-        from uvicorn.protocols.http.auto import AutoHTTPProtocol
-
-        return AutoHTTPProtocol
-    if http == "h11":
-        from uvicorn.protocols.http.h11_impl import H11Protocol
-
-        return H11Protocol
-    if http == "httptools":
-        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
-        return HttpToolsProtocol
-    return None
 
 
 def _corked(base: Any) -> Any:
