@@ -37,6 +37,9 @@ HAS_EAGER_START: Final = sys.version_info >= (3, 12)
 
 _MISSING: Final = object()
 
+_set: Final = asyncio.Task.__setattr__
+"""Sets what is our own, where `_Task` takes note of what is set by others."""
+
 Work = Coroutine[Any, Any, None]
 
 
@@ -64,7 +67,6 @@ class FirstSteps:
         task = self._at_hand
         if (
             task is not None
-            and task.carrier.work is None
             and not task.is_changed
             and (not (here or task.given) or _is_same(here, task.given))
         ):
@@ -73,10 +75,13 @@ class FirstSteps:
             return self._loop.create_task(work, name=self._name)
         if HAS_EAGER_START:
             return _start_eagerly(work, self._loop, self._name)
+        self.close()  # what is at hand is for others
         return self._begin(_Task(self._loop, self._name, here), work)
 
     def _begin(self, task: _Task, work: Work) -> asyncio.Task[None] | None:
         loop = self._loop
+        # What runs may begin others; and ours must not count among the references.
+        self._at_hand = None
         # We may be called out of another task, which goes on afterwards.
         caller = asyncio.current_task(loop)
         references, weak_references = getrefcount(task), getweakrefcount(task)
@@ -94,40 +99,24 @@ class FirstSteps:
         except StopIteration:
             pass
         except BaseException as error:  # noqa: BLE001 - what a task does is done to it
-            task.is_changed = True
-            self._put_back(task)
+            task.carrier.end()
             _deal_with(error, loop)
             return None
         else:
-            if self._at_hand is task:
-                self._at_hand = None
             task.go_on(awaited)
             return task
         if (
             references != getrefcount(task)
             or weak_references != getweakrefcount(task)
             or ((task.own or task.given) and not _is_same(task.own, task.given))
+            or task.is_changed
+            or self._at_hand is not None
         ):
-            task.is_changed = True
-        if task.is_changed or self._at_hand is not task:
-            self._put_back(task)
+            task.carrier.end()
         else:
             task.carrier.work = None
-        return None
-
-    def _put_back(self, task: _Task) -> None:
-        """Have a task at hand again whose coroutine has ended, or let it end."""
-        task.carrier.work = None
-        at_hand = self._at_hand
-        if task.is_changed:
-            if at_hand is task:
-                self._at_hand = None
-            task.carrier.end()
-        elif at_hand is not task:
             self._at_hand = task
-            # One that has a coroutine just now is put back, too.
-            if at_hand is not None and at_hand.carrier.work is None:
-                at_hand.carrier.end()
+        return None
 
     def close(self) -> None:
         """Let the task end that is at hand."""
@@ -177,28 +166,41 @@ class _Task(asyncio.Task[None]):
         is_changed: Whether somebody did to it what the next coroutine would notice.
     """
 
+    given: Context
+    own: Context
+    carrier: _Carrier
+    is_changed: bool
+
     def __init__(
         self, loop: asyncio.AbstractEventLoop, name: str, given: Context
     ) -> None:
-        self.given = given
-        self.own = given.copy()
-        self.carrier = _Carrier(loop)
-        self.is_changed = False
+        _set(self, "given", given)
+        _set(self, "own", given.copy())
+        _set(self, "carrier", _Carrier(loop))
+        _set(self, "is_changed", False)
         super().__init__(self.carrier, loop=loop, name=name, context=self.own)
         # One that nobody needs any more is no work that was lost.
-        self._log_destroy_pending = False
+        _set(self, "_log_destroy_pending", False)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # People keep at a task what belongs to the request that it is about.
+        _set(self, "is_changed", True)
+        _set(self, name, value)
 
     def go_on(self, awaited: Any) -> None:
         """Be the task of the coroutine from now on, which waits for that."""
-        self._log_destroy_pending = True
+        _set(self, "_log_destroy_pending", True)
         self.carrier.go_on(awaited)
 
     def done(self) -> bool:
         # Nothing of it is to come: `asyncio.all_tasks` does not show one at hand.
         return self.carrier.work is None or super().done()
 
+    def get_coro(self) -> Any:
+        return self.carrier.work or self.carrier
+
     def add_done_callback(self, *args: Any, **options: Any) -> None:
-        self.is_changed = True
+        _set(self, "is_changed", True)
         super().add_done_callback(*args, **options)
 
     def cancel(self, msg: Any = None) -> bool:
@@ -206,7 +208,7 @@ class _Task(asyncio.Task[None]):
         return super().cancel(msg)
 
     def set_name(self, value: object) -> None:
-        self.is_changed = True
+        _set(self, "is_changed", True)
         super().set_name(value)
 
 

@@ -354,7 +354,13 @@ def have_told(task, kept):
     task.add_done_callback(kept.append)
 
 
-@pytest.mark.parametrize("change", [keep, keep_weakly, rename, have_told])
+def leave_something(task, kept):
+    task.owner = "alice"
+
+
+@pytest.mark.parametrize(
+    "change", [keep, keep_weakly, rename, have_told, leave_something]
+)
 @pytest.mark.parametrize("is_parked", [False, True])
 async def test_one_that_is_known_or_changed_is_not_used_again(loop, change, is_parked):
     kept, names = [], []
@@ -366,6 +372,7 @@ async def test_one_that_is_known_or_changed_is_not_used_again(loop, change, is_p
         task = asyncio.current_task()
         assert not any(task is one for one in kept)
         assert not any(task in one for one in kept if isinstance(one, weakref.WeakSet))
+        assert not hasattr(task, "owner")
         names.append(task.get_name())
 
     if is_parked:
@@ -377,6 +384,36 @@ async def test_one_that_is_known_or_changed_is_not_used_again(loop, change, is_p
     assert names == ["worker"]
     if change in (keep, have_told):
         assert kept[0].done()
+
+
+async def test_one_that_begins_another_and_is_known_is_not_used_again(loop):
+    kept, seen = [], []
+
+    async def work():
+        kept.append(asyncio.current_task())
+        assert loop.steps.start(loop.tell("within")) is None
+
+    async def looks():
+        seen.append(asyncio.current_task())
+
+    await loop.begin(loop.tell("first"))
+    await turns()
+    assert await loop.begin(work()) is None
+    assert await loop.begin(looks()) is None
+    assert seen[0] is not kept[0]
+    assert loop.told == ["first", "within"]
+
+
+async def test_its_coroutine_is_its_own(loop):
+    own = []
+
+    async def work():
+        own.append(asyncio.current_task().get_coro())
+
+    coroutines = [work(), work()]
+    for each in coroutines:
+        assert await loop.begin(each) is None
+    assert own == coroutines
 
 
 async def test_what_is_at_hand_is_no_task_of_the_loop(loop):
