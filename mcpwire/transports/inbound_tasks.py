@@ -112,7 +112,8 @@ class InboundTasks:
             about: Whatever `cancel` and `unanswered` are to give back.
         """
         run = _Run(id, handler, reply, about)
-        if len(self._tasks) + len(self.held) < self._limit:
+        # Those that wait came first.
+        if not self._waiting and len(self._tasks) + len(self.held) < self._limit:
             if self._holds:
                 self.held[id] = run
             else:
@@ -188,6 +189,9 @@ class InboundTasks:
                 del self._running[run.id]
                 run.reply(answer)
         finally:
+            # It may have been cancelled by others, and then has no answer.
+            if self._running.get(run.id) is run:
+                del self._running[run.id]
             if run.task is not None:
                 self._ended(run.task)
 

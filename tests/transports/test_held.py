@@ -1,6 +1,7 @@
 """Handlers that are held until all that came together is known, and begin at once."""
 
 import asyncio
+import gc
 from functools import partial
 
 import pytest
@@ -65,6 +66,46 @@ async def test_more_than_run_at_once_follow_in_turns_of_the_loop():
     await bench.tasks.settle(BOUND_S)
     assert [id for id, _ in bench.answers] == [0, 1, 2, 3, 4]
     assert len(bench.tasks) == 0
+
+
+async def test_what_comes_later_does_not_overtake_what_waits():
+    bench = Bench()
+    for id in range(4):
+        bench.start(id, at_once)
+    bench.tasks.begin()
+    bench.start(4, at_once)
+    bench.tasks.begin()
+    await bench.tasks.settle(BOUND_S)
+    assert [id for id, _ in bench.answers] == [0, 1, 2, 3, 4]
+
+
+class Odd(BaseException):
+    """What no handler is expected to raise."""
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_one_that_ends_without_an_answer_is_forgotten(waits):
+    async def cancels_itself():
+        asyncio.current_task().cancel()
+        await asyncio.sleep(0)
+
+    async def breaks():
+        if waits:
+            await asyncio.sleep(0)
+        raise Odd
+
+    told = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: told.append(context["exception"]))
+    bench = Bench()
+    bench.start(1, cancels_itself, about="cancelled")
+    bench.start(2, breaks, about="broken")
+    bench.tasks.begin()
+    await bench.tasks.settle(BOUND_S)
+    gc.collect()
+    assert bench.tasks.unanswered() == []
+    assert len(bench.tasks) == 0
+    assert [type(error) for error in told] == [Odd]
 
 
 async def test_what_waits_goes_on_when_one_that_runs_has_ended():
