@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Corked"]
+__all__ = ["Corked", "Turn"]
 
 HEAD: Final = b"HTTP/"
 
@@ -20,20 +20,48 @@ HELD_MOST: Final = 65_536
 """How many bytes are held back: to copy more costs more than another write."""
 
 
+class Turn:
+    """Writes what several transports hold back, when the loop's turn ends.
+
+    Each write wakes a client up; one after the other, they find it awake.
+    """
+
+    __slots__ = ("_loop", "_waiting")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[Corked] = []
+
+    def add(self, corked: Corked) -> None:
+        """Have this one write at the end of the turn."""
+        if not self._waiting:
+            self._loop.call_soon(self._end)
+        self._waiting.append(corked)
+
+    def _end(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for corked in waiting:
+            corked.flush()
+
+
 class Corked:
     """A transport that holds a head back until the body comes, or the turn ends.
 
-    Between `begin` and `end` everything is held back, and by nothing but these two.
-    Whatever else is asked of it is asked of the transport within.
+    Between `begin` and `end` everything is held back, until the turn ends. Whatever
+    else is asked of it is asked of the transport within.
+
+    Args:
+        transport: It.
+        turn: That of all transports of one server; one of its own without it.
     """
 
-    __slots__ = ("_held", "_is_within", "_loop", "_transport")
+    __slots__ = ("_held", "_is_within", "_transport", "_turn")
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport, turn: Turn | None = None) -> None:
         self._transport = transport
+        self._turn = Turn() if turn is None else turn
         self._held = b""
         self._is_within = False
-        self._loop = asyncio.get_running_loop()
 
     def __getattr__(self, name: str) -> Any:
         """Return what the transport has under this name."""
@@ -44,10 +72,10 @@ class Corked:
         self._is_within = True
 
     def end(self) -> None:
-        """Write what was held back."""
+        """Write what was held back, and what follows it, when the turn ends."""
         self._is_within = False
         if self._held:
-            self._flush()
+            self._turn.add(self)
 
     def is_closing(self) -> bool:
         """Tell whether the transport is closed or about to be."""
@@ -57,7 +85,7 @@ class Corked:
         """Write bytes, or hold them back for a moment."""
         if self._is_within or self._held or data.startswith(HEAD):
             if len(self._held) + len(data) > HELD_MOST:
-                self._flush()
+                self.flush()
             elif self._is_within or not self._held:
                 self._hold(data)
                 return
@@ -67,7 +95,7 @@ class Corked:
 
     def _hold(self, data: bytes) -> None:
         if not (self._is_within or self._held):
-            self._loop.call_soon(self._flush)
+            self._turn.add(self)
         self._held = self._held + data if self._held else bytes(data)
 
     def writelines(self, chunks: Iterable[bytes]) -> None:
@@ -76,10 +104,11 @@ class Corked:
 
     def close(self) -> None:
         """Close it when everything is written."""
-        self._flush()
+        self.flush()
         self._transport.close()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what is held back."""
         if self._held:
             data, self._held = self._held, b""
             if not self._transport.is_closing():

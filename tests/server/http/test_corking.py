@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from mcpwire.server.http.corking import HELD_MOST, Corked
+from mcpwire.server.http.corking import HELD_MOST, Corked, Turn
 
 pytestmark = pytest.mark.anyio
 
@@ -94,11 +94,52 @@ async def test_between_beginning_and_end_everything_is_held_back():
     corked.write(b"{}")
     assert transport.writes == []
     corked.end()
+    assert transport.writes == []
+    await asyncio.sleep(0)  # the end of the turn
     assert transport.writes == [b"1" + HEAD + b"{}"]
     corked.begin()
     corked.end()
     await asyncio.sleep(0)  # the end of the turn
     assert len(transport.writes) == 1
+
+
+async def test_what_follows_in_the_same_turn_keeps_its_order():
+    transport = Transport()
+    corked = Corked(transport)
+    corked.begin()
+    corked.write(b"1")
+    corked.end()
+    corked.write(b"2")
+    corked.write(b"3")
+    await asyncio.sleep(0)  # the end of the turn
+    assert transport.writes == [b"12", b"3"]
+
+
+async def test_all_transports_of_a_server_write_at_the_end_of_one_turn(monkeypatch):
+    loop, calls = asyncio.get_running_loop(), []
+    call_soon = loop.call_soon
+
+    def counted(*args, **options):
+        calls.append(args)
+        return call_soon(*args, **options)
+
+    turn, transports = Turn(), [Transport(), Transport(), Transport()]
+    monkeypatch.setattr(loop, "call_soon", counted)
+    for transport in transports:
+        corked = Corked(transport, turn)
+        corked.begin()
+        corked.write(HEAD)
+        corked.write(b"{}")
+        corked.end()
+    monkeypatch.undo()
+    assert len(calls) == 1
+    transports[1].close()
+    await asyncio.sleep(0)  # the end of the turn
+    assert [transport.writes for transport in transports] == [
+        [HEAD + b"{}"],
+        [],
+        [HEAD + b"{}"],
+    ]
 
 
 async def test_a_head_of_before_the_beginning_leaves_first():

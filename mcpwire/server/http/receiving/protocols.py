@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.server.http.corking import Corked
+from mcpwire.server.http.corking import Corked, Turn
 
 if TYPE_CHECKING:
     import asyncio
@@ -30,16 +30,16 @@ def mended(base: Any, head_limit: int, first_steps: FirstSteps) -> Any:
         first_steps: Begins the requests' tasks.
     """
     # h11 has a bound of its own.
-    corked = _corked(base)
+    corked = _corked(base, Turn())
     if not hasattr(base, "on_headers_complete"):
         return corked
     return _prompt(_bounded(corked, head_limit), first_steps)
 
 
-def _corked(base: Any) -> Any:
+def _corked(base: Any, turn: Turn) -> Any:
     class Protocol(base):  # type: ignore[misc] # is imported late
         def connection_made(self, transport: asyncio.Transport) -> None:
-            self.corked = Corked(transport)
+            self.corked = Corked(transport, turn)
             super().connection_made(self.corked)
 
     return Protocol
