@@ -54,6 +54,8 @@ class MemoryChannel(Duplex):
     def _turn_ended(self) -> None:
         if self._other is not None:
             self._pass_on(self._other)
+        else:
+            self._flush()  # to whoever has taken the other end's place
 
     def _pass_on(self, other: MemoryChannel) -> None:
         """Let the other end take in all that was said so far; in a turn of its own."""

@@ -24,9 +24,19 @@ def pages(params, _):
     return {"tools": [], **({"nextCursor": str(number)} if number < 3 else {})}
 
 
+METHODS = {"tools/call": lambda *_: text("ok"), "tools/list": pages}
+
+
 def in_memory(version="2025-11-25"):
-    methods = {"tools/call": lambda *_: text("ok"), "tools/list": pages}
-    return FakeServer(methods, version=version)
+    return FakeServer(METHODS, version=version)
+
+
+class Unhurried(FakeServer):
+    """One that answers some turns later, so that a request is under way meanwhile."""
+
+    def answer(self, request):
+        loop = asyncio.get_running_loop()
+        loop.call_soon(loop.call_soon, super().answer, request)
 
 
 TARGETS = pytest.mark.parametrize(
@@ -163,7 +173,7 @@ async def test_cancelling_a_request_at_each_moment_leaves_the_connection_whole(
 async def test_whoever_cancels_a_request_that_has_left_tells_the_server_once(
     operate, version, monkeypatch
 ):
-    server = in_memory(version)
+    server = Unhurried(METHODS, version=version)
 
     async def once(schedule):
         before = len(server.received)
