@@ -334,17 +334,17 @@ class Lead:
     def _read_for_all(  # noqa: C901, PLR0912 - no function more for each answer
         self, ident: int, waiter: Waiter, until: Deadline
     ) -> bool:
-        """Lead until there is a reason not to; return whether there is more to do."""
+        """Lead until there is a reason not to; return whether there is more to do.
+
+        It reads outside the mutex: who reads lets others run, and they would only queue
+        up before it.
+        """
         while True:
-            at = until.at
-            if self._has_dates:
-                at = self._next_date(at)
+            at = self._next_date(until.at) if self._has_dates else until.at
             left = at - monotonic()
             if left > self._longest_poll:  # noqa: PLR1730 - a call of `min` per answer
                 left = self._longest_poll
             events = self._poll(left * 1000 if left > 0 else 0)
-            # Read outside the mutex: who reads lets others run, and they would only
-            # queue up before it.
             self._is_reading = True
             data = b""
             if events and events[0][0] == self._read_fd and events[0] is events[-1]:
@@ -384,9 +384,8 @@ class Lead:
                     with self._mutex:
                         self._step_down()
                     break
-        if waiter.is_set and not waiter.notices:
-            return False
-        return self._sit_down_again(ident, waiter, until)
+        has_all = waiter.is_set and not waiter.notices
+        return not has_all and self._sit_down_again(ident, waiter, until)
 
     def _sleep(self, ident: int, waiter: Waiter, until: Deadline) -> bool:
         """Sleep until promoted, or until there is a reason to look at what to do.
