@@ -48,6 +48,9 @@ SLICES = 5
 SLOW_PORTION = 5
 """By what the calls are divided for what takes much longer."""
 
+COMPILED_CALLS = 2_000
+"""After so many V8 has compiled what runs often; before, one costs thrice as much."""
+
 
 def peers() -> dict[str, str]:
     """Return the versions of those who are installed."""
@@ -73,7 +76,8 @@ def own(path: Path, *words: str, **environment: str) -> Program:
 def foreign(name: str, script: str, **environment: str) -> Program:
     """Return a program of an environment of its own."""
     python = PEERS / name / "bin/python"
-    return Program((str(python), str(SERVERS / script)), (python,), environment)
+    command = (str(python), str(SERVERS / script))
+    return Program(command, (python,), environment, SLOW_PORTION)
 
 
 PROGRAMS = {
@@ -91,6 +95,7 @@ PROGRAMS = {
         (node(), str(SERVERS / "typescript_server.cjs")),
         (TYPESCRIPT,),
         {"NODE_PATH": str(NODE_MODULES), "NODE_ENV": "production"},
+        warm_up=COMPILED_CALLS,
     ),
 }
 
@@ -151,6 +156,13 @@ def check(result: dict[str, Any]) -> None:
     assert not result.get("isError"), result
 
 
+async def begin(call: Driven, program: Program) -> None:
+    """See that a call does its work; let the server get warm."""
+    check(await call())
+    for _ in range(program.warm_up):
+        await call()
+
+
 @asynccontextmanager
 async def over_stdio(name: str, *, modern: bool) -> AsyncIterator[Driven]:
     """Call the tool of that program over its pipes."""
@@ -163,19 +175,20 @@ async def over_stdio(name: str, *, modern: bool) -> AsyncIterator[Driven]:
             await one.call("initialize", INITIALIZE)
             os.write(one.stdin, INITIALIZED)
         call = Driven(one, one.process.pid, modern=modern)
-        check(await call())
+        await begin(call, program)
         yield call
 
 
 @asynccontextmanager
 async def over_http(name: str, *, modern: bool) -> AsyncIterator[Driven]:
     """Call the tool of that program over HTTP."""
-    with listening(PROGRAMS[name]) as (port, pid):
+    program = PROGRAMS[name]
+    with listening(program) as (port, pid):
         one = floor_http.Floor(port, modern=modern)
         if not modern:
             one.head = session_head(port)
         call = Driven(one, pid, modern=modern)
-        check(await call())
+        await begin(call, program)
         yield call
         one.close()
         await asyncio.sleep(0)  # where asyncio closes what was aborted
@@ -218,7 +231,7 @@ def variants() -> list[Variant]:
             f"bench_server:{function}",
             program,
             f"{leg}: floor",
-            portion=SLOW_PORTION if PROGRAMS[program].needs else 1,
+            portion=PROGRAMS[program].portion,
         )
         for leg, (programs, function) in LEGS.items()
         for name, program in programs.items()

@@ -46,7 +46,7 @@ PARTS = [
     Part(
         "server",
         "--rounds 3 --slices 1 --calls 200 --widths 8,32",
-        80,
+        95,
         "--only 'HTTP: mcpwire' --widths 8",
     ),
     Part("large", "--rounds 2 --slices 2 --calls 100", 60, "--only memory --calls 20"),

@@ -44,6 +44,10 @@ class Program:
     command: tuple[str, ...]
     needs: tuple[Path, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
+    portion: int = 1
+    """By what the calls of a slice are divided, for what takes very long."""
+    warm_up: int = 0
+    """How many calls go before all slices, for what is compiled while it runs."""
 
     def missing(self) -> Path | None:
         """Return a file that is not installed, if one is not."""

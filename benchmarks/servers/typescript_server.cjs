@@ -25,6 +25,8 @@ const object = (name) =>
         required: [name],
     });
 
+const LATER = "2026-07-28";
+
 // A schema is compiled once, and not for each server that a request gets.
 const INPUT = object("text");
 const OUTPUT = object("result");
@@ -67,6 +69,9 @@ function serveHttp(port) {
     const serveModern = toNodeHandler(modern);
     const http = createServer(async (request, response) => {
         const parsed = await body(request);
+        // The documentation's own test is an exact one, and costs as much as a call.
+        if (request.headers["mcp-protocol-version"] === LATER)
+            return serveModern(request, response, parsed);
         const known = sessions.get(request.headers["mcp-session-id"]);
         if (known) return known.handleRequest(request, response, parsed);
         if (await isLegacyRequest(await toWebRequest(request, parsed), parsed))
