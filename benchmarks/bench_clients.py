@@ -98,12 +98,14 @@ def foreign(where: str, module: str, **others: Any) -> Peer:
 
 
 SLOW = {"stdio": 5, "json": 10, "sse": 10}
+HANGS_UP = "hangs up on an event stream that has answered: a connection for each call"
 CLIENTS = {
-    "Python SDK": foreign("python-sdk", "python_sdk", portions=SLOW),
+    "Python SDK": foreign("python-sdk", "python_sdk", portions=SLOW, remark=HANGS_UP),
     "FastMCP": foreign(
         "fastmcp",
         "fastmcp_client",
         portions=SLOW,
+        remark=HANGS_UP,
         # Unless told not to, it asks the network for a newer version at each start.
         environment={"FASTMCP_CHECK_FOR_UPDATES": "off"},
     ),
@@ -123,8 +125,9 @@ CLIENTS = {
         is_later=False,
         widths={"json": MANY, "sse": MANY},
         remark=(
-            "stands on version 1 of the Python SDK, which has sessions only; a call "
-            "that waits 5 s for a connection ends its session, and of 512 some do"
+            "stands on version 1 of the Python SDK, which has sessions only and hangs "
+            "up on event streams, too; a call that waits 5 s for a "
+            "connection ends its session, and of 512 some do"
         ),
     ),
     "chuk-mcp": foreign(

@@ -144,6 +144,11 @@ def conclude(
             if (figures := compared(rounds, mine, other)) is not None
         ],
         "budgets": [verdict for verdict in verdicts if verdict is not None],
+        "unmeasured": [
+            report.left_out(asdict(budget))
+            for budget, verdict in zip(budgets, verdicts, strict=True)
+            if verdict is None
+        ],
         "rounds": rounds,
     }
     report.save(options.output, result)

@@ -135,11 +135,22 @@ def pair_tables(pairs: Sequence[dict[str, Any]]) -> str:
     return figure_tables(rows, ["variant", "divided by"], spread_cell)
 
 
+def subject(budget: Mapping[str, Any]) -> str:
+    """Return what a budget is about."""
+    return f"{budget['variant']}, {title(budget['figure'])}"
+
+
+def left_out(budget: Mapping[str, Any]) -> str:
+    """Return what a budget is about of which nothing was measured, and beside whom."""
+    beside = f", beside {budget['against']}" if budget["against"] else ""
+    return subject(budget) + beside
+
+
 def budget_line(verdict: Mapping[str, Any]) -> str:
     """Return a sentence on a budget that a result file keeps."""
     mark = "ok  " if verdict["holds"] else "OVER"
     sign = ">=" if verdict["at_least"] else "<="
-    what = f"{verdict['variant']}, {title(verdict['figure'])}"
+    what = subject(verdict)
     of = f" of {verdict['against']}" if verdict["against"] else ""
     unit = "" if verdict.get("is_value") else " x"
     limit = f"budget {sign} {verdict['limit']:.2f}{unit}"

@@ -133,6 +133,15 @@ def over(results: Sequence[Result]) -> list[str]:
     ]
 
 
+def unmeasured(results: Sequence[Result]) -> list[str]:
+    """Return a line for each budget of which nothing was measured: nothing is won."""
+    return [
+        f"not measured: {result['benchmark']}: {what}"
+        for result in results
+        for what in result.get("unmeasured", [])
+    ]
+
+
 def render(results: Sequence[Result]) -> str:
     """Return all of it."""
     kept = sum(len(result.get("budgets", [])) for result in results)
@@ -144,6 +153,6 @@ def render(results: Sequence[Result]) -> str:
             "How many times better mcpwire is than its peers (above 1 is ahead)",
             peer_table(results),
             f"Budgets: {kept - missed} of {kept} kept",
-            budget_list(results),
+            "\n".join([budget_list(results), *unmeasured(results)]),
         ]
     )

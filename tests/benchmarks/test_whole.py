@@ -171,6 +171,39 @@ def test_a_summary_has_every_budget_floor_and_peer(benchmark_module):
     assert summary.over([result(cpu_us=1)])
 
 
+def test_a_peer_that_is_not_there_is_named_and_no_budget_of_it_is_kept(
+    benchmark_module, tmp_path
+):
+    command, figures, summary = (
+        benchmark_module(name)
+        for name in ("harness.command", "harness.figures", "whole.summary")
+    )
+    file = tmp_path / "clients.json"
+    options = command.parser("clients").parse_args(["--output", str(file), "--check"])
+    rounds = [{OURS: {"cpu_us": {"value": 1.0, "ratio": 1.0}}}]
+    plan = benchmark_module("harness.rounds").Plan(1, 1, 1, ())
+    budget = figures.Budget(OTHER, "cpu_us", 10, at_least=True, against=OURS)
+    own = figures.Budget(OURS, "cpu_us", 1.3)
+    told = command.conclude(options, plan, MACHINE, rounds, {OURS: OURS}, [budget, own])
+    assert told == 0
+    text = summary.render([benchmark_module("harness.report").load(file)])
+    assert "Budgets: 1 of 1 kept" in text
+    line = f"not measured: clients: {OTHER}, CPU/call, beside {OURS}"
+    assert line in text.splitlines()
+
+
+@pytest.mark.parametrize(("words", "code"), [([], 0), (["--check"], 1)])
+def test_a_check_fails_where_a_budget_is_over(benchmark_module, tmp_path, words, code):
+    command = benchmark_module("harness.command")
+    file = str(tmp_path / "clients.json")
+    options = command.parser("clients").parse_args(["--output", file, *words])
+    rounds = [{OURS: {"cpu_us": {"value": 1.0, "ratio": 1.31}}}]
+    plan = benchmark_module("harness.rounds").Plan(1, 1, 1, ())
+    over = benchmark_module("harness.figures").Budget(OURS, "cpu_us", 1.3)
+    told = command.conclude(options, plan, MACHINE, rounds, {OURS: OURS}, [over])
+    assert told == code
+
+
 def test_who_is_divided_by_a_floor_is_no_peer_of_it(benchmark_module):
     summary = benchmark_module("whole.summary")
     one = result(cpu_us=10)
