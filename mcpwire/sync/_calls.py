@@ -54,6 +54,7 @@ class Calls(DuplexFacts, Lead):
         "_limits",
         "_peer",
         "_queued",
+        "_shared",
         "_unwritten",
         "_written",
         "dropped",
@@ -79,6 +80,8 @@ class Calls(DuplexFacts, Lead):
         self._written = 0
         self._unwritten: deque[memoryview] = deque()
         """What waits until the peer reads, or until another thread has written."""
+        self._shared = bytearray()
+        """What waits behind that, and leaves together."""
         self._given: Bytes = b""
         """What the writer is writing."""
         self._closed_by_us = False
@@ -347,7 +350,8 @@ class Calls(DuplexFacts, Lead):
             )
         self._queued += len(data)
         opener = self._opener
-        if opener and opener == self._holder and not (self._unwritten or self._writer):
+        waits = self._unwritten or self._shared or self._writer
+        if opener and opener == self._holder and not waits:
             # Who calls writes its request itself, outside the mutex.
             self._given = data
             self._writer = opener

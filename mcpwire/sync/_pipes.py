@@ -42,7 +42,6 @@ class BlockingPipes(BlockingDuplex):
         "_nudge_fd",
         "_nudged_fd",
         "_poller",
-        "_shared",
         "_to_close",
         "_write_failed",
         "_write_fd",
@@ -56,7 +55,6 @@ class BlockingPipes(BlockingDuplex):
         self._write_fd = write_fd
         self._nudged_fd, self._nudge_fd = os.pipe()
         self._is_nudged = False
-        self._shared = bytearray()  # comes after `_unwritten`
         self._is_full = False
         """Whether the leader waits until the peer has read."""
         self._to_close = -1
@@ -132,7 +130,8 @@ class BlockingPipes(BlockingDuplex):
     # Writing...
 
     def _write(self, data: bytes) -> None:
-        if self._unwritten or self._writer:
+        # Who wrote may be through, and not yet have come to what others lined up.
+        if self._unwritten or self._shared or self._writer:
             self._line_up(data)
             if not (self._writer or self._is_full):
                 self._write_out()  # who wrote was through in this moment

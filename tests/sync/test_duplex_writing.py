@@ -75,6 +75,49 @@ def test_a_large_request_and_small_ones_are_lined_up_in_their_order(monkeypatch)
         assert channel._written == channel._queued
 
 
+class Gate:
+    """The mutex of a channel; whoever has written is held up before it enters again."""
+
+    def __init__(self, channel, act):
+        self._channel, self._act = channel, act
+        self._mutex = channel._mutex
+        self.acquire, self.release = self._mutex.acquire, self._mutex.release
+        self.locked = self._mutex.locked
+
+    def __enter__(self):
+        channel = self._channel
+        if self._act and channel._shared and not channel._writer:
+            act, self._act = self._act, None
+            act()
+        return self._mutex.__enter__()
+
+    def __exit__(self, *raised):
+        return self._mutex.__exit__(*raised)
+
+
+@pytest.mark.parametrize("kind", ["notification", "request"])
+def test_nothing_overtakes_what_waits_for_a_thread_that_is_just_through(
+    monkeypatch, kind
+):
+    with opened(ECHO_LOOP) as channel:
+        with writing_held_up(channel, monkeypatch) as (threads, writes):
+
+            def meanwhile():
+                queued = channel._queued
+                if kind == "request":
+                    threads.start(tool, channel, "later")
+                else:
+                    threads.start(channel.notify, "notifications/later", {})
+                wait_until(lambda: channel._queued > queued and not channel._holder)
+
+            threads.start(tool, channel, "sooner")
+            wait_until(lambda: len(channel._parked) == 1)
+            channel._mutex = Gate(channel, meanwhile)
+        written = b"".join(writes)
+        assert 0 < written.index(b"sooner") < written.index(b"later")
+        assert channel._written == channel._queued
+
+
 def test_a_notification_waits_for_the_thread_that_writes(monkeypatch):
     body = "a = recv()\nn = recv()\ntext(a, n['method'])\nrecv()"
     with opened(body) as channel:
