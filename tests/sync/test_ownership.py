@@ -138,10 +138,19 @@ def test_closing_during_connect_ends_it_with_a_typed_error(threads, delay):
 
 @pytest.mark.fault("F41")
 def test_closing_during_calls_fails_each_of_them(threads):
-    client = mcpwire.sync.Client(scripted("handshake()\nwhile True: recv()"))
+    all_came = threading.Event()
+    client = mcpwire.sync.Client(
+        scripted(
+            "handshake()\n"
+            "for _ in range(8): recv()\n"
+            "send({'jsonrpc': '2.0', 'method': 'notifications/x'})\n"
+            "while True: recv()"
+        ),
+        on_notification=lambda _: all_came.set(),
+    )
     client.connect()
     calls = [threads.submit(client.call_tool, "x") for _ in range(8)]
-    until(lambda: client.stats.requests == 10)
+    assert all_came.wait(BOUND_S)
     client.close()
     errors = [call.exception(BOUND_S) for call in calls]
     assert {type(error) for error in errors} == {mcpwire.ConnectionClosed}
