@@ -294,6 +294,8 @@ def main() -> int:
     except (build.NoCompiler, subprocess.CalledProcessError) as error:
         sys.exit(f"bench_footprint.py: {error}")
     chosen = there(options.only, stdio, http)
+    if not chosen:
+        sys.exit(f"no client is named like {options.only!r}")
     constant = count_all(chosen, stdio, options.calls)
     times = time_all(chosen, stdio, options.rounds, options.slices)
     paths = kernel_paths(stdio, http) if options.kernel_calls else {}

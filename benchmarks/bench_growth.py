@@ -123,6 +123,8 @@ def main() -> int:
         for path in everything
         if not options.only or any(text in path.name for text in options.only)
     ]
+    if not chosen:
+        sys.exit(f"no path is named like {options.only!r}")
     effort = Effort(options.rounds, options.slices, options.calls)
     described = machine.describe() | notes
     described["placed"] = (

@@ -14,11 +14,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 from harness import report
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 from whole import curves
+
+try:
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+except ModuleNotFoundError as error:
+    sys.exit(f"plot.py: {error}; `make plots` brings it along")
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -133,7 +133,11 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = read(arguments)
-    parts = chosen(named(FOLDER), options.only)
+    everything = named(FOLDER)
+    if unknown := set(options.only).difference(part.name for part in everything):
+        known = ", ".join(part.name for part in everything)
+        sys.exit(f"run.py: no part is called {', '.join(unknown)}; there are {known}")
+    parts = chosen(everything, options.only)
     if options.tables:
         for path in tables.write(ROOT, PUBLISHED):
             print(f"written: {path.relative_to(ROOT)}")

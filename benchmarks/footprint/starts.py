@@ -24,7 +24,9 @@ def run(
     began = time.perf_counter()
     done = subprocess.run(
         command,
-        env={**os.environ, **environment},
+        # What is installed has its bytecode, and so has what is imported for the first
+        # time, whatever is said of writing it here.
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "", **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

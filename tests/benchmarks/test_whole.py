@@ -102,6 +102,11 @@ def test_every_script_has_a_row_and_all_of_them_end_within_a_quarter_of_an_hour(
     assert sum(part.seconds for part in run.PARTS) < 15 * 60
 
 
+def test_a_part_that_is_not_there_is_refused_and_those_that_are_named(run):
+    with pytest.raises(SystemExit, match=r"no part is called stdioo; there are stdio,"):
+        run.main(["--only", "stdioo"])
+
+
 def test_a_script_without_a_row_is_run_as_well(run, tmp_path):
     (tmp_path / "bench_new.py").touch()
     assert [part.name for part in run.named(tmp_path)] == ["new"]
