@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
+from contextvars import copy_context
 from inspect import isawaitable
 from math import inf
 from types import CoroutineType
@@ -24,6 +25,7 @@ from mcpwire.transports.tasks.first_step import FirstSteps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextvars import Context
 
     from mcpwire.transports.base import ReplyFn
     from mcpwire.wire.jsonrpc import RequestId
@@ -40,9 +42,10 @@ class _Run:
 
     Attributes:
         task: Its task; it has none before its first step has ended.
+        context: The context it came in, where others are begun before it.
     """
 
-    __slots__ = ("about", "handler", "id", "reply", "task")
+    __slots__ = ("about", "context", "handler", "id", "reply", "task")
 
     def __init__(
         self, id: RequestId, handler: Callable[[], Any], reply: ReplyFn, about: Any
@@ -52,6 +55,7 @@ class _Run:
         self.reply = reply
         self.about = about
         self.task: asyncio.Task[None] | None = None
+        self.context: Context | None = None
 
 
 class InboundTasks:
@@ -120,6 +124,7 @@ class InboundTasks:
                 self._run(run)
         elif len(self._waiting) < self._backlog and size <= self._left:
             self._left -= size
+            run.context = copy_context()
             self._waiting.append((run, size))
         else:
             reply(InternalError("too many requests are waiting already"))
@@ -133,7 +138,11 @@ class InboundTasks:
         while held:
             run = held.pop(next(iter(held)))
             running[run.id] = run
-            task = first_steps.start(self._answer(run))
+            work, context = self._answer(run), run.context
+            if context is None:
+                task = first_steps.start(work)
+            else:
+                task = context.run(first_steps.start, work)
             if task is not None:
                 self._add(run, task)
         if self._waiting and len(self._tasks) < self._limit:
@@ -151,7 +160,9 @@ class InboundTasks:
         # In a turn of its own: begun at the end of one, each would begin the next.
         self._running[run.id] = run
         loop = asyncio.get_running_loop()
-        self._add(run, loop.create_task(self._answer(run), name=TASK_NAME))
+        work = self._answer(run)
+        task = loop.create_task(work, name=TASK_NAME, context=run.context)
+        self._add(run, task)
 
     def _add(self, run: _Run, task: asyncio.Task[None]) -> None:
         if not task.done():
@@ -188,10 +199,12 @@ class InboundTasks:
             if self._running.get(run.id) is run:
                 del self._running[run.id]
                 run.reply(answer)
-        finally:
-            # It may have been cancelled by others, and then has no answer.
+        except BaseException:
+            # It may have been cancelled by others than us, and has no answer then.
             if self._running.get(run.id) is run:
                 del self._running[run.id]
+            raise
+        finally:
             if run.task is not None:
                 self._ended(run.task)
 

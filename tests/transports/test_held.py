@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from contextvars import ContextVar, copy_context
 from functools import partial
 
 import pytest
@@ -77,6 +78,27 @@ async def test_what_comes_later_does_not_overtake_what_waits():
     bench.tasks.begin()
     await bench.tasks.settle(BOUND_S)
     assert [id for id, _ in bench.answers] == [0, 1, 2, 3, 4]
+
+
+VARIABLE = ContextVar("variable", default=None)
+
+
+@pytest.mark.parametrize("first", [at_once, partial(asyncio.sleep, 0, {})])
+@pytest.mark.parametrize("holds", [False, True])
+async def test_one_that_had_to_wait_has_the_context_that_it_came_in(first, holds):
+    async def reads():
+        return VARIABLE.get()
+
+    def come(id, handler):
+        VARIABLE.set(id)
+        bench.start(id, handler)
+
+    bench = Bench(limit=1, holds=holds)
+    for id, handler in ((1, first), (2, reads), (3, first), (4, reads)):
+        copy_context().run(come, id, handler)
+    bench.tasks.begin()
+    await bench.tasks.settle(BOUND_S)
+    assert bench.answers == [(1, {}), (2, 2), (3, {}), (4, 4)]
 
 
 class Odd(BaseException):
