@@ -85,7 +85,7 @@ def sized(replies):
 
 
 def memory_taken(path, way):
-    """Return the memory that a message of 8 MiB takes, in sizes of its text."""
+    """Return what a message of 8 MiB holds and touches, in sizes of its text."""
     with contextlib.ExitStack() as stack:
         argument = ""
         if path in CLIENT_PATHS:

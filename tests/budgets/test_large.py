@@ -1,7 +1,8 @@
 """What a message of 8 MiB takes of memory on each path, in sizes of its text.
 
 Whoever gets one holds what came, the copy that orjson works on, and the value; whoever
-sends one holds its text beside the value. Each further copy would be one more.
+sends one holds its text beside the value. Each further copy would be one more, of what
+is held at once or, where it is gone by then, of what is touched in all.
 """
 
 import sys
@@ -34,20 +35,27 @@ SENDS = {
 }
 """Ceilings that only go down; an event stream sends what JSON sends."""
 
+TOUCHED = {"http sse": 4, "blocking http sse": 4}
+"""Where more is touched than held: an event's data is cut out of its line."""
+
 ALLOWANCE = 0.2
 """For what grows in steps, and for what the interpreter takes by the way."""
 
 
-def hold(measured, ceiling):
-    assert measured <= ceiling + ALLOWANCE, "there is a copy too many"
-    assert measured >= ceiling - 1 + ALLOWANCE, "lower the ceiling"
+def hold(path, way, ceiling):
+    held, touched = memory_taken(path, way)
+    assert held <= ceiling + ALLOWANCE, "there is a copy too many"
+    assert held >= ceiling - 1 + ALLOWANCE, "lower the ceiling"
+    # Only from above: where the kernel gives huge pages of its own accord it gives few.
+    most = max(ceiling, TOUCHED.get(path, 0) if way == "gets" else 0)
+    assert touched <= most + ALLOWANCE, "there is a copy too many, gone by the height"
 
 
 @pytest.mark.parametrize("path", GETS)
 def test_a_large_message_that_comes_is_copied_no_more_than_that(path):
-    hold(memory_taken(path, "gets"), GETS[path])
+    hold(path, "gets", GETS[path])
 
 
 @pytest.mark.parametrize("path", SENDS)
 def test_a_large_message_that_leaves_is_copied_no_more_than_that(path):
-    hold(memory_taken(path, "sends"), SENDS[path])
+    hold(path, "sends", SENDS[path])
