@@ -30,7 +30,8 @@ def held(cell):
 def test_a_call_costs_no_more_than_its_ceilings(cell):
     told = counted(cell)
     over = above(told["figures"], held(cell))
-    assert not over, "\n".join([*over, "it did: " + " ".join(told["names"])])
+    where = f"the ceilings of {cell!r} stand in tests/budgets/{ceilings.TABLE.name}"
+    assert not over, "\n".join([*over, where, "it did: " + " ".join(told["names"])])
 
 
 @pytest.mark.parametrize("cell", CELLS)
