@@ -13,8 +13,8 @@ from mcpwire.limits import Limits
 
 pytestmark = [pytest.mark.anyio, pytest.mark.pain("P32"), pytest.mark.fault("F38")]
 
-SHORT = Limits(oauth_timeout=1.0)
-"""For who does not answer: whoever does has the time that a busy machine takes."""
+SHORT = Limits(oauth_timeout=0.6)
+"""For who does not answer: less than the second that a call waits for a new token."""
 
 
 # When the server cannot answer...

@@ -295,12 +295,12 @@ def test_a_slow_resolver_counts_too(kind, internet):
 def test_redirects_share_the_time_of_one_fetch(kind, internet):
     def script(conn):
         conn.receive()
-        conn.wait(0.25)
+        conn.wait(0.6)
         conn.send(reply(302, location="/again"))
 
     with local_server(internet, script) as server:
         failure(
-            Shell(kind, target(server.url), SHORT),
+            Shell(kind, target(server.url), Limits(oauth_timeout=1.0)),
             step(f"{server.origin}/x", **GET),
             AuthTemporarilyUnavailable,
         )

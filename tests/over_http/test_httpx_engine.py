@@ -19,6 +19,7 @@ from httpx_shells import (
 )
 from raw_server import (
     LAST_CHUNK,
+    WAIT_S,
     chunk,
     head,
     json_reply,
@@ -108,13 +109,14 @@ def test_calls_one_after_the_other_share_one_connection(kind, client):
 
 @BOTH
 def test_an_exchange_returns_with_its_answer_and_the_rest_is_read_later(kind, client):
-    may_end = threading.Event()
+    may_end, has_ended = threading.Event(), threading.Event()
 
     def script(conn):
         conn.receive()
         conn.send(sse_head() + chunk(MARK))
         conn.wait_for(may_end)
         conn.send(chunk(b" and more") + LAST_CHUNK)
+        has_ended.set()
         conn.receive()
         conn.send(json_reply(OK))
 
@@ -122,6 +124,7 @@ def test_an_exchange_returns_with_its_answer_and_the_rest_is_read_later(kind, cl
         fed = it.exchange()
         assert not fed.has_ended
         may_end.set()
+        assert has_ended.wait(WAIT_S)
         assert it.exchange().has_ended
         assert fed.body == MARK + b" and more"
         assert fed.has_ended
