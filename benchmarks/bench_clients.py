@@ -17,16 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.command import run
-from harness.figures import Budget, compared
+from harness.figures import Budget
 from harness.rounds import Variant
 from harness.servers import PEERS, ROOT, node
 from null import build
-from whole.summary import ahead
+from whole.summary import Ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from harness.rounds import Round
 
 SLICES = 3
 WIDTHS = (1, 8, 32, 64, 512)
@@ -194,19 +193,6 @@ def versions() -> dict[str, str]:
 
 
 # What is wanted...
-
-
-@dataclass(frozen=True)
-class Ahead(Budget):
-    """In no figure may ours be behind a peer."""
-
-    figure: str = "least_of_all_figures"
-    limit: float = 1.0
-    at_least: bool = True
-
-    def ratio(self, rounds: Sequence[Round]) -> float | None:
-        figures = compared(rounds, self.against, self.variant)
-        return min(ahead({"figures": figures}).values()) if figures else None
 
 
 PAIRS = [

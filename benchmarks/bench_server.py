@@ -33,6 +33,7 @@ from harness.servers import (
     on_the_servers_core,
     open_session,
 )
+from whole.summary import Ahead
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -262,6 +263,7 @@ BUDGETS = [
         )
         for leg in ("HTTP", LATER_HTTP)
     ),
+    *(Ahead(mine, against=peer) for peer, mine in PAIRS),
 ]
 
 

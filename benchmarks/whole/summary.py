@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.figures import more_is_better
+from harness.figures import Budget, compared, more_is_better
 from harness.report import budget_line, number, table, title
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from harness.rounds import Round
 
 Result = dict[str, Any]
 
@@ -36,6 +39,19 @@ def ahead(pair: Mapping[str, Any]) -> dict[str, float]:
         for figure, spread in pair["figures"].items()
         if spread["median"]
     }
+
+
+@dataclass(frozen=True)
+class Ahead(Budget):
+    """In no figure may ours be behind a peer."""
+
+    figure: str = "least_of_all_figures"
+    limit: float = 1.0
+    at_least: bool = True
+
+    def ratio(self, rounds: Sequence[Round]) -> float | None:
+        figures = compared(rounds, self.against, self.variant)
+        return min(ahead({"figures": figures}).values()) if figures else None
 
 
 def times(value: float) -> str:
