@@ -9,6 +9,7 @@ from __future__ import annotations
 import runpy
 import sys
 import warnings
+from pathlib import Path
 
 import uvloop
 
@@ -20,8 +21,12 @@ def main() -> None:
     uvloop.install()
     del sys.argv[0]
     program = sys.argv[0]
-    run = runpy.run_path if program.endswith(".py") else runpy.run_module
-    run(program, run_name="__main__")
+    if program.endswith(".py"):
+        # As where Python itself is given the file: what stands beside it is found.
+        sys.path.insert(0, str(Path(program).parent))
+        runpy.run_path(program, run_name="__main__")
+    else:
+        runpy.run_module(program, run_name="__main__")
 
 
 if __name__ == "__main__":
