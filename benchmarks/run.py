@@ -33,7 +33,7 @@ PARTS = [
         "--only call_tool",
     ),
     Part("stdio_blocking", "--rounds 3 --slices 8 --calls 400", 35, "--only request"),
-    Part("http", "--rounds 7 --slices 3 --calls 200", 60, "--only SSE,"),
+    Part("http", "--rounds 5 --slices 3 --calls 200", 45, "--only SSE,"),
     Part("http_blocking", "--rounds 3 --slices 6 --calls 300", 60, "--only SSE"),
     Part("memory", "--rounds 3 --slices 1 --calls 500", 60, "--only call_tool"),
     Part(
@@ -51,7 +51,7 @@ PARTS = [
     ),
     Part("large", "--rounds 1 --slices 2 --calls 100", 50, "--only memory --calls 20"),
     Part("loops", "--rounds 2 --slices 2 --calls 300", 50, "--only 'stdio: mcpwire'"),
-    Part("footprint", "--rounds 2", 60, "--only mcpwire.sync --kernel-calls 0"),
+    Part("footprint", "--rounds 1", 50, "--only mcpwire.sync --kernel-calls 0"),
     Part(
         "growth",
         "--most-calls 1000000 --most-sessions 1000",
