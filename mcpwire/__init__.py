@@ -85,6 +85,14 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits, Recovery
     from mcpwire.protocol.host.elicitation import Elicitation
     from mcpwire.protocol.host.sampling import Sampling
+    from mcpwire.protocol.many.errors import (
+        ConfigError,
+        NameCollision,
+        NeedsConfirmation,
+        NotAllowed,
+        UnknownServer,
+        UnknownTool,
+    )
     from mcpwire.protocol.negotiation import Negotiation
     from mcpwire.protocol.notices.interests import Filter
     from mcpwire.protocol.notifications import Notification
@@ -189,6 +197,14 @@ _EXPORTS: Final = {
     "mcpwire.limits": ("Limits", "Recovery"),
     "mcpwire.protocol.host.elicitation": ("Elicitation",),
     "mcpwire.protocol.host.sampling": ("Sampling",),
+    "mcpwire.protocol.many.errors": (
+        "ConfigError",
+        "NameCollision",
+        "NeedsConfirmation",
+        "NotAllowed",
+        "UnknownServer",
+        "UnknownTool",
+    ),
     "mcpwire.protocol.negotiation": ("Negotiation",),
     "mcpwire.protocol.notices.interests": ("Filter",),
     "mcpwire.protocol.notifications": ("Notification",),
@@ -242,6 +258,7 @@ __all__ = [
     "Client",
     "ClientCredentials",
     "ClientStats",
+    "ConfigError",
     "ConnectError",
     "ConnectionClosed",
     "ConsentDenied",
@@ -278,8 +295,11 @@ __all__ = [
     "MessageTooLarge",
     "MethodNotFound",
     "MissingCapability",
+    "NameCollision",
+    "NeedsConfirmation",
     "Negotiation",
     "NegotiationError",
+    "NotAllowed",
     "Notification",
     "OAuth",
     "ParseError",
@@ -311,6 +331,8 @@ __all__ = [
     "TokenError",
     "ToolError",
     "TransportError",
+    "UnknownServer",
+    "UnknownTool",
     "UnsupportedVersion",
     "UrlElicitationRequired",
     "UrlRefused",

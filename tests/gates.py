@@ -24,7 +24,7 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("transports",),
     ("sync",),
     ("client", "sync.client", "server"),
-    ("config", "group", "testing", "tools"),
+    ("config", "group", "sync.group", "testing", "tools"),
     ("",),
     ("bench", "check", "gateway"),
     ("cli",),

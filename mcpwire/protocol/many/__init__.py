@@ -1,0 +1,1 @@
+"""Many servers at once: names, configuration, merged lists; pure."""
