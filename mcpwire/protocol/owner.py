@@ -72,6 +72,9 @@ class PeerStats:
     unanswered: int = 0
     """Requests of ours that were given up, or were open when the stream ended."""
 
+    before_open: int = 0
+    """Requests of ours that were sent until the connection was open."""
+
     line_bytes: int = 0
     """How long the line is that is being told of; the one that does not count up."""
 

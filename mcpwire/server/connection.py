@@ -12,7 +12,13 @@ from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import MCPError, RPCError, TransportError
+from mcpwire.errors import (
+    InternalError,
+    InvalidRequest,
+    MCPError,
+    RPCError,
+    TransportError,
+)
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.server.request import IN_MEMORY, Facts
 from mcpwire.server.routes import INITIALIZE
@@ -24,6 +30,8 @@ if TYPE_CHECKING:
     from mcpwire.transports._duplex import Duplex
     from mcpwire.transports.base import CallHandle, ReplyFn
     from mcpwire.wire.jsonrpc import RequestId
+
+    _Early = tuple[RequestId, str, dict[str, Any] | None, ReplyFn, CallHandle | None]
 
 __all__ = ["ServerConnection"]
 
@@ -59,6 +67,9 @@ class ServerConnection:
         home = get_ident(), asyncio.get_running_loop()
         self._facts = Facts(transport=transport, home=home)
         self._started: asyncio.Task[None] | None = None
+        self._opening: list[_Early] | None = None
+        self._opening_id: RequestId | None = None
+        self._has_left = False
         self.session: Session | None = None
         self.ended = asyncio.Event()
 
@@ -88,7 +99,13 @@ class ServerConnection:
         dispatcher = self._dispatcher
         try:
             if method == INITIALIZE and not dispatcher.opens_alone(params):
-                reply(self._initialize(params))
+                if dispatcher.opens_later:
+                    self._open_later(id, params, reply)
+                else:
+                    reply(self._initialize(params))
+                return
+            if self._opening is not None and self._is_early(method, params):
+                self._opening.append((id, method, params, reply, call))
                 return
             request = dispatcher.admit(
                 id,
@@ -132,12 +149,64 @@ class ServerConnection:
 
     def _initialize(self, params: dict[str, Any] | None) -> dict[str, Any]:
         session, result = self._dispatcher.initialize(params, self.session, self._facts)
+        self._take(session)
+        return result
+
+    def _take(self, session: Session) -> None:
         assert self._channel is not None
         self._channel.revision = session.revision
         session.send = self._notify
         self.session = session
         self._dispatcher.hub.add(session)
+
+    # A session that takes time to open...
+
+    def _open_later(
+        self, id: RequestId, params: dict[str, Any] | None, reply: ReplyFn
+    ) -> None:
+        """Open the session in a task; what needs it waits until it is answered."""
+        if self._opening is not None:
+            raise InvalidRequest("the session is being opened already")
+        self._opening, self._opening_id = [], id
+
+        def opened(answer: dict[str, Any] | RPCError) -> None:
+            reply(answer)
+            self._go_on()
+
+        self._tasks.start(id, partial(self._open, params), opened)
+
+    async def _open(self, params: dict[str, Any] | None) -> dict[str, Any]:
+        dispatcher = self._dispatcher
+        session, result = await dispatcher.open_session(
+            params, self.session, self._facts
+        )
+        if session is not self.session:
+            self._take(session)
+            if self._is_stopped:
+                self._leave()
         return result
+
+    def _is_early(self, method: str, params: dict[str, Any] | None) -> bool:
+        # 2025-11-25 basic/lifecycle, "Initialization": pings before it is answered.
+        if method == "ping" or self._dispatcher.opens_alone(params):
+            return False
+        assert self._opening is not None
+        if len(self._opening) >= self._dispatcher.limits.notifications:
+            raise InternalError("too many requests are waiting already")
+        return True
+
+    def _go_on(self) -> None:
+        """Take what came before the session was there."""
+        early, self._opening, self._opening_id = self._opening, None, None
+        for each in early or ():
+            self.request(*each)
+        # Not from within the task of one of them.
+        asyncio.get_running_loop().call_soon(self._begin)
+
+    def _leave(self) -> None:
+        if self.session is not None and not self._has_left:
+            self._has_left = True
+            self._dispatcher.session_left(self.session)
 
     async def _perform(
         self, request: RequestContext, params: dict[str, Any]
@@ -176,11 +245,16 @@ class ServerConnection:
         self, method: str, params: dict[str, Any] | None, call: CallHandle | None
     ) -> None:
         """Take what the client tells."""
-        if method == "notifications/initialized" and self.session is not None:
-            self.session.is_initialized = True
+        if self.session is not None:
+            self._dispatcher.hear(self.session, method)
 
     def cancelled(self, id: RequestId) -> None:
         """Stop the handler of a request that the client withdrew."""
+        if self._opening is not None:
+            # 2025-11-25 basic/utilities/cancellation: initialize MUST NOT be cancelled.
+            if id == self._opening_id:
+                return
+            self._opening = [each for each in self._opening if each[0] != id]
         request = self._tasks.cancel(id) or self._listens.cancel(id)
         if request is not None:
             request.is_cancelled = True
@@ -202,8 +276,8 @@ class ServerConnection:
         self._is_stopped = True
         for request in self._tasks.unanswered() + self._listens.unanswered():
             request.is_cancelled = True
-        if self.session is not None:
-            self._dispatcher.hub.remove(self.session)
+        self._opening = None
+        self._leave()
         return self._tasks.close() + self._listens.close()
 
     async def settle(self, seconds: float) -> None:
@@ -243,7 +317,9 @@ class ServerConnection:
         await self._finish()
 
     async def _finish(self) -> None:
-        """Let go of what handlers needed."""
+        """Let go of what handlers needed, and see the session's end."""
+        if self.session is not None:
+            await self._dispatcher.session_closed(self.session)
         started, self._started = self._started, None
         if started is None:
             return

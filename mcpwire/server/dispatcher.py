@@ -69,6 +69,8 @@ _CACHE_HINTS: Final = {"ttlMs": 0, "cacheScope": "private"}
 ASK_TIMEOUT_S: Final = 600.0
 """How long a client may take to answer: there may be a person who thinks."""
 
+INITIALIZED: Final = "notifications/initialized"
+
 EXCERPT: Final = 100
 """How much of a name the peer chose is repeated in an error message."""
 
@@ -106,6 +108,13 @@ class Dispatcher:
         ValueError: A handler's method needs a capability that is not declared, or no
             client's request would ever reach it.
     """
+
+    opens_later: bool = False
+    """Whether a session takes time to open: it is `open_session` that does it then."""
+
+    answers_cancelled: bool = False
+    """Whether a session's request over HTTP that was cancelled is answered with the
+    error -32800, for the sake of whoever waits for its POST."""
 
     def __init__(
         self,
@@ -422,6 +431,50 @@ class Dispatcher:
         if self._instructions is not None:
             described["instructions"] = self._instructions
         return described
+
+    # Sessions that take time, or outlive this process (a gateway's do)...
+
+    async def open_session(
+        self,
+        params: dict[str, Any] | None,
+        session: Session | None,
+        facts: Facts = IN_MEMORY,
+    ) -> tuple[Session, dict[str, Any]]:
+        """Do what `initialize` does, in its own time; asked where `opens_later`.
+
+        Cancelling it leaves nothing behind.
+
+        Raises:
+            RPCError: It is refused; this is the answer.
+        """
+        return self.initialize(params, session, facts)
+
+    def hear(self, session: Session, method: str) -> None:
+        """Take note of what a session's client tells; never waits or raises."""
+        if method == INITIALIZED:
+            session.is_initialized = True
+
+    def session_left(self, session: Session) -> None:
+        """Let go of a session, which is told once for each, however it ended."""
+        self.hub.remove(session)
+
+    async def session_closed(self, session: Session) -> None:
+        """Wait until nothing goes on any more for a session that has left."""
+
+    def new_session_id(self, session: Session) -> str | None:
+        """Return the id that a session gets over HTTP; ``None``: a random one."""
+        return None
+
+    async def resume_session(self, id: str, facts: Facts) -> Session | None:
+        """Return the session with an id that nobody here knows, or ``None``."""
+        return None
+
+    async def delete_session(self, id: str, facts: Facts) -> bool:
+        """End what a session had whose id nobody here knows; tell whether it had any.
+
+        2025-11-25 basic/transports, "Session Management": DELETE.
+        """
+        return False
 
     # Its own life...
 

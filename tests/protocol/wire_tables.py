@@ -249,5 +249,6 @@ def counts(stats: Any) -> dict[str, Any]:
     return {
         name: value
         for name, value in attrs.asdict(stats).items()
-        if value and name not in {"noise_lines", "line_bytes", "unanswered"}
+        if value
+        and name not in {"noise_lines", "line_bytes", "unanswered", "before_open"}
     }

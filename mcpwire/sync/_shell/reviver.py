@@ -45,7 +45,6 @@ class Reviver:
         self._state = threading.Condition()
         self._thread = 0  # whose turn it is
         self._closings = 0
-        self._answered = 0
         self._failure: MCPError | None = None
         self._gave_up_at: float | None = None
 
@@ -60,14 +59,15 @@ class Reviver:
     def opened(self, channel: OpenChannel) -> None:
         """It is open."""
         with self._state:
-            self._answered = channel.requests_sent
+            channel.stats.before_open = channel.requests_sent
             self._restarts.opened(monotonic())
 
     def lost(self, channel: OpenChannel) -> None:
         """It is gone."""
         with self._state:
             # What a server says unasked does not prove that it works.
-            if channel.requests_sent - channel.stats.unanswered > self._answered:
+            counted = channel.stats
+            if channel.requests_sent - counted.unanswered > counted.before_open:
                 self._restarts.answered()
             self._restarts.lost(monotonic())
 

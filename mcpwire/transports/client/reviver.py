@@ -43,7 +43,6 @@ class Reviver:
         self._restarts = Restarts(self._recovery)
         self._task: asyncio.Task[None] | None = None
         self._waiters = 0
-        self._answered = 0
         self._failure: MCPError | None = None
         self._gave_up_at: float | None = None
 
@@ -56,13 +55,14 @@ class Reviver:
 
     def opened(self, channel: OpenChannel) -> None:
         """It is open."""
-        self._answered = channel.requests_sent
+        channel.stats.before_open = channel.requests_sent
         self._restarts.opened(self._connection.time())
 
     def lost(self, channel: OpenChannel) -> None:
         """It is gone."""
         # What a server says unasked does not prove that it works.
-        if channel.requests_sent - channel.stats.unanswered > self._answered:
+        counted = channel.stats
+        if channel.requests_sent - counted.unanswered > counted.before_open:
             self._restarts.answered()
         self._restarts.lost(self._connection.time())
 

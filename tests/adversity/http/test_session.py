@@ -93,6 +93,38 @@ async def test_a_session_forgotten_twice_for_one_call_is_told(shell):
 
 
 @pytest.mark.pain("P05")
+async def test_a_session_that_served_others_and_was_forgotten_is_renewed_again(shell):
+    """Twice for one call: each 404 says that it did not run, and a session answered."""
+    tries = []
+
+    with scripted_mcp() as server:
+
+        def forgets(request, conn):
+            if request.json["params"]["arguments"]["text"] != "unlucky":
+                return False
+            tries.append(request)
+            if len(tries) == 2:
+                conn.wait_while(lambda: not server.executed)
+            if len(tries) < 3:
+                server.sessions.clear()
+            return False
+
+        server.on["tools/call"] = forgets
+        async with asyncio.timeout(BOUND_S), connected(shell, server) as client:
+            unlucky = asyncio.ensure_future(
+                client.call_tool("echo", {"text": "unlucky"})
+            )
+            await until(lambda: len(tries) == 2)
+            assert (await client.call_tool("echo", {"text": "lucky"})).text == "lucky"
+            for connection in tuple(server.raw.open):
+                connection.nudge()
+            assert (await unlucky).text == "unlucky"
+        assert server.verbs().count("initialize") == 3
+        ran = [arguments["text"] for _, arguments, _ in server.executed]
+        assert ran == ["lucky", "unlucky"]
+
+
+@pytest.mark.pain("P05")
 @pytest.mark.fault("F27")
 async def test_404_without_a_session_is_not_its_end(shell):
     with scripted_mcp(session_ids=False) as server:

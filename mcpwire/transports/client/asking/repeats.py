@@ -146,12 +146,11 @@ class Repeats:
             TransportError: It may have run already, it was tried often enough, or
                 nothing is opened again.
         """
-        attempt, is_renewed = 1, False
+        attempt = 1
+        channel: Any = None  # of the last attempt
         while self._may_begin_again(error):
             if isinstance(error, SessionExpired):
-                # What a new session answers so too is the server's last word.
-                seconds = None if is_renewed else 0.0
-                is_renewed = True
+                seconds = self._pause_before_session(channel, attempt)
             else:
                 seconds = self._pause_before(error, method, attempt, options)
             if seconds is None or not self._fits(seconds, deadline):
@@ -164,6 +163,7 @@ class Repeats:
             try:
                 await self._connection.revive(method, deadline)
                 self.check_cursor(options)
+                channel = self._connection.channel
                 return await self._begin_later(
                     method, params, deadline, *positional(options)
                 )
@@ -175,6 +175,19 @@ class Repeats:
                 if _may_have_run(another) or not _may_have_run(error):
                     error = another
         raise self._last_word(error)
+
+    def _pause_before_session(self, channel: Any, attempt: int) -> float | None:
+        """Return the seconds before another session is opened; ``None``: none is.
+
+        What a session answers so that has answered nothing else is the server's last
+        word. One that has was forgotten, as the first one was: nothing ran.
+        """
+        if channel is None:
+            return 0.0
+        counted = channel.stats
+        has_served = channel.requests_sent - counted.unanswered > counted.before_open
+        attempts = self._connection.settings.recovery.attempts
+        return 0.0 if has_served and attempt <= attempts else None
 
     def _last_word(self, error: TransportError) -> MCPError:
         """Return what the server said, where it speaks no other era after all."""
