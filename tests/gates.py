@@ -97,7 +97,7 @@ RUNTIME: Final = frozenset({"anyio", "attrs", "httptools", "httpx", "orjson"})
 PURE_RUNTIME: Final = frozenset({"attrs", "httptools", "orjson"})
 
 EXTRAS: Final[Mapping[str, str]] = {
-    "joserfc": "mcpwire.auth.exchange.jwt",
+    "joserfc": "mcpwire.auth.exchange",
     "jsonschema_rs": "mcpwire.protocol.results.output_schema",
     "msgspec": "mcpwire.server.authoring.hints",
     "rich": "mcpwire.cli",

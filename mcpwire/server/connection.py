@@ -275,7 +275,8 @@ class ServerConnection:
     def _stop(self) -> list[asyncio.Task[None]]:
         self._is_stopped = True
         for request in self._tasks.unanswered() + self._listens.unanswered():
-            request.is_cancelled = True
+            if request is not None:  # as the one is that opens the session
+                request.is_cancelled = True
         self._opening = None
         self._leave()
         return self._tasks.close() + self._listens.close()
