@@ -49,7 +49,11 @@ ROOT = TESTS.parent
 PAGES = {path.name for path in (ROOT / "docs").glob("*.md")} - {"architecture.md"}
 DOCUMENTS = ("README.md", *sorted(f"docs/{name}" for name in PAGES))
 IN_PROCESS = frozenset(
-    {"docs/server.md", "docs/server-http.md", "docs/server-auth.md", "docs/tasks.md"}
+    {
+        *(f"docs/{name}.md" for name in ("config", "gateway", "group", "tools")),
+        *(f"docs/{name}.md" for name in ("server", "server-auth", "server-http")),
+        *("docs/tasks.md", "docs/transports.md"),
+    }
 )
 LANGUAGES = frozenset({"python", "console", "text", "sh"})
 PATIENCE = 60.0
