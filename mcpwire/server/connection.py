@@ -246,7 +246,7 @@ class ServerConnection:
     ) -> None:
         """Take what the client tells."""
         if self.session is not None:
-            self._dispatcher.hear(self.session, method)
+            self._dispatcher.notified(self.session, method, params)
 
     def cancelled(self, id: RequestId) -> None:
         """Stop the handler of a request that the client withdrew."""

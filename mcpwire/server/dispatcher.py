@@ -449,7 +449,9 @@ class Dispatcher:
         """
         return self.initialize(params, session, facts)
 
-    def hear(self, session: Session, method: str) -> None:
+    def notified(
+        self, session: Session, method: str, params: dict[str, Any] | None
+    ) -> None:
         """Take note of what a session's client tells; never waits or raises."""
         if method == INITIALIZED:
             session.is_initialized = True

@@ -194,9 +194,9 @@ async def test_by_default_a_session_opens_at_once_and_has_no_id_of_its_own():
     assert dispatcher.new_session_id(opened) is None
     assert await dispatcher.resume_session("x", IN_MEMORY) is None
     assert await dispatcher.delete_session("x", IN_MEMORY) is False
-    dispatcher.hear(opened, "notifications/other")
+    dispatcher.notified(opened, "notifications/other", None)
     assert not opened.is_initialized
-    dispatcher.hear(opened, "notifications/initialized")
+    dispatcher.notified(opened, "notifications/initialized", {})
     assert opened.is_initialized
     dispatcher.session_left(opened)
     await dispatcher.session_closed(opened)
