@@ -1,0 +1,136 @@
+"""Content put in front of a tool's result, marked so that it can be confirmed.
+
+::
+
+    [text: opening(token)] [the rows' blocks] [text: closing(token)] [what was there]
+
+The opening and the closing stand here together with what finds the tokens again, so
+that both ends stay in step. A token is opaque; `tokens_in` finds those that are UUIDs
+in lower case, which nobody spells in two ways.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Block = Mapping[str, Any]
+    """A content block, as a plain dict."""
+
+__all__ = [
+    "DEFAULT_TAG",
+    "NOTIFICATIONS",
+    "STYLES",
+    "PendingBatch",
+    "can_splice",
+    "check_tag",
+    "closing",
+    "opening",
+    "splice",
+    "token_of",
+    "tokens_in",
+]
+
+NOTIFICATIONS: Final = "mcpwire/notifications"
+"""The key of `_meta` under which a result says what was put in front of it."""
+
+DEFAULT_TAG: Final = "system-reminder"
+
+STYLES: Final = ("flat", "separated")
+"""Rows one after the other, or with an empty line between them."""
+
+_BETWEEN: Final = {"type": "text", "text": "\n\n"}
+
+_TAG: Final = re.compile(r"[a-z][a-z0-9-]*")
+_UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+
+
+@attrs.frozen
+class PendingBatch:
+    """What waits to be delivered, and the token by which its delivery is confirmed."""
+
+    token: str
+
+    rows: Sequence[Sequence[Block]]
+    """Rows of content blocks, the oldest first."""
+
+
+def check_tag(tag: object) -> str:
+    """Return the name of what content is wrapped in.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not isinstance(tag, str) or not _TAG.fullmatch(tag):
+        raise ValueError(f"a tag must be lower-case letters, 0-9 and -, got {tag!r}")
+    return tag
+
+
+def opening(token: str, tag: str = DEFAULT_TAG) -> str:
+    """Return the text in front of what is delivered with a token."""
+    return f"<{tag}-{token}>\n"
+
+
+def closing(token: str, tag: str = DEFAULT_TAG) -> str:
+    """Return the text behind it."""
+    return f"\n</{tag}-{token}>\n\n"
+
+
+def tokens_in(text: str, tag: str = DEFAULT_TAG) -> list[str]:
+    """Return the tokens of a text in their order; those of closings do not count."""
+    return re.findall(rf"<{re.escape(tag)}-({_UUID})>", text)
+
+
+def token_of(result: Mapping[str, Any]) -> str | None:
+    """Return the token that a result names in its `_meta`, which no text can forge."""
+    meta = result.get("_meta")
+    twin = meta.get(NOTIFICATIONS) if type(meta) is dict else None
+    token = twin.get("token") if type(twin) is dict else None
+    return token if type(token) is str else None
+
+
+def can_splice(result: Mapping[str, Any]) -> bool:
+    """Tell whether a result is the end of a call and has content at all.
+
+    What asks for input (2026-07-28 basic/patterns/mrtr) or stands for a task has none.
+    """
+    is_complete = result.get("resultType", "complete") == "complete"
+    return is_complete and type(result.get("content")) is list
+
+
+def splice(
+    result: Mapping[str, Any],
+    batch: PendingBatch,
+    *,
+    style: str = "flat",
+    tag: str = DEFAULT_TAG,
+) -> dict[str, Any]:
+    """Return a result with a batch in front of its content.
+
+    Rows without blocks are passed over; where nothing is left, the result is returned
+    as it is. Members keep their order; `_meta` says the token and how many blocks there
+    are, not counting those that stand between.
+    """
+    rows = [row for row in batch.rows if row]
+    if not rows:
+        return dict(result)
+    blocks: list[Block] = []
+    for row in rows:
+        if blocks and style == "separated":
+            blocks.append(_BETWEEN)
+        blocks.extend(row)
+    token = batch.token
+    content = [
+        {"type": "text", "text": opening(token, tag)},
+        *blocks,
+        {"type": "text", "text": closing(token, tag)},
+        *result["content"],
+    ]
+    twin = {"token": token, "count": sum(map(len, rows))}
+    meta = {**(result.get("_meta") or {}), NOTIFICATIONS: twin}
+    return {**result, "content": content, "_meta": meta}
