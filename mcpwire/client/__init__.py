@@ -129,7 +129,9 @@ class Client(SkillVerbs, NoticeVerbs):
         """
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
-            params["arguments"] = arguments
+            params["arguments"] = (
+                arguments if type(arguments) is dict else as_object(arguments)
+            )
         profile = self._connection.profile
         if "tools/call" in profile.refused:
             raise profile.refusal("tools/call")
@@ -223,7 +225,7 @@ class Client(SkillVerbs, NoticeVerbs):
         _check_validate(validate)
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
-            params["arguments"] = arguments
+            params["arguments"] = as_object(arguments)
         options["idempotent"] = self._may_repeat(name, options.get("idempotent"))
 
         async def call(handle: CallHandle) -> CallToolResult:
@@ -283,7 +285,7 @@ class Client(SkillVerbs, NoticeVerbs):
 
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
-            params["arguments"] = arguments
+            params["arguments"] = as_object(arguments)
         return decode(
             GetPromptResult,
             await self._requests.request("prompts/get", params, options),
@@ -307,8 +309,17 @@ class Client(SkillVerbs, NoticeVerbs):
             context: Arguments already decided (from 2025-06-18).
             options: As every request takes.
         """
-        from mcpwire.types import CompleteResult
+        from mcpwire.types import (
+            CompleteResult,
+            PromptReference,
+            ResourceTemplateReference,
+        )
 
+        if not isinstance(ref, (PromptReference, ResourceTemplateReference)):
+            raise LocalProtocolError(
+                "ref: expected PromptReference or ResourceTemplateReference, "
+                f"got {type(ref).__name__}"
+            )
         params: dict[str, Any] = {
             "ref": encode(ref),
             "argument": {"name": argument, "value": value},
@@ -397,6 +408,19 @@ class Client(SkillVerbs, NoticeVerbs):
         if channel is None:
             raise self._connection.not_connected()
         await channel.notify(method, params, headers=headers)
+
+
+def as_object(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments as the one object that they are on the wire.
+
+    Raises:
+        LocalProtocolError: They are no mapping.
+    """
+    if isinstance(arguments, Mapping):
+        return dict(arguments)
+    raise LocalProtocolError(
+        f"arguments: expected an object, got {type(arguments).__name__}"
+    )
 
 
 def _check_validate(validate: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mcpwire.client import as_object
 from mcpwire.errors import LocalProtocolError
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.methods import available
@@ -72,7 +73,7 @@ async def start_task(
     seconds = check_timeout(ttl, "ttl")
     params: dict[str, Any] = {"name": name}
     if arguments is not None:
-        params["arguments"] = arguments
+        params["arguments"] = as_object(arguments)
     offers = revision.era is Era.SESSION and _connection(client).profile.offers(
         "tasks.requests.tools.call"
     )

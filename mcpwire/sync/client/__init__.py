@@ -134,7 +134,9 @@ class Client(SkillVerbs, NoticeVerbs):
         """
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
-            params["arguments"] = arguments
+            params["arguments"] = (
+                arguments if type(arguments) is dict else as_object(arguments)
+            )
         profile = self._connection.profile
         if "tools/call" in profile.refused:
             raise profile.refusal("tools/call")
@@ -226,7 +228,7 @@ class Client(SkillVerbs, NoticeVerbs):
         _check_validate(validate)
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
-            params["arguments"] = arguments
+            params["arguments"] = as_object(arguments)
         options["idempotent"] = self._may_repeat(name, options.get("idempotent"))
 
         def call(handle: CallHandle) -> CallToolResult:
@@ -286,7 +288,7 @@ class Client(SkillVerbs, NoticeVerbs):
 
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
-            params["arguments"] = arguments
+            params["arguments"] = as_object(arguments)
         return decode(
             GetPromptResult,
             self._requests.request("prompts/get", params, options),
@@ -310,8 +312,17 @@ class Client(SkillVerbs, NoticeVerbs):
             context: Arguments already decided (from 2025-06-18).
             options: As every request takes.
         """
-        from mcpwire.types import CompleteResult
+        from mcpwire.types import (
+            CompleteResult,
+            PromptReference,
+            ResourceTemplateReference,
+        )
 
+        if not isinstance(ref, (PromptReference, ResourceTemplateReference)):
+            raise LocalProtocolError(
+                "ref: expected PromptReference or ResourceTemplateReference, "
+                f"got {type(ref).__name__}"
+            )
         params: dict[str, Any] = {
             "ref": encode(ref),
             "argument": {"name": argument, "value": value},
@@ -400,6 +411,19 @@ class Client(SkillVerbs, NoticeVerbs):
         if channel is None:
             raise self._connection.not_connected()
         channel.notify(method, params, headers=headers)
+
+
+def as_object(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments as the one object that they are on the wire.
+
+    Raises:
+        LocalProtocolError: They are no mapping.
+    """
+    if isinstance(arguments, Mapping):
+        return dict(arguments)
+    raise LocalProtocolError(
+        f"arguments: expected an object, got {type(arguments).__name__}"
+    )
 
 
 def _check_validate(validate: str) -> None:

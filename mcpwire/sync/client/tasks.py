@@ -16,6 +16,7 @@ from mcpwire.limits import check_timeout
 from mcpwire.protocol.methods import available
 from mcpwire.protocol.results import tasks
 from mcpwire.sync._made.following import walk
+from mcpwire.sync.client import as_object
 from mcpwire.types import (
     UNSET,
     CallToolResult,
@@ -74,7 +75,7 @@ def start_task(
     seconds = check_timeout(ttl, "ttl")
     params: dict[str, Any] = {"name": name}
     if arguments is not None:
-        params["arguments"] = arguments
+        params["arguments"] = as_object(arguments)
     offers = revision.era is Era.SESSION and _connection(client).profile.offers(
         "tasks.requests.tools.call"
     )

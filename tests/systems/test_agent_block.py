@@ -1,0 +1,205 @@
+"""What agent-block's manager promises of one connection, held by the client."""
+
+import asyncio
+import logging
+import types as builtin_types
+
+import pytest
+from fakes import SILENCE, FakeServer, text
+
+import mcpwire
+from mcpwire import types
+from mcpwire.client.tasks import start_task
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 20
+
+NO_OBJECTS = pytest.mark.parametrize(
+    ("value", "kind"), [([1], "list"), ("a", "str"), (1, "int"), (True, "bool")]
+)
+LEVELS = (
+    *("debug", "info", "notice", "warning"),
+    *("error", "critical", "alert", "emergency"),
+)
+
+
+@NO_OBJECTS
+@pytest.mark.system("A21", "R03")
+@pytest.mark.parametrize("verb", ["call_tool", "start_call", "start_task"])
+async def test_arguments_that_are_no_object_are_refused_by_their_kind(
+    verb, value, kind
+):
+    server = FakeServer({"tools/call": lambda *_: text("ran")})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        with pytest.raises(mcpwire.LocalProtocolError) as caught:
+            if verb == "start_task":
+                await start_task(client, "x", value)
+            else:
+                await getattr(client, verb)("x", value)
+        assert str(caught.value) == f"arguments: expected an object, got {kind}"
+        assert (await client.call_tool("x", None)).text == "ran"
+    assert server.requests("tools/call") == [{"name": "x"}]
+
+
+@NO_OBJECTS
+@pytest.mark.system("A27")
+async def test_arguments_of_a_prompt_that_are_no_object_are_refused(value, kind):
+    server = FakeServer({"prompts/get": lambda *_: {"messages": []}})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        with pytest.raises(mcpwire.LocalProtocolError, match=f"got {kind}"):
+            await client.get_prompt("x", value)
+        assert (await client.get_prompt("x", None)).messages == []
+    assert server.requests("prompts/get") == [{"name": "x"}]
+
+
+@pytest.mark.system("A21")
+async def test_any_mapping_is_an_object():
+    server = FakeServer({"tools/call": lambda *_: text("ran")})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        await client.call_tool("x", builtin_types.MappingProxyType({"a": 1}))
+    assert server.requests("tools/call") == [{"name": "x", "arguments": {"a": 1}}]
+
+
+@pytest.mark.system("A22", "A23")
+async def test_a_result_has_all_that_a_tool_said_and_the_defaults_of_the_rest():
+    full = {
+        **text("no"),
+        "structuredContent": {"a": [1, None]},
+        "isError": True,
+        "_meta": {"k": "v"},
+        "later": 1,
+    }
+    results = iter([full, {"content": []}])
+    server = FakeServer({"tools/call": lambda *_: next(results)})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        failed, bare = [await client.call_tool("x") for _ in range(2)]
+    assert (failed.is_error, failed.text) == (True, "no")
+    assert failed.structured_content == {"a": [1, None]}
+    assert failed.raw == full
+    assert (bare.is_error, bare.content) == (False, [])
+    assert bare.structured_content is types.UNSET
+
+
+@pytest.mark.system("A28", "L-A15")
+@pytest.mark.parametrize(
+    ("ref", "kind"),
+    [({"type": "ref/tool", "name": "x"}, "dict"), ("x", "str"), (None, "NoneType")],
+)
+async def test_only_a_prompt_or_a_template_is_completed(ref, kind):
+    server = FakeServer()
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        with pytest.raises(mcpwire.LocalProtocolError) as caught:
+            await client.complete(ref, "a", "b")
+    assert str(caught.value) == (
+        f"ref: expected PromptReference or ResourceTemplateReference, got {kind}"
+    )
+    assert server.requests("completion/complete") == []
+    for reference in (types.PromptReference, types.ResourceTemplateReference):
+        with pytest.raises(TypeError, match="missing"):
+            reference()
+
+
+@pytest.mark.system("A41", "L-A9")
+async def test_what_a_server_logs_keeps_its_level_its_logger_and_its_data():
+    data = [1, "a", None, True, [1], {"a": {"b": 1.5}}, "", 0]
+
+    def say(_, server):
+        for level, value in zip(LEVELS, data, strict=True):
+            server.notify("notifications/message", level=level, data=value)
+        server.notify("notifications/message", level="info", data=1, logger="db")
+        return text("")
+
+    heard = []
+    server = FakeServer({"tools/call": say})
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, on_notification=lambda n: heard.append(n.params)) as c,
+    ):
+        await c.call_tool("x")
+    assert [params.level for params in heard[:-1]] == list(LEVELS)
+    assert [params.data for params in heard[:-1]] == data
+    assert [params.logger for params in heard] == [None] * len(LEVELS) + ["db"]
+
+
+@pytest.mark.system("A46", "A47")
+async def test_what_nobody_listens_to_is_written_nowhere(caplog):
+    def say(params, server):
+        server.notify("notifications/message", level="emergency", data="fire")
+        server.notify("notifications/tools/list_changed")
+        token = params.get("_meta", {}).get("progressToken", 0)
+        server.notify("notifications/progress", progressToken=token, progress=1)
+        return text("done")
+
+    seen = []
+    server = FakeServer({"tools/call": say})
+    with caplog.at_level(logging.DEBUG):
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+            assert (await client.call_tool("x")).text == "done"
+            await client.call_tool("x", on_progress=lambda *args: seen.append(args))
+    assert seen == [(1, None, None)]
+    assert [r for r in caplog.records if "fire" in r.getMessage()] == []
+    assert [r for r in caplog.records if r.levelno > logging.DEBUG] == []
+
+
+@pytest.mark.system("A43")
+async def test_each_change_of_a_list_is_told_by_its_name():
+    names = [f"notifications/{kind}/list_changed" for kind in ("tools", "resources")]
+    names.append("notifications/prompts/list_changed")
+
+    def change(_, server):
+        for name in names:
+            server.send({"jsonrpc": "2.0", "method": name})
+        return text("")
+
+    heard = []
+    server = FakeServer({"tools/call": change})
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, on_notification=lambda n: heard.append(n.method)) as c,
+    ):
+        await c.call_tool("x")
+    assert heard == names
+
+
+HANDLERS = {
+    "sampling": {"sampling": lambda _: None},
+    "elicitation": {"elicitation": lambda _: "decline"},
+    "roots": {"roots": ["file:///a"]},
+}
+
+
+@pytest.mark.system("A54", "L-A7")
+@pytest.mark.parametrize("given", [(), ("sampling",), ("elicitation", "roots")])
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_a_capability_is_declared_exactly_where_there_is_a_handler(
+    given, version
+):
+    options = {key: value for name in given for key, value in HANDLERS[name].items()}
+    server = FakeServer({"tools/call": lambda *_: text("")}, version=version)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **options) as client:
+        await client.call_tool("x")
+    if version == "2026-07-28":
+        meta = server.requests("tools/call")[0]["_meta"]
+        declared = meta["io.modelcontextprotocol/clientCapabilities"]
+    else:
+        declared = server.requests("initialize")[0]["capabilities"]
+    assert set(declared) == set(given)
+
+
+@pytest.mark.system("A05", "A06")
+async def test_calls_of_one_connection_run_beside_each_other():
+    waiting = []
+    server = FakeServer({"tools/call": lambda *_: SILENCE})
+
+    def answer(*_):
+        waiting.append(server.current["id"])
+        if len(waiting) == 3:
+            for id in reversed(waiting):
+                server.send({"jsonrpc": "2.0", "id": id, "result": text(str(id))})
+        return SILENCE
+
+    server.methods["tools/call"] = answer
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        results = await asyncio.gather(*(client.call_tool("x") for _ in range(3)))
+    assert [result.text for result in results] == [str(id) for id in waiting]
