@@ -209,7 +209,7 @@ PATCHES: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
         ),
         (
             """\
-        features = _features(sampling, elicitation, roots, extensions)
+        features = self._host_features(sampling, elicitation, roots, extensions)
 """,
             """\
         check_handlers(
@@ -218,7 +218,7 @@ PATCHES: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
             roots=roots,
             on_notification=on_notification,
         )
-        features = _features(sampling, elicitation, roots, extensions)
+        features = self._host_features(sampling, elicitation, roots, extensions)
 """,
         ),
         (

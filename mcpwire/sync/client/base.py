@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import warnings
 from math import inf
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from mcpwire._version import __version__
 from mcpwire.limits import (
@@ -71,6 +71,16 @@ class CallOptions(TypedDict, total=False):
 class ClientBase:
     """A connection to one MCP server, without its verbs."""
 
+    # What one that relays for others puts its own in the place of.
+    _connection_type: ClassVar[type[Connection]] = Connection
+    _requests_type: ClassVar[type[Requests]] = Requests
+
+    def _host_features(
+        self, sampling: Any, elicitation: Any, roots: Any, extensions: Any
+    ) -> HostFeatures | None:
+        """Return what the server may ask of us; ``None``: nothing."""
+        return _features(sampling, elicitation, roots, extensions)
+
     def __init__(
         self,
         target: Target,
@@ -100,9 +110,9 @@ class ClientBase:
             roots=roots,
             on_notification=on_notification,
         )
-        features = _features(sampling, elicitation, roots, extensions)
+        features = self._host_features(sampling, elicitation, roots, extensions)
         self._has_roots = roots is not None
-        self._connection = Connection(
+        self._connection = self._connection_type(
             blocking_opener(target, limits, recovery),
             Settings(
                 identity=_identity(client_info, features),
@@ -129,7 +139,7 @@ class ClientBase:
     ) -> None:
         """Put together what stands on the connection."""
         connection = self._connection
-        self._requests = Requests(
+        self._requests = self._requests_type(
             connection,
             timeout=check_timeout(timeout),
             max_timeout=check_timeout(max_timeout, "max_timeout"),

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from mcpwire.errors import (
     CallCancelled,
@@ -72,6 +72,8 @@ class Connection(ConnectionState):
 
     how_to_connect = "`async with client:` or `await client.connect()`"
 
+    _inbound_type: ClassVar[type[ClientInbound]] = ClientInbound
+
     channel: OpenChannel | None
     inbound: ClientInbound
     _current: OpenChannel | None
@@ -96,7 +98,7 @@ class Connection(ConnectionState):
         self._sleeping: set[asyncio.Future[None]] = set()
         self._pinging: asyncio.Task[Any] | None = None
         self.replay: ReplayFn | None = None
-        self.inbound = ClientInbound(
+        self.inbound = self._inbound_type(
             settings.features,
             settings.on_notification,
             self._lost,
