@@ -1,6 +1,7 @@
 """What agent-block's manager promises of one connection, held by the client."""
 
 import asyncio
+import functools
 import logging
 import types as builtin_types
 
@@ -32,11 +33,9 @@ async def test_arguments_that_are_no_object_are_refused_by_their_kind(
 ):
     server = FakeServer({"tools/call": lambda *_: text("ran")})
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        call = getattr(client, verb, functools.partial(start_task, client))
         with pytest.raises(mcpwire.LocalProtocolError) as caught:
-            if verb == "start_task":
-                await start_task(client, "x", value)
-            else:
-                await getattr(client, verb)("x", value)
+            await call("x", value)
         assert str(caught.value) == f"arguments: expected an object, got {kind}"
         assert (await client.call_tool("x", None)).text == "ran"
     assert server.requests("tools/call") == [{"name": "x"}]

@@ -1,0 +1,8 @@
+"""What the five covered systems do, line by line; see `docs/systems.md`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "over_http"))
