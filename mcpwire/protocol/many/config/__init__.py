@@ -1,0 +1,1 @@
+"""What a configuration of servers may say, and what it means; pure."""
