@@ -7,6 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from mcpwire._version import __version__
+from mcpwire.errors import LocalProtocolError
 from mcpwire.limits import (
     DEFAULT_LIMITS,
     DEFAULT_RECOVERY,
@@ -21,7 +22,7 @@ from mcpwire.transports.client.connection import Connection
 from mcpwire.transports.client.settings import Settings
 from mcpwire.transports.client.subscriptions import Subscriptions
 from mcpwire.transports.targets import opener
-from mcpwire.types import decode, encode
+from mcpwire.types import UNSET, decode, encode
 from mcpwire.types.lifecycle import Implementation
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from mcpwire.errors import MCPError
     from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
     from mcpwire.protocol.host.features import HostFeatures
     from mcpwire.protocol.host.roots import Roots
@@ -36,9 +38,10 @@ if TYPE_CHECKING:
     from mcpwire.protocol.negotiation import Negotiation
     from mcpwire.protocol.notifications import Notification
     from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.transports.client.inbound import Observer
     from mcpwire.transports.client.stats import ClientStats
     from mcpwire.transports.targets import Target
-    from mcpwire.types import JsonObject, ServerCapabilities
+    from mcpwire.types import JsonObject, ServerCapabilities, Unset
 
     ProgressFn = Callable[[float, float | None, str | None], Any]
 
@@ -190,7 +193,63 @@ class ClientBase:
         """Return one readable line."""
         return f"<mcpwire.Client {self._connection}>"
 
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Have somebody look on, before the first connection; return what ends that.
+
+        It hears each notification that belongs to no call, as it came, and is told
+        whenever the connection is lost, open again or closed. It opens nothing; the
+        server is asked to tell of changed lists. It is for what stands on clients,
+        such as `Group`; for programs there are `events` and `on_notification`.
+
+        Raises:
+            LocalProtocolError: The client has been connected already.
+        """
+        connection = self._connection
+        if connection.serial or connection.is_wanted:
+            raise LocalProtocolError("a client is observed from before it connects")
+        observers = connection.inbound.observers
+        observers.append(observer)
+        self._subscriptions.hear_lists()
+
+        def undo() -> None:
+            if observer in observers:
+                observers.remove(observer)
+
+        return undo
+
+    def set_handlers(
+        self,
+        *,
+        sampling: SamplingHandler | Sampling | Unset | None = UNSET,
+        elicitation: FormHandler | Elicitation | Unset | None = UNSET,
+        roots: Roots | Unset | None = UNSET,
+    ) -> None:
+        """Replace what answers the server's questions, at once; ``None`` takes it away.
+
+        What is left out stays. A question that is being answered is not touched. What
+        is declared follows with the next request at 2026-07-28, in a session with the
+        next handshake: until then a server need not know that it may ask.
+
+        Raises:
+            ValueError: One of them is nothing of the kind; names it, changes nothing.
+        """
+        connection = self._connection
+        features = connection.inbound.features
+        given = {"sampling": sampling, "elicitation": elicitation, "roots": roots}
+        features.replace({k: v for k, v in given.items() if v is not UNSET})
+        if roots is not UNSET:
+            self._has_roots = roots is not None
+        connection.use_features(features)
+
     # What was agreed...
+
+    @property
+    def lost(self) -> MCPError | None:
+        """Why the connection is gone that was not closed by us; ``None``: it is not."""
+        connection = self._connection
+        if connection.is_open or not connection.is_wanted:
+            return None
+        return connection.not_connected()
 
     @property
     def is_connected(self) -> bool:

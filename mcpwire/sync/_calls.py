@@ -155,7 +155,12 @@ class Calls(DuplexFacts, Lead):
         id = handle.request_id
         call = self._peer.outstanding.get(id) if type(id) is int else None
         # A handle on a call of another connection may hold an id that is in use here.
-        if call is not None and call.handle is handle and type(id) is int:
+        if call is not None and call.handle is handle:
+            self._cancel_id(id, reason)
+
+    def _cancel_id(self, id: RequestId | None, reason: str) -> None:
+        call = self._peer.outstanding.get(id) if type(id) is int else None
+        if call is not None and type(id) is int:
             self._give_up(id, reason)
             self._end_call(call, CallCancelled(call.method, reason=reason))
 

@@ -180,6 +180,10 @@ class BlockingDuplex(Calls):
         """
         self._locked(partial(self._cancel, handle, reason))
 
+    def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> None:
+        """End the call with that id, as `cancel` does."""
+        self._locked(partial(self._cancel_id, id, reason))
+
     def _refusal(self, headers: Mapping[str, str] | None) -> MCPError:
         """Say why a call cannot even begin."""
         self._refuse_fork()

@@ -174,7 +174,14 @@ class Duplex(DuplexFacts):
         pending = self._peer.outstanding.get(id) if type(id) is int else None
         # By handle and not by id alone: a handle keeps that of a call on a connection
         # before this one, which may be somebody else's here.
-        if pending is None or pending.handle is not handle or type(id) is not int:
+        if pending is None or pending.handle is not handle:
+            return False
+        return self.cancel_id(id, reason)
+
+    def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:
+        """End the call with that id, as `cancel` does."""
+        pending = self._peer.outstanding.get(id) if type(id) is int else None
+        if pending is None or type(id) is not int:
             return False
         self._give_up(id, reason)
         if not pending.future.done():

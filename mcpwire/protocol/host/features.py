@@ -67,6 +67,21 @@ class HostFeatures:
             "roots/list": self._ask_roots,
         }
 
+    def replace(self, given: Mapping[str, Any]) -> None:
+        """Let others answer from now on: what is named, by the names of the arguments.
+
+        Raises:
+            ValueError: One of them is nothing of the kind; then nothing is replaced.
+        """
+        checks: Mapping[str, Callable[[Any], Any]] = {
+            "sampling": samplings.as_sampling,
+            "elicitation": elicitations.as_elicitation,
+            "roots": root_lists.as_source,
+        }
+        checked = {f"_{name}": checks[name](value) for name, value in given.items()}
+        for name, value in checked.items():
+            setattr(self, name, value)
+
     @property
     def extensions(self) -> frozenset[str]:
         """The ids of the extensions that are switched on."""

@@ -343,6 +343,13 @@ class HttpChannel(GoingOn):
         reply = self._waiting.get(id) if type(id) is int else None
         if reply is None or reply.handle is not handle:
             return False
+        return self.cancel_id(id, reason)
+
+    def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:
+        """End the call with that id, as `cancel` does."""
+        reply = self._waiting.get(id) if type(id) is int else None
+        if reply is None or type(id) is not int or id <= 0:  # what is no call's
+            return False
         return self._abort(reply, CallCancelled(reply.what, reason=reason))
 
     def _abort(self, reply: Reply, error: MCPError) -> bool:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["ClientInbound", "Listener", "ask"]
+__all__ = ["ClientInbound", "Listener", "Observer", "ask"]
 
 logger = logging.getLogger("mcpwire")
 
@@ -44,6 +44,19 @@ class Listener(Protocol):
         """Hear one."""
 
     def wake(self) -> None:
+        """The connection is lost, open again, or closed: look at it."""
+
+
+class Observer(Protocol):
+    """Somebody who looks on for as long as the client lives; must not block or raise.
+
+    Unlike a `Listener` it wants nothing: a lost connection is not opened for it.
+    """
+
+    def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
+        """A notification came, which had so many bytes on the wire."""
+
+    def changed(self) -> None:
         """The connection is lost, open again, or closed: look at it."""
 
 
@@ -76,6 +89,7 @@ class ClientInbound:
         changes: Told of each notification first: what is remembered may be wrong now.
         on_missed: Called when notifications may have been lost: all of that may be.
         listeners: Who hears notifications beside the callback.
+        observers: Who looks on.
     """
 
     def __init__(
@@ -102,6 +116,7 @@ class ClientInbound:
         self.on_missed: Callable[[], object] = bool
         self.changes: list[Callable[[str, dict[str, Any] | None], object]] = []
         self.listeners: Listeners[Listener] = Listeners()
+        self.observers: list[Observer] = []
         self.revision: Revision | None = None
         self.stats: PeerStats | None = None
 
@@ -126,6 +141,8 @@ class ClientInbound:
             change(method, params)
         for listener in tuple(self.listeners):
             listener.take(method, params)
+        for observer in self.observers:
+            observer.heard(method, params, self.size())
         if self._delivery is not None:
             self._delivery.put(method, params)
 
@@ -206,9 +223,11 @@ class ClientInbound:
     # The end...
 
     def wake(self) -> None:
-        """Let all listeners look at the connection."""
+        """Let all listeners and observers look at the connection."""
         for listener in tuple(self.listeners):
             listener.wake()
+        for observer in self.observers:
+            observer.changed()
 
     def lost(self, error: TransportError) -> None:
         """The connection is gone; nobody waits for our handlers' answers."""

@@ -207,6 +207,11 @@ class Subscriptions:
         connection.is_kept = self.is_kept
         connection.is_needed = self.is_needed
 
+    def hear_lists(self) -> None:
+        """Want to hear of changed lists whenever there is a connection."""
+        self._always = EVERY_LIST
+        self._connection.hears_always = True
+
     @property
     def _is_stateless(self) -> bool:
         return self._connection.profile.era is Era.STATELESS

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from mcpwire.sync.client.base import CallOptions
     from mcpwire.types import LoggingLevel, ReadResourceResult
+    from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["NoticeVerbs"]
 
@@ -137,6 +138,11 @@ class NoticeVerbs(ClientBase):
                 "which subscribing needs"
             )
 
+    @property
+    def subscribed(self) -> frozenset[str]:
+        """The resources of which somebody here wants to hear that they changed."""
+        return self._subscriptions.interests.current.uris
+
     def unsubscribe(self, uri: str, **options: Unpack[CallOptions]) -> None:
         """Take one `subscribe` back.
 
@@ -175,6 +181,22 @@ class NoticeVerbs(ClientBase):
         if not connection.profile.offers("logging"):
             raise LocalProtocolError("the server did not declare 'logging'")
         connection.set_log_level(level)
+
+    def cancel(self, request_id: RequestId | None, reason: str | None = None) -> None:
+        """End one of our calls by its id on the wire, and tell the server.
+
+        Whoever waits for it gets `CallCancelled`. Nothing is waited for, and nothing is
+        sent where no call of that id is under way, nor for ``None``: an id that is not
+        known is not made up. (2025-11-25 basic/utilities/cancellation; at 2026-07-28
+        over HTTP the call's stream is closed, which says the same.)
+
+        Args:
+            request_id: Such as `PendingCall.request_id`.
+            reason: For the server's log.
+        """
+        channel = self._connection.channel
+        if channel is not None and request_id is not None:
+            channel.cancel_id(request_id, reason or "cancelled")
 
     def notify_roots_changed(self) -> None:
         """Tell the server that the roots changed; does nothing from 2026-07-28 on.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcpwire.errors import MCPError
+    from mcpwire.protocol.host.features import HostFeatures
     from mcpwire.protocol.negotiation import Agreement, Negotiation
     from mcpwire.transports.base import CallHandle
     from mcpwire.transports.client.settings import Settings
@@ -180,6 +181,18 @@ class ConnectionState:
         self.log_level = level
         if self.profile.agreement is not None:
             self.profile = self.compose(self.profile.agreement)
+
+    def use_features(self, features: HostFeatures) -> None:
+        """Declare what these can answer, from now on."""
+        identity = attrs.evolve(
+            self.settings.identity, capabilities=features.capabilities
+        )
+        self.settings = attrs.evolve(
+            self.settings, features=features, identity=identity
+        )
+        if self.profile.agreement is not None:
+            self.profile = self.compose(self.profile.agreement)
+            self.hear()
 
     def cancel(self, handle: CallHandle, reason: str) -> bool:
         """End the call with that handle; return whether it waited for an answer."""

@@ -1,0 +1,50 @@
+"""A server in memory that asks one question of the client during each call."""
+
+from fakes import SILENCE, FakeServer, text
+
+FORM = {
+    "message": "Who are you?",
+    "requestedSchema": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "age": {"type": "integer", "default": 30, "maximum": 120},
+        },
+        "required": ["name"],
+    },
+}
+SAMPLE = {
+    "messages": [{"role": "user", "content": {"type": "text", "text": "Hello?"}}],
+    "maxTokens": 10,
+}
+STATELESS = "2026-07-28"
+
+
+class Asking(FakeServer):
+    """Asks one question during a call, as its revision has it, and tells the answer."""
+
+    def __init__(self, method, params, version="2025-11-25", **members):
+        super().__init__({"tools/call": self.call}, version=version, **members)
+        self.question = {"method": method, "params": params}
+        self.waiting = None
+
+    def call(self, params, _):
+        if self.version == STATELESS:
+            if "inputResponses" in params:
+                self.answered = {"result": params["inputResponses"]["q"]}
+                return {"resultType": "complete", **text("done")}
+            return {
+                "resultType": "input_required",
+                "inputRequests": {"q": self.question},
+                "requestState": "s",
+            }
+        self.waiting = self.current["id"]
+        self.send({"jsonrpc": "2.0", "id": "q-1", **self.question})
+        return SILENCE
+
+    def receive(self, data):
+        super().receive(data)
+        last = self.received[-1]
+        if last.get("id") == "q-1" and self.waiting is not None:
+            self.answered = {k: last[k] for k in ("result", "error") if k in last}
+            self.send({"jsonrpc": "2.0", "id": self.waiting, "result": text("done")})
