@@ -115,6 +115,9 @@ class Session:
     send: NotifyFn = attrs.field(default=_unheard, repr=False)
     """Sends a notification that belongs to no request."""
 
+    ask: AskFn | None = attrs.field(default=None, repr=False)
+    """Asks the client outside of any request, where its connection can."""
+
     is_closed: bool = False
     """Whether its client is gone."""
 
