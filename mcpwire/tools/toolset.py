@@ -1,0 +1,286 @@
+"""The tool set on asyncio: it lists tools, hears that they changed, and calls them.
+
+Each server has at most one task that lists its tools, and none while nothing changes.
+What changes during a listing makes one more of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import weakref
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.errors import MCPError
+from mcpwire.protocol.many.errors import NameCollision, NotAllowed
+from mcpwire.tools.base import ToolSetBase, logger
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Unpack
+
+    from mcpwire.client.base import CallOptions
+    from mcpwire.tools.base import Outgoing
+    from mcpwire.tools.options import Errors, ToolOptions
+    from mcpwire.tools.source import ToolSource
+    from mcpwire.tools.view import ToolCall
+    from mcpwire.types import CallToolResult
+
+__all__ = ["ToolSet"]
+
+PAUSES: Final = (0.0, 0.1, 0.5, 2.0, 10.0)
+"""Seconds before a list is fetched again that changed while it was, each time longer:
+a server that tells of a change with each listing keeps nobody busy."""
+
+
+@attrs.define(eq=False)
+class _Fetch:
+    """The listing of one server's tools, which goes on while somebody wants it."""
+
+    task: asyncio.Task[None] | None = None
+    again: bool = True
+    heard: bool = False
+    """Whether the server asked for it, so that it goes on without anybody waiting."""
+
+    waiting: list[asyncio.Future[None]] = attrs.field(factory=list)
+    """Who wants a listing that begins from now on."""
+
+    wake: asyncio.Event = attrs.field(factory=asyncio.Event)
+
+
+class ToolSet(ToolSetBase):
+    """The tools of many servers: named, filtered, kept up to date, callable.
+
+    ::
+
+        tools = await group.tools(confirm="mutating", approve=ask)
+        for view in tools: ...
+        result = await tools.call("mcp__time__now", {"zone": "UTC"})
+
+    Made by `Group.tools`, which has listed everything once. From then on lists that
+    change are fetched again; the tools that were there stay until a list is whole.
+    All its methods are to be called on the loop of its group.
+
+    Args:
+        source: Whose tools they are.
+        options: `ToolOptions`.
+
+    Raises:
+        ValueError: An option is out of its range; names it.
+    """
+
+    _source: ToolSource
+
+    def __init__(self, source: ToolSource, **options: Unpack[ToolOptions]) -> None:
+        super().__init__(source, **options)
+        self._fetches: dict[str, _Fetch] = {}
+        self._refreshing = 0
+        # The source does not keep a set alive that nobody else has.
+        hear = weakref.WeakMethod(self._hear)
+
+        def tell(server: str | None) -> None:
+            method = hear()
+            if method is not None:
+                method(server)
+
+        self._undo = weakref.finalize(self, source.on_change(tell))
+        self._undo.atexit = False
+
+    # Keeping up...
+
+    async def refresh(self, *servers: str) -> None:
+        """List the tools of these servers again, or of all, at the same time.
+
+        What cannot be listed is in `problems`, and what was known of it stays.
+
+        Raises:
+            NameCollision: Two tools would have one name, where that is to be raised.
+
+        Cancelling ends the listings that nobody else wants.
+        """
+        self._refreshing += 1
+        try:
+            wanted = [self._want(each) for each in servers or self._source.servers()]
+            try:
+                if wanted:
+                    await asyncio.wait(wanted)
+            except asyncio.CancelledError:
+                for future in wanted:
+                    future.cancel()
+                self._end_unwanted()
+                raise
+            for future in wanted:
+                future.result()
+        finally:
+            self._refreshing -= 1
+        self._rebuild()
+
+    async def aclose(self) -> None:
+        """Hear no more of changes, and end the listings under way.
+
+        The tools can be called as before. Works twice.
+        """
+        self._undo()
+        tasks = self._end_all()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _hear(self, server: str | None) -> None:
+        """Be told of a change."""
+        if server is None:
+            self._undo()
+            self._end_all()
+            return
+        self._fetch(server).heard = True
+
+    def _want(self, server: str) -> asyncio.Future[None]:
+        """Return what is done when a listing is that begins from now on."""
+        fetch = self._fetch(server)
+        future = asyncio.get_running_loop().create_future()
+        fetch.waiting.append(future)
+        fetch.wake.set()
+        return future
+
+    def _fetch(self, server: str) -> _Fetch:
+        """Have the tools of a server listed, once more where that is under way."""
+        fetch = self._fetches.get(server)
+        if fetch is None:
+            fetch = self._fetches[server] = _Fetch()
+            fetch.task = asyncio.get_running_loop().create_task(
+                self._follow(server, fetch), name=f"mcpwire tools of {server!r}"
+            )
+        fetch.again = True
+        return fetch
+
+    async def _follow(self, server: str, fetch: _Fetch) -> None:
+        """List until nothing has changed meanwhile."""
+        rounds = 0
+        try:
+            while fetch.again:
+                await self._pause(fetch, PAUSES[min(rounds, len(PAUSES) - 1)])
+                rounds += 1
+                fetch.again = False
+                served, fetch.waiting = fetch.waiting, []
+                try:
+                    await self._list(server)
+                finally:
+                    for future in served:
+                        if not future.done():
+                            future.set_result(None)
+                self._show()
+        finally:
+            if self._fetches.get(server) is fetch:
+                del self._fetches[server]
+            for future in fetch.waiting:
+                future.cancel()
+
+    @staticmethod
+    async def _pause(fetch: _Fetch, seconds: float) -> None:
+        """Wait a moment, unless somebody is waiting."""
+        fetch.wake.clear()
+        if seconds and not fetch.waiting:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await fetch.wake.wait()
+
+    async def _list(self, server: str) -> None:
+        """List a server's tools; what goes wrong is noted."""
+        if server not in self._source.servers():
+            return
+        try:
+            self._take(server, await self._source.list(server))
+        except MCPError as error:
+            self._note_problem(server, error)
+
+    def _show(self) -> None:
+        """Make views of what was listed, unless a refresh is about to."""
+        if self._refreshing:
+            return
+        try:
+            self._rebuild()
+        except NameCollision as error:
+            logger.warning("the tools stay as they were: %s", error)
+
+    def _end_unwanted(self) -> None:
+        for fetch in self._fetches.values():
+            is_wanted = fetch.heard or any(not each.done() for each in fetch.waiting)
+            if not is_wanted and fetch.task is not None:
+                fetch.task.cancel()
+
+    def _end_all(self) -> list[asyncio.Task[None]]:
+        tasks = [each.task for each in self._fetches.values() if each.task is not None]
+        for task in tasks:
+            task.cancel()
+        return tasks
+
+    # Calling...
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        confirmed: bool = False,
+        errors: Errors | None = None,
+        **options: Unpack[CallOptions],
+    ) -> CallToolResult:
+        """Call a tool by its name here and return its result, also one that failed.
+
+        Args:
+            name: What the tool is called here.
+            arguments: Its arguments, as one object.
+            confirmed: Whether somebody confirmed the call. Whoever is to approve calls
+                is asked all the same.
+            errors: ``"result"``: a JSON-RPC error becomes a result with `is_error`.
+            options: As every request takes; the time that `approve` takes is not in
+                `timeout`.
+
+        Raises:
+            UnknownTool: There is no such tool.
+            NotAllowed: A rule hides it, or `approve` refused the call.
+            NeedsConfirmation: Somebody has to confirm it first.
+            LocalProtocolError: The arguments are none; nothing was sent, as with all
+                of the above.
+            UnknownServer: The server has left.
+            MCPError: What `Client.call_tool` raises.
+
+        Cancelling the task tells the server and returns at once.
+        """
+        call = self._prepare(name, arguments, confirmed=confirmed)
+        if self._options.approve is not None:
+            call = self._decided(call, await self._ask(call))
+        outgoing = self._outgoing(call, errors, dict(options))
+        try:
+            result = await self._send(outgoing)
+        except MCPError as error:
+            return self._failed(outgoing, error)
+        return self._finished(outgoing, result)
+
+    async def _ask(self, call: ToolCall) -> Any:
+        """Ask whoever approves.
+
+        Raises:
+            NotAllowed: That raised something.
+        """
+        approve = self._options.approve
+        assert approve is not None
+        try:
+            answer = approve(self._question(call))
+            return await answer if inspect.isawaitable(answer) else answer
+        except NotAllowed:
+            raise
+        except Exception as error:
+            raise NotAllowed(call.view.name, rule=f"approve: {error}") from error
+
+    async def _send(self, outgoing: Outgoing) -> CallToolResult:
+        view = outgoing.view
+        if view.extra is None:
+            return await self._source.call(
+                view.server, view.tool, outgoing.arguments, **outgoing.options
+            )
+        verb = getattr(self._source.client(view.server), view.extra.verb)
+        arguments = self._extra_arguments(outgoing)
+        return view.extra.result(await verb(*arguments, **outgoing.options))
