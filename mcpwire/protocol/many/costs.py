@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from mcpwire.protocol.many.flattening import json_text
 from mcpwire.types import UNSET, encode
-from mcpwire.wire.json import encode as to_json
 
 if TYPE_CHECKING:
     from mcpwire.types import CallToolResult
@@ -70,17 +70,18 @@ class Costs:
             raise ValueError(f"weight must be above 0 and up to 1, got {weight!r}")
         self._start = Cost(tokens, seconds)
         self._weight = weight
-        self._learnt: dict[str, _Learnt] = {}
+        self._learnt: dict[tuple[str, str], _Learnt] = {}
 
-    def note(self, tool: str, seconds: float, size: int) -> None:
+    def note(self, server: str, tool: str, seconds: float, size: int) -> None:
         """Learn from one call.
 
         Args:
-            tool: The tool's name, as it is asked for again.
+            server: Whose tool it is.
+            tool: The server's own name of it.
             seconds: How long it took.
             size: The bytes of its result.
         """
-        known = self._learnt.pop(tool, None)
+        known = self._learnt.pop((server, tool), None)
         if known is None:
             known = _Learnt(seconds, size, 0)
             if len(self._learnt) >= MAX_TOOLS:
@@ -89,29 +90,28 @@ class Costs:
         known.seconds += self._weight * (seconds - known.seconds)
         known.size += self._weight * (size - known.size)
         known.calls += 1
-        self._learnt[tool] = known
+        self._learnt[server, tool] = known
 
-    def of(self, tool: str) -> Cost:
+    def of(self, server: str, tool: str) -> Cost:
         """Return what a call takes: learnt, or the value to start with."""
-        known = self._learnt.get(tool)
+        known = self._learnt.get((server, tool))
         if known is None:
             return self._start
         return Cost(round(known.size / BYTES_PER_TOKEN), known.seconds, known.calls)
 
-    def forget(self, tool: str | None = None) -> None:
-        """Forget one tool, or all of them."""
-        if tool is None:
-            self._learnt.clear()
-        else:
-            self._learnt.pop(tool, None)
+    def forget(self, server: str | None = None) -> None:
+        """Forget the tools of one server, or all of them."""
+        for key in list(self._learnt):
+            if server in {None, key[0]}:
+                self._learnt.pop(key, None)
 
 
 def size_of(result: CallToolResult) -> int:
     """Return roughly how many bytes of a result a model gets to see."""
     size = sum(
-        len(getattr(block, "text", "")) or len(to_json(encode(block)))
+        len(getattr(block, "text", "")) or len(json_text(encode(block)))
         for block in result.content
     )
     if not result.content and result.structured_content is not UNSET:
-        return len(to_json(result.structured_content))
+        return len(json_text(result.structured_content))
     return size

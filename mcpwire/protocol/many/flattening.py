@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
 import attrs
 
+from mcpwire.errors import LocalProtocolError
 from mcpwire.types import UNSET, encode
 from mcpwire.types.content import (
     AudioContent,
@@ -37,7 +38,15 @@ if TYPE_CHECKING:
     from mcpwire.types import CallToolResult, JsonObject
     from mcpwire.types.content import ContentBlock
 
-__all__ = ["FLAT_FORMS", "FlatForm", "cut_text", "flatten", "mark_of", "trim_result"]
+__all__ = [
+    "FLAT_FORMS",
+    "FlatForm",
+    "cut_text",
+    "flatten",
+    "json_text",
+    "mark_of",
+    "trim_result",
+]
 
 FlatForm: TypeAlias = Literal["text", "auto", "structured", "blocks"]
 
@@ -137,9 +146,9 @@ def trim_result(result: CallToolResult, max_bytes: int) -> CallToolResult:
         ValueError: `max_bytes` is less than 1.
     """
     _check_bytes(max_bytes)
-    sizes = [len(to_json(encode(block))) for block in result.content]
+    sizes = [len(_bytes(json_text(encode(block)))) for block in result.content]
     structured = result.structured_content
-    own = 0 if structured is UNSET else len(to_json(structured))
+    own = 0 if structured is UNSET else len(_bytes(json_text(structured)))
     if sum(sizes) + own <= max_bytes:
         return result
     kept: list[ContentBlock] = []
@@ -164,6 +173,17 @@ def trim_result(result: CallToolResult, max_bytes: int) -> CallToolResult:
     return attrs.evolve(result, content=kept, structured_content=structured, raw=None)
 
 
+def json_text(value: Any) -> str:
+    """Return a value as JSON; what is nested too deeply to be written, as ``null``.
+
+    What comes in may be nested deeper than what can go out (see `mcpwire.wire.json`).
+    """
+    try:
+        return to_json(value).decode()
+    except LocalProtocolError:
+        return "null"
+
+
 def mark_of(block: ContentBlock) -> str:
     """Return one line that stands for a block in a text."""
     if isinstance(block, (ImageContent, AudioContent)):
@@ -184,7 +204,7 @@ def _text(result: CallToolResult, *, marks: bool) -> str:
     lines = list(_lines(result.content, marks=marks))
     if not result.content and result.structured_content is not UNSET:
         # Servers need not repeat as text what they say as data.
-        return to_json(result.structured_content).decode()
+        return json_text(result.structured_content)
     return "\n".join(lines)
 
 
@@ -207,7 +227,7 @@ def _auto(result: CallToolResult) -> str:
         return _text(result, marks=False)
     if len(content) == 1 and isinstance(content[0], TextContent):
         return content[0].text
-    return to_json(_blocks(result)).decode()
+    return json_text(_blocks(result))
 
 
 def _blocks(result: CallToolResult) -> list[JsonObject]:
@@ -217,8 +237,9 @@ def _blocks(result: CallToolResult) -> list[JsonObject]:
 def _structured(value: Any, max_bytes: int | None) -> Any:
     if max_bytes is None:
         return value
-    text = to_json(value)
-    return value if len(text) <= max_bytes else cut_text(text.decode(), max_bytes)
+    text = json_text(value)
+    cut = cut_text(text, max_bytes)
+    return value if cut is text else cut
 
 
 def _first_part(block: TextContent, size: int, left: int) -> tuple[TextContent, int]:

@@ -10,37 +10,37 @@ from mcpwire.wire.json import encode as to_json
 
 @pytest.mark.system("L-R3")
 def test_an_unknown_tool_costs_what_was_said_at_first():
-    assert Costs().of("add") == Cost(500, 5.0)
-    assert Costs(seconds=1.0, tokens=10).of("add") == Cost(10, 1.0, 0)
+    assert Costs().of("calc", "add") == Cost(500, 5.0)
+    assert Costs(seconds=1.0, tokens=10).of("calc", "add") == Cost(10, 1.0, 0)
 
 
 @pytest.mark.system("L-R3")
 def test_a_tool_costs_what_its_calls_took_the_latest_counting_most():
     costs = Costs(weight=0.5)
-    costs.note("add", 1.0, 400)
-    assert costs.of("add") == Cost(100, 1.0, 1)
-    costs.note("add", 2.0, 800)
-    assert costs.of("add") == Cost(150, 1.5, 2)
-    assert costs.of("other") == Cost(500, 5.0)
+    costs.note("calc", "add", 1.0, 400)
+    assert costs.of("calc", "add") == Cost(100, 1.0, 1)
+    costs.note("calc", "add", 2.0, 800)
+    assert costs.of("calc", "add") == Cost(150, 1.5, 2)
+    assert costs.of("calc", "other") == Cost(500, 5.0)
 
 
 def test_what_was_learnt_can_be_forgotten():
     costs = Costs()
-    for name in ("a", "b", "c"):
-        costs.note(name, 1.0, 4)
+    for server in ("a", "b", "c"):
+        costs.note(server, "tool", 1.0, 4)
     costs.forget("a")
     costs.forget("nothing")
-    assert [costs.of(name).calls for name in "abc"] == [0, 1, 1]
+    assert [costs.of(server, "tool").calls for server in "abc"] == [0, 1, 1]
     costs.forget()
-    assert [costs.of(name).calls for name in "abc"] == [0, 0, 0]
+    assert [costs.of(server, "tool").calls for server in "abc"] == [0, 0, 0]
 
 
 def test_so_many_tools_are_remembered_and_no_more(monkeypatch):
     monkeypatch.setattr(costs_module, "MAX_TOOLS", 2)
     costs = Costs()
     for name in ("a", "b", "a", "c"):
-        costs.note(name, 1.0, 4)
-    assert [costs.of(name).calls for name in "abc"] == [2, 0, 1]
+        costs.note("calc", name, 1.0, 4)
+    assert [costs.of("calc", name).calls for name in "abc"] == [2, 0, 1]
 
 
 @pytest.mark.parametrize(

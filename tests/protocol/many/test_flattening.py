@@ -225,3 +225,13 @@ def test_an_empty_text_that_has_no_room_takes_nothing_with_it():
     assert trim_result(CallToolResult([TextContent("")]), 1).content == [
         TextContent("")
     ]
+
+
+def test_what_is_nested_too_deeply_to_be_written_is_told_as_null():
+    deep = None
+    for _ in range(300):
+        deep = [deep]
+    result = CallToolResult(structured_content=deep)
+    assert flatten(result) == "null"
+    assert flatten(result, "structured") == deep
+    assert trim_result(result, 1000) is result
