@@ -1,0 +1,281 @@
+"""Lets a server's connections be answered by the servers behind a gateway.
+
+A session opens its servers as part of `initialize`; requests that stand alone share a
+set where the same client asks for the same servers. Everything else is a server's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.gateway.plain import (
+    SessionDownstream,
+    StandaloneDownstream,
+    roots_changed,
+)
+from mcpwire.gateway.routes import CAPABILITIES, Routes
+from mcpwire.gateway.upstreams import Upstreams
+from mcpwire.server.dispatcher import INITIALIZED, Dispatcher
+from mcpwire.server.request import IN_MEMORY, Facts
+from mcpwire.server.routes import capabilities_at
+from mcpwire.wire.json import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from mcpwire.gateway.app import Gateway
+    from mcpwire.gateway.plan import Plan
+    from mcpwire.gateway.routes import Answer
+    from mcpwire.server.handlers import Handler
+    from mcpwire.server.request import RequestContext, Session
+
+__all__ = ["GatewayDispatcher"]
+
+ROOTS_CHANGED = "notifications/roots/list_changed"
+
+
+class GatewayDispatcher(Dispatcher):
+    """Answers for the servers of a gateway, or for one of them.
+
+    Args:
+        gateway: Whose servers.
+        only: The name of the one server, whose names stay as they are; ``None``: all.
+    """
+
+    opens_later = True
+    answers_cancelled = True
+
+    def __init__(self, gateway: Gateway, *, only: str | None = None) -> None:
+        self._gateway = gateway
+        self._only = only
+        self._by_session: dict[Session, Upstreams] = {}
+        self._shared_by: set[Session] = set()
+        self._opened: dict[Session, dict[str, Any]] = {}
+        self._closing: dict[Session, asyncio.Task[None]] = {}
+        super().__init__(
+            gateway.info,
+            capabilities=CAPABILITIES,
+            methods=self._handlers(),
+            revisions=gateway.revisions,
+            limits=gateway.limits,
+            auth=gateway.auth,
+            headers_of=gateway.headers_of,
+            ask_timeout=gateway.ask_timeout,
+        )
+
+    def _handlers(self) -> dict[str, Handler]:
+        answers = Routes(self._gateway).methods()
+        handlers: dict[str, Handler] = {
+            method: partial(self._answer, answer) for method, answer in answers.items()
+        }
+        handlers["server/discover"] = partial(self._answer, self._discover_servers)
+        return self._gateway.around.wrap(handlers)
+
+    def redeclare(self) -> None:
+        """Put the gateway's middleware around everything anew."""
+        self.declare(CAPABILITIES, self._handlers())
+
+    # Whose servers...
+
+    def _answer(
+        self, answer: Answer, params: dict[str, Any], request: RequestContext
+    ) -> Any:
+        """Answer a request out of its set; returns what is to be awaited."""
+        session = request.session
+        if session is not None:
+            upstreams = self._by_session.get(session)
+            if upstreams is not None:
+                return answer(params, request, upstreams)
+        return self._answer_alone(answer, params, request)
+
+    async def _answer_alone(
+        self, answer: Answer, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        upstreams = await self._shared(
+            request.facts, request.client_capabilities, params=None
+        )
+        upstreams.users += 1
+        try:
+            return await answer(params, request, upstreams)
+        finally:
+            upstreams.users -= 1
+            self._gateway.sets.left(upstreams)
+
+    async def _shared(
+        self,
+        facts: Facts,
+        capabilities: Mapping[str, Any],
+        *,
+        params: Mapping[str, Any] | None,
+    ) -> Upstreams:
+        """Return the set of whoever asks, opened if it was not."""
+        plan = self._plan(facts, params)
+        headers = self._gateway.forwarded(facts)
+        identity = self._identity(plan, facts, capabilities, headers)
+        sets = self._gateway.sets
+        found = sets.find(identity)
+        if found is not None:
+            return found
+
+        def make() -> Upstreams:
+            downstream = StandaloneDownstream(capabilities)
+            return Upstreams(self._gateway, plan, downstream, headers=headers)
+
+        return await sets.open(identity, make)
+
+    @staticmethod
+    def _identity(
+        plan: Plan,
+        facts: Facts,
+        capabilities: Mapping[str, Any],
+        headers: Mapping[str, str],
+    ) -> Hashable:
+        """Return what is equal where the same client asks for the same servers."""
+        principal = facts.principal
+        return (
+            plan.key,
+            principal.key if principal is not None else None,
+            encode(dict(capabilities)),
+            tuple(sorted(headers.items())),
+        )
+
+    def _plan(self, facts: Facts, params: Mapping[str, Any] | None) -> Plan:
+        plan = self._gateway.plan(facts, params)
+        return plan if self._only is None else plan.only(self._only)
+
+    def upstreams_of(self, session: Session) -> Upstreams | None:
+        """Return a session's set; ``None``: it has none, or has left."""
+        return self._by_session.get(session)
+
+    # Sessions...
+
+    async def open_session(
+        self,
+        params: dict[str, Any] | None,
+        session: Session | None,
+        facts: Facts = IN_MEMORY,
+    ) -> tuple[Session, dict[str, Any]]:
+        """Open a session and its servers.
+
+        Raises:
+            RPCError: It is refused, or a server could not be connected to and all of
+                them are needed.
+        """
+        opened, result = super().initialize(params, session, facts)
+        plan = self._plan(facts, params)
+        upstreams = await self.open_upstreams(opened, plan, facts)
+        result |= self._described(upstreams, opened)
+        self._opened[opened] = result
+        return opened, result
+
+    def initialize(
+        self,
+        params: dict[str, Any] | None,
+        session: Session | None,
+        facts: Facts = IN_MEMORY,
+    ) -> tuple[Session, dict[str, Any]]:
+        """Answer for a session that is open as when it was opened."""
+        result = self._opened.get(session) if session is not None else None
+        if session is not None and result is not None:
+            return session, result
+        return super().initialize(params, session, facts)
+
+    async def open_upstreams(
+        self, session: Session, plan: Plan, facts: Facts
+    ) -> Upstreams:
+        """Connect a session to the servers of a plan; cancelling it undoes that.
+
+        Raises:
+            RPCError: As `open_session`.
+        """
+        gateway = self._gateway
+        if gateway.share == "identity":
+            upstreams = await self._shared(
+                facts, session.client_capabilities, params=None
+            )
+            upstreams.users += 1
+            self._shared_by.add(session)
+        else:
+            gateway.check_room()
+            upstreams = Upstreams(
+                gateway,
+                plan,
+                SessionDownstream(session),
+                headers=gateway.forwarded(facts),
+            )
+            gateway.opened.add(upstreams)
+            try:
+                await upstreams.open()
+            except BaseException:
+                gateway.opened.discard(upstreams)
+                raise
+        self._by_session[session] = upstreams
+        return upstreams
+
+    def notified(
+        self, session: Session, method: str, params: dict[str, Any] | None
+    ) -> None:
+        """Take note of what a session's client tells, and pass on what is for all."""
+        super().notified(session, method, params)
+        upstreams = self._by_session.get(session)
+        if upstreams is None:
+            return
+        if method == INITIALIZED:
+            upstreams.hub.add(session)
+        elif method == ROOTS_CHANGED:
+            roots_changed(upstreams)
+
+    def session_left(self, session: Session) -> None:
+        """Begin to close what a session had."""
+        super().session_left(session)
+        self._opened.pop(session, None)
+        upstreams = self._by_session.pop(session, None)
+        if upstreams is None:
+            return
+        upstreams.hub.remove(session)
+        if session in self._shared_by:
+            self._shared_by.discard(session)
+            upstreams.users -= 1
+            self._gateway.sets.left(upstreams)
+            return
+        closing = self._closing[session] = self._gateway.close_later(upstreams)
+        closing.add_done_callback(lambda _: self._closing.pop(session, None))
+
+    async def session_closed(self, session: Session) -> None:
+        """Wait until the servers of a session that has left are let go of."""
+        closing = self._closing.get(session)
+        if closing is not None:
+            await asyncio.wait((closing,))
+
+    # What the servers are together...
+
+    async def _discover_servers(
+        self, _: dict[str, Any], request: RequestContext, upstreams: Upstreams
+    ) -> dict[str, Any]:
+        return {
+            "supportedVersions": [each.name for each in self.revisions],
+            **self._described_at(upstreams, request.revision),
+        }
+
+    def _described(self, upstreams: Upstreams, session: Session) -> dict[str, Any]:
+        return self._described_at(upstreams, session.revision)
+
+    @staticmethod
+    def _described_at(upstreams: Upstreams, revision: Any) -> dict[str, Any]:
+        capabilities = upstreams.capabilities(revision)
+        described: dict[str, Any] = {
+            "capabilities": capabilities_at(revision, capabilities)
+        }
+        instructions = upstreams.instructions()
+        if instructions is not None:
+            described["instructions"] = instructions
+        return described
+
+    # The end...
+
+    async def aclose(self) -> None:
+        """Let one user go; with the last one the servers that are shared are closed."""
+        await super().aclose()
+        await self._gateway.release()

@@ -1,0 +1,274 @@
+"""What the gateway answers, by method: whose it is, and what is to be sent there.
+
+Requests and results stay plain dicts: of a request only the name or the URI is another,
+and what a server answers goes back as it came.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import InvalidParams, MethodNotFound, ResourceNotFound, RPCError
+from mcpwire.gateway.plain import forward, listen, set_level, subscribe, unsubscribe
+from mcpwire.protocol.many.cursors import mark_of, page_of
+from mcpwire.protocol.many.uris import with_links, with_uris
+from mcpwire.wire.json import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from mcpwire.gateway.app import Gateway
+    from mcpwire.gateway.upstream import Upstream
+    from mcpwire.gateway.upstreams import Upstreams
+    from mcpwire.protocol.many.merging import Merged
+    from mcpwire.server.request import RequestContext
+
+    Json = dict[str, Any]
+    Answer = Callable[[Json, RequestContext, Upstreams], Awaitable[Json]]
+    """Answers a request of one method out of one set."""
+
+__all__ = ["CAPABILITIES", "Routes"]
+
+CAPABILITIES: Final = {
+    "tools": {"listChanged": True},
+    "prompts": {"listChanged": True},
+    "resources": {"subscribe": True, "listChanged": True},
+    "completions": {},
+    "logging": {},
+}
+"""All that a gateway can do; a client is told what of it its servers can."""
+
+EXCERPT: Final = 100
+"""How much of a name that the client chose an error message repeats."""
+
+_NOT_FOUND: Final = frozenset({-32002, -32602})
+"""With what a server says that it has no such resource."""
+
+
+class Routes:
+    """The answers of one gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def methods(self) -> dict[str, Answer]:
+        """Return the answers by method."""
+        return {
+            "tools/list": self._list_tools,
+            "tools/call": self._call_tool,
+            "prompts/list": self._list_prompts,
+            "prompts/get": self._get_prompt,
+            "resources/list": self._list_resources,
+            "resources/templates/list": self._list_templates,
+            "resources/read": self._read_resource,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+            "completion/complete": self._complete,
+            "logging/setLevel": set_level,
+            "subscriptions/listen": listen,
+        }
+
+    # Lists...
+
+    async def _list_tools(
+        self, params: Json, _: RequestContext, upstreams: Upstreams
+    ) -> Json:
+        return self._page("tools", await upstreams.catalog.get("tools"), params)
+
+    async def _list_prompts(
+        self, params: Json, _: RequestContext, upstreams: Upstreams
+    ) -> Json:
+        return self._page("prompts", await upstreams.catalog.get("prompts"), params)
+
+    async def _list_resources(
+        self, params: Json, _: RequestContext, upstreams: Upstreams
+    ) -> Json:
+        found = await upstreams.catalog.get("resources")
+        return self._page("resources", found, params)
+
+    async def _list_templates(
+        self, params: Json, _: RequestContext, upstreams: Upstreams
+    ) -> Json:
+        found = await upstreams.catalog.get("templates")
+        return self._page("resourceTemplates", found, params)
+
+    def _page(self, key: str, merged: Merged, params: Json) -> Json:
+        """Return one page of a merged list."""
+        cursor = params.get("cursor")
+        items: Sequence[Json] = merged.items
+        size = self._gateway.page_size
+        following = None
+        if size is not None or cursor is not None:
+            mark = mark_of(map(encode, items))
+            items, following = page_of(
+                items, cursor, size=size or max(len(items), 1), mark=mark
+            )
+        result: Json = {key: list(items), **merged.hints}
+        if following is not None:
+            result["nextCursor"] = following
+        return result
+
+    # Tools...
+
+    async def _call_tool(
+        self, params: Json, request: RequestContext, upstreams: Upstreams
+    ) -> Json:
+        name = params.get("name")
+        owner = await upstreams.catalog.owner_of("tools", name)
+        if owner is None:
+            raise _unknown("tool", name)
+        upstream, raw = owner
+        result: Json = await forward(
+            upstream, "tools/call", {**params, "name": raw}, request, upstreams
+        )
+        aliases = upstreams.catalog.aliases_of(upstream.name)
+        if aliases:
+            result = with_links(result, aliases)
+        delegate = self._gateway.delegate
+        if delegate is not None:
+            result = await delegate.splice(result, request)
+        return result
+
+    # Prompts...
+
+    async def _get_prompt(
+        self, params: Json, request: RequestContext, upstreams: Upstreams
+    ) -> Json:
+        name = params.get("name")
+        owner = await upstreams.catalog.owner_of("prompts", name)
+        if owner is None:
+            raise _unknown("prompt", name)
+        upstream, raw = owner
+        result: Json = await forward(
+            upstream, "prompts/get", {**params, "name": raw}, request, upstreams
+        )
+        return result
+
+    # Resources...
+
+    async def _read_resource(
+        self, params: Json, request: RequestContext, upstreams: Upstreams
+    ) -> Json:
+        uri = _text(params, "uri")
+        owners = await upstreams.catalog.owners_of_uri(uri)
+        refusal: RPCError = _no_resource(uri)
+        for upstream, raw in owners:
+            try:
+                result: Json = await forward(
+                    upstream,
+                    "resources/read",
+                    {**params, "uri": raw},
+                    request,
+                    upstreams,
+                )
+            except RPCError as error:
+                if error.code not in _NOT_FOUND:
+                    raise
+                refusal = error  # another one may have it
+                continue
+            return _with_aliases(result, upstream, upstreams)
+        raise refusal
+
+    async def _subscribe(
+        self, params: Json, request: RequestContext, upstreams: Upstreams
+    ) -> Json:
+        uri = _text(params, "uri")
+        upstream, raw = await self._owner_of(uri, upstreams)
+        await subscribe(upstreams, upstream, raw, uri, request)
+        return {}
+
+    async def _unsubscribe(
+        self, params: Json, request: RequestContext, upstreams: Upstreams
+    ) -> Json:
+        uri = _text(params, "uri")
+        upstream, raw = await self._owner_of(uri, upstreams)
+        await unsubscribe(upstreams, upstream, raw, uri, request)
+        return {}
+
+    @staticmethod
+    async def _owner_of(uri: str, upstreams: Upstreams) -> tuple[Upstream, str]:
+        owner = await upstreams.catalog.owner_of_uri(uri)
+        if owner is None:
+            raise _no_resource(uri)
+        return owner
+
+    # Completion...
+
+    async def _complete(
+        self, params: Json, request: RequestContext, upstreams: Upstreams
+    ) -> Json:
+        ref = params.get("ref")
+        if type(ref) is not dict:
+            raise InvalidParams("params.ref must be an object")
+        catalog = upstreams.catalog
+        if ref.get("type") == "ref/prompt":
+            owner = await catalog.owner_of("prompts", ref.get("name"))
+            if owner is None:
+                raise _unknown("prompt", ref.get("name"))
+            key = "name"
+        elif ref.get("type") == "ref/resource":
+            key = "uri"
+            owner = await self._owner_of_reference(_text(ref, key), upstreams)
+        else:
+            raise InvalidParams("params.ref.type must be ref/prompt or ref/resource")
+        upstream, raw = owner
+        if not _completes(upstream):
+            return {"completion": {"values": []}}
+        result: Json = await forward(
+            upstream,
+            "completion/complete",
+            {**params, "ref": {**ref, key: raw}},
+            request,
+            upstreams,
+        )
+        return result
+
+    async def _owner_of_reference(
+        self, uri: str, upstreams: Upstreams
+    ) -> tuple[Upstream, str]:
+        """Return whose template, or resource, is to be completed."""
+        templates = await upstreams.catalog.get("templates")
+        owner = templates.owners.get(uri)
+        if owner is not None:
+            return upstreams.members[owner[0]], owner[1]
+        return await self._owner_of(uri, upstreams)
+
+
+def _completes(upstream: Upstream) -> bool:
+    """Tell whether a server may be asked to complete."""
+    # 2024-11-05 has completion without a capability that announces it.
+    revision = upstream.revision
+    is_unsaid = revision is not None and revision.name == "2024-11-05"
+    return is_unsaid or upstream.offers("completions")
+
+
+def _with_aliases(result: Json, upstream: Upstream, upstreams: Upstreams) -> Json:
+    """Let contents be called what the client called them."""
+    aliases = upstreams.catalog.aliases_of(upstream.name)
+    contents, changed = with_uris(result.get("contents"), aliases)
+    return {**result, "contents": contents} if changed else result
+
+
+def _text(params: Json, key: str) -> str:
+    value = params.get(key)
+    if type(value) is not str:
+        raise InvalidParams(f"params.{key} must be a string")
+    return value
+
+
+def _unknown(noun: str, name: object) -> RPCError:
+    """Build the error for a name that nobody has (2025-11-25 server/tools: -32602)."""
+    if type(name) is not str:
+        return InvalidParams("params.name must be a string")
+    return InvalidParams(f"unknown {noun}: {name[:EXCERPT]!r}")
+
+
+def _no_resource(uri: str) -> RPCError:
+    return ResourceNotFound(
+        f"there is no resource {uri[:EXCERPT]!r}", data={"uri": uri}
+    )
+
+
+def not_offered(method: str) -> MethodNotFound:
+    """Build the error for a request that no server of the set takes."""
+    return MethodNotFound(f"no server behind this gateway offers {method!r}")

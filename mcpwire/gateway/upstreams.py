@@ -1,0 +1,188 @@
+"""One set of connections: the servers of one session, or of one identity.
+
+A session of a client has a set of its own. Requests that stand alone share one where
+the same client asks for the same servers; `sets` keeps those.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.errors import InternalError, MCPError
+from mcpwire.gateway.catalog import Catalog
+from mcpwire.protocol.many.merging import merged_capabilities, merged_instructions
+from mcpwire.server.telling.hub import Hub
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpwire.gateway.app import Gateway
+    from mcpwire.gateway.plan import Plan
+    from mcpwire.gateway.upstream import Upstream
+    from mcpwire.versions import Revision
+
+__all__ = ["Upstreams"]
+
+logger = logging.getLogger("mcpwire")
+
+
+class Upstreams:
+    """The connections of one session or identity.
+
+    Args:
+        gateway: Whose settings they have.
+        plan: Which servers there are.
+        downstream: Whom what the servers ask and tell is for.
+        headers: Header fields that go along with every request, as they came.
+
+    Attributes:
+        gateway: As given.
+        plan: As given.
+        downstream: As given.
+        headers: As given; replaced as a whole with each request that brings others.
+        members: The servers by name, in the plan's order, also those that failed.
+        catalog: What they list, merged.
+        hub: Who hears that something of theirs changed.
+        users: How many requests it answers, where several share it.
+        used_at: When the last of them ended, on the loop's clock.
+        is_closed: Whether `aclose` was called.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        plan: Plan,
+        downstream: Any,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.gateway = gateway
+        self.plan = plan
+        self.downstream = downstream
+        self.headers: Mapping[str, str] = headers or {}
+        self.hub = Hub()
+        self.members: dict[str, Upstream] = {}
+        for planned in plan.servers:
+            self.members[planned.name] = gateway.make_upstream(self, planned)
+        self.catalog = Catalog(self)
+        self.users = 0
+        self.used_at = 0.0
+        self.is_closed = False
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"<Upstreams {', '.join(self.members)}>"
+
+    # Opening and closing...
+
+    async def open(self) -> None:
+        """Connect to all of them, in parallel; cancelling it closes them again.
+
+        Raises:
+            InternalError: One could not be connected to, and `on_error` is ``"raise"``;
+                names it, without another attempt.
+        """
+        gate = asyncio.Semaphore(self.gateway.concurrency)
+        tasks = [
+            asyncio.create_task(self._connect(each, gate), name="mcpwire-upstream")
+            for each in self.members.values()
+        ]
+        if not tasks:
+            return
+        try:
+            if self.gateway.on_error == "raise":
+                await self._wait_for_all(tasks)
+            else:
+                await asyncio.wait(tasks)
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await self.aclose()
+            raise
+
+    async def _wait_for_all(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Wait until all are connected, but not after the first that is not."""
+        waiting = set(tasks)
+        while waiting:
+            _, waiting = await asyncio.wait(
+                waiting, return_when=asyncio.FIRST_COMPLETED
+            )
+            for each in self.members.values():
+                if each.problem is not None:
+                    raise InternalError(
+                        f"the server {each.name!r} could not be connected to: "
+                        f"{each.problem}"
+                    ) from each.problem
+
+    async def _connect(self, upstream: Upstream, gate: asyncio.Semaphore) -> None:
+        async with gate:
+            try:
+                await upstream.client.connect()
+            except (MCPError, OSError) as error:
+                upstream.problem = error
+                logger.warning(
+                    "the server %r could not be connected to: %s",
+                    upstream.name,
+                    error,
+                    extra={"server": upstream.name, "error": error},
+                )
+            else:
+                upstream.problem = None
+
+    async def aclose(self) -> None:
+        """Close all connections, in parallel; bounded as closing a client is."""
+        self.is_closed = True
+        self.catalog.close()
+        clients = [each.client for each in self.members.values()]
+        outcomes = await asyncio.gather(
+            self.downstream.aclose(),
+            *(client.aclose() for client in clients),
+            return_exceptions=True,
+        )
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                logger.warning("a server could not be let go of: %s", outcome)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether closing it now would take something from somebody."""
+        return self.users > 0 or len(self.hub) > 0 or self.downstream.is_busy
+
+    # What they are together...
+
+    def ready(self) -> list[Upstream]:
+        """Return those whose handshake was agreed, in their order."""
+        return [each for each in self.members.values() if each.agreement is not None]
+
+    def offering(self, capability: str) -> list[Upstream]:
+        """Return those that declared a capability, in their order."""
+        return [each for each in self.members.values() if each.offers(capability)]
+
+    def capabilities(self, revision: Revision) -> dict[str, Any]:
+        """Return what they can do together, as a revision says it."""
+        return merged_capabilities(
+            [each.capabilities for each in self.ready()],
+            revision,
+            extra=self.gateway.own_capabilities(self),
+        )
+
+    def instructions(self) -> str | None:
+        """Return how they want to be used; the gateway's own words win."""
+        if self.gateway.instructions is not None:
+            return self.gateway.instructions
+        said = [
+            (each.name, each.agreement.instructions)
+            for each in self.ready()
+            if each.agreement is not None
+        ]
+        return merged_instructions(said)
+
+    def public_uri(self, server: str, uri: str) -> str:
+        """Return what a server's resource is called for clients."""
+        return self.catalog.public_uri(server, uri)
+
+    def status(self) -> list[dict[str, Any]]:
+        """Return what can be said of each, as JSON; no secrets."""
+        return [each.status() for each in self.members.values()]

@@ -1,0 +1,321 @@
+"""Lists of many servers made one: what is in it, what it is called, whose it is.
+
+Items stay what they were, unknown members included; only a name or a URI that would be
+ambiguous is another. What is no item (no object, no name) is left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.protocol.many.names import Collision, NamePolicy, Owner
+from mcpwire.protocol.many.policy.rules import Rules
+from mcpwire.protocol.many.uris import alias_of
+from mcpwire.versions import REVISIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from mcpwire.versions import Revision
+
+    Reshape = Callable[[str, dict[str, Any]], dict[str, Any]]
+    """Takes a server and one of its tools, returns how it is offered."""
+
+__all__ = [
+    "Listed",
+    "Merged",
+    "listed",
+    "merge_named",
+    "merge_resources",
+    "merge_templates",
+    "merged_capabilities",
+    "merged_instructions",
+]
+
+_RESERVED_META: Final = "io.modelcontextprotocol/"
+"""What the protocol itself says with a result is about that one hop."""
+
+_PRIVATE: Final = "private"
+
+NO_RULES: Final = Rules()
+
+
+@attrs.frozen(kw_only=True)
+class Listed:
+    """What one server lists of one kind, all pages of it."""
+
+    server: str
+
+    items: tuple[dict[str, Any], ...] = ()
+
+    ttl: int = 0
+    """How long it may be kept, in milliseconds."""
+
+    is_public: bool = False
+    """Whether everybody gets the same."""
+
+    meta: Mapping[str, Any] = attrs.field(factory=dict)
+    """The `_meta` of its results."""
+
+    is_bare: bool = False
+    """Whether its names stay as they are."""
+
+    rules: Rules = NO_RULES
+    """What of its tools is offered, beside the rules for all."""
+
+
+@attrs.frozen(kw_only=True)
+class Merged:
+    """One list of many servers; owners and names are looked up and never parsed."""
+
+    items: tuple[dict[str, Any], ...] = ()
+    """As clients see them, in their order."""
+
+    owners: Mapping[str, Owner] = attrs.field(factory=dict)
+    """What clients call it -> its server, and what that calls it."""
+
+    names: Mapping[Owner, str] = attrs.field(factory=dict)
+    """The other way round."""
+
+    collisions: tuple[Collision, ...] = ()
+    """Who would have had the same name."""
+
+    hints: Mapping[str, Any] = attrs.field(factory=dict)
+    """`ttlMs`, `cacheScope`, and `_meta` where there is any."""
+
+
+# One server's pages...
+
+
+def listed(
+    server: str,
+    pages: Sequence[Mapping[str, Any]],
+    list_key: str,
+    *,
+    is_bare: bool = False,
+    rules: Rules = NO_RULES,
+) -> Listed:
+    """Return what a server lists, of the raw results of all pages.
+
+    The shortest time and the narrowest scope of the pages count.
+    """
+    items: list[dict[str, Any]] = []
+    meta: dict[str, Any] = {}
+    for page in pages:
+        found = page.get(list_key)
+        if type(found) is list:
+            items += [each for each in found if type(each) is dict]
+        said = page.get("_meta")
+        if type(said) is dict:
+            meta = {**said, **meta}
+    return Listed(
+        server=server,
+        items=tuple(items),
+        ttl=min((_ttl(page) for page in pages), default=0),
+        is_public=all(page.get("cacheScope") == "public" for page in pages),
+        meta=meta,
+        is_bare=is_bare,
+        rules=rules,
+    )
+
+
+def _ttl(page: Mapping[str, Any]) -> int:
+    ttl = page.get("ttlMs")
+    return ttl if type(ttl) is int and ttl > 0 else 0
+
+
+def _hints(lists: Sequence[Listed]) -> dict[str, Any]:
+    is_public = bool(lists) and all(each.is_public for each in lists)
+    hints: dict[str, Any] = {
+        "ttlMs": min((each.ttl for each in lists), default=0),
+        "cacheScope": "public" if is_public else _PRIVATE,
+    }
+    meta: dict[str, Any] = {}
+    for each in lists:
+        for key, value in each.meta.items():
+            if not key.startswith(_RESERVED_META):
+                meta.setdefault(key, value)
+    if meta:
+        hints["_meta"] = meta
+    return hints
+
+
+# Names...
+
+
+def merge_named(
+    lists: Sequence[Listed],
+    policy: NamePolicy,
+    *,
+    rules: Rules = NO_RULES,
+    labels: Mapping[Owner, str] | None = None,
+    reshape: Reshape | None = None,
+) -> Merged:
+    """Merge tools, or prompts: named by the policy, sorted by name.
+
+    Args:
+        lists: What each server lists, in the servers' order.
+        policy: How they are called.
+        rules: What is offered; the rest is not there at all.
+        labels: What stands for a tool's own name in the policy's template.
+        reshape: How a tool is offered that is kept; its name is set afterwards.
+
+    Raises:
+        NameCollision: The policy has it that two of one name are an error.
+    """
+    by_owner: dict[Owner, tuple[Listed, dict[str, Any]]] = {}
+    for each in lists:
+        for item in each.items:
+            name = item.get("name")
+            if type(name) is str:
+                by_owner.setdefault((each.server, name), (each, item))
+    bare = {
+        owner[1]: owner
+        for owner, (each, _) in reversed(by_owner.items())
+        if each.is_bare
+    }
+    names = {owner: name for name, owner in bare.items()}
+    others = [owner for owner, (each, _) in by_owner.items() if not each.is_bare]
+    table = policy.table(others, labels=labels, reserved=bare)
+    plain = policy.table(others, reserved=bare) if labels else table
+    for owner in others:
+        name = table.name_of(*owner)
+        if name is not None:
+            names[owner] = name
+    kept: dict[str, Owner] = {}
+    items: dict[str, dict[str, Any]] = {}
+    for owner, name in names.items():
+        each, item = by_owner[owner]
+        keys = (name, plain.name_of(*owner) or name, "/".join(owner))
+        if rules.refusal(keys) or each.rules.refusal((*keys, owner[1])):
+            continue
+        if reshape is not None:
+            item = reshape(each.server, item)
+        kept[name] = owner
+        items[name] = item if item.get("name") == name else {**item, "name": name}
+    return Merged(
+        items=tuple(items[name] for name in sorted(items)),
+        owners=kept,
+        names={owner: name for name, owner in kept.items()},
+        collisions=table.collisions,
+        hints=_hints(lists),
+    )
+
+
+# URIs...
+
+
+def merge_resources(lists: Sequence[Listed]) -> Merged:
+    """Merge resources, sorted by URI; the first server to list one keeps its URI."""
+    owners: dict[str, Owner] = {}
+    names: dict[Owner, str] = {}
+    items: dict[str, dict[str, Any]] = {}
+    shared: dict[str, list[Owner]] = {}
+    for each in lists:
+        for item in each.items:
+            uri = item.get("uri")
+            if type(uri) is not str or (each.server, uri) in names:
+                continue
+            owner = (each.server, uri)
+            name = uri
+            if uri in owners:
+                shared.setdefault(uri, [owners[uri]]).append(owner)
+                name = alias_of(each.server, uri)
+                item = {**item, "uri": name}  # noqa: PLW2901 - the one that is kept
+            owners[name], names[owner], items[name] = owner, name, item
+    return Merged(
+        items=tuple(items[name] for name in sorted(items)),
+        owners=owners,
+        names=names,
+        collisions=_collisions(shared),
+        hints=_hints(lists),
+    )
+
+
+def merge_templates(lists: Sequence[Listed]) -> Merged:
+    """Merge resource templates, sorted; of several that are equal the first is listed.
+
+    The owners are by template: the first one's.
+    """
+    owners: dict[str, Owner] = {}
+    names: dict[Owner, str] = {}
+    items: dict[str, dict[str, Any]] = {}
+    shared: dict[str, list[Owner]] = {}
+    for each in lists:
+        for item in each.items:
+            template = item.get("uriTemplate")
+            if type(template) is not str or (each.server, template) in names:
+                continue
+            owner = (each.server, template)
+            names[owner] = template
+            if template in owners:
+                shared.setdefault(template, [owners[template]]).append(owner)
+            else:
+                owners[template], items[template] = owner, item
+    return Merged(
+        items=tuple(items[name] for name in sorted(items)),
+        owners=owners,
+        names=names,
+        collisions=_collisions(shared),
+        hints=_hints(lists),
+    )
+
+
+def _collisions(shared: Mapping[str, Iterable[Owner]]) -> tuple[Collision, ...]:
+    return tuple(
+        Collision(name, tuple(owners), "first") for name, owners in shared.items()
+    )
+
+
+# What servers say of themselves...
+
+_NOV_2024, _MAR_2025, *_ = REVISIONS
+
+_FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "tools": ("listChanged",),
+    "prompts": ("listChanged",),
+    "resources": ("subscribe", "listChanged"),
+    "completions": (),
+    "logging": (),
+}
+"""The capabilities that can be had together, and what of each a server may add."""
+
+
+def merged_capabilities(
+    declared: Iterable[Mapping[str, Any]],
+    revision: Revision,
+    *,
+    extra: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return what servers can do together, as a revision says it.
+
+    Args:
+        declared: What each of them declared.
+        revision: The client's.
+        extra: What else there is, such as what the gateway adds itself.
+    """
+    merged: dict[str, dict[str, Any]] = {}
+    for capabilities in declared:
+        for name, flags in _FLAGS.items():
+            settings = capabilities.get(name)
+            if settings is None or settings is False:
+                continue
+            found = merged.setdefault(name, {})
+            if isinstance(settings, dict):
+                found |= {flag: True for flag in flags if settings.get(flag) is True}
+    for name, settings in (extra or {}).items():
+        merged[name] = {**merged.get(name, {}), **settings}
+    if revision < _MAR_2025:
+        # 2024-11-05 has completion without a capability that announces it.
+        merged.pop("completions", None)
+    return {name: merged[name] for name in (*_FLAGS, *merged) if name in merged}
+
+
+def merged_instructions(said: Iterable[tuple[str, str | None]]) -> str | None:
+    """Return how servers want to be used: each in its own words, under its name."""
+    texts = [(server, text) for server, text in said if text]
+    if len(texts) == 1:
+        return texts[0][1]
+    return "\n\n".join(f"# {server}\n\n{text}" for server, text in texts) or None
