@@ -331,6 +331,7 @@ def test_a_subclass_may_keep_another_code_that_the_peer_sent():
     assert errors.InvalidParams("x", code=-32000).code == -32000
 
 
+@pytest.mark.system("A04")
 def test_a_timeout_is_caught_as_the_built_in_one():
     with pytest.raises(TimeoutError):
         raise RequestTimeout(method="ping", timeout=1, elapsed=1)

@@ -98,6 +98,7 @@ async def test_capabilities_of_a_wrong_type_are_refused_in_words_or_left_alone(
         await client.aclose()
 
 
+@pytest.mark.system("L-V5")
 @pytest.mark.parametrize(
     "version", ["2030-01-01", "", "1.0", 20251125, 1.5, True, None, [], {}], ids=repr
 )

@@ -26,6 +26,7 @@ async def failure(shell, target, expected=mcpwire.MCPError, **options):
     return caught.value
 
 
+@pytest.mark.system("A10")
 @pytest.mark.fault("F01")
 async def test_a_missing_command_is_named_with_its_errno(shell):
     error = await failure(shell, "no-such-command-at-all --flag", mcpwire.ConnectError)
@@ -44,6 +45,7 @@ async def test_a_file_that_may_not_be_executed_is_refused(shell, tmp_path):
     assert str(path) in str(error)
 
 
+@pytest.mark.system("A11")
 @pytest.mark.fault("F01")
 async def test_a_missing_working_directory_is_named(shell):
     target = mcpwire.Stdio(sys.executable, cwd="/no/such/folder")
@@ -59,6 +61,7 @@ async def test_an_argument_with_a_nul_byte_is_a_connect_error(shell):
     assert "null" in str(error)
 
 
+@pytest.mark.system("A10")
 @pytest.mark.fault("F02")
 @pytest.mark.pain("P02", "P03")
 @pytest.mark.parametrize("code", [0, 1, 127])
@@ -95,6 +98,7 @@ async def test_a_child_that_crashes_on_the_probe_is_started_again_without_it(she
     assert "the connection ended" in events
 
 
+@pytest.mark.system("A03", "L-R6", "L-V3")
 @pytest.mark.fault("F03")
 @pytest.mark.pain("P15")
 @pytest.mark.rule("LIFE-14")
@@ -136,6 +140,7 @@ async def test_a_program_that_echoes_is_no_server(shell):
     assert "initialize" in str(error)
 
 
+@pytest.mark.system("A13")
 @pytest.mark.attack("S20")
 async def test_the_child_gets_no_secret_of_ours_and_no_descriptor(shell, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
@@ -176,6 +181,7 @@ async def test_a_variable_to_be_inherited_must_exist(shell, monkeypatch):
     assert everything.environment()["TOKEN_OF_MINE"] == "t"
 
 
+@pytest.mark.system("U28")
 async def test_a_server_that_starts_slowly_still_agrees_after_the_probe_timeout(shell):
     # It locks its era at the first message it reads and refuses `initialize` then.
     target = scripted(
@@ -195,6 +201,7 @@ async def test_a_server_that_starts_slowly_still_agrees_after_the_probe_timeout(
         assert client.protocol_version == "2026-07-28"
 
 
+@pytest.mark.system("A02")
 @pytest.mark.parametrize(
     ("options", "rule"),
     [

@@ -50,6 +50,7 @@ async def kill_with_100_in_flight(shell):
     return outcomes, caught.value, elapsed
 
 
+@pytest.mark.system("V24")
 @pytest.mark.fault("F04")
 @pytest.mark.pain("P02", "P03")
 async def test_all_calls_in_flight_fail_at_once_when_the_child_is_killed(shell):
@@ -174,6 +175,7 @@ async def test_a_child_that_floods_its_output_can_be_closed(shell):
         await client.aclose()
 
 
+@pytest.mark.system("V21")
 @pytest.mark.fault("F09")
 @pytest.mark.pain("P06", "P07")
 async def test_a_grandchild_that_ignores_everything_is_gone_after_closing(
@@ -244,6 +246,7 @@ async def test_answers_in_pieces_and_in_heaps_are_whole(shell):
             assert [result.text for result in results] == list(names)
 
 
+@pytest.mark.system("V23")
 @pytest.mark.fault("F12")
 @pytest.mark.pain("P15")
 @pytest.mark.rule("TR-STDIO-02")
@@ -277,6 +280,7 @@ async def test_one_bad_byte_costs_one_line_and_a_bom_costs_nothing(shell):
         assert client.stats.noise_lines == 1
 
 
+@pytest.mark.system("V23")
 @pytest.mark.fault("F14")
 @pytest.mark.pain("P18")
 @pytest.mark.parametrize("id", ["str(m['id'])", "float(m['id'])"])
@@ -302,6 +306,7 @@ async def test_32_mib_arrive_whole_in_one_line(shell):
         assert len(result.text) == 2**25
 
 
+@pytest.mark.system("V22")
 @pytest.mark.pain("P13")
 async def test_a_line_over_the_limit_ends_the_connection_after_what_came_before(shell):
     target = scripted(
@@ -330,6 +335,7 @@ async def test_separators_inside_strings_are_untouched_both_ways(shell):
         assert (await client.call_tool("x", {"text": text})).text == text
 
 
+@pytest.mark.system("U38")
 @pytest.mark.pain("P16")
 async def test_10_mib_of_stderr_before_the_first_answer_do_not_block(shell):
     target = scripted(
@@ -344,6 +350,7 @@ async def test_10_mib_of_stderr_before_the_first_answer_do_not_block(shell):
         assert tail.endswith("the end\n")
 
 
+@pytest.mark.system("V25", "L-A4")
 async def test_stderr_goes_where_it_is_told(shell, capfd):
     heard = []
     target = scripted(
@@ -364,6 +371,7 @@ async def test_stderr_goes_where_it_is_told(shell, capfd):
         mcpwire.Stdio("x", stderr="elsewhere")
 
 
+@pytest.mark.system("A32", "L-A1")
 @pytest.mark.fault("F15")
 @pytest.mark.pain("P09")
 @pytest.mark.rule("CAN-02", "CAN-07", "CAN-12", "TR-STDIO-10", "LIFE-14", "CAN-10")
@@ -423,6 +431,7 @@ async def test_a_notification_callback_that_raises_harms_nothing(shell, caplog):
     assert "raised" in caplog.text
 
 
+@pytest.mark.system("L-U3")
 @pytest.mark.rule("PING-01")
 async def test_the_servers_ping_is_answered_and_other_requests_are_refused(shell):
     target = scripted(

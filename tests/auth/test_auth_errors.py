@@ -46,6 +46,7 @@ def members(error, names):
     return {name: getattr(error, name) for name in names}
 
 
+@pytest.mark.system("U58")
 def test_every_class_is_here():
     assert {kind.__name__ for kind in MADE} == set(errors.__all__)
 
@@ -73,6 +74,7 @@ def test_too_few_scopes_are_a_login_that_is_required():
     assert issubclass(InsufficientScope, AuthRequired)
 
 
+@pytest.mark.system("U58")
 @pytest.mark.attack("S23")
 @pytest.mark.parametrize("kind", [AuthRequired, InsufficientScope])
 def test_where_to_log_in_is_in_no_text(kind):

@@ -42,6 +42,7 @@ def url_for(metadata=None, **options):
 # --- the request -----------------------------------------------------------------
 
 
+@pytest.mark.system("U51")
 @pytest.mark.rule("FLOW-01", "FLOW-02", "FLOW-09")
 def test_a_request_has_everything_that_the_response_is_held_against():
     url = url_for(scopes=("files:read", "a/b"))
@@ -147,6 +148,7 @@ STATES = {
 }
 
 
+@pytest.mark.system("U51")
 @pytest.mark.case("G02")
 @pytest.mark.rule("FLOW-09")
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)
@@ -170,6 +172,7 @@ OTHER_ISSUERS = [
 ]
 
 
+@pytest.mark.system("U51")
 @pytest.mark.attack("S06")
 @pytest.mark.case("G11")
 @pytest.mark.rule("FLOW-05", "FLOW-06", "FLOW-07")
@@ -189,6 +192,7 @@ def test_a_response_of_another_issuer_says_nothing(issuer, announced, outcome):
     assert "access_denied" not in str(refused.value)
 
 
+@pytest.mark.system("U51")
 @pytest.mark.attack("S06")
 @pytest.mark.case("G11")
 @pytest.mark.rule("FLOW-05", "FLOW-07")

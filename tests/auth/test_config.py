@@ -266,6 +266,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.system("U56")
 @pytest.mark.parametrize(("kind", "options", "message"), REFUSED)
 def test_what_cannot_be_is_refused_in_one_sentence(kind, options, message):
     assert refusal(kind, **options) == message

@@ -58,6 +58,7 @@ def test_a_stored_token_that_is_good_is_used_and_nothing_is_asked(kept, used):
     assert world.kinds == ["Load", "Now"]
 
 
+@pytest.mark.system("U53")
 @pytest.mark.parametrize(
     ("kept", "used"),
     [
@@ -95,6 +96,7 @@ def test_a_refresh_is_one_request_under_a_lease_and_asks_nobody():
     assert world.store.holder is None
 
 
+@pytest.mark.system("U53")
 @pytest.mark.pain("P32")
 def test_what_a_refresh_leaves_out_is_carried_forward():
     world = world_with(tokens(refresh=None))
@@ -157,6 +159,7 @@ def test_a_secret_that_was_changed_is_the_one_that_is_sent(issuer):
 # --- refusals ---------------------------------------------------------------------
 
 
+@pytest.mark.system("U53")
 @pytest.mark.pain("P32")
 @pytest.mark.fault("F38")
 def test_only_invalid_grant_takes_tokens_away_and_then_the_user_logs_in():

@@ -84,6 +84,7 @@ def refusal(text, server=PUBLIC, **options):
 # --- the server's own URL ----------------------------------------------------------
 
 
+@pytest.mark.system("U01")
 @pytest.mark.attack("S30")
 @pytest.mark.parametrize(
     ("url", "is_secure"),
@@ -112,6 +113,7 @@ def test_tokens_go_by_https_or_to_this_machine(url, is_secure):
     )
 
 
+@pytest.mark.system("U01")
 def test_a_refused_server_is_shown_without_its_secrets():
     url = parse_url("http://mcp.example/mcp?key=SECRET")
     with pytest.raises(UrlRefused) as caught:
@@ -131,6 +133,7 @@ def test_an_accepted_url_comes_back_in_parts():
     assert url.unmasked == "https://login.example:8443/token?tenant=a"
 
 
+@pytest.mark.system("U46")
 @pytest.mark.attack("S05")
 @pytest.mark.case("G07")
 @pytest.mark.rule("SEC-04", "SEC-05")

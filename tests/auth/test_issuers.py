@@ -128,6 +128,7 @@ def assert_nothing_secret_left(world, *, asks_good=False):
             assert secret not in text, (host, secret)
 
 
+@pytest.mark.system("U49")
 @pytest.mark.attack("S01")
 @pytest.mark.rule("REG-10", "AUTH-11")
 @pytest.mark.parametrize("which", HOSTILE)
@@ -246,6 +247,7 @@ def test_a_client_is_used_with_nobody_as_long_as_no_login_came_of_it():
     assert world.run(obtain(grant, wanted())).record.issuer == ISSUER
 
 
+@pytest.mark.system("U49")
 @pytest.mark.rule("REG-10")
 @pytest.mark.parametrize("kept", [GOOD, EXPIRED, None])
 def test_when_the_server_changes_its_issuer_the_client_registers_there(kept):

@@ -84,6 +84,7 @@ ORDER = {
 }
 
 
+@pytest.mark.system("U48")
 @pytest.mark.case("G08")
 @pytest.mark.rule("REG-01", "REG-02", "REG-06", "REG-07", "REG-15")
 @pytest.mark.parametrize(
@@ -279,6 +280,7 @@ TYPES = {
 }
 
 
+@pytest.mark.system("U48")
 @pytest.mark.rule("REG-08")
 @pytest.mark.parametrize(("redirect_uri", "kind"), TYPES.items(), ids=TYPES)
 def test_the_application_type_follows_the_way_back(redirect_uri, kind):
@@ -501,6 +503,7 @@ WRONG = {
 }
 
 
+@pytest.mark.system("U56")
 @pytest.mark.rule("REG-03")
 @pytest.mark.parametrize(("url", "rule"), WRONG.items(), ids=WRONG)
 def test_a_url_that_can_be_no_client_id_is_refused(url, rule):

@@ -184,6 +184,7 @@ METHODS = [
 ]
 
 
+@pytest.mark.system("U52")
 @pytest.mark.rule("REG-14")
 @pytest.mark.parametrize(("identity", "methods", "method"), METHODS, ids=str)
 def test_a_client_authenticates_as_both_can(identity, methods, method):

@@ -67,6 +67,7 @@ async def test_what_says_nothing_of_its_time_is_fetched_anew(ttl, version):
     assert len(server.requests("tools/list")) == 2
 
 
+@pytest.mark.system("L-V6")
 @pytest.mark.rule("CACHE-10")
 async def test_what_the_server_says_has_changed_is_fetched_anew():
     server = caching()

@@ -22,6 +22,7 @@ def client(server, **options):
 # Tools...
 
 
+@pytest.mark.system("U05")
 @ERAS
 @pytest.mark.rule("META-06", "META-07", "VER-01")
 async def test_a_call_sends_name_arguments_and_what_the_era_demands(version):
@@ -47,6 +48,7 @@ async def test_a_call_sends_name_arguments_and_what_the_era_demands(version):
     assert traced["_meta"] == {**stamp, "traceparent": "00-1"}
 
 
+@pytest.mark.system("V20")
 async def test_a_tool_without_arguments_gets_none():
     server = FakeServer({"tools/call": lambda *_: text("")})
     async with asyncio.timeout(BOUND_S), client(server) as c:
@@ -54,6 +56,7 @@ async def test_a_tool_without_arguments_gets_none():
     assert server.requests("tools/call") == [{"name": "x"}]
 
 
+@pytest.mark.system("A22")
 async def test_a_tool_that_reports_failure_is_a_result_or_an_error_as_asked():
     server = FakeServer({"tools/call": lambda *_: {**text("no"), "isError": True}})
     async with asyncio.timeout(BOUND_S), client(server) as c:
@@ -64,6 +67,7 @@ async def test_a_tool_that_reports_failure_is_a_result_or_an_error_as_asked():
         assert caught.value.result == result
 
 
+@pytest.mark.system("U33")
 @pytest.mark.parametrize(
     ("code", "cls"),
     [
@@ -133,6 +137,7 @@ LISTS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.system("A20", "A24", "R03", "L-V6")
 @LISTS
 @pytest.mark.rule("PAGE-01", "PAGE-03", "PAGE-05")
 async def test_lists_come_whole_by_page_and_one_by_one(method, key, verb, item):
@@ -179,6 +184,7 @@ async def test_iterating_fetches_no_page_before_it_is_needed():
     assert len(server.requests("prompts/list")) == 1
 
 
+@pytest.mark.system("U32")
 @pytest.mark.fault("F48")
 async def test_a_list_that_never_ends_is_refused():
     server = FakeServer({"tools/list": lambda *_: {"tools": [], "nextCursor": "again"}})
@@ -204,6 +210,7 @@ async def test_a_list_that_never_ends_is_refused():
 # Resources, prompts, completion...
 
 
+@pytest.mark.system("A25")
 async def test_resources_are_read_as_results_as_text_and_as_bytes():
     contents = {
         "a:text": {"uri": "a:text", "text": "hé"},
@@ -221,6 +228,7 @@ async def test_resources_are_read_as_results_as_text_and_as_bytes():
             await c.read_text("a:blob")
 
 
+@pytest.mark.system("A27", "L-U5")
 async def test_a_prompt_is_filled_in():
     server = FakeServer(
         {
@@ -238,6 +246,7 @@ async def test_a_prompt_is_filled_in():
     assert "'arguments': {'a': 'b'}" in filled.messages[0].content.text
 
 
+@pytest.mark.system("A28", "L-A6")
 async def test_completion_sends_reference_argument_and_context():
     server = FakeServer(
         {"completion/complete": lambda *_: {"completion": {"values": ["ab"]}}}
@@ -295,6 +304,7 @@ async def test_the_handshake_with_a_legacy_server_is_word_for_word():
     assert initialized == {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
+@pytest.mark.system("A30")
 async def test_nothing_is_known_before_the_first_connection():
     c = client(FakeServer())
     assert c.protocol_version is None
@@ -317,6 +327,7 @@ async def test_a_failed_handshake_leaves_its_record():
     assert "no common revision" in str(c.negotiation)
 
 
+@pytest.mark.system("O86")
 @pytest.mark.rule("LIFE-11")
 async def test_a_verb_the_server_did_not_declare_is_refused_before_it_is_sent():
     server = FakeServer(

@@ -74,6 +74,7 @@ class Telling(FakeServer):
         return [m.get("method") for m in self.received]
 
 
+@pytest.mark.system("A26", "A42")
 @ERA
 @pytest.mark.rule("SUB-01", "RES-13")
 async def test_subscribe_hears_of_a_resource_until_unsubscribe(version):
@@ -113,6 +114,7 @@ async def test_two_that_subscribe_to_the_same_are_one_for_the_server(version):
             assert server.requests("resources/unsubscribe") == []
 
 
+@pytest.mark.system("A26")
 @ERA
 async def test_subscribing_where_the_server_does_not_offer_it_is_refused(version):
     server = Telling(version, capabilities={"resources": {}})
@@ -157,6 +159,7 @@ async def test_a_subscription_that_is_not_acknowledged_in_time_is_taken_back():
     assert len(cancelled) == 1
 
 
+@pytest.mark.system("L-U12")
 @ERA
 @pytest.mark.rule("SUB-08")
 async def test_listen_says_what_the_server_will_tell_and_gives_only_that(version):
@@ -181,6 +184,7 @@ async def test_listen_says_what_the_server_will_tell_and_gives_only_that(version
             assert server.wanted() == []
 
 
+@pytest.mark.system("L-R9", "L-U2")
 @ERA
 async def test_events_bring_every_notification_and_end_with_the_client(version):
     server = Telling(version)
@@ -197,6 +201,7 @@ async def test_events_bring_every_notification_and_end_with_the_client(version):
             await last
 
 
+@pytest.mark.system("L-A10")
 @pytest.mark.rule("PROG-06", "LOG-07")
 async def test_what_a_slow_consumer_did_not_take_is_bounded_and_changes_are_not_lost():
     server = Telling("2025-11-25")
@@ -221,6 +226,7 @@ async def test_what_a_slow_consumer_did_not_take_is_bounded_and_changes_are_not_
     assert [n.params.data for n in seen[2:]] == [95, 96, 97, 98, 99]
 
 
+@pytest.mark.system("A44")
 async def test_a_callback_loses_progress_first_and_changes_never():
     server = Telling("2025-11-25")
     go = asyncio.Event()
@@ -339,6 +345,7 @@ async def test_a_subscription_that_the_server_ends_ends_its_streams():
             await anext(changes)
 
 
+@pytest.mark.system("L-A8", "L-U2")
 @pytest.mark.rule("LOG-05")
 async def test_a_session_is_asked_for_the_log_level():
     server = Telling("2025-11-25")
@@ -349,6 +356,7 @@ async def test_a_session_is_asked_for_the_log_level():
     assert server.requests("logging/setLevel") == [{"level": "warning"}]
 
 
+@pytest.mark.system("L-A8")
 async def test_without_a_session_each_request_carries_the_log_level():
     server = Telling(STATELESS)
     server.methods["tools/call"] = lambda *_: {"resultType": "complete", **text("x")}

@@ -25,6 +25,7 @@ async def asked(server, **features):
 ERA = pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
 
 
+@pytest.mark.system("A50")
 @ERA
 @pytest.mark.fault("F18")
 @pytest.mark.rule("SAMP-01", "MRTR-12")
@@ -71,6 +72,7 @@ async def test_a_form_is_filled_in_and_its_defaults_with_it(version):
     assert declared(server)["elicitation"] == {"form": {}}
 
 
+@pytest.mark.system("A52")
 @ERA
 @pytest.mark.rule("MRTR-22")
 async def test_a_declined_form_is_an_answer(version):
@@ -81,6 +83,7 @@ async def test_a_declined_form_is_an_answer(version):
     assert answer == {"result": {"action": "decline"}}
 
 
+@pytest.mark.system("A51")
 @ERA
 @pytest.mark.rule("ROOT-01", "ROOT-02")
 async def test_roots_are_read_when_the_server_asks(version, tmp_path):
@@ -95,6 +98,7 @@ async def test_roots_are_read_when_the_server_asks(version, tmp_path):
     assert declared(server)["roots"] == expected
 
 
+@pytest.mark.system("U25")
 async def test_a_session_hears_an_error_of_a_handler_and_the_call_goes_on():
     def refuse(_):
         raise mcpwire.RPCError("User rejected sampling request", code=-1)
@@ -104,6 +108,7 @@ async def test_a_session_hears_an_error_of_a_handler_and_the_call_goes_on():
     assert answer["error"]["code"] == -1
 
 
+@pytest.mark.system("A50", "U25")
 async def test_a_handler_that_breaks_tells_the_server_nothing_of_why(caplog):
     def broken(_):
         raise ValueError("secret")
@@ -167,6 +172,7 @@ async def test_a_handlers_own_call_keeps_its_time_where_nothing_else_is_answered
     assert server.answered["error"]["code"] == -32603
 
 
+@pytest.mark.system("U25")
 @pytest.mark.rule("ROOT-05")
 @pytest.mark.parametrize(
     ("method", "params"),
@@ -260,6 +266,7 @@ async def test_options_that_are_none_are_refused_at_construction(option):
         mcpwire.Client(FakeServer(), **option)
 
 
+@pytest.mark.system("A35", "L-U2")
 @pytest.mark.rule("ROOT-03")
 async def test_a_server_is_told_of_changed_roots_in_a_session_only():
     for version, count in (("2025-11-25", 1), (STATELESS, 0)):

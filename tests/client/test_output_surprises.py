@@ -61,6 +61,7 @@ def nobody_connects(monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
 
 
+@pytest.mark.system("V41")
 @pytest.mark.parametrize("schema", [SCHEMA, *BROKEN.values()], ids=["good", *BROKEN])
 async def test_nothing_is_checked_and_no_list_fetched_unless_somebody_asks(
     shell, schema, nobody_connects

@@ -85,6 +85,7 @@ async def test_the_same_client_connects_again_after_closing_and_after_the_child_
         await client.aclose()
 
 
+@pytest.mark.system("U04")
 @pytest.mark.fault("F41")
 async def test_many_callers_share_one_connecting_and_one_closing():
     client = mcpwire.Client(echo())
@@ -193,6 +194,7 @@ async def test_closing_from_a_notification_callback_works():
         await closed.wait()
 
 
+@pytest.mark.system("U38")
 async def test_calls_before_connecting_and_after_closing_are_refused():
     client = mcpwire.Client(echo())
     with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
@@ -251,6 +253,7 @@ def test_without_a_running_loop_the_error_names_the_blocking_client():
         coroutine.send(None)
 
 
+@pytest.mark.system("L-R8")
 @pytest.mark.fault("F41")
 async def test_a_forgotten_client_kills_its_child_with_a_warning():
     client = mcpwire.Client(echo())

@@ -111,6 +111,7 @@ async def test_progress_extends_a_call_to_ten_timeouts_unless_told_otherwise():
         assert deadline.at - deadline.started == pytest.approx(maximum)
 
 
+@pytest.mark.system("U31")
 async def test_input_rounds_end_at_the_clients_limit():
     server = FakeServer(
         {"tools/call": lambda *_: asking(requestState="again")}, version="2026-07-28"
@@ -224,6 +225,7 @@ ELSEWHERE |= {
 }
 
 
+@pytest.mark.system("L-V1")
 def test_every_verb_that_sends_a_request_stands_in_the_table():
     verbs = {
         name
@@ -234,6 +236,7 @@ def test_every_verb_that_sends_a_request_stands_in_the_table():
     assert verbs - ELSEWHERE == set(VERBS)
 
 
+@pytest.mark.system("L-V1")
 @VERB
 async def test_every_verb_takes_meta_progress_and_a_timeout(verb):
     method, args, result = VERBS[verb]
@@ -281,6 +284,7 @@ async def test_iterating_takes_the_options_too(noun):
     assert caught.value.timeout == 0.01
 
 
+@pytest.mark.system("U05")
 async def test_it_introduces_itself_as_it_is_told_and_hears_instructions():
     server = FakeServer(instructions="be kind")
     who = types.Implementation("mine", "7", title="Mine")
@@ -314,6 +318,7 @@ async def test_without_a_connect_timeout_connecting_waits():
     assert not isinstance(caught.value, mcpwire.MCPError)
 
 
+@pytest.mark.system("A29")
 async def test_ping_returns_the_seconds_that_passed():
     async with asyncio.timeout(BOUND_S), mcpwire.Client(FakeServer()) as client:
         started = client._connection.time()

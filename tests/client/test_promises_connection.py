@@ -89,6 +89,7 @@ async def test_a_call_that_times_out_quotes_the_noise():
     assert "oops, no JSON" in str(caught.value)
 
 
+@pytest.mark.system("A11", "A12", "A13", "L-A4")
 async def test_a_child_gets_arguments_folder_and_variables_exactly_as_given(tmp_path):
     odd = ["$HOME", "*", "a b", "", "'", '"', "\\", ";true", "--x=\n"]
     body = (
@@ -129,6 +130,7 @@ async def test_a_connection_that_is_lost_shows_no_url_s_secrets():
     assert "hush" not in caught.value.target + str(caught.value)
 
 
+@pytest.mark.system("O81")
 @pytest.mark.rule("LIFE-05")
 async def test_nothing_but_the_handshake_is_sent_before_there_is_an_agreement():
     server = FakeServer({"tools/call": lambda *_: text("too early")})

@@ -73,6 +73,7 @@ async def lost(client):
     await until(lambda: not client.is_connected)
 
 
+@pytest.mark.system("L-A14")
 @ERA
 @pytest.mark.pain("P04")
 @pytest.mark.rule("TR-STDIO-14")
@@ -104,6 +105,7 @@ async def test_without_restart_a_lost_connection_stays_lost_until_connect():
         assert (await client.call_tool("x")).text == "alive"
 
 
+@pytest.mark.system("L-R12")
 @pytest.mark.pain("P04")
 async def test_a_call_that_may_have_run_is_not_made_again():
     server = Mortal()
@@ -122,6 +124,7 @@ async def test_a_call_is_made_again_where_the_caller_allows_it():
     assert server.calls() == ["die", "die"]
 
 
+@pytest.mark.system("L-R12")
 @pytest.mark.parametrize("hint", ["readOnlyHint", "idempotentHint", "openWorldHint"])
 async def test_a_call_is_made_again_where_the_tool_says_that_it_may(hint):
     tool = {
@@ -155,6 +158,7 @@ async def test_what_only_reads_is_asked_again():
         assert client.stats.connections == 2
 
 
+@pytest.mark.system("L-A12")
 @ERA
 @pytest.mark.rule("TR-STDIO-15", "SUB-14")
 async def test_a_new_connection_is_told_what_the_old_one_knew(version):
@@ -346,6 +350,7 @@ async def test_closing_ends_the_opening_again_and_who_waits_for_it(monkeypatch):
             await call
 
 
+@pytest.mark.system("L-V14")
 @pytest.mark.pain("P04")
 @pytest.mark.rule("TR-STDIO-14")
 async def test_a_killed_child_is_started_again_for_the_next_call():

@@ -94,6 +94,7 @@ async def test_a_version_we_do_not_speak_ends_the_connection_with_the_reason():
     assert "notifications/initialized" not in methods
 
 
+@pytest.mark.system("O86")
 @pytest.mark.rule("LIFE-17")
 async def test_a_capability_the_server_lacks_is_named_and_nothing_is_sent():
     server = FakeServer(capabilities={"tools": {}})

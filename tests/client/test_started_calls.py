@@ -28,6 +28,7 @@ async def test_a_started_call_is_sent_at_once_and_awaited_as_often_as_one_likes(
     assert server.requests("tools/call") == [{"name": "x", "arguments": {"a": 1}}]
 
 
+@pytest.mark.system("U34", "L-A1")
 @pytest.mark.rule("CAN-12")
 @pytest.mark.pain("P09")
 async def test_cancelling_a_started_call_tells_the_server_with_its_id():
@@ -151,6 +152,7 @@ def promising(structured, **schema):
     )
 
 
+@pytest.mark.system("L-U13")
 @pytest.mark.rule("TOOL-12")
 async def test_a_result_that_breaks_its_promise_is_refused_where_asked(caplog):
     server = promising({"structuredContent": {"n": "one"}})

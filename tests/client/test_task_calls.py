@@ -39,6 +39,7 @@ LOOK = ["tasks/get"]
 # To the end
 
 
+@pytest.mark.system("L-A11")
 @pytest.mark.rule("TX-03", "TX-11")
 async def test_a_call_that_becomes_a_task_gives_the_result_all_the_same():
     server = TaskServer(WORKING, WORKING, DONE)

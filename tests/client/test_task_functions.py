@@ -93,6 +93,7 @@ async def status(c, task):
 # Both eras
 
 
+@pytest.mark.system("L-U12")
 @pytest.mark.rule("TX-11", "T11-05", "T11-08", "T11-09")
 @everywhere
 @in_both_eras

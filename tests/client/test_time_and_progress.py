@@ -20,6 +20,7 @@ def client(server, **options):
 # Time...
 
 
+@pytest.mark.system("A04", "L-A2", "L-R6", "L-V3")
 @pytest.mark.rule("LIFE-15")
 async def test_a_call_has_the_clients_timeout_its_own_or_none():
     server = FakeServer({"tools/call": lambda *_: SILENCE})
@@ -48,6 +49,7 @@ async def test_a_timeout_out_of_range_is_refused(timeout):
             await c.list_tools(timeout=timeout)
 
 
+@pytest.mark.system("A03")
 async def test_one_timeout_spans_all_pages_of_a_list():
     def page(params, server):
         number = int(params.get("cursor", "0")) + 1
@@ -64,6 +66,7 @@ async def test_one_timeout_spans_all_pages_of_a_list():
 # Progress...
 
 
+@pytest.mark.system("A40", "L-R9")
 @ERAS
 @pytest.mark.rule("PROG-01")
 async def test_progress_comes_in_order_and_before_the_result(version):
@@ -131,6 +134,7 @@ async def test_a_progress_callback_that_raises_is_logged(caplog):
     assert len(caplog.records) == 2
 
 
+@pytest.mark.system("L-A2")
 @pytest.mark.rule("LIFE-15")
 async def test_progress_extends_a_call_up_to_its_maximum_when_asked_for():
     def endless(params, server):

@@ -15,6 +15,7 @@ BOUND_S = 10.0
 BYTES = {"read", "written"}
 
 
+@pytest.mark.system("A62")
 async def test_the_hook_sees_opening_messages_agreement_and_close():
     seen = []
     server = FakeServer({"tools/call": lambda *_: text("ok")})

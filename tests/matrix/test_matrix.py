@@ -16,6 +16,7 @@ pytestmark = pytest.mark.anyio
 BOUND_S = 30.0
 
 
+@pytest.mark.system("L-R1")
 async def test_a_client_agrees_and_finds_what_the_server_has(client_of, combo):
     async with asyncio.timeout(BOUND_S), client_of() as client:
         blocking = getattr(client, "blocking", client)
@@ -34,6 +35,7 @@ async def test_a_client_agrees_and_finds_what_the_server_has(client_of, combo):
         assert await client.ping() >= 0
 
 
+@pytest.mark.system("L-R5")
 async def test_calls_bring_what_they_are_asked_for(client_of, combo):
     long = "ä\u2028\U0001f600\n" * 10_000
     async with asyncio.timeout(BOUND_S), client_of() as client:

@@ -132,6 +132,7 @@ async def test_a_stream_that_is_refused_a_while_comes_back(shell, auth):
         assert len(auth.authorizations) == 1
 
 
+@pytest.mark.system("U02", "L-A5")
 @pytest.mark.rule("FLOW-02", "FLOW-13")
 async def test_what_is_asked_for_names_the_server(shell, auth):
     with protected_server(auth, ("mcp:read",)) as server:
@@ -147,6 +148,7 @@ async def test_what_is_asked_for_names_the_server(shell, auth):
         assert auth.grants == ["authorization_code", "refresh_token"]
 
 
+@pytest.mark.system("A14")
 async def test_a_token_that_is_given_is_used_as_it_is(shell, auth):
     token = auth.give()["access_token"]
     with protected_server(auth) as server:
@@ -169,6 +171,7 @@ async def test_a_server_that_wants_no_token_starts_no_login(shell, auth):
 # Where a token goes, and where it does not.
 
 
+@pytest.mark.system("U03")
 @pytest.mark.case("G04")
 @pytest.mark.parametrize("path", ["/elsewhere", "/mcp/", "/mcp?x=1", "/mcp/../mcp2"])
 async def test_no_token_follows_a_redirect_to_another_path(shell, auth, path):

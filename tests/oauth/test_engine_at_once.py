@@ -48,6 +48,7 @@ async def test_calls_pass_while_streams_and_other_calls_are_open(shell, auth):
     assert auth.grants == ["authorization_code", "refresh_token"]
 
 
+@pytest.mark.system("L-U8")
 @pytest.mark.case("G03")
 async def test_calls_that_are_refused_together_ask_for_one_token(shell, auth, server):
     def hold(request):

@@ -104,6 +104,7 @@ def idp():
 # Without a user.
 
 
+@pytest.mark.system("U55")
 @pytest.mark.rule("CC-01", "CC-05")
 @pytest.mark.parametrize("kind", UNATTENDED)
 @BOTH
@@ -135,6 +136,7 @@ async def test_a_server_of_2024_takes_programs_too(shell, auth, kind):
     assert len(set(auth.grants)) == 1
 
 
+@pytest.mark.system("U55")
 @pytest.mark.rule("CC-02")
 @pytest.mark.parametrize("algorithm", KEYS)
 async def test_a_program_signs_who_it_is(shell, auth, server, algorithm):
@@ -182,6 +184,7 @@ async def test_a_workload_shows_what_its_platform_gave(shell, auth, server, how)
     assert SENTINEL not in repr(grant)
 
 
+@pytest.mark.system("U55")
 @pytest.mark.rule("EMA-01", "EMA-02", "EMA-04")
 async def test_an_employee_is_known_by_the_company_alone(shell, auth, idp, server):
     grant = employee(auth, idp)
@@ -266,6 +269,7 @@ def binding():
         yield made
 
 
+@pytest.mark.system("L-U12")
 @pytest.mark.parametrize("era", ["session", "stateless"])
 @pytest.mark.parametrize("nonces", [False, True])
 async def test_a_bound_token_comes_with_proofs(shell, binding, clock, era, nonces):

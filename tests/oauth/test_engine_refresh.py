@@ -53,6 +53,7 @@ async def test_a_new_start_with_a_good_token_asks_nobody(shell, auth, server):
 # ... and ahead of the end.
 
 
+@pytest.mark.system("L-U8")
 @pytest.mark.case("G03")
 async def test_a_token_is_renewed_a_minute_before_it_ends(shell, auth, server, clock):
     async with asyncio.timeout(BOUND_S):
@@ -148,6 +149,7 @@ async def test_without_a_user_the_end_of_a_login_says_where_to_log_in(
     assert auth.grants == ["authorization_code", "refresh_token"]
 
 
+@pytest.mark.system("U15")
 @pytest.mark.case("G03")
 async def test_a_request_is_refreshed_once_and_logged_in_once(shell, auth, server):
     """A server that refuses whatever it gave is not asked for ever."""

@@ -47,6 +47,7 @@ def denies(scopes):
     return deny
 
 
+@pytest.mark.system("U54")
 @pytest.mark.case("G12")
 @pytest.mark.rule("FLOW-17", "FLOW-18")
 async def test_a_call_that_needs_more_is_made_again_with_both(shell, auth, server):
@@ -214,6 +215,7 @@ async def test_a_program_that_logs_in_by_itself_does_not_step_up(shell, auth, se
     assert auth.grants == ["client_credentials"]
 
 
+@pytest.mark.system("U54")
 @pytest.mark.parametrize(
     "challenge",
     ["", "Bearer", 'Bearer error="invalid_token"', 'Basic realm="x"', "garbage,=,"],

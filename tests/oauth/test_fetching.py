@@ -154,6 +154,7 @@ TYPES = [
 ]
 
 
+@pytest.mark.system("U52")
 @pytest.mark.fault("F38")
 @pytest.mark.case("G06")
 @pytest.mark.attack("S05")

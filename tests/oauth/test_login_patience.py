@@ -193,6 +193,7 @@ async def test_a_user_who_never_comes_back_ends_it(shell, auth, stateless, how):
 # The way back.
 
 
+@pytest.mark.system("L-U14")
 async def test_a_browser_finds_the_way_back(shell, auth, stateless):
     shown = []
     grant = oauth(ask=None, open_browser=come_back, on_url=shown.append)

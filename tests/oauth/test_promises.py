@@ -151,6 +151,7 @@ class Mine:
         return [key for key, (value, _) in self.values.items() if value is not None]
 
 
+@pytest.mark.system("U57")
 async def test_a_store_of_ones_own_is_all_that_it_takes(shell, auth, server):
     store = Mine()
     target = mcpwire.Http(server.url, auth=oauth(storage=store))

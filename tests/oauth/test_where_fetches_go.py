@@ -269,6 +269,7 @@ ELSEWHERE = {
 }
 
 
+@pytest.mark.system("U46")
 @pytest.mark.grounds(1, "kind")
 @pytest.mark.attack("S02")
 @pytest.mark.case("G06")

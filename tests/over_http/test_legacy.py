@@ -37,6 +37,7 @@ def posts(server):
     return [request for request in server.requests if request.verb == "POST"]
 
 
+@pytest.mark.system("L-U11")
 @pytest.mark.rule("SSE-01", "SSE-02", "SSE-03", "SSE-04")
 def test_a_stream_brings_the_answers_to_what_is_posted(shell):
     with legacy_server() as server, opened(server.url, shell) as face:

@@ -358,6 +358,7 @@ def test_targets_with_other_options_are_others():
     assert mcpwire.Http(URL) != mcpwire.Http(URL, headers={"a": "b"})
 
 
+@pytest.mark.system("U02")
 def test_a_target_does_not_change():
     target = mcpwire.Http(URL)
     with pytest.raises(AttributeError):

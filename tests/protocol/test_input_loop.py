@@ -117,6 +117,7 @@ def test_a_final_result_takes_no_step(result):
     assert rounds(result) == ([], result)
 
 
+@pytest.mark.system("U31")
 @pytest.mark.rule("MRTR-12", "MRTR-14", "MRTR-16")
 def test_the_answers_go_back_under_their_keys_with_the_original_params():
     requests = {"who": ELICIT, "text": SAMPLE, "where": ROOTS}
@@ -142,6 +143,7 @@ def test_the_answers_go_back_under_their_keys_with_the_original_params():
     assert result is DONE
 
 
+@pytest.mark.system("U31")
 @pytest.mark.rule("MRTR-13")
 @pytest.mark.parametrize("requests", [{"who": ELICIT}, None])
 @pytest.mark.parametrize(

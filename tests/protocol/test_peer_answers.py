@@ -240,6 +240,7 @@ def test_a_broken_answer_shows_the_first_200_bytes_of_its_line():
     assert owner.events[0][2].raw == line[:200]
 
 
+@pytest.mark.system("L-V2")
 @pytest.mark.rule("RPC-03")
 @wire_table(
     Row(name="an answer of ours that came back as a request", revisions=STATELESS,

@@ -30,6 +30,7 @@ UNENCODABLE = [
 ]
 
 
+@pytest.mark.system("V20")
 @pytest.mark.rule("RPC-01", "RPC-03", "TR-STDIO-01")
 def test_a_request_is_one_line_with_the_next_id():
     peer, _ = make_peer()
@@ -139,6 +140,7 @@ def test_a_cancelled_call_is_over_and_the_peer_is_told_its_id(revision):
     assert owner.events == []
 
 
+@pytest.mark.system("A31")
 @pytest.mark.rule("CAN-01", "CAN-02")
 def test_a_call_that_is_not_open_cannot_be_cancelled():
     peer, _ = make_peer(opens=("tools/call",))

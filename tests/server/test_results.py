@@ -273,6 +273,7 @@ def every_client_method():
     )
 
 
+@pytest.mark.system("O55")
 @pytest.mark.rule("RPC-31", "LIFE-11")
 @pytest.mark.parametrize("revision", REVISIONS, ids=str)
 async def test_a_method_exists_where_the_table_and_the_capabilities_say_so(revision):

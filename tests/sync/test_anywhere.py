@@ -39,6 +39,7 @@ def echo():
     return scripted("handshake()\n" + ECHO_LOOP)
 
 
+@pytest.mark.system("L-U3")
 @pytest.mark.pain("P12")
 def test_eight_threads_share_one_client_and_none_gets_anothers_answer():
     wrong = []
@@ -92,6 +93,7 @@ def test_threads_with_deadlines_of_their_own_do_not_take_each_others(background)
     assert outcomes == {"hang": 0.2, **{str(n): str(n) for n in range(4)}}
 
 
+@pytest.mark.system("R04")
 @pytest.mark.pain("P11", "P12")
 def test_inside_a_running_loop_it_works_and_blocks_it():
     ticks = []
@@ -204,6 +206,7 @@ def test_a_forgotten_iteration_needs_nobody_to_end_it():
             break
 
 
+@pytest.mark.system("R13")
 def test_a_server_in_memory_may_be_a_fake(monkeypatch):
     server = FakeServer({"tools/call": lambda *_: text("ok")})
     with mcpwire.sync.Client(server) as client:

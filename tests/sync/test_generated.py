@@ -135,6 +135,7 @@ print(*{"asyncio", "anyio", "concurrent.futures"}.intersection(sys.modules))
 """
 
 
+@pytest.mark.system("L-R2")
 @pytest.mark.pain("P12")
 def test_the_blocking_client_calls_without_any_loop_in_the_process():
     server = f"{sys.executable} -m mcpwire demo-server"

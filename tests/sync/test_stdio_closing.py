@@ -262,6 +262,7 @@ def test_a_child_nobody_closed_is_killed_with_its_owner():
         os.close(fd)
 
 
+@pytest.mark.system("L-R8")
 @pytest.mark.pain("P06")
 def test_at_the_interpreters_exit_children_are_killed():
     program = """

@@ -129,7 +129,7 @@ async def test_a_handshake_that_fails_leaves_nothing_and_can_be_tried_again(case
         await client.aclose()
 
 
-@pytest.mark.system("U06")
+@pytest.mark.system("U06", "V31")
 @pytest.mark.parametrize("status", [400, 401, 404, 500])
 async def test_a_server_that_refuses_to_hear_of_the_end_of_the_handshake(status):
     def refuse(request, conn):

@@ -31,7 +31,7 @@ CONTENT = [
 ]
 
 
-@pytest.mark.system("L-V10", "L-R11")
+@pytest.mark.system("A20", "L-R11", "L-V10")
 async def test_nothing_of_a_definition_is_lost():
     tool = {
         "name": "x",

@@ -36,6 +36,7 @@ LADDER = [
 ]
 
 
+@pytest.mark.system("U38", "L-V13")
 @pytest.mark.pain("P07")
 @pytest.mark.rule("LIFE-12", "TR-STDIO-12")
 @pytest.mark.parametrize(("on_eof", "on_term", "seen", "code", "graces"), LADDER)

@@ -353,6 +353,7 @@ MASKED = {
 }
 
 
+@pytest.mark.system("A63")
 @pytest.mark.attack("S23", "S32")
 @pytest.mark.parametrize(
     ("text", "masked"), MASKED.items(), ids=lambda value: ascii(value)[:40]

@@ -85,6 +85,7 @@ HOPELESS = {
 }  # fmt: skip
 
 
+@pytest.mark.system("U20", "V30")
 @pytest.mark.grounds(2, "shell", "era")
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("case", HOPELESS)
@@ -111,6 +112,7 @@ STATUSES = (400, 401, 403, 405, 406, 409, 410, 413, 415, 421, 429, 431, 500, 501
             503, 504)  # fmt: skip
 
 
+@pytest.mark.system("O85", "U11")
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.fault("F26")
 @pytest.mark.pain("P02")
@@ -128,6 +130,7 @@ async def test_each_status_is_told_with_its_body_and_headers(shell, status):
             assert "because" in str(error)
 
 
+@pytest.mark.system("O85", "U33")
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 422, 500, 503])
 @pytest.mark.fault("F26")
 async def test_a_json_rpc_error_in_the_body_wins_over_its_status(shell, status):
@@ -172,6 +175,7 @@ async def test_a_content_type_may_be_written_in_any_way(shell, content_type):
             assert (await client.call_tool("echo")).text == "fine"
 
 
+@pytest.mark.system("U20")
 @pytest.mark.parametrize(
     "data",
     [reply(200), reply(202), head(204), json_reply({}), reply(200, b"OK")],
@@ -263,6 +267,7 @@ async def test_a_large_answer_arrives_whole(shell, era, replies):
             assert result.text == text
 
 
+@pytest.mark.system("U22", "V30")
 @pytest.mark.parametrize("replies", ["json", "sse"])
 @pytest.mark.pain("P13")
 async def test_an_answer_over_the_limit_fails_its_call_alone(shell, replies):
@@ -277,6 +282,7 @@ async def test_an_answer_over_the_limit_fails_its_call_alone(shell, replies):
             assert (await other).text == "slow"
 
 
+@pytest.mark.system("L-U4")
 @pytest.mark.fault("F14")
 @pytest.mark.attack("S31")
 @pytest.mark.parametrize("wrong", ["other", "text", "null", "missing"])

@@ -60,6 +60,7 @@ async def test_a_name_that_does_not_exist_is_told(shell):
     assert "nowhere.invalid" in str(error)
 
 
+@pytest.mark.system("O81")
 @pytest.mark.fault("F19")
 async def test_a_refused_connection_is_told(shell):
     with kept_port() as port:
@@ -208,6 +209,7 @@ async def test_a_private_authority_and_our_own_certificate_are_all_it_takes(
 # Which era it is...
 
 
+@pytest.mark.system("U28")
 @pytest.mark.parametrize("status", [400, 404, 405, 406, 415, 422])
 @pytest.mark.parametrize("body", ["", "Bad Request", '{"error": "no"}', "<html>"])
 @pytest.mark.pain("P26")
@@ -243,6 +245,7 @@ async def test_a_probe_that_is_let_hang_does_not_decide(shell):
             assert client.protocol_version == "2025-11-25"
 
 
+@pytest.mark.system("U07")
 @pytest.mark.parametrize(
     "version", ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
 )
@@ -263,6 +266,7 @@ async def test_each_revision_is_spoken_by_its_own_rules(shell, version):
         assert set(named) == {version}
 
 
+@pytest.mark.system("A15", "L-A5", "L-U11")
 @pytest.mark.pain("P26")
 @pytest.mark.rule("LHTTP-34")
 async def test_the_transport_of_2024_is_found_behind_a_refused_initialize(shell):

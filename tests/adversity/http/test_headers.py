@@ -20,6 +20,7 @@ def headers_of(server, name):
     return [request.headers.get(name) for request in server.requests]
 
 
+@pytest.mark.system("A15", "L-A5")
 @pytest.mark.pain("P27")
 async def test_headers_of_the_target_go_with_every_request(shell):
     with scripted_mcp() as server:
@@ -32,6 +33,7 @@ async def test_headers_of_the_target_go_with_every_request(shell):
     assert {request.verb for request in server.requests} == {"POST", "GET", "DELETE"}
 
 
+@pytest.mark.system("O90")
 @pytest.mark.pain("P27")
 async def test_a_function_is_asked_for_headers_before_each_request(shell):
     numbers = itertools.count()

@@ -60,6 +60,7 @@ NO_STREAM = {
 }
 
 
+@pytest.mark.system("U24")
 @pytest.mark.parametrize("case", NO_STREAM)
 @pytest.mark.fault("F29")
 @pytest.mark.pain("P20")
@@ -108,6 +109,7 @@ async def test_a_stream_of_nothing_but_heartbeats_is_left_open(shell):
     assert server.verbs().count("GET") == 1
 
 
+@pytest.mark.system("O72", "U16", "L-U1")
 @pytest.mark.pain("P21", "P22")
 @pytest.mark.rule("LHTTP-21")
 async def test_the_servers_stream_goes_on_at_its_place_and_loses_nothing(shell):
@@ -160,6 +162,7 @@ async def test_a_broken_listen_comes_back_under_a_new_id(shell):
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
+@pytest.mark.system("U24", "L-U9")
 @pytest.mark.fault("F29")
 @pytest.mark.pain("P21")
 async def test_a_stream_that_ends_at_once_is_no_storm(shell):

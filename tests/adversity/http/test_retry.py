@@ -94,6 +94,7 @@ READS = {
 }
 
 
+@pytest.mark.system("O84", "L-U15")
 @pytest.mark.parametrize("name", READS)
 @pytest.mark.parametrize("how", ["close", "reset"])
 @pytest.mark.pain("P24")
@@ -152,6 +153,7 @@ async def test_a_call_that_the_server_declines_is_made_again(shell, era, case):
     assert server.verbs().count("tools/call") == 2
 
 
+@pytest.mark.system("L-O6")
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
 @pytest.mark.fault("F26", "F36")
 @pytest.mark.pain("P24")
@@ -176,6 +178,7 @@ async def test_a_gateways_error_to_what_reads_is_asked_again(shell, status):
     assert server.verbs().count("tools/list") == 2
 
 
+@pytest.mark.system("L-U16")
 @pytest.mark.fault("F36")
 @pytest.mark.parametrize("form", ["seconds", "date"])
 async def test_the_time_to_come_back_is_waited_for(shell, form):
@@ -197,6 +200,7 @@ async def test_the_time_to_come_back_is_waited_for(shell, form):
     assert at[1] - at[0] >= (0.3 if form == "seconds" else 0.9)
 
 
+@pytest.mark.system("L-U16")
 @pytest.mark.fault("F36")
 @pytest.mark.parametrize("wait", ["2", "1000000000", "99999999999999999999"])
 async def test_a_time_beyond_the_deadline_is_not_waited_for(shell, wait):
@@ -280,6 +284,7 @@ async def test_a_server_that_always_declines_is_asked_a_few_times(shell):
     assert server.verbs().count("tools/call") == 3
 
 
+@pytest.mark.system("O84")
 @pytest.mark.parametrize("how", ["close", "reset"])
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.fault("F21", "F23")
@@ -324,6 +329,7 @@ async def test_a_call_whose_answer_is_cut_on_the_way_ran_once(shell, after, rese
     assert texts(server) == Counter(before=1, cut=1, after=1)
 
 
+@pytest.mark.system("V32")
 @pytest.mark.pain("P24")
 async def test_a_server_that_is_not_there_for_a_while_is_waited_for(shell):
     """A refused connection took up nothing: even a call may go out again."""

@@ -49,6 +49,7 @@ def posts(server, method):
     return [request for request in server.requests if request.method == method]
 
 
+@pytest.mark.system("O83", "U09", "L-V4")
 @pytest.mark.rule("LIFE-10", "LHTTP-03", "LHTTP-05")
 @pytest.mark.parametrize("replies", ["json", "sse"])
 async def test_after_initialize_each_request_names_revision_and_session(shell, replies):
@@ -65,6 +66,7 @@ async def test_after_initialize_each_request_names_revision_and_session(shell, r
         assert all(type(r.json) is dict for r in server.requests if r.verb == "POST")
 
 
+@pytest.mark.system("U28", "V30")
 @pytest.mark.rule("TR-HTTP-06", "TR-HTTP-08")
 async def test_without_sessions_each_message_is_a_post_with_its_own_metadata(shell):
     with scripted_mcp("stateless") as server:
@@ -81,6 +83,7 @@ async def test_without_sessions_each_message_is_a_post_with_its_own_metadata(she
             assert SESSION not in request.headers
 
 
+@pytest.mark.system("U27")
 @pytest.mark.rule("HDR-14", "HDR-15", "HDR-16", "HDR-17", "HDR-18", "HDR-19", "HDR-27")
 @pytest.mark.parametrize(("arguments", "expected"), VALUES)
 async def test_arguments_are_mirrored_as_the_tool_says(shell, arguments, expected):
@@ -136,6 +139,7 @@ async def test_a_refused_header_has_the_tools_listed_anew_once(shell, knows):
         assert len(posts(server, "tools/call")) == 2
 
 
+@pytest.mark.system("L-U6")
 @pytest.mark.rule("LHTTP-13")
 @pytest.mark.parametrize("how", ["timeout", "cancel"])
 async def test_a_session_is_told_that_a_call_is_given_up(shell, how):
@@ -148,6 +152,7 @@ async def test_a_session_is_told_that_a_call_is_given_up(shell, how):
         assert server.cancelled == [call.json["id"]]
 
 
+@pytest.mark.system("L-U6")
 @pytest.mark.rule("TR-HTTP-24", "TR-HTTP-33")
 @pytest.mark.parametrize("how", ["timeout", "cancel"])
 async def test_without_sessions_a_call_is_given_up_by_closing_its_stream(shell, how):
@@ -268,6 +273,7 @@ async def test_streams_of_calls_and_of_the_server_stand_beside_each_other(shell)
     assert [note.method for note in heard] == ["notifications/tools/list_changed"]
 
 
+@pytest.mark.system("O58", "L-O12")
 @pytest.mark.rule("LHTTP-32")
 async def test_no_log_no_repr_and_no_error_shows_the_session_id(shell, caplog):
     caplog.set_level(logging.DEBUG)

@@ -36,6 +36,7 @@ FORGOTTEN = answering(reply(404))
 STUCK = "notifications/roots/list_changed"
 
 
+@pytest.mark.system("L-A12", "L-U7")
 @pytest.mark.parametrize("replies", REPLIES)
 @pytest.mark.pain("P05")
 @pytest.mark.fault("F27")
@@ -124,6 +125,7 @@ async def test_a_session_that_served_others_and_was_forgotten_is_renewed_again(s
         assert ran == ["lucky", "unlucky"]
 
 
+@pytest.mark.system("U12")
 @pytest.mark.pain("P05")
 @pytest.mark.fault("F27")
 async def test_404_without_a_session_is_not_its_end(shell):
@@ -136,6 +138,7 @@ async def test_404_without_a_session_is_not_its_end(shell):
     assert server.verbs().count("initialize") == 1
 
 
+@pytest.mark.system("O85")
 @pytest.mark.fault("F27")
 async def test_no_session_is_opened_again_when_that_is_not_wanted(shell):
     with scripted_mcp() as server:
@@ -237,6 +240,7 @@ async def test_a_listing_begins_anew_in_a_new_session(shell):
     assert names == ["session-2-0", "session-2-1", "session-2-2"]
 
 
+@pytest.mark.system("U08")
 @pytest.mark.fault("F28")
 @pytest.mark.rule("LHTTP-24")
 async def test_a_session_id_that_comes_later_or_in_another_case_changes_nothing(shell):
@@ -256,6 +260,7 @@ async def test_a_session_id_that_comes_later_or_in_another_case_changes_nothing(
     assert sent == {"session-1"}
 
 
+@pytest.mark.system("O82")
 @pytest.mark.fault("F28")
 async def test_a_server_without_session_ids_is_one_without_delete(shell):
     with scripted_mcp(session_ids=False) as server:
@@ -281,6 +286,7 @@ DELETE_ANSWERS = {
 }
 
 
+@pytest.mark.system("O89", "U13")
 @pytest.mark.parametrize("case", DELETE_ANSWERS)
 @pytest.mark.pain("P25")
 @pytest.mark.fault("F27")
@@ -298,6 +304,7 @@ async def test_closing_tells_the_server_once_whatever_it_says(shell, case, caplo
     assert not [r for r in caplog.records if r.levelname != "DEBUG"]
 
 
+@pytest.mark.system("U13")
 @pytest.mark.pain("P25")
 async def test_a_server_that_does_not_answer_delete_costs_two_seconds(shell):
     def hangs(request, conn):
@@ -339,6 +346,7 @@ async def test_a_thousand_calls_are_a_thousand_posts_on_one_connection(shell, re
     }
 
 
+@pytest.mark.system("A06")
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("replies", REPLIES)
 @pytest.mark.pain("P29")

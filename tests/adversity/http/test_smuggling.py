@@ -82,6 +82,7 @@ async def test_what_is_mirrored_into_headers_cannot_leave_them(shell, case):
     assert heads_are_clean(server)
 
 
+@pytest.mark.system("U27")
 @pytest.mark.parametrize(
     "name", ["", "a b", "a:b", "a\r\nX-Evil: 1", "ä", "a\x00"], ids=shown
 )

@@ -65,6 +65,7 @@ WRITTEN = {
 }
 
 
+@pytest.mark.system("O83")
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("case", WRITTEN)
 @pytest.mark.fault("F30")
@@ -105,6 +106,7 @@ async def test_an_event_without_its_empty_line_is_not_one(shell):
 # Resuming...
 
 
+@pytest.mark.system("U16", "L-U1")
 @pytest.mark.parametrize("end", ["clean", "close", "reset"])
 @pytest.mark.fault("F31")
 @pytest.mark.pain("P22")
@@ -154,6 +156,7 @@ async def test_the_stateless_era_resumes_nothing(shell):
     assert "GET" not in server.verbs()
 
 
+@pytest.mark.system("U23")
 @pytest.mark.fault("F32")
 @pytest.mark.pain("P22")
 @pytest.mark.rule("LHTTP-08")
@@ -328,6 +331,7 @@ async def test_a_server_that_does_not_resume_ends_the_call(shell, case):
             assert server.verbs().count("tools/call") == 1
 
 
+@pytest.mark.system("U23")
 @pytest.mark.fault("F31")
 async def test_a_server_that_never_lets_it_go_on_is_bounded_by_the_deadline(shell):
     def breaks(request, conn):

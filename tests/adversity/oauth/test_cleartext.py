@@ -38,6 +38,7 @@ class Idp:
     issuer = "https://idp.example"
 
 
+@pytest.mark.system("U01")
 @pytest.mark.parametrize("kind", AUTH)
 @pytest.mark.parametrize("url", WHERE)
 def test_no_credentials_are_taken_for_a_server_without_encryption(url, kind):

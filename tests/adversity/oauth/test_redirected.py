@@ -62,6 +62,7 @@ async def logged_in(shell, server):
     return grant
 
 
+@pytest.mark.system("U03")
 @pytest.mark.case("G06")
 @pytest.mark.parametrize("follows", [False, True])
 async def test_no_call_is_sent_elsewhere(shell, stage, follows):

@@ -107,6 +107,7 @@ async def test_a_line_over_the_limit_costs_less_than_three_times_the_limit(shell
     assert limit < peak < 3 * limit
 
 
+@pytest.mark.system("V22")
 @pytest.mark.pain("P13")
 @pytest.mark.parametrize("over", [0, 1])
 async def test_the_limit_is_exact(shell, over):

@@ -73,6 +73,7 @@ async def test_fifty_cancelled_tasks_are_fifty_notifications_with_their_ids(era)
     assert len(set(told(heard))) == CALLS
 
 
+@pytest.mark.system("A32")
 @ERAS
 @pytest.mark.pain("P09")
 @pytest.mark.fault("F15")
@@ -107,6 +108,7 @@ async def test_a_wait_for_around_a_call_tells_the_server():
     assert told(heard) == asked(heard) != []
 
 
+@pytest.mark.system("U34")
 @pytest.mark.pain("P09")
 async def test_a_call_cancelled_before_its_first_step_was_never_sent():
     target = hearing("session")

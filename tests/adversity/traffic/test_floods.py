@@ -201,6 +201,7 @@ async def test_a_callback_that_never_returns_holds_up_nothing_but_itself(shell):
         held.set()
 
 
+@pytest.mark.system("A44")
 @pytest.mark.fault("F17")
 async def test_every_failing_callback_is_logged_and_the_next_item_still_comes(
     shell, caplog

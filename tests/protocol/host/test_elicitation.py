@@ -67,6 +67,7 @@ def test_a_request_that_names_no_mode_is_a_form(mode, revision):
     assert question.argument.requested_schema.properties["age"].default == 30
 
 
+@pytest.mark.system("L-A6")
 @with_urls
 def test_a_url_reaches_its_handler_in_full(revision):
     question = ask(VISIT, revision)
@@ -254,6 +255,7 @@ def test_content_that_does_not_fit_is_refused(content, text, revision):
         assert f"elicitation {text}" in str(caught.value)
 
 
+@pytest.mark.system("A52")
 @pytest.mark.rule("ELIC-08")
 @pytest.mark.parametrize("params", [FORM, VISIT])
 @with_urls
@@ -277,6 +279,7 @@ def test_agreeing_to_a_visit_carries_no_content(revision):
         ask(VISIT, revision).finish(ElicitResult("accept", {"name": "Ada"}))
 
 
+@pytest.mark.system("A52")
 @pytest.mark.parametrize(
     ("params", "value", "text"),
     [
@@ -311,6 +314,7 @@ def test_meta_is_sent_where_the_revision_has_it():
 # The conformance suite's scenario of SEP-1034
 
 
+@pytest.mark.system("U35")
 @pytest.mark.rule("ELIC-06")
 @with_urls
 def test_all_defaults_of_a_form_are_filled_in(revision):

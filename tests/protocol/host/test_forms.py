@@ -252,6 +252,7 @@ def test_a_field_that_was_left_out_gets_its_default(schema, default):
     assert defaults(wanted) == {"a": default}
 
 
+@pytest.mark.system("U35")
 @pytest.mark.rule("ELIC-06")
 def test_a_default_never_replaces_what_was_filled_in():
     properties = {"a": {"type": "boolean", "default": True}}

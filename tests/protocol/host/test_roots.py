@@ -284,6 +284,7 @@ async def test_an_async_function_is_handed_on_to_be_awaited():
     assert raw == {"roots": [{"uri": "file:///a"}]}
 
 
+@pytest.mark.system("A51")
 @pytest.mark.rule("ROOT-04", "ROOT-06")
 @pytest.mark.parametrize("value", [None, "file:///a", ["/a"], [Path("a")], [3], {}])
 def test_what_a_function_must_not_return_is_refused(value):

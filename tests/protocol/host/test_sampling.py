@@ -105,6 +105,7 @@ def test_tools_are_refused_before_they_could_be_declared(revision):
     assert "CreateMessageRequestParams.tools" in refusal({"tools": [TOOL]}, revision)
 
 
+@pytest.mark.system("L-A6")
 @with_tools
 @pytest.mark.parametrize("asked", [{"tools": [TOOL]}, {"toolChoice": {"mode": "none"}}])
 def test_tools_that_were_declared_reach_the_handler(asked, revision):

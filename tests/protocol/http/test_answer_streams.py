@@ -187,6 +187,7 @@ def test_what_the_server_starts_is_told_in_its_order(way):
     assert owner.stats.line_bytes == len(text(asks("s2")))
 
 
+@pytest.mark.system("U21")
 @pytest.mark.parametrize("content_type", [JSON, SSE])
 def test_it_is_over_with_its_answer_and_not_with_the_end_of_the_stream(content_type):
     reply = call(Owner())

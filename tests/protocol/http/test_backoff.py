@@ -125,6 +125,7 @@ def test_a_stream_that_never_opened_is_given_up_after_so_many_attempts():
     assert made.delay(1e9, 0.0) is None
 
 
+@pytest.mark.system("L-U9")
 def test_a_stream_that_once_was_open_is_waited_for_as_long_as_it_takes():
     made = StreamBackoff(RECOVERY)
     made.opened(0.0)

@@ -73,6 +73,7 @@ KNOWN = {
 }
 
 
+@pytest.mark.system("U12")
 @pytest.mark.pain("P05")
 @pytest.mark.rule("LHTTP-27")
 @pytest.mark.parametrize("case", FORGOTTEN)
@@ -95,6 +96,7 @@ def test_a_session_id_is_taken_as_it_is(given):
     assert exchange.session_id_in({b"mcp-session-id": given}) == given.decode()
 
 
+@pytest.mark.system("U08")
 @pytest.mark.parametrize("given", [{}, {b"mcp-session-id": b""}])
 def test_a_server_may_give_no_session_id(given):
     assert exchange.session_id_in(given) is None

@@ -33,6 +33,7 @@ def fields_of(start):
     return dict(pairs)
 
 
+@pytest.mark.system("U10", "L-V4")
 @pytest.mark.rule("LHTTP-02", "TR-HTTP-07")
 def test_a_post_accepts_both_kinds_of_reply():
     start = Heads(URL).post()
@@ -74,6 +75,7 @@ def test_a_session_goes_with_every_request_until_it_is_gone():
         assert "mcp-session-id" not in fields_of(start)
 
 
+@pytest.mark.system("U09")
 @pytest.mark.pain("P26")
 @pytest.mark.rule("LHTTP-29", "TR-HTTP-25")
 @pytest.mark.parametrize("revision", REVISIONS, ids=str)
@@ -106,6 +108,7 @@ def test_a_probe_names_its_revision_for_itself_only():
     )
 
 
+@pytest.mark.system("O80")
 @pytest.mark.pain("P27")
 def test_a_users_own_headers_go_with_every_request():
     heads = Heads(URL, {"Authorization": "Bearer x", "User-Agent": "theirs"})
@@ -202,6 +205,7 @@ def test_a_users_headers_are_checked_once_and_come_in_lower_case():
     assert check_headers({}) == ()
 
 
+@pytest.mark.system("U10")
 @pytest.mark.parametrize(
     "name",
     [

@@ -33,6 +33,7 @@ def tool(name="query", header="Region", kind="string", **more):
 PLAIN = {"name": "plain", "inputSchema": {"type": "object"}}
 
 
+@pytest.mark.system("U26")
 @pytest.mark.rule("HDR-01")
 @pytest.mark.parametrize(
     "method",
@@ -85,6 +86,7 @@ def test_other_requests_and_names_that_are_none_have_no_name(mirrored, method, p
     assert mirrored.lines(method, params) == b"mcp-method: %s\r\n" % method.encode()
 
 
+@pytest.mark.system("U26")
 @pytest.mark.attack("S19")
 @pytest.mark.rule("HDR-04")
 @pytest.mark.parametrize(
@@ -247,6 +249,7 @@ def test_what_was_learnt_can_be_forgotten(mirrored):
     assert mirrored.params("query", {"region": "eu"}) == []
 
 
+@pytest.mark.system("U27")
 def test_a_server_cannot_fill_the_memory_with_annotations(mirrored, monkeypatch):
     monkeypatch.setattr(mirror, "_HEADERS_MAX", 10)
     for turn in range(3):

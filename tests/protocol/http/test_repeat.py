@@ -85,6 +85,7 @@ NONE = [
 ]
 
 
+@pytest.mark.system("L-U15")
 @pytest.mark.pain("P24")
 @pytest.mark.parametrize("idempotent", [None, False, True])
 @pytest.mark.parametrize("method", [CALL, READ, "x/own"])
@@ -118,6 +119,7 @@ def test_what_may_have_run_is_sent_again_only_if_that_does_no_more(
     assert (wait(error, method, idempotent=idempotent) is not None) == again
 
 
+@pytest.mark.system("L-O6")
 @pytest.mark.pain("P24")
 @pytest.mark.parametrize("error", NONE, ids=repr)
 def test_other_failures_are_final(error):

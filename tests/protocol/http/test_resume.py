@@ -104,6 +104,7 @@ def test_streams_do_not_share_their_place():
     assert other.take("1")
 
 
+@pytest.mark.system("U23")
 @pytest.mark.rule("LHTTP-08")
 @pytest.mark.parametrize(
     ("retry_ms", "wait"),

@@ -38,6 +38,7 @@ CASES = [
 ]
 
 
+@pytest.mark.system("R05")
 @pytest.mark.parametrize(("error", "text"), CASES, ids=lambda case: repr(case)[:40])
 def test_an_error_says_what_and_where(error, text):
     assert str(error) == text

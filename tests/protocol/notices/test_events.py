@@ -76,6 +76,7 @@ def test_one_entry_waits_for_each_subject_with_the_newest_params_at_its_place(ev
     assert buffer.put(*event) is True
 
 
+@pytest.mark.system("L-A10")
 @pytest.mark.parametrize("method", LISTS)
 def test_a_changed_list_is_never_lost(method):
     buffer = EventBuffer(2)

@@ -33,6 +33,7 @@ def test_only_json_in_utf_8_is_json(content_type, is_right):
     assert is_json(content_type) is is_right
 
 
+@pytest.mark.system("O50")
 @pytest.mark.case("D01")
 @pytest.mark.parametrize(
     ("accept", "is_enough"),

@@ -88,6 +88,7 @@ async def test_health_can_be_left_out():
 # Formats and sizes...
 
 
+@pytest.mark.system("O50")
 @pytest.mark.case("D01", "D02")
 @pytest.mark.parametrize(
     ("headers", "status"),

@@ -32,6 +32,7 @@ async def test_a_server_may_be_asked_by_the_name_of_its_own_resource():
     assert (await post(made, call(), host="evil.example", **allowed)).status == 403
 
 
+@pytest.mark.system("L-O8")
 @pytest.mark.case("D06")
 @pytest.mark.attack("S11")
 @pytest.mark.rule("TR-HTTP-02", "TR-HTTP-03")

@@ -69,6 +69,7 @@ async def test_discovery_needs_no_handler():
     assert visit.json()["result"]["supportedVersions"] == [NEW]
 
 
+@pytest.mark.system("O52")
 @pytest.mark.case("D03")
 @pytest.mark.rule("TR-HTTP-10")
 @pytest.mark.parametrize("more", [{}, {"mcp_method": None}])
@@ -97,6 +98,7 @@ async def test_a_response_is_no_message_to_post():
 # The ladder, from below...
 
 
+@pytest.mark.system("O51")
 @pytest.mark.case("B01", "B02", "B06")
 @pytest.mark.attack("S12")
 @pytest.mark.parametrize(

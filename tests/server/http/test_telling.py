@@ -123,6 +123,7 @@ async def test_a_json_only_call_that_takes_its_time_stays_json():
 # The client that does not wait...
 
 
+@pytest.mark.system("O61")
 @pytest.mark.case("D11")
 @pytest.mark.rule("TR-HTTP-23", "CAN-05")
 @pytest.mark.parametrize("json_only", [False, True])

@@ -228,6 +228,7 @@ async def test_what_waits_in_line_counts_as_running_and_can_be_cancelled():
 # Cancelling...
 
 
+@pytest.mark.system("O52")
 @pytest.mark.rule("CAN-05")
 async def test_a_cancelled_request_stops_and_is_not_answered():
     work = Work()
@@ -336,6 +337,7 @@ async def test_one_that_gives_up_just_when_a_stream_begins_leaves_none_behind():
 # The end of a session...
 
 
+@pytest.mark.system("O57")
 async def test_deleting_a_session_cancels_its_calls_and_ends_its_streams():
     work = Work()
     async with Bench(work) as bench:

@@ -48,6 +48,7 @@ async def test_what_belongs_to_no_call_goes_on_the_stream_of_the_get_and_only_th
         assert [len(stream.messages) for stream in streams] == [1, 1]
 
 
+@pytest.mark.system("O56")
 @pytest.mark.attack("S09")
 @pytest.mark.case("D07")
 async def test_a_second_get_is_refused_and_takes_nothing():
@@ -152,6 +153,7 @@ async def test_a_client_that_does_not_read_loses_its_connection_and_no_message()
 # Going on...
 
 
+@pytest.mark.system("O56", "L-O3")
 @pytest.mark.rule("LHTTP-20", "LHTTP-22")
 @pytest.mark.case("D09")
 async def test_a_stream_is_gone_on_with_from_after_the_place_that_is_named():

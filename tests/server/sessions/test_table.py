@@ -41,6 +41,7 @@ async def test_initialize_opens_a_session_and_gives_its_id(version):
         assert len(bench.sessions) == 1
 
 
+@pytest.mark.system("O54")
 @pytest.mark.case("C02")
 @pytest.mark.parametrize("asked", ["2026-07-28", "1999-01-01", "x"])
 async def test_what_is_not_spoken_in_sessions_is_answered_by_the_newest(asked):
@@ -81,6 +82,7 @@ async def test_an_initialize_that_http_refuses_has_that_status():
         bench.dispatcher.initialize = None
 
 
+@pytest.mark.system("O53")
 @pytest.mark.rule("LHTTP-25")
 @pytest.mark.case("C01", "D04")
 @pytest.mark.parametrize("method", ["ping", "tools/list"])
@@ -93,6 +95,7 @@ async def test_without_an_id_a_request_is_refused_with_400(method):
         assert refusal(await hand.post([request(7, method)]).done())[0] == 400
 
 
+@pytest.mark.system("O53")
 @pytest.mark.rule("LHTTP-26")
 @pytest.mark.case("D04")
 async def test_an_unknown_or_deleted_id_is_refused_with_404_for_every_verb():
@@ -274,6 +277,7 @@ class Clock:
             callback()
 
 
+@pytest.mark.system("L-O7")
 @pytest.mark.pain("P40")
 @pytest.mark.case("D15")
 async def test_idle_sessions_end_and_others_do_not(monkeypatch):

@@ -65,6 +65,7 @@ def test_a_forgotten_client_leaves_no_thread_and_no_connection(era, prepare, opt
         server.wait_until(lambda: not server.raw.open)
 
 
+@pytest.mark.system("L-U10")
 @pytest.mark.pain("P12")
 @pytest.mark.parametrize(
     ("era", "prepare", "options"), STATES, ids=["get", "pause", "keepalive", "l", "lb"]

@@ -29,6 +29,7 @@ async def no_tasks_but(before):
 # Closing...
 
 
+@pytest.mark.system("O73")
 @pytest.mark.pain("P25")
 @pytest.mark.parametrize("retry", [None, 5_000])
 async def test_closing_does_not_wait_for_the_servers_stream(shell, retry):

@@ -132,6 +132,7 @@ def port():
         yield unused
 
 
+@pytest.mark.system("A14")
 @pytest.mark.parametrize("kind", TARGETS)
 async def test_a_failed_connection_shows_no_secret(shell, kind, port, caplog):
     caplog.set_level(logging.DEBUG)

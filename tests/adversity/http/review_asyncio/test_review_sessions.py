@@ -144,6 +144,7 @@ async def test_a_call_on_a_forgotten_session_can_be_cancelled(shell):
     assert [r.headers["mcp-session-id"] for r in told] in ([], ["session-1"])
 
 
+@pytest.mark.system("L-U7")
 async def test_a_session_forgotten_while_subscribing_is_subscribed_in_the_new_one(
     shell,
 ):

@@ -26,6 +26,7 @@ def sample(params):
     return CreateMessageResult("assistant", TextContent("old pond"), "a model")
 
 
+@pytest.mark.system("U21")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("over", ["post", "get"])
 @pytest.mark.pain("P29")
