@@ -54,7 +54,7 @@ def _shown_auth(value: Any) -> str:
     return repr(value if value in {None, "oauth"} else "***")
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class ServerEntry:
     """What a configuration says of one server, its variables filled in.
 
@@ -114,6 +114,15 @@ class ServerEntry:
 
     file: str | None = attrs.field(default=None, eq=False)
     """The file that says so."""
+
+    def __repr__(self) -> str:
+        shown = [repr(self.name)]
+        for field in attrs.fields(ServerEntry)[1:]:
+            value = getattr(self, field.name)
+            if value != field.default:
+                show = field.repr if callable(field.repr) else repr
+                shown.append(f"{field.name}={show(value)}")
+        return f"ServerEntry({', '.join(shown)})"
 
     def to_target(self) -> Stdio | Http:
         """Return what a client connects to.

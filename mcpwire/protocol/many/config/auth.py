@@ -85,11 +85,17 @@ def _check(value: Any) -> Fault | None:
         return None if value else Fault("", "must not be empty")
     if not isinstance(value, dict):
         return Fault("", f"must be a string or a table, got {kind_of(value)}")
-    table = {key_of(key): item for key, item in value.items()}
+    table = {key_of(str(key)): item for key, item in value.items()}
+    if len(table) < len(value):
+        return Fault("", "says something twice")
     form = form_of(table)
     if form is None:
         listed = ", ".join(map(repr, _TYPES))
         return Fault(".type", f"must be one of {listed}, or token_env stands there")
+    return _check_form(form, table)
+
+
+def _check_form(form: str, table: dict[str, Any]) -> Fault | None:
     known = FORMS[form]
     for key, item in table.items():
         if key == "type":
@@ -99,8 +105,8 @@ def _check(value: Any) -> Fault | None:
         fault = known[key].check(item)
         if fault is not None:
             return Fault(f".{key}{fault.at}", fault.problem)
-    missing = "token" if form == "token" and "token" not in table else None
-    return Fault(f".{missing}", "is missing") if missing else None
+    is_short = form in _WITHOUT_TYPE
+    return Fault(f".{form}", "is missing") if is_short and form not in table else None
 
 
 def _schema() -> dict[str, Any]:

@@ -95,7 +95,7 @@ def read_document(document: Any, file: str | None) -> tuple[list[RawEntry], list
     for at, (name, place, table) in enumerate(named):
         if name in entries:
             raise ConfigError(
-                f"the name stands there twice, {key or 'servers'}[{at}] has it again",
+                f"stands there twice, the second time as {key or 'servers'}[{at}]",
                 file=file,
                 entry=place,
                 field="name",
@@ -137,7 +137,7 @@ def _follow(document: dict[str, Any], path: tuple[str, ...]) -> Any:
 def _nothing(document: dict[str, Any]) -> str:
     keys = list(map(str, document))
     for key in keys:
-        close = get_close_matches(key, [path[0] for path in SHAPES], 1, 0.8)
+        close = get_close_matches(key, [path[-1] for path in SHAPES], 1, 0.8)
         if close:
             return f"holds no servers; {key!r} is unknown, did you mean {close[0]!r}?"
     if any(_follow(document, (key, word)) for key in keys for word in _REACHED):
