@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mcpwire.protocol.many.exporting import Export, ExportForm
     from mcpwire.protocol.many.names import Collision
     from mcpwire.tools.building import Listed
+    from mcpwire.tools.catalog import CatalogEntry
     from mcpwire.tools.options import ToolOptions
     from mcpwire.tools.source import ToolSourceBase
     from mcpwire.tools.view import ToolView
@@ -169,6 +170,12 @@ class Reading:
     def to_gemini(self, **options: Any) -> Export:
         """Return the tools as Gemini's function declarations."""
         return self.export("gemini", **options)
+
+    def catalog(self, **options: Any) -> list[CatalogEntry]:
+        """Return what a planner wants to know of each tool; see `tools.catalog`."""
+        from mcpwire.tools.catalog import catalog
+
+        return catalog(self, self.costs, **options)
 
     def fingerprints(self) -> dict[str, str]:
         """Return what stands for each tool as it is now, by ``server/tool``.
