@@ -1,0 +1,46 @@
+"""Both eras on both sides: how requests, questions and notifications cross the gateway.
+
+::
+
+    client ── request ──► forward ──────────► RelayClient ──► server
+       ▲                     │ rounds, parking     │
+       │                     ▼                     │ RelayFeatures: questions
+       └──── Downstream ◄── Relay ◄────────────────┘ RelayInbound: notifications
+
+A `Relay` stands beside each connection to a server. A `Downstream` is whom a set of
+such connections belongs to: one session, or all that shares the set.
+"""
+
+from mcpwire.gateway.bridge.client import RelayClient, RelayFeatures, make_client
+from mcpwire.gateway.bridge.downstream import (
+    Downstream,
+    SessionDownstream,
+    StandaloneDownstream,
+)
+from mcpwire.gateway.bridge.forwarding import forward
+from mcpwire.gateway.bridge.parking import Parking
+from mcpwire.gateway.bridge.relay import Relay
+from mcpwire.gateway.bridge.subscriptions import (
+    listen,
+    roots_changed,
+    set_level,
+    subscribe,
+    unsubscribe,
+)
+
+__all__ = [
+    "Downstream",
+    "Parking",
+    "Relay",
+    "RelayClient",
+    "RelayFeatures",
+    "SessionDownstream",
+    "StandaloneDownstream",
+    "forward",
+    "listen",
+    "make_client",
+    "roots_changed",
+    "set_level",
+    "subscribe",
+    "unsubscribe",
+]

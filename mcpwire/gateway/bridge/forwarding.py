@@ -1,0 +1,287 @@
+"""The one way that a client's request takes to the server it is for, and back.
+
+What the revision of the client and that of the server differ in is made up for here:
+
+    client    server     a question of the server's
+    session   session    is a request on both sides (`Relay.ask`)
+    session   stateless  comes as a result; the gateway asks, and calls again (`rounds`)
+    stateless stateless  comes as a result, and goes through as it is
+    stateless session    is the result; the call waits for the next one (`parking`)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import (
+    CallCancelled,
+    InternalError,
+    MCPError,
+    MethodNotFound,
+    RequestTimeout,
+    RPCError,
+    ToolError,
+    TransportError,
+    UrlElicitationRequired,
+)
+from mcpwire.gateway.bridge.calls import RelayedCall
+from mcpwire.gateway.bridge.rounds import finish
+from mcpwire.protocol.input_loop import INPUT_REQUIRED
+from mcpwire.protocol.many.bridging.declaring import can_be_asked
+from mcpwire.protocol.many.bridging.failures import passed_error
+from mcpwire.protocol.many.bridging.hops import (
+    passed_meta,
+    passed_result,
+    without_rounds,
+)
+from mcpwire.protocol.many.bridging.questions import (
+    ELICIT,
+    question_across,
+    visits_of,
+)
+from mcpwire.protocol.methods import available, capability_declared
+from mcpwire.types import UNSET
+from mcpwire.types.meta import LOG_LEVEL
+from mcpwire.versions import LATEST, Era
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpwire.gateway.bridge.client import RelayClient
+    from mcpwire.gateway.bridge.parking import ParkingLot
+    from mcpwire.gateway.upstream import Upstream
+    from mcpwire.gateway.upstreams import Upstreams
+    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.server.request import RequestContext, Session
+
+__all__ = ["Sending", "forward"]
+
+VISIT: Final = "visit-"
+"""How the keys of visits to URLs begin that a call failed for (-32042)."""
+
+
+async def forward(
+    upstream: Upstream,
+    method: str,
+    params: dict[str, Any],
+    request: RequestContext,
+    upstreams: Upstreams,
+) -> dict[str, Any]:
+    """Have a server perform a client's request; return the result, as it came.
+
+    Cancelling it tells the server. A server that asks for something is answered by the
+    client, whatever era either of them is of.
+
+    Args:
+        upstream: The server.
+        method: The method.
+        params: Its params, with the name or URI that the server knows. They are taken
+            over: what belongs to one hop is taken out of them.
+        request: The client's request.
+        upstreams: The set that the server is of.
+
+    Raises:
+        RPCError: The server refused, or failed; this is the client's answer.
+    """
+    client: RelayClient = upstream.client  # type: ignore[assignment] # the gateway made it
+    profile = client.profile
+    agreement = profile.agreement
+    if agreement is None:
+        raise InternalError(f"the server {upstream.name!r} is not connected")
+    if method in profile.refused:
+        raise MethodNotFound(f"the server {upstream.name!r} does not offer {method}")
+    upstream.calls += 1
+    params.pop("_meta", None)
+    sending = Sending(upstream, method, params, request)
+    era = agreement.revision.era
+    if request.session is not None:
+        if era is Era.STATELESS:
+            sending.follow_level(request.session)
+            raw = await finish(sending, await sending.send(params))
+        else:
+            raw = await sending.send(params)
+        return passed_result(raw, era, Era.SESSION)
+    if era is Era.SESSION:
+        return await _across(sending, upstreams)
+    wanted = request.meta.get(LOG_LEVEL)
+    if wanted is not None:
+        sending.meta = {**(sending.meta or {}), LOG_LEVEL: wanted}
+    return passed_result(await sending.send(params), era, Era.STATELESS)
+
+
+async def _across(sending: Sending, upstreams: Upstreams) -> dict[str, Any]:
+    """Have a session perform what stands alone."""
+    request, method = sending.request, sending.method
+    lot: ParkingLot = upstreams.downstream.lot
+    may_ask = _may_ask(method)
+    if may_ask and "requestState" in request.params:
+        return await lot.go_on(request)
+    if may_ask and _turned_down(request.params.get("inputResponses")):
+        raise ToolError("the user did not visit the URL that the call needs")
+    wanted = request.meta.get(LOG_LEVEL)
+    if wanted is not None:
+        await sending.relay.lower_level(sending.client, wanted)
+    params = without_rounds(sending.params)
+    try:
+        if may_ask and can_be_asked(request.client_capabilities):
+            work = partial(_send_across, sending, params)
+            return await lot.perform(sending.call, work)
+        return await _send_across(sending, params)
+    except UrlElicitationRequired as error:
+        return _visits(error, request, may_ask=may_ask)
+
+
+async def _send_across(sending: Sending, params: dict[str, Any]) -> dict[str, Any]:
+    return passed_result(await sending.send(params), Era.SESSION, Era.STATELESS)
+
+
+def _may_ask(method: str) -> bool:
+    spec = available(method, LATEST, "client")
+    return spec is not None and spec.may_need_input
+
+
+def _visits(
+    error: UrlElicitationRequired, request: RequestContext, *, may_ask: bool
+) -> dict[str, Any]:
+    """Return the visits that a call failed for as questions: it is made again then.
+
+    Raises:
+        InternalError: The client cannot be asked for them.
+    """
+    visits = visits_of(error.data)
+    declared = capability_declared(request.client_capabilities, "elicitation.url")
+    if not (may_ask and declared and visits):
+        # 2026-07-28 has no such code: an error may say it, and no more.
+        raise InternalError(error.message, data=error.data) from error
+    return {
+        "resultType": INPUT_REQUIRED,
+        "inputRequests": {
+            f"{VISIT}{number}": {
+                "method": ELICIT,
+                "params": question_across(
+                    ELICIT, {**visit, "mode": "url"}, LATEST, new_id=""
+                ),
+            }
+            for number, visit in enumerate(visits, 1)
+        },
+    }
+
+
+def _turned_down(responses: Any) -> bool:
+    """Tell whether the user would not visit a URL that a call failed for."""
+    return type(responses) is dict and any(
+        key.startswith(VISIT)
+        and (type(answer) is not dict or answer.get("action") != "accept")
+        for key, answer in responses.items()
+    )
+
+
+class Sending:
+    """One request of a client's on its way to one server.
+
+    Args:
+        upstream: The server.
+        method: The method.
+        params: The params, without `_meta`.
+        request: The client's request.
+
+    Attributes:
+        client: The connection to the server.
+        relay: What stands beside it.
+        call: What follows the request.
+        meta: What goes along in `_meta`.
+        deadline: When the whole of it must be over.
+    """
+
+    __slots__ = (
+        "_headers",
+        "call",
+        "client",
+        "deadline",
+        "meta",
+        "method",
+        "name",
+        "params",
+        "relay",
+        "request",
+    )
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        method: str,
+        params: dict[str, Any],
+        request: RequestContext,
+    ) -> None:
+        client: RelayClient = upstream.client  # type: ignore[assignment] # as above
+        self.client = client
+        self.relay = client.relay
+        self.name = upstream.name
+        self.method = method
+        self.params = params
+        self.request = request
+        self.call = RelayedCall(request)
+        self.meta: Mapping[str, Any] | None = passed_meta(request.meta)
+        self.deadline: Deadline | None = client.requests.deadline(UNSET)
+
+    def follow_level(self, session: Session) -> None:
+        """Have each request ask for messages from the session's level on.
+
+        A session sets a level once; until then a server chooses, and this one says
+        what the gateway has chosen.
+        """
+        client, level = self.client, session.log_level
+        if not client.profile.offers("logging"):
+            return
+        if self.relay.downstream.session is None:
+            self.meta = {**(self.meta or {}), LOG_LEVEL: level}
+        elif client.connection.log_level != level:
+            client.connection.set_log_level(level)
+
+    async def send(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Send the request once, or again where that is safe; return what comes.
+
+        Raises:
+            RPCError: The server refused, or failed; this is the client's answer.
+        """
+        client, call, method = self.client, self.call, self.method
+        on_progress = call.heard if call.wants_progress else None
+        flight = self.relay.flight
+        flight.begin(call)
+        try:
+            try:
+                return await client.requests.begin(
+                    method,
+                    dict(params),
+                    self.deadline,
+                    self.meta,
+                    on_progress,  # type: ignore[arg-type] # of RelayRequests
+                    None,
+                    call,
+                )
+            except (TransportError, RPCError) as error:
+                return await self._send_again(error, params, on_progress)
+        except (asyncio.CancelledError, CallCancelled, RequestTimeout) as error:
+            flight.give_up(call, asyncio.get_running_loop().time())
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            raise passed_error(self.name, method, error) from error
+        except MCPError as error:
+            raise passed_error(self.name, method, error) from error
+        finally:
+            flight.end(call)
+
+    async def _send_again(
+        self, error: TransportError | RPCError, params: dict[str, Any], on_progress: Any
+    ) -> dict[str, Any]:
+        options = {
+            "meta": self.meta,
+            "on_progress": on_progress,
+            "handle": self.call,
+            "idempotent": self.client.may_repeat(self.method, params),
+        }
+        return await self.client.requests.perform_again(
+            error, self.method, dict(params), self.deadline, options
+        )

@@ -1,0 +1,251 @@
+"""What clients want to hear of, and what their servers are told of that.
+
+However many want to hear of one resource, its server is told once, and told again after
+each loss of the connection (`transports.client.subscriptions`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import MCPError, TransportError
+from mcpwire.protocol.many.bridging.failures import passed_error
+from mcpwire.server.request import check_level
+from mcpwire.server.telling.subscriptions import Subscriptions
+from mcpwire.versions import Era
+
+if TYPE_CHECKING:
+    from mcpwire.gateway.bridge.client import RelayClient
+    from mcpwire.gateway.upstream import Upstream
+    from mcpwire.gateway.upstreams import Upstreams
+    from mcpwire.server.request import RequestContext
+
+__all__ = ["listen", "roots_changed", "set_level", "subscribe", "unsubscribe"]
+
+logger = logging.getLogger("mcpwire")
+
+SUBSCRIBE: Final = "resources/subscribe"
+ROOTS_CHANGED: Final = "notifications/roots/list_changed"
+RESOURCES_FIELD: Final = "resourceSubscriptions"
+
+
+# --- one resource
+
+
+async def _watch(upstream: Upstream, uri: str, name: str) -> None:
+    """Have a server tell when a resource changes that clients know by that name.
+
+    Raises:
+        RPCError: It will not.
+    """
+    client: RelayClient = upstream.client  # type: ignore[assignment] # the gateway made it
+    # Noted first: what it tells before it has answered counts as well.
+    names = client.relay.watched.setdefault(uri, Counter())
+    names[name] += 1
+    try:
+        await client.subscribe(uri)
+    except MCPError as error:
+        _forget(client, uri, name)
+        raise passed_error(upstream.name, SUBSCRIBE, error) from error
+    except BaseException:
+        _forget(client, uri, name)
+        raise
+
+
+async def _unwatch(upstream: Upstream, uri: str, name: str) -> None:
+    client: RelayClient = upstream.client  # type: ignore[assignment] # as above
+    if not _forget(client, uri, name):
+        return
+    try:
+        await client.unsubscribe(uri)
+    except MCPError as error:
+        # Nobody hears of it any more; that its server goes on telling hurts nobody.
+        logger.debug("%r: %s", upstream.name, error)
+
+
+def _forget(client: RelayClient, uri: str, name: str) -> bool:
+    names = client.relay.watched.get(uri)
+    if names is None or name not in names:
+        return False
+    names[name] -= 1
+    if not names[name]:
+        del names[name]
+    if not names:
+        del client.relay.watched[uri]
+    return True
+
+
+async def subscribe(
+    _: Upstreams,
+    upstream: Upstream,
+    raw: str,
+    public: str,
+    request: RequestContext,
+) -> dict[str, Any]:
+    """Answer ``resources/subscribe`` of a session; a second time it does nothing.
+
+    Args:
+        upstream: Whose resource it is.
+        raw: The resource, as the server calls it.
+        public: The same, as the client does.
+        request: The client's request.
+
+    Raises:
+        RPCError: The server will not tell.
+    """
+    session = request.session
+    assert session is not None  # the method table: sessions only
+    if public in session.subscribed:
+        return {}
+    session.subscribed.add(public)
+    try:
+        await _watch(upstream, raw, public)
+    except BaseException:
+        session.subscribed.discard(public)
+        raise
+    return {}
+
+
+async def unsubscribe(
+    _: Upstreams,
+    upstream: Upstream,
+    raw: str,
+    public: str,
+    request: RequestContext,
+) -> dict[str, Any]:
+    """Answer ``resources/unsubscribe`` of a session; see `subscribe`."""
+    session = request.session
+    assert session is not None  # as above
+    if public in session.subscribed:
+        session.subscribed.discard(public)
+        await _unwatch(upstream, raw, public)
+    return {}
+
+
+# --- one request that stays open
+
+
+async def listen(
+    params: dict[str, Any], request: RequestContext, upstreams: Upstreams
+) -> dict[str, Any]:
+    """Answer ``subscriptions/listen``, when the set is closed.
+
+    What a server will not tell is left out of the acknowledgement (2026-07-28
+    basic/patterns/subscriptions).
+
+    Raises:
+        InvalidParams: The filter is malformed.
+        InternalError: Too many are open already.
+    """
+    wanted = params.get("notifications")
+    uris = wanted.get(RESOURCES_FIELD) if type(wanted) is dict else None
+    watched: list[tuple[Upstream, str, str]] = []
+    try:
+        if type(uris) is list and all(type(uri) is str for uri in uris):
+            watched = await _watch_all(list(dict.fromkeys(uris)), upstreams)
+        able = {name for _, _, name in watched}
+        answering = Subscriptions(
+            upstreams.hub,
+            limit=upstreams.gateway.limits.listens,
+            capabilities=lambda: upstreams.capabilities(request.revision),
+            watchable=lambda asked, _: [uri for uri in asked if uri in able],
+        )
+        return await answering.listen(params, request)
+    finally:
+        # By itself: whoever is cancelled has no time for it.
+        for upstream, raw, name in watched:
+            _later(upstream, _unwatch(upstream, raw, name))
+
+
+async def _watch_all(
+    uris: list[str], upstreams: Upstreams
+) -> list[tuple[Upstream, str, str]]:
+    """Have the servers tell of these; return what they will tell."""
+    outcomes = await asyncio.gather(*(_watch_one(uri, upstreams) for uri in uris))
+    return [each for each in outcomes if each is not None]
+
+
+async def _watch_one(
+    uri: str, upstreams: Upstreams
+) -> tuple[Upstream, str, str] | None:
+    owner = await upstreams.catalog.owner_of_uri(uri)
+    if owner is None:
+        return None
+    upstream, raw = owner
+    try:
+        await _watch(upstream, raw, uri)
+    except MCPError as error:
+        logger.debug("%r tells nothing of a resource: %s", upstream.name, error)
+        return None
+    return upstream, raw, uri
+
+
+# --- what a session says once
+
+
+async def set_level(
+    params: dict[str, Any], request: RequestContext, upstreams: Upstreams
+) -> dict[str, Any]:
+    """Answer ``logging/setLevel`` of a session, for all its servers.
+
+    A server that does not take it is no reason to fail: what it sends is looked at
+    before it is passed on.
+
+    Raises:
+        InvalidParams: There is no such level.
+    """
+    level = check_level(params.get("level"))
+    session = request.session
+    assert session is not None  # the method table: sessions only
+    session.log_level = level
+    is_shared = upstreams.downstream.session is None
+    members = upstreams.members.values()
+    await asyncio.gather(
+        *(_level_to(each, level, is_shared=is_shared) for each in members)
+    )
+    return {}
+
+
+async def _level_to(upstream: Upstream, level: str, *, is_shared: bool) -> None:
+    client: RelayClient = upstream.client  # type: ignore[assignment] # as above
+    profile = client.profile
+    if is_shared:
+        await client.relay.lower_level(client, level)
+        return
+    if profile.agreement is None or not profile.offers("logging"):
+        client.keep_level(level)
+        return
+    try:
+        await client.set_log_level(level)  # type: ignore[arg-type] # it is checked
+    except MCPError as error:
+        logger.debug("%r takes no log level: %s", upstream.name, error)
+        client.keep_level(level)
+
+
+def roots_changed(upstreams: Upstreams) -> None:
+    """Tell all servers of a session that its client's roots changed."""
+    for upstream in upstreams.members.values():
+        client: RelayClient = upstream.client  # type: ignore[assignment] # as above
+        agreement = client.profile.agreement
+        if (
+            agreement is not None
+            and agreement.revision.era is Era.SESSION
+            and client.is_connected
+        ):
+            _later(upstream, _tell_roots(client))
+
+
+async def _tell_roots(client: RelayClient) -> None:
+    try:
+        await client.notify(ROOTS_CHANGED)
+    except TransportError as error:
+        logger.debug("roots/list_changed was not told: %s", error)
+
+
+def _later(upstream: Upstream, work: Any) -> None:
+    """Do something that nobody waits for, for as long as the connection lives."""
+    client: RelayClient = upstream.client  # type: ignore[assignment] # as above
+    client.connection.spawn(work, "relay")
