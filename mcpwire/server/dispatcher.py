@@ -471,6 +471,9 @@ class Dispatcher:
         """Return the session with an id that nobody here knows, or ``None``."""
         return None
 
+    def withdraw_session_id(self, id: str) -> None:
+        """Take note that no session is opened again by an id: its client ended it."""
+
     async def delete_session(self, id: str, facts: Facts) -> bool:
         """End what a session had whose id nobody here knows; tell whether it had any.
 

@@ -118,6 +118,9 @@ class Session:
     ask: AskFn | None = attrs.field(default=None, repr=False)
     """Asks the client outside of any request, where its connection can."""
 
+    end: Callable[[], object] | None = attrs.field(default=None, repr=False)
+    """Ends it, as its client could, where its transport knows it by an id."""
+
     is_closed: bool = False
     """Whether its client is gone."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -53,9 +54,13 @@ class Registry:
         """Go through all of them."""
         return iter(self._sessions.values())
 
-    def has_room(self) -> bool:
-        """Tell whether there may be one more, for which an idle one may have to go."""
-        if len(self._sessions) < self._maximum:
+    def has_room(self, opening: int = 0) -> bool:
+        """Tell whether there may be one more, for which an idle one may have to go.
+
+        Args:
+            opening: How many are on their way in already.
+        """
+        if len(self._sessions) + opening < self._maximum:
             return True
         for _ in range(min(STEPS_TO_ROOM, len(self._sessions))):
             id, session = next(iter(self._sessions.items()))
@@ -65,13 +70,21 @@ class Registry:
             self._touch(id, session)
         return False
 
-    def add(self, session: HttpSession) -> str:
-        """Take in a session; return the id it gets.
+    def add(self, session: HttpSession, id: str | None = None) -> str:
+        """Take in a session; return the id it gets, unless one is given.
 
         2025-11-25 basic/transports, "Session Management": globally unique, visible
         ASCII; security best practices, "Session Hijacking": not to be guessed.
+
+        Raises:
+            ValueError: The id is somebody else's.
         """
-        id = session.session.id = secrets.token_urlsafe(ID_BYTES)
+        if id is None:
+            id = secrets.token_urlsafe(ID_BYTES)
+        elif id in self._sessions:
+            raise ValueError("two sessions have one id")
+        session.session.id = id
+        session.session.end = partial(self.remove, session)
         self._sessions[id] = session
         self._touch(id, session)
         if self._timer is None:
@@ -101,6 +114,7 @@ class Registry:
         id = session.session.id
         if id is not None and self._sessions.get(id) is session:
             del self._sessions[id]
+            session.session.end = None
             self._end(session)
 
     def close(self) -> None:
@@ -114,6 +128,8 @@ class Registry:
     def forget(self) -> list[HttpSession]:
         """Let go of all of them without ending them: their loop has ended."""
         forgotten = list(self._sessions.values())
+        for session in forgotten:
+            session.session.end = None
         self._sessions.clear()
         self._disarm()
         return forgotten

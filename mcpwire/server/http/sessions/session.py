@@ -52,6 +52,11 @@ INITIALIZE: Final = "initialize"
 
 ENDED: Final = "the session ended before the answer"
 
+CANCELLED: Final = "request cancelled"
+
+REQUEST_CANCELLED: Final = -32800
+"""The code that the Language Server Protocol has for this; MCP has none."""
+
 ENDED_STREAMS_KEPT: Final = 256
 """Streams that have ended and of which it is known how far they went."""
 
@@ -129,6 +134,7 @@ class HttpSession:
         self.is_closed = False
         if not is_alone:
             session.send = self.send
+            session.ask = self._ask_beside
 
     @property
     def is_active(self) -> bool:
@@ -156,6 +162,11 @@ class HttpSession:
         self, answers: Answers, method: str, params: dict[str, Any]
     ) -> dict[str, Any]:
         send = partial(self._send_beside, answers)
+        return await self._questions.ask(send, method, params, self._ask_timeout)
+
+    async def _ask_beside(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Ask what belongs to no request."""
+        send = self.server_stream.send
         return await self._questions.ask(send, method, params, self._ask_timeout)
 
     def _send_beside(self, answers: Answers, data: bytes) -> None:
@@ -200,10 +211,10 @@ class HttpSession:
             self._questions.fail(message.id, message.error)
 
     def _notified(self, message: jsonrpc.Notification) -> None:
-        if message.method == "notifications/initialized":
-            self.session.is_initialized = True
-        elif message.method == "notifications/cancelled":
+        if message.method == "notifications/cancelled":
             self._cancelled(message.params or {})
+        else:
+            self._dispatcher.notified(self.session, message.method, message.params)
 
     def _cancelled(self, params: dict[str, Any]) -> None:
         """Stop the handler of a request that the client withdrew."""
@@ -215,7 +226,10 @@ class HttpSession:
         logger.debug("%r is cancelled: %.100r", request, params.get("reason"))
         request.is_cancelled = True
         self._tasks.cancel(id)
-        answers.withdraw()
+        if self._dispatcher.answers_cancelled:
+            self._reply(answers, id, RPCError(CANCELLED, code=REQUEST_CANCELLED))
+        else:
+            answers.withdraw()
 
     def _requested(
         self, message: jsonrpc.Request, answers: Answers, exchange: Exchange, size: int
@@ -227,7 +241,9 @@ class HttpSession:
             if id in self._open:
                 raise InvalidRequest("a request with this id is being answered")
             if message.method == INITIALIZE:
-                raise InvalidRequest("the session is open already")
+                again = dispatcher.initialize(params, self.session, exchange.facts)
+                self._reply(answers, id, again[1])
+                return
             if answers.is_batch and dispatcher.opens_alone(params):
                 raise InvalidRequest("what stands alone is not part of a batch")
             request = dispatcher.admit(

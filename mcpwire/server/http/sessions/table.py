@@ -4,6 +4,7 @@
 
       initialize ──► id ──► POST, GET with the id ──► DELETE, idle, too many
                              │
+                             ├─ unknown here: the dispatcher may know how to go on
                              └─ unknown, ended, somebody else's: one and the same 404
 
 2025-11-25 basic/transports, "Session Management". The application has checked what is
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Exchange, Fields
     from mcpwire.server.http.sessions.answers import Answers
+    from mcpwire.server.http.sessions.beginning.opening import Opening
     from mcpwire.server.http.sessions.events import EventStore
     from mcpwire.server.http.sessions.outlets import Outlet
     from mcpwire.server.http.sessions.streams import Stream
@@ -116,6 +118,7 @@ class Sessions:
         self._alone: set[HttpSession] = set()
         self._first_steps: FirstSteps | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._made_opening: Opening | None = None
 
     def __len__(self) -> int:
         """Return how many sessions there are."""
@@ -138,8 +141,11 @@ class Sessions:
         try:
             session = self._session_of(exchange, is_initialize=is_initialize)
             if session is None:
-                await self._initialize(exchange, body)
-                return
+                id = exchange.headers.get(_SESSION)
+                if id is None or self._stateless:
+                    await self._initialize(exchange, body)
+                    return
+                session = await self._resume(exchange, id)
             answers = self._take(exchange, session, body)
         except HttpProblem as problem:
             await _refuse(exchange, problem, body)
@@ -159,7 +165,7 @@ class Sessions:
     def _session_of(
         self, exchange: Exchange, *, is_initialize: bool
     ) -> HttpSession | None:
-        """Return whose request this is; ``None``: it opens a session.
+        """Return whose request this is; ``None``: none that is here.
 
         Raises:
             HttpProblem: It is refused.
@@ -173,8 +179,10 @@ class Sessions:
                 return None
             raise HttpProblem(*NO_SESSION)
         session = self._registry.find(id)
+        if session is None:
+            return None
         # 2025-11-25 security best practices, "Session Hijacking": an id proves nothing.
-        if session is None or not session.belongs_to(exchange.facts.principal):
+        if not session.belongs_to(exchange.facts.principal):
             raise HttpProblem(*UNKNOWN_SESSION)
         self._registry.touch(session)
         return session
@@ -196,24 +204,62 @@ class Sessions:
         message = read_message(body)
         if not isinstance(message, jsonrpc.Request):
             raise HttpProblem(400, "initialize must be a request")
-        try:
-            opened, result = self._dispatcher.initialize(
-                message.params, None, exchange.facts
-            )
-        except RPCError as error:
-            if isinstance(error, HttpRefusal):
-                raise HttpProblem(
-                    error.http_status, error, error.http_headers
-                ) from None
-            raise HttpProblem(200, error) from None
         fields: Fields = ()
-        if not self._stateless:
-            if not self._registry.has_room():
-                raise HttpProblem(*TOO_MANY_SESSIONS, RETRY_AFTER)
-            opened.principal = exchange.facts.principal
-            fields = ((SESSION_ID, self._registry.add(self._make(opened))),)
-            self._dispatcher.hub.add(opened)
+        dispatcher = self._dispatcher
+        try:
+            if dispatcher.opens_later and not self._stateless:
+                opened, result = await self._opening.open(exchange, message.params)
+            else:
+                opened, result = dispatcher.initialize(
+                    message.params, None, exchange.facts
+                )
+            if not self._stateless:
+                fields = ((SESSION_ID, self._add(opened, exchange)),)
+        except RPCError as error:
+            raise _problem(error) from None
         await exchange.reply(200, jsonrpc.success(message.id, result), fields)
+
+    def _add(self, opened: Session, exchange: Exchange) -> str:
+        """Take in a session; return the id it gets.
+
+        Raises:
+            RPCError: It gets none.
+            HttpProblem: There are too many.
+        """
+        opened.principal = exchange.facts.principal
+        id = None
+        try:
+            if has_room := self._registry.has_room():
+                id = self._dispatcher.new_session_id(opened)
+        except RPCError:
+            self._dispatcher.session_left(opened)
+            raise
+        if not has_room:
+            self._dispatcher.session_left(opened)
+            raise HttpProblem(*TOO_MANY_SESSIONS, RETRY_AFTER)
+        session = self._make(opened)
+        self._dispatcher.hub.add(opened)
+        return self._registry.add(session, id)
+
+    @property
+    def _opening(self) -> Opening:
+        """What opens sessions that few servers have; imported with the first."""
+        if self._made_opening is None:
+            from mcpwire.server.http.sessions.beginning.opening import Opening
+
+            self._made_opening = Opening(self._dispatcher, self._registry, self._make)
+        return self._made_opening
+
+    async def _resume(self, exchange: Exchange, id: str) -> HttpSession:
+        """Return the session of an id that is not here.
+
+        Raises:
+            HttpProblem: There is none, or not any more.
+        """
+        try:
+            return await self._opening.resume(exchange, id)
+        except RPCError as error:
+            raise _problem(error) from None
 
     def _make(self, session: Session) -> HttpSession:
         if self._first_steps is None:
@@ -280,7 +326,9 @@ class Sessions:
             ClientGone: Nobody takes the answer.
         """
         try:
-            session = self._existing(exchange)
+            id, session = self._existing(exchange)
+            if session is None:
+                session = await self._resume(exchange, id)
             stream, outlet = await _open_stream(
                 session, exchange.headers.get(_LAST_EVENT)
             )
@@ -296,29 +344,48 @@ class Sessions:
             self._registry.touch(session)
 
     async def serve_delete(self, exchange: Exchange) -> None:
-        """Answer a DELETE: end a session.
+        """Answer a DELETE: end a session, and wait until it has ended.
 
         Raises:
             ClientGone: Nobody takes the answer.
         """
         try:
-            self._registry.remove(self._existing(exchange))
+            await self._delete(exchange)
         except HttpProblem as problem:
             await _refuse(exchange, problem)
             return
         await exchange.reply(204)
 
-    def _existing(self, exchange: Exchange) -> HttpSession:
+    async def _delete(self, exchange: Exchange) -> None:
+        id, session = self._existing(exchange)
+        dispatcher = self._dispatcher
+        if session is not None:
+            dispatcher.withdraw_session_id(id)
+            self._registry.remove(session)
+            await dispatcher.session_closed(session.session)
+        elif not await dispatcher.delete_session(id, exchange.facts):
+            raise HttpProblem(*UNKNOWN_SESSION)
+
+    def _existing(self, exchange: Exchange) -> tuple[str, HttpSession | None]:
+        """Return the id that a request names, and its session if that is here.
+
+        Raises:
+            HttpProblem: It is refused.
+        """
         if self._stateless:
             raise HttpProblem(*NO_GET, (("allow", "POST"),))
         session = self._session_of(exchange, is_initialize=False)
-        assert session is not None
-        return session
+        id = exchange.headers.get(_SESSION)
+        assert id is not None  # else it was refused
+        return id, session
 
     # The end...
 
     def _end(self, session: HttpSession) -> None:
-        self._dispatcher.hub.remove(session.session)
+        self._dispatcher.session_left(session.session)
+        self._stop(session)
+
+    def _stop(self, session: HttpSession) -> None:
         for task in session.close():
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -339,16 +406,21 @@ class Sessions:
         """Let go of everything that was on a loop that has ended, on the next one."""
         self._tasks.clear()
         self._first_steps = None
-        for session in (*self._registry.forget(), *self._alone):
-            self._dispatcher.hub.remove(session.session)
+        self._made_opening = None
+        for session in self._registry.forget():
+            self._dispatcher.session_left(session.session)
+            session.forget()
+        for session in self._alone:
             session.forget()
         self._alone.clear()
 
     async def aclose(self) -> None:
         """End all sessions, their requests and streams, and close the store."""
+        if self._made_opening is not None:
+            await self._made_opening.aclose()
         self._registry.close()
         for session in list(self._alone):
-            self._end(session)
+            self._stop(session)
         self._alone.clear()
         if self._first_steps is not None:
             self._first_steps.close()
@@ -359,6 +431,13 @@ class Sessions:
                 task.cancel()
         if self._store is not None:
             await self._store.aclose()
+
+
+def _problem(error: RPCError) -> HttpProblem:
+    """Return the answer to who may not open a session."""
+    if isinstance(error, HttpRefusal):
+        return HttpProblem(error.http_status, error, error.http_headers)
+    return HttpProblem(200, error)
 
 
 def _shorter(one: float | None, other: float | None) -> float | None:

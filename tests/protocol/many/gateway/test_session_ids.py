@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.protocol.many.session_ids import Chosen, Kept, decode_kept, encode_kept
+from mcpwire.protocol.many.gateway.session_ids import (
+    Chosen,
+    Kept,
+    decode_kept,
+    encode_kept,
+)
 
 A = Chosen(url="https://a.example/", name="a", headers={"x": "1", "authorization": "t"})
 B = Chosen(url="https://b.example/", name="b")

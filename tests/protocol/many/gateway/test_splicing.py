@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpwire.protocol.many.splicing import (
+from mcpwire.protocol.many.gateway.splicing import (
     NOTIFICATIONS,
     PendingBatch,
     can_splice,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidRequest, LocalProtocolError
 from mcpwire.protocol.http.heads import check_headers
-from mcpwire.protocol.many.session_ids import Chosen
+from mcpwire.protocol.many.gateway.session_ids import Chosen
 from mcpwire.wire.headers import SESSION_ID
 from mcpwire.wire.json import loads
 from mcpwire.wire.urls import Url, address_class, mask_url, parse_url

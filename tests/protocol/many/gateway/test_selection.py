@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcpwire.errors import InvalidRequest
-from mcpwire.protocol.many.selection import (
+from mcpwire.protocol.many.gateway.selection import (
     check_forwarded,
     name_servers,
     pick_headers,

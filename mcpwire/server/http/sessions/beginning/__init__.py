@@ -1,0 +1,1 @@
+"""How sessions over HTTP begin that take their time, and begin again."""

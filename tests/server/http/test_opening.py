@@ -1,0 +1,352 @@
+"""Sessions over HTTP that take time to open, that are resumed, and ids of others."""
+
+import asyncio
+import json
+
+import by_hand
+import pytest
+from asgi_driver import Visit, scope
+
+from mcpwire.errors import InternalError, InvalidRequest
+from mcpwire.server.dispatcher import Dispatcher
+from mcpwire.server.http.app import AsgiApp
+from mcpwire.server.request import IN_MEMORY, Session
+from mcpwire.types import Implementation
+from mcpwire.versions import find_revision
+
+pytestmark = pytest.mark.anyio
+
+INITIALIZE = by_hand.request(0, "initialize", by_hand.session())
+LIST = by_hand.request(1, "tools/list", {})
+KNOWN = "known-elsewhere"
+
+
+class Later(Dispatcher):
+    """Opens when the test says so, and knows ids that are not in memory."""
+
+    opens_later = True
+    answers_cancelled = True
+
+    def __init__(self, **options):
+        super().__init__(
+            Implementation(**by_hand.SERVER),
+            capabilities={"tools": {}},
+            methods={"tools/list": self.list},
+            **options,
+        )
+        self.may_open = asyncio.Event()
+        self.may_open.set()
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.listing = asyncio.Event()
+        self.opening = asyncio.Event()
+        self.refusal = None
+        self.id = None
+        self.left, self.closed, self.withdrawn, self.resumed = [], [], [], []
+        self.told, self.opened = [], []
+        self.cancelled = 0
+
+    async def list(self, params, request):
+        self.listing.set()
+        await self.may_answer.wait()
+        return {"tools": []}
+
+    async def wait(self):
+        self.opening.set()
+        try:
+            await self.may_open.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        if self.refusal is not None:
+            raise self.refusal
+
+    async def open_session(self, params, session, facts=IN_MEMORY):
+        await self.wait()
+        opened = super().initialize(params, session, facts)
+        self.opened.append(opened[0])
+        return opened
+
+    def initialize(self, params, session, facts=IN_MEMORY):
+        if session is None:
+            return super().initialize(params, session, facts)
+        return session, {"again": True}
+
+    def new_session_id(self, session):
+        if isinstance(self.id, Exception):
+            raise self.id
+        return self.id
+
+    async def resume_session(self, id, facts):
+        self.resumed.append(id)
+        await self.wait()
+        if not id.startswith(KNOWN):
+            return None
+        return Session(find_revision("2025-11-25"), {}, {}, principal=facts.principal)
+
+    async def delete_session(self, id, facts):
+        return id.startswith(KNOWN)
+
+    def withdraw_session_id(self, id):
+        self.withdrawn.append(id)
+
+    def session_left(self, session):
+        self.left.append(session)
+        super().session_left(session)
+
+    async def session_closed(self, session):
+        self.closed.append(session)
+
+    def notified(self, session, method, params):
+        self.told.append(method)
+        super().notified(session, method, params)
+
+
+@pytest.fixture
+async def served():
+    dispatcher = Later()
+    app = AsgiApp(dispatcher, max_sessions=2)
+    yield dispatcher, app
+    dispatcher.may_open.set()
+    await app.aclose()
+
+
+def begun(app, message, verb="POST", **more):
+    fields = {
+        "host": "127.0.0.1:8000",
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        **{name.replace("_", "-"): value for name, value in more.items()},
+    }
+    body = b"" if message is None else json.dumps(message).encode()
+    return Visit(scope(verb, headers=list(fields.items())), body).begin(app)
+
+
+async def post(app, message, **more):
+    return await begun(app, message, **more).done()
+
+
+async def test_a_session_opens_in_its_own_time_with_the_dispatchers_id(served):
+    dispatcher, app = served
+    dispatcher.id = "of-the-dispatcher"
+    dispatcher.may_open.clear()
+    visit = begun(app, INITIALIZE)
+    await dispatcher.opening.wait()
+    assert visit.status is None
+    dispatcher.may_open.set()
+    answer = await visit.done()
+    assert answer.headers["mcp-session-id"] == "of-the-dispatcher"
+    answer = await post(app, LIST, mcp_session_id="of-the-dispatcher")
+    assert (answer.status, answer.json()["result"]) == (200, {"tools": []})
+
+
+async def test_a_client_that_goes_away_meanwhile_leaves_nothing_behind(served):
+    dispatcher, app = served
+    dispatcher.may_open.clear()
+    visit = begun(app, INITIALIZE)
+    await dispatcher.opening.wait()
+    visit.leave()
+    await visit.done()
+    assert dispatcher.cancelled == 1
+    assert visit.status is None
+    dispatcher.may_open.set()
+    for _ in range(2):  # its place is free again
+        assert (await post(app, INITIALIZE)).status == 200
+
+
+async def test_what_opened_for_nobody_is_let_go_of(served):
+    dispatcher, app = served
+
+    async def stubborn(params, session, facts):
+        opened = Dispatcher.initialize(dispatcher, params, session, facts)
+        dispatcher.opening.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return opened
+
+    dispatcher.open_session = stubborn
+    visit = begun(app, INITIALIZE)
+    await dispatcher.opening.wait()
+    visit.leave()
+    await visit.done()
+    assert len(dispatcher.left) == 1
+
+
+async def test_those_on_their_way_in_take_places(served):
+    dispatcher, app = served
+    dispatcher.may_open.clear()
+    visits = [begun(app, INITIALIZE) for _ in range(3)]
+    answer = await visits[2].done()
+    assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+    dispatcher.may_open.set()
+    assert [(await visit.done()).status for visit in visits[:2]] == [200, 200]
+
+
+async def test_a_refusal_is_the_answer(served):
+    dispatcher, app = served
+    dispatcher.refusal = InternalError("the upstream 'a' is not there")
+    answer = await post(app, INITIALIZE)
+    assert (answer.status, answer.json()["error"]["code"]) == (200, -32603)
+
+
+async def test_a_session_that_gets_no_id_is_let_go_of(served):
+    dispatcher, app = served
+    dispatcher.id = InvalidRequest("the id would be too long")
+    answer = await post(app, INITIALIZE)
+    assert answer.json()["error"]["code"] == -32600
+    assert len(dispatcher.left) == 1
+
+
+@pytest.mark.system("O29")
+async def test_all_who_come_with_one_unknown_id_wait_for_the_first(served):
+    dispatcher, app = served
+    dispatcher.may_open.clear()
+    visits = [begun(app, INITIALIZE, mcp_session_id=KNOWN) for _ in range(2)]
+    visits += [begun(app, LIST, mcp_session_id=KNOWN) for _ in range(2)]
+    await dispatcher.opening.wait()
+    dispatcher.may_open.set()
+    answers = [await visit.done() for visit in visits]
+    assert [answer.status for answer in answers] == [200] * 4
+    assert answers[0].json()["result"] == answers[1].json()["result"] == {"again": True}
+    assert answers[2].json()["result"] == answers[3].json()["result"] == {"tools": []}
+    assert "mcp-session-id" not in answers[0].headers
+    assert dispatcher.resumed == [KNOWN]
+
+
+@pytest.mark.system("O53")
+async def test_an_id_that_the_dispatcher_does_not_know_is_unknown(served):
+    _, app = served
+    for message in (INITIALIZE, LIST):
+        assert (await post(app, message, mcp_session_id="unknown")).status == 404
+    assert (await begun(app, None, "GET", mcp_session_id="x").done()).status == 404
+    assert (await begun(app, None, "DELETE", mcp_session_id="x").done()).status == 404
+
+
+async def test_unknown_ids_take_nobodys_place(served):
+    _, app = served
+    answers = [await post(app, INITIALIZE) for _ in range(2)]
+    await post(app, LIST, mcp_session_id="unknown")
+    for answer in answers:
+        id = answer.headers["mcp-session-id"]
+        assert (await post(app, LIST, mcp_session_id=id)).status == 200
+
+
+async def test_what_is_resumed_makes_room_or_is_let_go_of_again(served):
+    dispatcher, app = served
+    first = (await post(app, INITIALIZE)).headers["mcp-session-id"]
+    assert (await post(app, LIST, mcp_session_id=f"{KNOWN}-1")).status == 200
+    assert (await post(app, LIST, mcp_session_id=f"{KNOWN}-2")).status == 200
+    assert (await post(app, LIST, mcp_session_id=first)).status == 404
+    dispatcher.may_answer.clear()
+    busy = []
+    for number in (1, 2):
+        dispatcher.listing.clear()
+        busy.append(begun(app, LIST, mcp_session_id=f"{KNOWN}-{number}"))
+        await dispatcher.listing.wait()
+    assert (await post(app, LIST, mcp_session_id=f"{KNOWN}-3")).status == 503
+    assert len(dispatcher.left) == 2
+    dispatcher.may_answer.set()
+    assert [(await visit.done()).status for visit in busy] == [200, 200]
+
+
+async def test_a_refusal_to_resume_is_the_answer_for_all_who_wait(served):
+    dispatcher, app = served
+    dispatcher.refusal = InternalError("the upstream 'a' is not there")
+    visits = [begun(app, LIST, mcp_session_id=KNOWN) for _ in range(2)]
+    for visit in visits:
+        assert (await visit.done()).json()["error"]["code"] == -32603
+
+
+async def test_who_waits_when_the_server_ends_is_not_left_waiting(served):
+    dispatcher, app = served
+    dispatcher.may_open.clear()
+    visit = begun(app, LIST, mcp_session_id=KNOWN)
+    await dispatcher.opening.wait()
+    await app.aclose()
+    assert (await visit.done()).status == 404
+    assert dispatcher.cancelled == 1
+
+
+async def test_a_get_goes_on_with_a_session_of_another_process(served):
+    dispatcher, app = served
+    visit = begun(app, None, "GET", mcp_session_id=KNOWN)
+    await visit.until(lambda visit: visit.status == 200)
+    visit.leave()
+    await visit.done()
+    assert dispatcher.resumed == [KNOWN]
+
+
+@pytest.mark.system("O57")
+async def test_a_delete_withdraws_the_id_and_waits_until_all_has_ended(served):
+    dispatcher, app = served
+    id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
+    assert (await begun(app, None, "DELETE", mcp_session_id=id).done()).status == 204
+    assert dispatcher.withdrawn == [id]
+    assert dispatcher.left == dispatcher.closed
+    assert len(dispatcher.left) == 1
+    assert (await post(app, LIST, mcp_session_id=id)).status == 404
+
+
+@pytest.mark.system("O57")
+async def test_a_delete_of_an_id_that_the_dispatcher_knows_needs_no_session(served):
+    dispatcher, app = served
+    assert (await begun(app, None, "DELETE", mcp_session_id=KNOWN).done()).status == 204
+    assert dispatcher.resumed == []
+
+
+async def test_two_sessions_never_have_one_id(served):
+    dispatcher, app = served
+    dispatcher.id = "twice"
+    assert (await post(app, INITIALIZE)).status == 200
+    assert (await post(app, INITIALIZE)).status == 500
+
+
+@pytest.mark.system("O60")
+async def test_a_cancelled_request_is_answered_where_the_dispatcher_wants_it(served):
+    dispatcher, app = served
+    id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
+    dispatcher.may_answer.clear()
+    visit = begun(app, LIST, mcp_session_id=id)
+    await dispatcher.listing.wait()
+    cancel = {"method": "notifications/cancelled", "params": {"requestId": 1}}
+    await post(app, {"jsonrpc": "2.0", **cancel}, mcp_session_id=id)
+    answer = await visit.done()
+    assert answer.json()["error"] == {"code": -32800, "message": "request cancelled"}
+
+
+async def test_what_a_client_tells_reaches_the_dispatcher(served):
+    dispatcher, app = served
+    id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
+    for method in ("notifications/initialized", "notifications/roots/list_changed"):
+        await post(app, {"jsonrpc": "2.0", "method": method}, mcp_session_id=id)
+    assert dispatcher.told == [
+        "notifications/initialized",
+        "notifications/roots/list_changed",
+    ]
+
+
+async def test_the_client_is_asked_outside_of_any_request(served):
+    dispatcher, app = served
+    id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
+    stream = begun(app, None, "GET", mcp_session_id=id)
+    await stream.until(lambda visit: visit.status == 200)
+    (session,) = dispatcher.opened
+    asking = asyncio.ensure_future(session.ask("roots/list", {}))
+    await stream.until(lambda visit: any("roots/list" in str(e) for e in visit.events))
+    answer = {"jsonrpc": "2.0", "id": 1, "result": {"roots": []}}
+    await post(app, answer, mcp_session_id=id)
+    assert await asking == {"roots": []}
+    stream.leave()
+    await stream.done()
+
+
+async def test_the_server_can_end_a_session_as_its_client_could(served):
+    dispatcher, app = served
+    id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
+    (session,) = dispatcher.opened
+    session.end()
+    assert session.is_closed
+    assert dispatcher.left == [session]
+    assert session.end is None
+    assert (await post(app, LIST, mcp_session_id=id)).status == 404
