@@ -117,7 +117,12 @@ class ToolSetBase(Reading):
     # Before a call...
 
     def _prepare(
-        self, name: str, arguments: Any, *, confirmed: bool = False
+        self,
+        name: str,
+        arguments: Any,
+        *,
+        confirmed: bool = False,
+        errors: Errors | None = None,
     ) -> ToolCall:
         """Return the call that would be made; whoever may be asked has not been.
 
@@ -126,7 +131,10 @@ class ToolSetBase(Reading):
             NotAllowed: A rule hides it.
             LocalProtocolError: The arguments are none.
             NeedsConfirmation: That, and there is nobody to be asked.
+            ValueError: `errors` is no way to tell of them.
         """
+        if errors is not None:
+            check_errors(errors)
         view = self[name]
         given = without(check_arguments(arguments), self._options.strip_arguments)
         given = without(given, view.rules.strip_arguments)
@@ -167,13 +175,7 @@ class ToolSetBase(Reading):
     def _outgoing(
         self, call: ToolCall, errors: Errors | None, options: dict[str, Any]
     ) -> Outgoing:
-        """Return what is sent, trace context added.
-
-        Raises:
-            ValueError: `errors` is no way to tell of them.
-        """
-        if errors is not None:
-            check_errors(errors)
+        """Return what is sent, trace context added."""
         view, arguments = call.view, call.arguments
         carrier = self._carrier(view)
         if carrier:
@@ -200,8 +202,12 @@ class ToolSetBase(Reading):
                 for key in TRACE_KEYS
                 if key.upper() in os.environ
             }
-        found: Mapping[str, Any] = wanted() or {}
-        return found
+        try:
+            return dict(wanted() or {})
+        except Exception:
+            # What watches calls does not keep anybody from making them.
+            logger.exception("trace_context failed; the call goes without")
+            return {}
 
     @staticmethod
     def _extra_arguments(outgoing: Outgoing) -> list[Any]:

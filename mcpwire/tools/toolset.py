@@ -48,6 +48,9 @@ class _Fetch:
     waiting: list[asyncio.Future[None]] = attrs.field(factory=list)
     """Who wants a listing that begins from now on."""
 
+    served: list[asyncio.Future[None]] = attrs.field(factory=list)
+    """Who wanted the one under way."""
+
     wake: asyncio.Event = attrs.field(factory=asyncio.Event)
 
 
@@ -101,19 +104,17 @@ class ToolSet(ToolSetBase):
 
         Cancelling ends the listings that nobody else wants.
         """
+        wanted = [self._want(each) for each in servers or self._source.servers()]
         self._refreshing += 1
         try:
-            wanted = [self._want(each) for each in servers or self._source.servers()]
-            try:
-                if wanted:
-                    await asyncio.wait(wanted)
-            except asyncio.CancelledError:
-                for future in wanted:
-                    future.cancel()
-                self._end_unwanted()
-                raise
+            if wanted:
+                await asyncio.wait(wanted)
+        except asyncio.CancelledError:
             for future in wanted:
-                future.result()
+                future.cancel()
+            self._end_unwanted()
+            self._show()
+            raise
         finally:
             self._refreshing -= 1
         self._rebuild()
@@ -163,19 +164,14 @@ class ToolSet(ToolSetBase):
                 await self._pause(fetch, PAUSES[min(rounds, len(PAUSES) - 1)])
                 rounds += 1
                 fetch.again = False
-                served, fetch.waiting = fetch.waiting, []
-                try:
-                    await self._list(server)
-                finally:
-                    for future in served:
-                        if not future.done():
-                            future.set_result(None)
-                self._show()
+                fetch.served, fetch.waiting = fetch.waiting, []
+                await self._list(server)
+                _settle(fetch.served)
+                # Whoever refreshes shows everything at once.
+                if fetch.heard or not self._refreshing:
+                    self._show()
         finally:
-            if self._fetches.get(server) is fetch:
-                del self._fetches[server]
-            for future in fetch.waiting:
-                future.cancel()
+            self._end(server, fetch)
 
     @staticmethod
     async def _pause(fetch: _Fetch, seconds: float) -> None:
@@ -196,25 +192,36 @@ class ToolSet(ToolSetBase):
             self._note_problem(server, error)
 
     def _show(self) -> None:
-        """Make views of what was listed, unless a refresh is about to."""
-        if self._refreshing:
-            return
+        """Make views of what was listed; where that cannot be, the old ones stay."""
         try:
             self._rebuild()
         except NameCollision as error:
             logger.warning("the tools stay as they were: %s", error)
 
+    def _end(self, server: str, fetch: _Fetch) -> None:
+        """Let go of a listing that has ended, or is not to begin again."""
+        if self._fetches.get(server) is fetch:
+            del self._fetches[server]
+        _settle(fetch.waiting)
+        _settle(fetch.served)
+
     def _end_unwanted(self) -> None:
-        for fetch in self._fetches.values():
-            is_wanted = fetch.heard or any(not each.done() for each in fetch.waiting)
-            if not is_wanted and fetch.task is not None:
-                fetch.task.cancel()
+        for server, fetch in list(self._fetches.items()):
+            wanted = fetch.heard or not all(
+                each.done() for each in (*fetch.waiting, *fetch.served)
+            )
+            if not wanted:
+                self._cancel(server, fetch)
 
     def _end_all(self) -> list[asyncio.Task[None]]:
-        tasks = [each.task for each in self._fetches.values() if each.task is not None]
-        for task in tasks:
-            task.cancel()
-        return tasks
+        return [self._cancel(*each) for each in list(self._fetches.items())]
+
+    def _cancel(self, server: str, fetch: _Fetch) -> asyncio.Task[None]:
+        # A task that has not begun never comes to its own end.
+        self._end(server, fetch)
+        assert fetch.task is not None
+        fetch.task.cancel()
+        return fetch.task
 
     # Calling...
 
@@ -249,7 +256,7 @@ class ToolSet(ToolSetBase):
 
         Cancelling the task tells the server and returns at once.
         """
-        call = self._prepare(name, arguments, confirmed=confirmed)
+        call = self._prepare(name, arguments, confirmed=confirmed, errors=errors)
         if self._options.approve is not None:
             call = self._decided(call, await self._ask(call))
         outgoing = self._outgoing(call, errors, dict(options))
@@ -284,3 +291,9 @@ class ToolSet(ToolSetBase):
         verb = getattr(self._source.client(view.server), view.extra.verb)
         arguments = self._extra_arguments(outgoing)
         return view.extra.result(await verb(*arguments, **outgoing.options))
+
+
+def _settle(waiting: list[asyncio.Future[None]]) -> None:
+    for future in waiting:
+        if not future.done():
+            future.set_result(None)

@@ -22,6 +22,8 @@ def preview(arguments: Mapping[str, Any] | None, length: int = PREVIEW) -> str:
     texts = [given.get(name) for name in TELLING] + list(given.values())
     found = next((text for text in texts if isinstance(text, str) and text), "")
     # Names and texts come from models and servers, and may drive a terminal.
-    line = "".join(each if each.isprintable() else " " for each in found)
-    line = " ".join(line[: 4 * length].split())
-    return line if len(line) <= length else f"{line[: length - 3]}..."
+    start = found[: 4 * length]
+    line = "".join(each if each.isprintable() else " " for each in start)
+    line = " ".join(line.split())
+    is_whole = len(line) <= length and len(found) == len(start)
+    return line if is_whole else f"{line[: length - 3]}..."
