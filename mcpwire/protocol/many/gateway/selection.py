@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import InvalidRequest, LocalProtocolError
+from mcpwire.errors import LocalProtocolError
 from mcpwire.protocol.http.heads import check_headers
 from mcpwire.protocol.many.gateway.session_ids import Chosen
 from mcpwire.wire.headers import SESSION_ID
@@ -107,14 +107,14 @@ def pick_headers(fields: Mapping[str, str], names: Iterable[str]) -> dict[str, s
         names: What `check_forwarded` returned.
 
     Raises:
-        InvalidRequest: A value cannot be sent on.
+        ValueError: A value cannot be sent on.
     """
     picked = {name: value for name in names if (value := fields.get(name)) is not None}
     if picked:
         try:
             check_headers(picked, "the request's headers")
         except LocalProtocolError as error:
-            raise InvalidRequest(str(error)) from None
+            raise ValueError(str(error)) from None
     return picked
 
 
@@ -143,7 +143,7 @@ def read_servers(
         maximum: How many servers may be chosen.
 
     Raises:
-        InvalidRequest: A field is wrong; names what, and shows no secret.
+        ValueError: A field is wrong; names what, and shows no secret.
     """
     urls = _read_list(servers, servers_field, maximum)
     by_url = _read_map(headers, headers_field)
@@ -169,9 +169,9 @@ def _read_list(
 ) -> list[tuple[str, str | None]]:
     items = _read(text, field, [])
     if type(items) is not list:
-        raise InvalidRequest(f"{field}: expected an array of URLs")
+        raise ValueError(f"{field}: expected an array of URLs")
     if len(items) > maximum:
-        raise InvalidRequest(f"{field}: there may be {maximum} servers at most")
+        raise ValueError(f"{field}: there may be {maximum} servers at most")
     return [_entry(item, f"{field}[{index}]") for index, item in enumerate(items)]
 
 
@@ -180,18 +180,18 @@ def _entry(item: Any, where: str) -> tuple[str, str | None]:
     if type(item) is dict:
         item, name = item.get("url"), item.get("name")
         if name is not None and (type(name) is not str or not _NAME.fullmatch(name)):
-            raise InvalidRequest(
+            raise ValueError(
                 f"{where}.name: expected up to 64 of A-Z a-z 0-9 . _ and -"
             )
     if type(item) is not str:
-        raise InvalidRequest(f"{where}: expected a URL")
+        raise ValueError(f"{where}: expected a URL")
     return item, name
 
 
 def _read_map(text: str | None, field: str) -> dict[str, Any]:
     by_url = _read(text, field, {})
     if type(by_url) is not dict:
-        raise InvalidRequest(f"{field}: expected an object of headers by URL")
+        raise ValueError(f"{field}: expected an object of headers by URL")
     return by_url
 
 
@@ -202,7 +202,7 @@ def _read(text: str | None, field: str, empty: Any) -> Any:
         # The fields of a request are bytes; ASGI's readers take them for Latin-1.
         return loads(text.encode("latin-1"))
     except ValueError:
-        raise InvalidRequest(f"{field}: expected JSON in UTF-8") from None
+        raise ValueError(f"{field}: expected JSON in UTF-8") from None
 
 
 def _checked(
@@ -214,16 +214,16 @@ def _checked(
     try:
         url = parse_url(text)
     except ValueError as error:
-        raise InvalidRequest(f"{field}: {error}") from None
+        raise ValueError(f"{field}: {error}") from None
     if url.fragment is not None:
-        raise InvalidRequest(f"{field}: {mask_url(text)!r} has a fragment")
+        raise ValueError(f"{field}: {mask_url(text)!r} has a fragment")
     kind = address_class(url.host)
     if kind not in _PUBLIC and not allow_private:
-        raise InvalidRequest(
+        raise ValueError(
             f"{field}: {mask_url(text)!r} is not public ({kind}) and not allowed here"
         )
     if refuses is not None and refuses(text):
-        raise InvalidRequest(f"{field}: {mask_url(text)!r} is on the deny-list")
+        raise ValueError(f"{field}: {mask_url(text)!r} is on the deny-list")
     return url
 
 
@@ -233,13 +233,13 @@ def _fields(
     given = by_url.get(url, {})
     where = f"{field}[{mask_url(url)!r}]"
     if type(given) is not dict:
-        raise InvalidRequest(f"{where}: expected an object of texts")
+        raise ValueError(f"{where}: expected an object of texts")
     # A session that the server once gave somebody is not gone on with: see `sessions`.
     given = {k: v for k, v in given.items() if k.lower() != SESSION_ID.lower()}
     try:
         checked = check_headers(given, where)
     except LocalProtocolError as error:
-        raise InvalidRequest(str(error)) from None
+        raise ValueError(str(error)) from None
     return {name: value for name, value in checked if name not in withheld}
 
 

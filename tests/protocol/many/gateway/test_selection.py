@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from mcpwire.errors import InvalidRequest
 from mcpwire.protocol.many.gateway.selection import (
     check_forwarded,
     name_servers,
@@ -74,10 +73,10 @@ def test_the_order_is_that_of_the_urls_whatever_was_sent() -> None:
     ],
 )
 def test_a_wrong_list_is_refused_by_name(servers: str, what: str) -> None:
-    with pytest.raises(InvalidRequest) as caught:
+    with pytest.raises(ValueError, match="X-MCP-Servers") as caught:
         read_servers(servers, None)
-    assert caught.value.message.startswith(what)
-    assert "pw" not in caught.value.message
+    assert str(caught.value).startswith(what)
+    assert "pw" not in str(caught.value)
 
 
 @pytest.mark.system("O31")
@@ -96,10 +95,10 @@ def test_a_wrong_list_is_refused_by_name(servers: str, what: str) -> None:
 def test_wrong_headers_are_refused_by_name_and_never_shown(
     headers: str, what: str
 ) -> None:
-    with pytest.raises(InvalidRequest) as caught:
+    with pytest.raises(ValueError, match="X-MCP-Headers") as caught:
         read_servers(json.dumps([A]), headers)
-    assert caught.value.message.startswith(what)
-    assert "secret" not in caught.value.message
+    assert str(caught.value).startswith(what)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.system("O31", "O32")
@@ -122,19 +121,19 @@ def test_each_url_gets_its_own_headers_and_others_none() -> None:
 )
 def test_hosts_that_are_not_public_are_refused_unless_allowed(host: str) -> None:
     url = f"http://{host}/mcp"
-    with pytest.raises(InvalidRequest, match="is not public"):
+    with pytest.raises(ValueError, match="is not public"):
         read_servers(json.dumps([url]), None)
     assert len(read_servers(json.dumps([url]), None, allow_private=True)) == 1
 
 
 def test_urls_of_the_deny_list_are_refused() -> None:
-    with pytest.raises(InvalidRequest, match="deny-list"):
+    with pytest.raises(ValueError, match="deny-list"):
         read_servers(json.dumps([A]), None, refuses=lambda url: url == A)
     assert len(read_servers(json.dumps([B]), None, refuses=lambda url: url == A)) == 1
 
 
 def test_too_many_servers_are_refused() -> None:
-    with pytest.raises(InvalidRequest, match="1 servers at most"):
+    with pytest.raises(ValueError, match="1 servers at most"):
         read_servers(json.dumps([A, B]), None, maximum=1)
 
 
@@ -203,5 +202,5 @@ def test_only_named_headers_are_picked() -> None:
 
 
 def test_a_value_that_cannot_be_sent_on_is_refused_by_name() -> None:
-    with pytest.raises(InvalidRequest, match="'x-run'"):
+    with pytest.raises(ValueError, match="'x-run'"):
         pick_headers({"x-run": "\xe9"}, ("x-run",))
