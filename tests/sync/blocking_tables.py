@@ -17,6 +17,7 @@ _STREAMABLE: Final = "mcpwire/transports/http/streamable/"
 FILES: Final[Mapping[str, str]] = {
     "mcpwire/client/__init__.py": "mcpwire/sync/client/__init__.py",
     "mcpwire/client/base.py": "mcpwire/sync/client/base.py",
+    "mcpwire/client/links.py": "mcpwire/sync/client/links.py",
     "mcpwire/client/lists.py": "mcpwire/sync/client/lists.py",
     "mcpwire/client/login.py": "mcpwire/sync/client/login.py",
     "mcpwire/client/notices.py": "mcpwire/sync/client/notices.py",

@@ -1,0 +1,104 @@
+"""Links of a result lead to what they name, where the server lists it."""
+
+import asyncio
+
+import pytest
+from fakes import FakeServer
+
+import mcpwire
+import mcpwire.sync
+from mcpwire.client.links import resolve_links
+from mcpwire.sync.client.links import resolve_links as resolve_links_blocking
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 20
+
+
+def link(uri):
+    return {"type": "resource_link", "uri": uri, "name": uri}
+
+
+SAID = {"type": "text", "text": "see"}
+CONTENT = [SAID, link("a:1"), link("a:2"), link("a:other"), link("a:1"), link("a:no")]
+
+
+def read(params, _):
+    uri = params["uri"]
+    if uri == "a:no":
+        return mcpwire.RPCError("gone", code=-32002)
+    contents = [{"uri": uri, "text": f"text of {uri}"}]
+    return {"contents": contents * (2 if uri == "a:2" else 1)}
+
+
+def linking(content=CONTENT, **changes):
+    listed = [{"uri": uri, "name": uri} for uri in ("a:1", "a:2", "a:no", "a:unused")]
+    methods = {
+        "tools/call": lambda *_: {"content": content},
+        "resources/list": lambda *_: {"resources": listed},
+        "resources/read": read,
+        **changes,
+    }
+    return FakeServer(methods)
+
+
+def shown(result):
+    return [
+        getattr(block, "uri", None) or getattr(block, "text", None)
+        if block.type != "resource"
+        else block.resource.text
+        for block in result.content
+    ]
+
+
+@pytest.mark.system("O87")
+@pytest.mark.parametrize("shell", ["asyncio", "blocking"])
+async def test_a_link_to_what_is_listed_becomes_its_contents(shell):
+    server = linking()
+    async with asyncio.timeout(BOUND_S):
+        if shell == "asyncio":
+            async with mcpwire.Client(server) as client:
+                before = await client.call_tool("x")
+                after = await resolve_links(client, before)
+        else:
+            with mcpwire.sync.Client(server) as client:
+                before = client.call_tool("x")
+                after = resolve_links_blocking(client, before)
+    one, two = "text of a:1", "text of a:2"
+    assert shown(after) == ["see", one, two, two, "a:other", one, "a:no"]
+    assert shown(before) == ["see", "a:1", "a:2", "a:other", "a:1", "a:no"]
+    assert after.raw == {"content": CONTENT}
+    assert [p["uri"] for p in server.requests("resources/read")] == [
+        *("a:1", "a:2", "a:no")
+    ]
+
+
+@pytest.mark.system("O87")
+@pytest.mark.parametrize("lists", [True, False])
+async def test_where_nothing_is_listed_every_link_stays(lists):
+    server = linking(
+        **{"resources/list": lambda *_: mcpwire.RPCError("no", code=-32603)}
+    )
+    if not lists:
+        server.members["capabilities"] = {"tools": {}}
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        result = await client.call_tool("x")
+        assert await resolve_links(client, result) is result
+    assert len(server.requests("resources/list")) == lists
+    assert server.requests("resources/read") == []
+
+
+async def test_a_result_without_links_asks_for_nothing():
+    server = linking([SAID])
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        result = await client.call_tool("x")
+        assert await resolve_links(client, result) is result
+    assert server.requests("resources/list") == []
+
+
+async def test_what_breaks_meanwhile_is_raised():
+    server = linking(**{"resources/read": lambda *_: {"contents": 7}})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        result = await client.call_tool("x")
+        with pytest.raises(mcpwire.RemoteProtocolError, match="contents"):
+            await resolve_links(client, result)
