@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from mcpwire._version import __version__
 from mcpwire.errors import InternalError
-from mcpwire.gateway.plain import make_client
+from mcpwire.gateway.bridge import make_client
 from mcpwire.gateway.plan import Planned, Static
 from mcpwire.gateway.sets import Sets
 from mcpwire.gateway.upstream import Upstream
 from mcpwire.limits import Limits, check_timeout
 from mcpwire.protocol.many.names import NamePolicy
 from mcpwire.protocol.many.policy.rules import Rules
+from mcpwire.protocol.many.policy.transforms import ToolTransform
 from mcpwire.server.features.paging import check_page_size
 from mcpwire.server.middleware import Middleware
 from mcpwire.types.lifecycle import Implementation
@@ -67,7 +68,7 @@ class Gateway:
         concurrency: How many servers of one set are connected to at once.
         allow: Patterns of the tools that are offered; empty: all of them.
         deny: Patterns of the tools that are not; they win.
-        transforms: How tools are offered that are to look different.
+        transforms: A `ToolTransform` by the pattern of the tools that it changes.
         resources_as_tools: Whether resources can be had by tools, too.
         prompts_as_tools: Whether prompts can.
         forward_headers: Names of the header fields that go along to the servers.
@@ -131,9 +132,9 @@ class Gateway:
         self.connect_timeout = check_timeout(connect_timeout, "connect_timeout")
         self.concurrency = _count("concurrency", concurrency)
         self.rules = Rules(allow=tuple(allow), deny=tuple(deny))
-        self.transforms = dict(transforms or {})
-        self.resources_as_tools = resources_as_tools
-        self.prompts_as_tools = prompts_as_tools
+        self.transforms = _transforms(transforms or {})
+        as_tools = {"resources": resources_as_tools, "prompts": prompts_as_tools}
+        self.as_tools = frozenset(kind for kind, wanted in as_tools.items() if wanted)
         self.forward_headers = _forwardable(forward_headers)
         self.deny_urls = tuple(deny_urls)
         self.delegate = delegate
@@ -194,6 +195,8 @@ class Gateway:
 
     def own_capabilities(self, upstreams: Upstreams) -> dict[str, Any]:
         """Return what the gateway can do beside what its servers can."""
+        if any(upstreams.offering(kind) for kind in self.as_tools):
+            return {"tools": {}}
         return {}
 
     def headers_of(
@@ -313,6 +316,15 @@ class Gateway:
 def _local(server: Server) -> Planned:
     """Return the gateway's own server as one of the servers."""
     return Planned(name=LOCAL, target=server, is_bare=True)
+
+
+def _transforms(given: Mapping[str, Any]) -> dict[str, ToolTransform]:
+    for pattern, transform in given.items():
+        if not isinstance(transform, ToolTransform):
+            raise TypeError(
+                f"transforms[{pattern!r}] must be a ToolTransform, got {transform!r}"
+            )
+    return dict(given)
 
 
 def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> Any:

@@ -13,9 +13,10 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError, MCPError
+from mcpwire.gateway.extras import extras_of
 from mcpwire.gateway.templates import TemplateOwners
 from mcpwire.protocol.many.errors import NameCollision
-from mcpwire.protocol.many.merging import (
+from mcpwire.protocol.many.gateway.merging import (
     Listed,
     Merged,
     listed,
@@ -23,11 +24,13 @@ from mcpwire.protocol.many.merging import (
     merge_resources,
     merge_templates,
 )
-from mcpwire.protocol.many.uris import read_alias
+from mcpwire.protocol.many.gateway.uris import read_alias
 from mcpwire.protocol.methods import find
 from mcpwire.protocol.paging import pages
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from mcpwire.gateway.upstream import Upstream
     from mcpwire.gateway.upstreams import Upstreams
 
@@ -56,11 +59,23 @@ class _List:
         found: What it lists; ``None``: it failed.
     """
 
-    __slots__ = ("_method", "_retry_at", "_task", "_upstream", "found", "got", "wanted")
+    __slots__ = (
+        "_as_tools",
+        "_method",
+        "_retry_at",
+        "_task",
+        "_upstream",
+        "found",
+        "got",
+        "wanted",
+    )
 
-    def __init__(self, upstream: Upstream, method: str) -> None:
+    def __init__(
+        self, upstream: Upstream, method: str, as_tools: Collection[str]
+    ) -> None:
         self._upstream = upstream
         self._method = method
+        self._as_tools = as_tools
         self._task: asyncio.Task[None] | None = None
         self._retry_at = 0.0
         self.wanted = 0
@@ -114,6 +129,13 @@ class _List:
     async def _pages(self) -> Listed:
         """Fetch all pages, as they come."""
         upstream, method = self._upstream, self._method
+        if self._as_tools and not upstream.offers(method.partition("/")[0]):
+            return Listed(
+                server=upstream.name,
+                is_bare=upstream.planned.is_bare,
+                rules=upstream.planned.rules,
+                extras=tuple(self._extras()),
+            )
         steps = pages(method, {}, limit=upstream.limits.pages)
         planned = upstream.planned
         spec = find(method)
@@ -137,7 +159,12 @@ class _List:
                 spec.list_key,
                 is_bare=planned.is_bare,
                 rules=planned.rules,
+                extras=self._extras(),
             )
+
+    def _extras(self) -> list[dict[str, Any]]:
+        wanted = self._as_tools if self._method == "tools/list" else ()
+        return extras_of(self._upstream, wanted)
 
     def close(self) -> None:
         """Fetch nothing more."""
@@ -184,10 +211,7 @@ class Catalog:
         Raises:
             InternalError: Two tools would have one name, and the policy is to refuse.
         """
-        _, capability = KINDS[kind]
-        lists = [
-            self._list_of(each, kind) for each in self._upstreams.offering(capability)
-        ]
+        lists = [self._list_of(each, kind) for each in self._asked(kind)]
         stale = [each for each in lists if not each.is_fresh]
         if len(stale) == 1:
             await stale[0].refresh()
@@ -201,11 +225,31 @@ class Catalog:
             self._states[kind] = state
         return self.known[kind]
 
+    def _asked(self, kind: str) -> list[Upstream]:
+        """Return the servers that have such a list, or get one here."""
+        upstreams = self._upstreams
+        _, capability = KINDS[kind]
+        if kind != "tools" or not upstreams.gateway.as_tools:
+            return upstreams.offering(capability)
+        wanted = {capability, *upstreams.gateway.as_tools}
+        return [each for each in upstreams.ready() if any(map(each.offers, wanted))]
+
     def _list_of(self, upstream: Upstream, kind: str) -> _List:
         found = self._lists.get((upstream.name, kind))
         if found is None:
-            found = self._lists[upstream.name, kind] = _List(upstream, KINDS[kind][0])
+            found = self._lists[upstream.name, kind] = _List(
+                upstream, KINDS[kind][0], self._upstreams.gateway.as_tools
+            )
         return found
+
+    async def items_of(self, kind: str, upstream: Upstream) -> list[dict[str, Any]]:
+        """Return what one server lists of a kind, as it came."""
+        if not upstream.offers(KINDS[kind][1]):
+            return []
+        found = self._list_of(upstream, kind)
+        if not found.is_fresh:
+            await found.refresh()
+        return [] if found.found is None else list(found.found.items)
 
     def _merge(self, kind: str, lists: list[Listed]) -> Merged:
         if kind == "resources":
@@ -220,20 +264,19 @@ class Catalog:
                 lists,
                 gateway.names,
                 rules=gateway.rules,
+                transforms=gateway.transforms,
             )
         except NameCollision as error:
             raise InternalError(str(error)) from error
 
     # Whose it is...
 
-    async def owner_of(self, kind: str, name: object) -> tuple[Upstream, str] | None:
+    async def owner_of(self, kind: str, name: str) -> tuple[Upstream, str] | None:
         """Return whose tool or prompt that is, and what it is called there.
 
         A name that is known is looked up; only another one has the lists fetched that
         have changed.
         """
-        if type(name) is not str:
-            return None
         known = self.known.get(kind)
         owner = known.owners.get(name) if known is not None else None
         if owner is None:

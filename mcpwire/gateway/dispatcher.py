@@ -10,7 +10,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.gateway.plain import (
+from mcpwire.gateway.bridge import (
     SessionDownstream,
     StandaloneDownstream,
     roots_changed,

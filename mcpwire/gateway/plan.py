@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 
-from mcpwire.protocol.many.policy.rules import Rules
+from mcpwire.group.member import HANDLERS, Member
+from mcpwire.protocol.many.policy.rules import ServerRules
 from mcpwire.transports.targets import resolve
 
 if TYPE_CHECKING:
@@ -16,13 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "Planned", "Source", "Static"]
 
-_RULES = ("allow", "deny")
-"""Options of a server that the gateway itself keeps to."""
+_NOT_HERE: Final = frozenset({*HANDLERS, "client_info", "extensions"})
+"""Options of a member without a meaning here: the client behind says all that."""
 
-NO_RULES = Rules()
-
-_CLIENT_OPTIONS = ("timeout", "connect_timeout")
-"""Options of a server that its client gets, where they are given."""
+NO_RULES: Final = ServerRules()
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -38,7 +36,7 @@ class Planned:
     options: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
     """Options for its client, such as ``timeout``; omitted: the gateway's."""
 
-    rules: Rules = NO_RULES
+    rules: ServerRules = NO_RULES
     """What of its tools is offered, beside the gateway's rules for all."""
 
     is_bare: bool = False
@@ -125,7 +123,11 @@ class Static:
         Raises:
             ValueError: As for the constructor; nothing has changed then.
         """
-        planned = tuple(_planned(name, each) for name, each in servers.items())
+        planned = tuple(
+            _planned(name, member)
+            for name, each in servers.items()
+            if (member := Member.of(each)).enabled
+        )
         self._generation += 1
         self._plan = Plan(servers=planned, key=("static", self._generation))
 
@@ -134,22 +136,17 @@ class Static:
         return self._plan
 
 
-def _planned(name: str, given: Any) -> Planned:
+def _planned(name: str, member: Member) -> Planned:
     """Return what a user's target, or member, means."""
-    if name == "":
+    if not name:
         raise ValueError(f"a server needs a name, got {name!r}")
-    target = getattr(given, "target", given)
-    options: dict[str, Any] = {}
-    rules: dict[str, Any] = {}
-    if target is not given:
-        options = {
-            option: value
-            for option in _CLIENT_OPTIONS
-            if (value := getattr(given, option, None)) is not None
-        }
-        rules = {rule: getattr(given, rule, ()) for rule in _RULES}
     try:
-        resolved = resolve(target)
+        target = resolve(member.target)
     except ValueError as error:
         raise ValueError(f"server {name!r}: {error}") from None
-    return Planned(name=name, target=resolved, options=options, rules=Rules(**rules))
+    options = {
+        option: value
+        for option, value in member.client_options().items()
+        if option not in _NOT_HERE
+    }
+    return Planned(name=name, target=target, options=options, rules=member.rules())

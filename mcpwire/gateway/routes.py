@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import InvalidParams, MethodNotFound, ResourceNotFound, RPCError
-from mcpwire.gateway.plain import forward, listen, set_level, subscribe, unsubscribe
-from mcpwire.protocol.many.cursors import mark_of, page_of
-from mcpwire.protocol.many.uris import with_links, with_uris
+from mcpwire.errors import InvalidParams, LocalProtocolError, ResourceNotFound, RPCError
+from mcpwire.gateway.bridge import forward, listen, set_level, subscribe, unsubscribe
+from mcpwire.gateway.extras import call_extra
+from mcpwire.protocol.many.gateway.cursors import mark_of, page_of
+from mcpwire.protocol.many.gateway.uris import with_links, with_uris
+from mcpwire.protocol.many.policy.transforms import check_arguments, without
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
     from mcpwire.gateway.app import Gateway
     from mcpwire.gateway.upstream import Upstream
     from mcpwire.gateway.upstreams import Upstreams
-    from mcpwire.protocol.many.merging import Merged
+    from mcpwire.protocol.many.gateway.merging import Merged
+    from mcpwire.protocol.many.policy.transforms import ToolTransform
     from mcpwire.server.request import RequestContext
 
     Json = dict[str, Any]
@@ -113,14 +116,22 @@ class Routes:
     async def _call_tool(
         self, params: Json, request: RequestContext, upstreams: Upstreams
     ) -> Json:
-        name = params.get("name")
+        name = _text(params, "name")
         owner = await upstreams.catalog.owner_of("tools", name)
         if owner is None:
             raise _unknown("tool", name)
         upstream, raw = owner
-        result: Json = await forward(
-            upstream, "tools/call", {**params, "name": raw}, request, upstreams
-        )
+        tools = upstreams.catalog.known["tools"]
+        if tools.transforms or upstream.planned.rules.strip_arguments:
+            params = _changed(params, tools.transforms.get(name), upstream)
+        result: Json
+        if name in tools.extras:
+            arguments = params.get("arguments")
+            result = await call_extra(upstream, raw, arguments, request, upstreams)
+        else:
+            result = await forward(
+                upstream, "tools/call", {**params, "name": raw}, request, upstreams
+            )
         aliases = upstreams.catalog.aliases_of(upstream.name)
         if aliases:
             result = with_links(result, aliases)
@@ -134,7 +145,7 @@ class Routes:
     async def _get_prompt(
         self, params: Json, request: RequestContext, upstreams: Upstreams
     ) -> Json:
-        name = params.get("name")
+        name = _text(params, "name")
         owner = await upstreams.catalog.owner_of("prompts", name)
         if owner is None:
             raise _unknown("prompt", name)
@@ -202,10 +213,11 @@ class Routes:
             raise InvalidParams("params.ref must be an object")
         catalog = upstreams.catalog
         if ref.get("type") == "ref/prompt":
-            owner = await catalog.owner_of("prompts", ref.get("name"))
-            if owner is None:
-                raise _unknown("prompt", ref.get("name"))
             key = "name"
+            name = _text(ref, key)
+            owner = await catalog.owner_of("prompts", name)
+            if owner is None:
+                raise _unknown("prompt", name)
         elif ref.get("type") == "ref/resource":
             key = "uri"
             owner = await self._owner_of_reference(_text(ref, key), upstreams)
@@ -234,6 +246,22 @@ class Routes:
         return await self._owner_of(uri, upstreams)
 
 
+def _changed(params: Json, transform: ToolTransform | None, upstream: Upstream) -> Json:
+    """Return a call's params as its server is to get them."""
+    strip = upstream.planned.rules.strip_arguments
+    if transform is None and not strip:
+        return params
+    try:
+        arguments = without(check_arguments(params.get("arguments")), strip)
+        if transform is not None:
+            arguments = transform.inside(arguments)
+    except LocalProtocolError as error:
+        raise InvalidParams(str(error)) from error
+    if arguments is None:
+        return params
+    return {**params, "arguments": arguments}
+
+
 def _completes(upstream: Upstream) -> bool:
     """Tell whether a server may be asked to complete."""
     # 2024-11-05 has completion without a capability that announces it.
@@ -256,10 +284,8 @@ def _text(params: Json, key: str) -> str:
     return value
 
 
-def _unknown(noun: str, name: object) -> RPCError:
+def _unknown(noun: str, name: str) -> RPCError:
     """Build the error for a name that nobody has (2025-11-25 server/tools: -32602)."""
-    if type(name) is not str:
-        return InvalidParams("params.name must be a string")
     return InvalidParams(f"unknown {noun}: {name[:EXCERPT]!r}")
 
 
@@ -267,8 +293,3 @@ def _no_resource(uri: str) -> RPCError:
     return ResourceNotFound(
         f"there is no resource {uri[:EXCERPT]!r}", data={"uri": uri}
     )
-
-
-def not_offered(method: str) -> MethodNotFound:
-    """Build the error for a request that no server of the set takes."""
-    return MethodNotFound(f"no server behind this gateway offers {method!r}")

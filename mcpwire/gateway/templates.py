@@ -10,7 +10,7 @@ from mcpwire.wire.uri_templates import TemplateError, UriTemplate, encode_litera
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpwire.protocol.many.merging import Merged
+    from mcpwire.protocol.many.gateway.merging import Merged
 
 __all__ = ["TemplateOwners"]
 

@@ -10,7 +10,7 @@ from mcpwire.protocol.methods import capability_declared
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpwire.client import Client
+    from mcpwire.gateway.bridge.client import RelayClient
     from mcpwire.gateway.plan import Planned
     from mcpwire.limits import Limits
     from mcpwire.protocol.negotiation import Agreement
@@ -57,7 +57,7 @@ class Upstream:
     def __init__(
         self,
         planned: Planned,
-        client: Client,
+        client: RelayClient,
         *,
         timeout: float | None,
         limits: Limits = DEFAULT_LIMITS,
@@ -79,7 +79,7 @@ class Upstream:
     @property
     def agreement(self) -> Agreement | None:
         """What the handshake agreed; ``None`` before."""
-        return self.client._connection.profile.agreement  # noqa: SLF001 - the raw one
+        return self.client.profile.agreement
 
     @property
     def capabilities(self) -> Mapping[str, Any]:

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import InternalError, MCPError
 from mcpwire.gateway.catalog import Catalog
-from mcpwire.protocol.many.merging import merged_capabilities, merged_instructions
+from mcpwire.protocol.many.gateway.merging import (
+    merged_capabilities,
+    merged_instructions,
+)
 from mcpwire.server.telling.hub import Hub
 
 if TYPE_CHECKING:

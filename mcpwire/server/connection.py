@@ -156,6 +156,7 @@ class ServerConnection:
         assert self._channel is not None
         self._channel.revision = session.revision
         session.send = self._notify
+        session.ask = self._ask
         self.session = session
         self._dispatcher.hub.add(session)
 

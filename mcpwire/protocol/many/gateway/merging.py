@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from mcpwire.protocol.many.gateway.uris import alias_of
 from mcpwire.protocol.many.names import Collision, NamePolicy, Owner
-from mcpwire.protocol.many.policy.rules import Rules
-from mcpwire.protocol.many.uris import alias_of
+from mcpwire.protocol.many.policy.rules import ServerRules, first_match
+from mcpwire.protocol.many.policy.transforms import object_schema
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from mcpwire.protocol.many.names import NameTable
+    from mcpwire.protocol.many.policy.rules import Rules
+    from mcpwire.protocol.many.policy.transforms import ToolTransform
     from mcpwire.versions import Revision
-
-    Reshape = Callable[[str, dict[str, Any]], dict[str, Any]]
-    """Takes a server and one of its tools, returns how it is offered."""
 
 __all__ = [
     "Listed",
@@ -39,7 +40,7 @@ _RESERVED_META: Final = "io.modelcontextprotocol/"
 
 _PRIVATE: Final = "private"
 
-NO_RULES: Final = Rules()
+NO_RULES: Final = ServerRules()
 
 
 @attrs.frozen(kw_only=True)
@@ -62,8 +63,11 @@ class Listed:
     is_bare: bool = False
     """Whether its names stay as they are."""
 
-    rules: Rules = NO_RULES
+    rules: ServerRules = NO_RULES
     """What of its tools is offered, beside the rules for all."""
+
+    extras: tuple[dict[str, Any], ...] = ()
+    """Tools that are requests of another kind; its own of that name go first."""
 
 
 @attrs.frozen(kw_only=True)
@@ -82,6 +86,12 @@ class Merged:
     collisions: tuple[Collision, ...] = ()
     """Who would have had the same name."""
 
+    transforms: Mapping[str, ToolTransform] = attrs.field(factory=dict)
+    """What clients call it -> what is done to the arguments of its calls."""
+
+    extras: frozenset[str] = frozenset()
+    """The names of the tools that are requests of another kind."""
+
     hints: Mapping[str, Any] = attrs.field(factory=dict)
     """`ttlMs`, `cacheScope`, and `_meta` where there is any."""
 
@@ -95,7 +105,8 @@ def listed(
     list_key: str,
     *,
     is_bare: bool = False,
-    rules: Rules = NO_RULES,
+    rules: ServerRules = NO_RULES,
+    extras: Iterable[dict[str, Any]] = (),
 ) -> Listed:
     """Return what a server lists, of the raw results of all pages.
 
@@ -118,6 +129,7 @@ def listed(
         meta=meta,
         is_bare=is_bare,
         rules=rules,
+        extras=tuple(extras),
     )
 
 
@@ -150,8 +162,7 @@ def merge_named(
     policy: NamePolicy,
     *,
     rules: Rules = NO_RULES,
-    labels: Mapping[Owner, str] | None = None,
-    reshape: Reshape | None = None,
+    transforms: Mapping[str, ToolTransform] | None = None,
 ) -> Merged:
     """Merge tools, or prompts: named by the policy, sorted by name.
 
@@ -159,49 +170,115 @@ def merge_named(
         lists: What each server lists, in the servers' order.
         policy: How they are called.
         rules: What is offered; the rest is not there at all.
-        labels: What stands for a tool's own name in the policy's template.
-        reshape: How a tool is offered that is kept; its name is set afterwards.
+        transforms: How those look that a pattern fits, the first that does.
 
     Raises:
         NameCollision: The policy has it that two of one name are an error.
     """
-    by_owner: dict[Owner, tuple[Listed, dict[str, Any]]] = {}
-    for each in lists:
-        for item in each.items:
-            name = item.get("name")
-            if type(name) is str:
-                by_owner.setdefault((each.server, name), (each, item))
-    bare = {
-        owner[1]: owner
-        for owner, (each, _) in reversed(by_owner.items())
-        if each.is_bare
-    }
-    names = {owner: name for name, owner in bare.items()}
-    others = [owner for owner, (each, _) in by_owner.items() if not each.is_bare]
-    table = policy.table(others, labels=labels, reserved=bare)
-    plain = policy.table(others, reserved=bare) if labels else table
-    for owner in others:
-        name = table.name_of(*owner)
-        if name is not None:
-            names[owner] = name
-    kept: dict[str, Owner] = {}
+    naming = _Naming(lists, policy, transforms or {})
+    owners: dict[str, Owner] = {}
     items: dict[str, dict[str, Any]] = {}
-    for owner, name in names.items():
-        each, item = by_owner[owner]
-        keys = (name, plain.name_of(*owner) or name, "/".join(owner))
-        if rules.refusal(keys) or each.rules.refusal((*keys, owner[1])):
+    changed: dict[str, ToolTransform] = {}
+    for owner, name in naming.names.items():
+        listed, item = naming.items[owner]
+        keys = (name, naming.plain.name_of(*owner) or name, "/".join(owner))
+        if rules.refusal(keys) or listed.rules.refusal((*keys, owner[1])):
             continue
-        if reshape is not None:
-            item = reshape(each.server, item)
-        kept[name] = owner
+        transform = naming.transforms.get(owner)
+        if transform is not None:
+            item = _transformed(item, transform)
+            if not transform.keeps_arguments:
+                changed[name] = transform
+        owners[name] = owner
         items[name] = item if item.get("name") == name else {**item, "name": name}
     return Merged(
         items=tuple(items[name] for name in sorted(items)),
-        owners=kept,
-        names={owner: name for name, owner in kept.items()},
-        collisions=table.collisions,
+        owners=owners,
+        names={owner: name for name, owner in owners.items()},
+        collisions=naming.table.collisions,
+        transforms=changed,
+        extras=frozenset(n for n, owner in owners.items() if owner in naming.extras),
         hints=_hints(lists),
     )
+
+
+class _Naming:
+    """Who is called what, before any of it is hidden.
+
+    Attributes:
+        items: What each is, and whose list it is of.
+        extras: Those that are requests of another kind.
+        table: The names that the policy gave.
+        plain: The same without any renaming.
+        transforms: What is done to each of those that a pattern fits.
+        names: All names, those included that stay as they are.
+    """
+
+    def __init__(
+        self,
+        lists: Sequence[Listed],
+        policy: NamePolicy,
+        patterns: Mapping[str, ToolTransform],
+    ) -> None:
+        self.items: dict[Owner, tuple[Listed, dict[str, Any]]] = {}
+        self.extras: set[Owner] = set()
+        for each in lists:
+            self._take(each)
+        # Of two that keep their names the first one does.
+        bare: dict[str, Owner] = {}
+        for owner, (each, _) in self.items.items():
+            if each.is_bare:
+                bare.setdefault(owner[1], owner)
+        others = [owner for owner, (each, _) in self.items.items() if not each.is_bare]
+        self.plain = self._plain(others, policy, bare)
+        self.transforms = self._found(patterns)
+        labels = {
+            owner: transform.name
+            for owner, transform in self.transforms.items()
+            if transform.name is not None
+        }
+        self.table = policy.table(others, labels=labels, reserved=bare)
+        self.names = {owner: labels.get(owner, name) for name, owner in bare.items()}
+        for owner in others:
+            name = self.table.name_of(*owner)
+            if name is not None:
+                self.names[owner] = name
+
+    def _take(self, listed: Listed) -> None:
+        for item in (*listed.items, *listed.extras):
+            name = item.get("name")
+            if type(name) is str and (listed.server, name) not in self.items:
+                self.items[listed.server, name] = listed, item
+                if any(item is extra for extra in listed.extras):
+                    self.extras.add((listed.server, name))
+
+    @staticmethod
+    def _plain(
+        others: Sequence[Owner], policy: NamePolicy, bare: Iterable[str]
+    ) -> NameTable:
+        # Here a collision is of no concern: renaming may be what ends it.
+        return attrs.evolve(policy, on_collision="suffix").table(others, reserved=bare)
+
+    def _found(
+        self, patterns: Mapping[str, ToolTransform]
+    ) -> dict[Owner, ToolTransform]:
+        found: dict[Owner, ToolTransform] = {}
+        for owner in self.items if patterns else ():
+            name = self.plain.name_of(*owner) or owner[1]
+            pattern = first_match(patterns, (name, "/".join(owner)))
+            if pattern is not None:
+                found[owner] = patterns[pattern]
+        return found
+
+
+def _transformed(item: dict[str, Any], transform: ToolTransform) -> dict[str, Any]:
+    """Return a tool as it is to look."""
+    words = {"title": transform.title, "description": transform.description}
+    changed = {**item, **{key: text for key, text in words.items() if text is not None}}
+    if not transform.keeps_arguments:
+        schema = object_schema(item.get("inputSchema"))
+        changed["inputSchema"] = transform.outside(schema)
+    return changed
 
 
 # URIs...
