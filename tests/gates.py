@@ -25,8 +25,9 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("sync",),
     ("client", "sync.client", "server"),
     ("config", "group", "sync.group", "testing", "tools"),
+    ("gateway",),
     ("",),
-    ("bench", "check", "gateway"),
+    ("bench", "check"),
     ("cli",),
     ("__main__",),
 )
