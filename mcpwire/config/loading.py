@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -17,7 +18,7 @@ from mcpwire.protocol.many.denying import UrlDenyList
 from mcpwire.protocol.many.errors import ConfigError, UnknownServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from mcpwire.group import Member
 
@@ -199,9 +200,23 @@ def _try(raw: RawEntry, entry: ServerEntry) -> None:
         _attempt(raw, name, lambda: Http(entry.url or "", **options))
 
 
-def _attempt(raw: RawEntry, field: str, make: Any) -> None:
+IN_WORDS_OF_FILES: Final = (
+    ("allow_insecure=True", "allow_insecure = true"),
+    ("a grant such as mcpwire.OAuth()", "a table"),
+    ("auth= and an authorization header", "it and a header Authorization"),
+)
+"""What the library calls things, and what they are called here."""
+
+
+def _attempt(raw: RawEntry, field: str, make: Callable[[], object]) -> None:
     try:
         make()
     except ValueError as error:
-        problem = str(error).removeprefix(f"{field}: ").removeprefix(f"{field} ")
-        raise raw.fault(problem, field) from error
+        said = str(error)
+        for word, ours in IN_WORDS_OF_FILES:
+            said = said.replace(word, ours)
+        # Errors of the library begin with the option, as messages here do anyway.
+        match = re.match(rf"{field}(\[[0-9]+\])?:? ", said)
+        at = (match[1] or "") if match is not None else ""
+        problem = said[match.end() :] if match is not None else said
+        raise raw.fault(problem, field, at) from error

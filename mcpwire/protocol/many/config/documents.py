@@ -11,7 +11,13 @@ from typing import Any, Final
 
 import attrs
 
-from mcpwire.protocol.many.config.fields import FIELDS, HARMLESS, UNUSED, canonical
+from mcpwire.protocol.many.config.fields import (
+    FIELDS,
+    HARMLESS,
+    SPELLINGS,
+    UNUSED,
+    canonical,
+)
 from mcpwire.protocol.many.config.kinds import kind_of
 from mcpwire.protocol.many.errors import ConfigError
 
@@ -291,8 +297,9 @@ def _warn_of(
     if field in UNUSED:
         problem = f"is not used: {UNUSED[field]}"
     else:
-        close = get_close_matches(field, FIELDS, 1, 0.7)
-        problem = "is unknown" + (f"; did you mean {close[0]!r}?" if close else "")
+        close = get_close_matches(field, SPELLINGS, 1, 0.7)
+        meant = f"; did you mean {canonical(close[0])!r}?" if close else ""
+        problem = f"is unknown{meant}"
     warnings.append(sentence(problem, file, place, _readable(key)))
 
 

@@ -27,7 +27,15 @@ from mcpwire.protocol.many.config.kinds import (
     kind_of,
 )
 
-__all__ = ["FIELDS", "HARMLESS", "UNUSED", "Field", "canonical", "transport_of_type"]
+__all__ = [
+    "FIELDS",
+    "HARMLESS",
+    "SPELLINGS",
+    "UNUSED",
+    "Field",
+    "canonical",
+    "transport_of_type",
+]
 
 Of: TypeAlias = Literal["any", "stdio", "http"]
 
@@ -212,6 +220,9 @@ _CANONICAL: Final = {
     **{name: name for name in FIELDS},
     **{other: name for name, field in FIELDS.items() for other in field.also},
 }
+
+SPELLINGS: Final = tuple(_CANONICAL)
+"""All that fields are called, here and elsewhere."""
 
 
 def canonical(key: str) -> str:

@@ -1,0 +1,337 @@
+"""Configurations that are fine: what becomes of them."""
+
+import logging
+import math
+import os
+from pathlib import Path
+
+import pytest
+from sentinel import SENTINEL
+
+import mcpwire
+from mcpwire.config import ConfigError, Configuration, ServerEntry, default_files, load
+from mcpwire.errors import GroupError
+from mcpwire.protocol.many.errors import UnknownServer
+
+TOML = """
+[[servers]]
+name = "time"
+command = "uvx"
+args = ["mcp-server-time", "--local-timezone", "${ZONE:-UTC}"]
+env = { TOKEN = "${TOKEN}" }
+inherit_env = ["SSH_AUTH_SOCK"]
+cwd = "/srv"
+timeout = 5
+connect_timeout = inf
+denied_tools = ["drop_*"]
+require_confirmation = "mutating"
+strip_arguments = ["__trace"]
+trace_context = true
+trace_argument = "__trace"
+roots = ["work", "file:///srv/data"]
+
+[[servers]]
+name = "web"
+type = "streamable-http"
+url = "https://host.example/mcp?key=${TOKEN}"
+headers = { Authorization = "Bearer ${TOKEN}", X-Tenant = "blue" }
+allowed_tools = ["get_*"]
+
+[[servers]]
+name = "off"
+command = "${NOWHERE}"
+enabled = false
+"""
+VARIABLES = {"TOKEN": SENTINEL}
+
+
+@pytest.fixture
+def toml(tmp_path):
+    path = tmp_path / "mcp.toml"
+    path.write_text(TOML)
+    return path
+
+
+def one(environment=None, **entry):
+    found = load({"mcpServers": {"x": entry}}, environment=environment or {})
+    assert found.warnings == ()
+    return found["x"]
+
+
+# Targets...
+
+
+@pytest.mark.system("V01", "V03", "R01", "A10", "A11", "A12", "A13", "L-A4", "L-V11")
+def test_a_server_that_is_started_gets_all_that_its_entry_says(toml):
+    found = load(toml, environment=VARIABLES)
+    assert list(found) == ["time", "web", "off"]
+    assert found["time"].to_target() == mcpwire.Stdio(
+        "uvx",
+        ["mcp-server-time", "--local-timezone", "UTC"],
+        env={"TOKEN": SENTINEL},
+        inherit_env=["SSH_AUTH_SOCK"],
+        cwd="/srv",
+    )
+
+
+@pytest.mark.system("V04", "A14", "A15", "L-A5", "L-V11")
+def test_a_server_at_a_url_gets_all_that_its_entry_says(toml):
+    target = load(toml, environment=VARIABLES)["web"].to_target()
+    assert target.url == f"https://host.example/mcp?key={SENTINEL}"
+    assert target.static_headers == (
+        ("authorization", f"Bearer {SENTINEL}"),
+        ("x-tenant", "blue"),
+    )
+
+
+@pytest.mark.system("A18", "R16")
+def test_members_are_the_entries_that_are_enabled(toml):
+    found = load(toml, environment=VARIABLES)
+    members = found.members()
+    assert list(members) == list(found.enabled) == ["time", "web"]
+    time, web = members["time"], members["web"]
+    assert time.target == found["time"].to_target()
+    assert (time.timeout, time.connect_timeout) == (5, math.inf)
+    assert (time.deny, time.confirm) == (("drop_*",), "mutating")
+    assert (time.strip_arguments, time.trace_context) == (("__trace",), True)
+    assert time.trace_argument == "__trace"
+    assert time.roots == [Path("work").absolute(), "file:///srv/data"]
+    assert web.allow == ("get_*",)
+    assert web.client_options() == {}
+
+
+def test_an_empty_list_of_what_is_allowed_allows_nothing():
+    member = one(command="x", allowed_tools=[], denied_tools=["a"]).to_member()
+    assert (member.allow, member.deny) == ((), ("*",))
+
+
+@pytest.mark.parametrize(
+    ("auth", "grant"),
+    [
+        ("oauth", mcpwire.OAuth()),
+        ({"type": "oauth", "timeout": "inf"}, mcpwire.OAuth(timeout=None)),
+        (
+            {"type": "oauth", "clientId": "me", "scopes": "a b", "profile": "p"},
+            mcpwire.OAuth(client_id="me", scopes=("a", "b"), profile="p"),
+        ),
+        (
+            {
+                "type": "client_credentials",
+                "client_id": "me",
+                "client_secret": "${TOKEN}",
+                "issuer": "https://issuer.example",
+            },
+            mcpwire.ClientCredentials(
+                client_id="me", client_secret=SENTINEL, issuer="https://issuer.example"
+            ),
+        ),
+        (
+            {
+                "type": "workload-identity",
+                "client_id": "me",
+                "assertion": "${TOKEN}",
+                "issuer": "discovered",
+            },
+            mcpwire.WorkloadIdentity(
+                client_id="me", assertion=SENTINEL, issuer="discovered"
+            ),
+        ),
+        (
+            {
+                "type": "enterprise_managed",
+                "client_id": "me",
+                "idp_client_id": "us",
+                "idp_token_endpoint": "https://idp.example/token",
+                "id_token": "${TOKEN}",
+                "issuer": "discovered",
+            },
+            mcpwire.EnterpriseManaged(
+                client_id="me",
+                idp_client_id="us",
+                idp_token_endpoint="https://idp.example/token",
+                id_token=SENTINEL,
+                issuer="discovered",
+            ),
+        ),
+    ],
+    ids=["word", "table", "oauth", "program", "workload", "enterprise"],
+)
+def test_each_way_to_log_in_can_be_configured(auth, grant):
+    url = "https://host.example/mcp"
+    target = one(VARIABLES, url=url, auth=auth).to_target()
+    assert target.grant == grant
+
+
+@pytest.mark.parametrize("auth", ["${TOKEN}", {"token_env": "TOKEN"}], ids=["a", "b"])
+def test_a_token_is_sent_as_it_is(auth):
+    target = one(VARIABLES, url="https://host.example/mcp", auth=auth).to_target()
+    assert target.static_headers == (("authorization", f"Bearer {SENTINEL}"),)
+
+
+def test_variables_of_a_file_are_set_and_env_wins(tmp_path):
+    path = tmp_path / "x.env"
+    path.write_text("A=of the file\nB=${C}\n")
+    found = one({"F": str(path)}, command="x", envFile="${F}", env={"A": "of env"})
+    assert found.env == {"A": "of env", "B": "${C}"}
+
+
+def test_a_server_that_is_left_out_needs_no_file_of_variables():
+    assert one(command="x", envFile="none.env", disabled=True).env is None
+
+
+# Secrets...
+
+
+@pytest.mark.system("L-V11")
+def test_no_secret_shows_in_what_is_read_of_a_configuration(toml, caplog):
+    text = TOML.replace('url = "', 'serverUrls = "x"\nurl = "')
+    toml.write_text(text.replace('X-Tenant = "blue"', f'X-Odd = "{SENTINEL}"'))
+    with caplog.at_level(logging.DEBUG):
+        found = load(toml, environment=VARIABLES)
+    tokens = load(
+        {
+            "mcpServers": {
+                "a": {"url": "https://h.example/?k=${TOKEN}", "auth": "${TOKEN}"},
+                "b": {
+                    "url": "https://h.example/",
+                    "auth": {"type": "oauth", "client_id": "${TOKEN}"},
+                    "proxy": "http://me:${TOKEN}@p.example",
+                },
+                "c": {"command": "x", "args": ["--at=https://me:${TOKEN}@h.example"]},
+            }
+        },
+        environment=VARIABLES,
+    )
+    shown = [repr(found), str(found.warnings), repr(tokens), caplog.text]
+    shown += [repr(found.raw), repr(tokens.raw)]
+    assert not any(SENTINEL in text for text in shown)
+    assert "serverUrls: is unknown; did you mean 'url'?" in caplog.text
+    assert repr(tokens["b"]) == (
+        "ServerEntry('b', transport='http', url='https://h.example/', auth=<oauth>, "
+        "proxy='http://***@p.example')"
+    )
+    assert repr(found["time"]).startswith(
+        "ServerEntry('time', transport='stdio', command='uvx', args=('mcp-server-time'"
+    )
+    assert "env=['TOKEN']" in repr(found["time"])
+    assert "headers=['Authorization', 'X-Odd']" in repr(found["web"])
+    assert "auth='***'" in repr(tokens["a"])
+
+
+# Sources and layers...
+
+
+@pytest.mark.system("V02")
+def test_later_layers_count(tmp_path, toml):
+    project = tmp_path / "project.json"
+    project.write_text(
+        '{"mcpServers": {"time": {"command": "time"}, "new": {"command": "n"},'
+        ' "off": {"merge": "fields", "enabled": true}}}'
+    )
+    variables = {**VARIABLES, "NOWHERE": "here"}
+    found = load(toml, [project, [{"name": "new", "command": "m"}]], variables)
+    assert list(found) == ["time", "web", "off", "new"]
+    assert found["time"] == ServerEntry(name="time", transport="stdio", command="time")
+    assert (found["off"].command, found["off"].enabled) == ("here", True)
+    assert found["new"].command == "m"
+    assert found.files == (str(toml), str(project))
+    assert found["time"].file == str(project)
+
+
+def test_what_was_loaded_is_a_source_too(toml):
+    first = load(toml, environment=VARIABLES)
+    again = load(
+        first, [{"mcpServers": {"web": {"url": "https://b.example"}}}], VARIABLES
+    )
+    assert list(again) == ["time", "web", "off"]
+    assert again["time"] == first["time"]
+    assert again["web"].url == "https://b.example"
+    assert again.files == (str(toml),)
+
+
+def test_only_those_that_are_wanted_are_checked(toml):
+    assert list(load(toml, environment={}, only=["off"])) == ["off"]
+    assert list(load(toml, environment={}, only="off")) == ["off"]
+    with pytest.raises(ConfigError, match="TOKEN is not set"):
+        load(toml, environment={}, only=["web"])
+    with pytest.raises(UnknownServer) as caught:
+        load(toml, environment={}, only=["tim"])
+    assert caught.value.known == ("time", "web", "off")
+
+
+def test_variables_are_those_of_this_process_unless_said_otherwise(monkeypatch):
+    monkeypatch.setenv("MCPWIRE_TEST_ZONE", "UTC")
+    found = load({"mcpServers": {"x": {"command": "${MCPWIRE_TEST_ZONE}"}}})
+    assert found["x"].command == "UTC"
+
+
+@pytest.mark.parametrize("layers", ["x.toml", Path("x.toml"), {}, Configuration()])
+def test_one_source_is_no_list_of_layers(layers):
+    with pytest.raises(ValueError, match="layers must be a list of sources"):
+        load({"servers": []}, layers)
+
+
+def test_a_bad_deny_list_is_a_mistake_of_the_program():
+    with pytest.raises(ValueError, match="deny list: ' ' is neither a host nor a URL"):
+        load({"servers": []}, deny_urls=[" "])
+
+
+ASKED = "nothing is asked here unless require_confirmation says so"
+
+
+@pytest.mark.system("V02")
+def test_warnings_are_kept_and_logged(caplog):
+    found = load({"mcpServers": {"x": {"command": "a b", "alwaysAllow": []}}})
+    assert found.warnings == (
+        f"x: alwaysAllow: is not used: {ASKED}",
+        "x: command: holds spaces: the program's arguments belong into args",
+    )
+    assert [record.getMessage() for record in caplog.records] == list(found.warnings)
+    assert {record.name for record in caplog.records} == {"mcpwire.config"}
+
+
+def test_a_configuration_is_a_collection_of_entries(toml):
+    found = load(toml, environment=VARIABLES)
+    assert len(found) == 3
+    assert "time" in found
+    assert "x" not in found
+    with pytest.raises(UnknownServer, match="no server named 'x' "):
+        found["x"]
+    assert isinstance(UnknownServer("x"), GroupError)
+
+
+def test_entries_are_equal_where_they_say_the_same(tmp_path, toml):
+    other = tmp_path / "other.toml"
+    other.write_text(TOML)
+    assert load(toml, environment=VARIABLES) != load(other, environment=VARIABLES)
+    one, same = (load(path, environment=VARIABLES)["time"] for path in (toml, other))
+    assert one == same
+    assert one != load(toml, environment={"TOKEN": "other"})["time"]
+
+
+# Where files are looked for...
+
+
+def test_a_variable_names_the_only_file():
+    assert default_files({"MCPWIRE_CONFIG": "/x/none.toml"}) == (Path("/x/none.toml"),)
+
+
+def test_files_of_the_user_come_before_those_of_the_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    home = tmp_path / "home" / ".config" / "mcpwire"
+    home.mkdir(parents=True)
+    variables = {"HOME": str(tmp_path / "home")}
+    assert default_files(variables) == ()
+    for path in ("mcp.json", ".mcp.json", "mcpwire.toml", home / "config.toml"):
+        Path(path).write_text("")
+    found = (
+        home / "config.toml",
+        Path("mcpwire.toml"),
+        Path(".mcp.json"),
+        Path("mcp.json"),
+    )
+    assert default_files(variables) == found
+    variables["XDG_CONFIG_HOME"] = str(home.parent)
+    assert default_files({**variables, "HOME": "/none"}) == found
+    assert default_files({**variables, "XDG_CONFIG_HOME": "relative"}) == found
+    assert os.environ.get("MCPWIRE_CONFIG") is not None or default_files()

@@ -1,0 +1,377 @@
+"""Files that are no configuration: each is refused with one sentence.
+
+The sentence names the file, the entry and the field, and is compared letter by letter.
+Every secret in these files holds the word that `sentinel` watches for.
+"""
+
+import pytest
+from sentinel import SENTINEL
+
+from mcpwire.config import ConfigError, load
+
+VARIABLES = {"HOST": "host.example", "SECRET": SENTINEL, "LINE": f"a\n{SENTINEL}"}
+
+URL = 'url = "https://host.example/mcp"'
+FORMS = (
+    "must be one of 'oauth', 'client_credentials', 'workload_identity', "
+    "'enterprise_managed', or token_env stands there"
+)
+TYPES = "must be 'stdio', 'http', 'sse', 'streamable-http' or 'url'"
+BY_EDITORS = "is filled in by editors only: use a variable such as ${NAME}"
+
+
+def entry(*lines):
+    return "\n".join(("[[servers]]", 'name = "a"', *lines))
+
+
+TOML = [
+    # Files...
+    ("servers = ", "is no TOML: invalid value (at end of document)"),
+    (
+        '[[servers]\nname = "a"',
+        (
+            "is no TOML: expected ']]' at the end of an array declaration"
+            " (at line 1, column 10)"
+        ),
+    ),
+    (
+        'x = 1\nx = "SENTINEL"',
+        "is no TOML: cannot overwrite a value (at end of document)",
+    ),
+    ("", "holds no servers: there is no mcpServers, mcp_servers or servers"),
+    (
+        '[[server]]\nname = "a"',
+        ("holds no servers; 'server' is unknown, did you mean 'servers'?"),
+    ),
+    ("servers = 7", "servers: must be a list or a table of servers, got an integer"),
+    ("servers = [7]", "servers[0]: must be a table, got an integer"),
+    ("[servers]\n[mcpServers]", "mcpServers and servers exclude each other"),
+    # ...names...
+    ('[[servers]]\ncommand = "x"', "servers[0]: name: is missing"),
+    ('[[servers]]\nname = ""', "servers[0]: name: must not be empty"),
+    ("[[servers]]\nname = 7", "servers[0]: name: must be a string, got an integer"),
+    (
+        '[[servers]]\nname = "a "',
+        "servers[0]: name: must be one line without spaces around it",
+    ),
+    (
+        entry('command = "x"') + "\n" + entry('command = "y"'),
+        "a: name: stands there twice, the second time as servers[1]",
+    ),
+    ('[servers.""]\ncommand = "x"', "servers['']: name: must not be empty"),
+    # ...how it is reached...
+    (entry(), "a: command: is missing, and so is url"),
+    (entry('type = "stdio"'), "a: command: is missing, and the type is 'stdio'"),
+    (entry('type = "sse"'), "a: url: is missing, and the type is 'sse'"),
+    (entry('type = "pipe"', URL), f"a: type: {TYPES}, got 'pipe'"),
+    (
+        entry('command = "x"', URL),
+        "a: url: command stands there too, and they exclude each other",
+    ),
+    (entry('command = ["x"]'), "a: command: must be a string, got a list"),
+    (entry('command = ""'), "a: command: must not be empty"),
+    # ...values...
+    (
+        entry('command = "x"', 'args = "y"'),
+        "a: args: must be a list of strings, got a string",
+    ),
+    (
+        entry('command = "x"', "args = [1]"),
+        "a: args[0]: must be a string, got an integer",
+    ),
+    (entry('command = "x"', "env.K = 1"), "a: env.K: must be a string, got an integer"),
+    (
+        entry('command = "x"', 'env."K=SENTINEL" = ""'),
+        "a: env: holds a name with = or NUL in it",
+    ),
+    (entry('command = "x"', "cwd = 1.5"), "a: cwd: must be a string, got a number"),
+    (entry('command = "x"', "timeout = 0"), "a: timeout: must be above zero, got 0"),
+    (
+        entry('command = "x"', "timeout = nan"),
+        "a: timeout: must be above zero, got nan",
+    ),
+    (
+        entry('command = "x"', 'timeout = "x"'),
+        'a: timeout: must be a number of seconds or "inf", got a string',
+    ),
+    (
+        entry('command = "x"', "connect_timeout = 2026-01-01"),
+        'a: connect_timeout: must be a number of seconds or "inf", got a date',
+    ),
+    (
+        entry('command = "x"', 'allowed_tools = "*"'),
+        "a: allowed_tools: must be a list of names, got a string",
+    ),
+    (
+        entry('command = "x"', 'enabled = "yes"'),
+        "a: enabled: must be true or false, got a string",
+    ),
+    (
+        entry('command = "x"', 'roots = ["file://x/y"]'),
+        "a: roots[0]: 'file://x/y' must not name another machine",
+    ),
+    # ...variables...
+    (entry('command = "${NONE}"'), "a: command: the variable NONE is not set"),
+    (
+        entry('command = "x"', 'args = ["SENTINEL ${NONE}"]'),
+        "a: args[0]: the variable NONE is not set",
+    ),
+    (
+        entry('command = "x"', 'env.K = "SENTINEL ${"'),
+        "a: env.K: a ${ has no } that closes it ($${ is a literal one)",
+    ),
+    (
+        entry('command = "x"', 'env.K = "${SENTI-NEL}"'),
+        "a: env.K: a ${ is followed by no variable's name ($${ is a literal one)",
+    ),
+    (
+        entry('command = "x"', 'env_file = ".env"'),
+        "a: env_file: '.env': does not exist",
+    ),
+    # ...URLs, headers and logins.
+    (
+        entry('url = "ftp://x/?SENTINEL"'),
+        (
+            "a: url: cannot use URL 'ftp://x/?***': its scheme must be "
+            "http or https, not 'ftp'"
+        ),
+    ),
+    (
+        entry('url = "host.example/mcp"'),
+        (
+            "a: url: cannot use URL 'host.example/mcp': it must be "
+            "absolute, such as 'https://host/path'"
+        ),
+    ),
+    (
+        entry('url = "https://me:SENTINEL@host.example/"'),
+        (
+            "a: url: cannot use URL 'https://***@host.example/': it must "
+            "not hold a user name or password"
+        ),
+    ),
+    (
+        entry('url = "https://denied.example/?k=SENTINEL"'),
+        "a: url: is refused by the deny list (denied.example)",
+    ),
+    (
+        entry(URL, 'headers = ["A: SENTINEL"]'),
+        "a: headers: must be a table of names and strings, got a list",
+    ),
+    (
+        entry(URL, 'headers."a b" = "SENTINEL"'),
+        "a: headers: 'a b' cannot be a header's name",
+    ),
+    (
+        entry(URL, 'headers.X-Key = "${LINE}"'),
+        (
+            "a: headers: the value of 'X-Key' must be visible ASCII, with"
+            " spaces only inside"
+        ),
+    ),
+    (
+        entry(URL, 'headers.Mcp-Session-Id = "SENTINEL"'),
+        "a: headers: 'Mcp-Session-Id' is for mcpwire to write",
+    ),
+    (
+        entry('url = "http://host.example/"', 'headers.Authorization = "SENTINEL"'),
+        (
+            "a: headers: header 'authorization' would travel unencrypted "
+            "to 'http://host.example/': use https, or say allow_insecure "
+            "= true"
+        ),
+    ),
+    (
+        entry(URL, 'auth = "Bearer SENTINEL"'),
+        (
+            "a: auth: must be 'oauth', a token (without 'Bearer') or a "
+            "table, got a text of 15 characters that is none"
+        ),
+    ),
+    (
+        entry(URL, 'auth = "x"', 'headers.Authorization = "SENTINEL"'),
+        "a: auth: it and a header Authorization exclude each other",
+    ),
+    (entry(URL, 'auth.type = "basic"'), f"a: auth.type: {FORMS}"),
+    (
+        entry(URL, 'auth = {type = "oauth", client_secret = "SENTINEL"}'),
+        "a: auth: client_secret goes with a client_id",
+    ),
+    (
+        entry(URL, 'auth = {type = "client_credentials", issuer = "https://i"}'),
+        "a: auth: 'client_id' is missing",
+    ),
+    (
+        entry(URL, 'auth.token_env = "NONE"'),
+        "a: auth.token_env: the variable NONE is not set",
+    ),
+    (
+        entry(URL, 'ca_file = "none.pem"'),
+        ("a: ca_file: cannot read ca_file 'none.pem': No such file or directory"),
+    ),
+    (
+        entry(URL, 'proxy = "http://p.example/x?SENTINEL"'),
+        (
+            "a: proxy: must have no path, query or fragment, got "
+            "'http://p.example/x?***'"
+        ),
+    ),
+]
+
+JSON = [
+    ("", ("is no JSON: input is a zero-length, empty document (at line 1, column 1)")),
+    (
+        '{\n  "mcpServers": {\n    // none\n  }\n}',
+        (
+            "is no JSON: comments are none, take them out or write TOML "
+            "(at line 3, column 5)"
+        ),
+    ),
+    (
+        '{\n  "mcpServers": {},\n}',
+        ("is no JSON: trailing comma is not allowed (at line 2, column 19)"),
+    ),
+    (
+        '{"mcpServers": NaN}',
+        (
+            "is no JSON: unexpected character, expected a JSON value (at "
+            "line 1, column 16)"
+        ),
+    ),
+    ("7", "must be a table or a list of servers, got an integer"),
+    ('{"time": {"command": "x"}}', "the servers must stand under mcpServers"),
+    (
+        '{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}',
+        "a: name: stands there twice",
+    ),
+    (
+        '{"mcpServers": {"a": {"command": "x", "command": "SENTINEL"}}}',
+        "a: command: stands there twice",
+    ),
+    (
+        '{"mcpServers": {"a": {"url": "https://x", "serverUrl": "https://y"}}}',
+        "a: serverUrl: says the same as url: keep one of them",
+    ),
+    (
+        '{"servers": {"a": {"command": "x", "env": {"K": "${input:key}"}}}}',
+        f"a: env.K: ${{input:...}} {BY_EDITORS}",
+    ),
+    (
+        '{"servers": {"a": {"command": "${workspaceFolder}/x"}}}',
+        f"a: command: ${{workspaceFolder}} {BY_EDITORS}",
+    ),
+    (
+        '{"mcpServers": {"a": {"command": "x", "env": {"K": null}}}}',
+        "a: env.K: must be a string, got null",
+    ),
+    (
+        '{"mcpServers": {"a": {"command": "x", "args": ["y\\u0000SENTINEL"]}}}',
+        "a: args[0]: must not hold a NUL character",
+    ),
+    ('{"mcpServers": {"a": "x"}}', "a: must be a table, got a string"),
+    (
+        '{"mcpServers": ' + "[" * 1_500 + "]" * 1_500 + "}",
+        "is no JSON: depth limit exceeded (at line 1, column 1040)",
+    ),
+]
+
+
+@pytest.fixture
+def refusal(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def refuse(name):
+        with pytest.raises(ConfigError) as caught:
+            load(name, environment=VARIABLES, deny_urls=["denied.example"])
+        assert caught.value.file == name
+        return str(caught.value)
+
+    return refuse
+
+
+@pytest.mark.system("L-V11", "L-R13", "V05", "R01")
+@pytest.mark.parametrize(("text", "problem"), TOML, ids=range(len(TOML)))
+def test_a_malformed_toml_file_is_refused_in_one_sentence(
+    tmp_path, refusal, text, problem
+):
+    (tmp_path / "mcp.toml").write_text(text)
+    assert refusal("mcp.toml") == f"mcp.toml: {problem}"
+
+
+@pytest.mark.parametrize(("text", "problem"), JSON, ids=range(len(JSON)))
+def test_a_malformed_json_file_is_refused_in_one_sentence(
+    tmp_path, refusal, text, problem
+):
+    (tmp_path / "mcp.json").write_text(text)
+    assert refusal("mcp.json") == f"mcp.json: {problem}"
+
+
+DEEP = '{"mcpServers": {}, "x": ' + "[" * 990 + "]" * 990 + "}"
+
+
+def test_json_that_is_nested_beyond_what_python_reads_is_refused_too(tmp_path):
+    # How deep that is differs between versions of Python.
+    path = tmp_path / "mcp.json"
+    path.write_text(DEEP)
+    said = []
+    try:
+        load(path)
+    except ConfigError as error:
+        said.append(error.problem)
+    assert said in ([], ["is nested too deeply"])
+
+
+# What cannot be read at all...
+
+
+def test_a_file_that_is_not_there_is_named(refusal):
+    assert refusal("none.toml") == "none.toml: does not exist"
+
+
+def test_a_folder_is_none(tmp_path, refusal):
+    (tmp_path / "mcp.json").mkdir()
+    assert refusal("mcp.json") == "mcp.json: is a directory"
+
+
+def test_a_file_that_may_not_be_read_is_named(refusal, monkeypatch):
+    def refuse(self):
+        raise PermissionError(13, "Permission denied")
+
+    # Whoever runs the tests as root may read everything.
+    monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
+    assert refusal("mcp.toml") == "mcp.toml: cannot be read: permission denied"
+
+
+@pytest.mark.parametrize("name", ["mcp.toml", "mcp.json"])
+def test_bytes_that_are_no_utf8_are_counted_and_not_shown(tmp_path, refusal, name):
+    (tmp_path / name).write_bytes(b'x = "SENTINEL\xff"')
+    assert refusal(name) == f"{name}: is not UTF-8 (at byte 14)"
+
+
+@pytest.mark.parametrize("name", ["mcp.yaml", "mcp", "mcp.jsonc"])
+def test_other_kinds_of_files_are_refused_by_their_names(refusal, name):
+    assert refusal(name) == f"{name}: must be named .toml or .json"
+
+
+def test_a_name_of_a_file_that_is_no_line_is_written_out():
+    with pytest.raises(ConfigError) as caught:
+        load("a\nb.toml")
+    assert str(caught.value) == "'a\\nb.toml': does not exist"
+    with pytest.raises(ConfigError) as caught:
+        load("a\0b.toml")
+    assert str(caught.value) == "'a\\x00b.toml': cannot be read: embedded null byte"
+
+
+@pytest.mark.parametrize("name", ["mcp.toml", "mcp.json"])
+def test_the_mark_that_some_editors_begin_files_with_is_passed_over(tmp_path, name):
+    text = {"mcp.toml": "servers = []", "mcp.json": "[]"}[name]
+    (tmp_path / name).write_text(text, encoding="utf-8-sig")
+    assert len(load(tmp_path / name)) == 0
+
+
+def test_an_env_file_with_an_odd_line_is_named_with_its_number(tmp_path, refusal):
+    (tmp_path / "x.env").write_text("A=b\nSENTINEL\n")
+    (tmp_path / "mcp.toml").write_text(entry('command = "x"', 'env_file = "x.env"'))
+    assert refusal("mcp.toml") == (
+        "mcp.toml: a: env_file: 'x.env': line 2 is not NAME=VALUE"
+    )
