@@ -6,12 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from mcpwire._version import __version__
-from mcpwire.errors import InternalError
+from mcpwire.errors import InternalError, InvalidRequest
 from mcpwire.gateway.bridge import make_client
 from mcpwire.gateway.plan import Planned, Static
 from mcpwire.gateway.sets import Sets
 from mcpwire.gateway.upstream import Upstream
 from mcpwire.limits import Limits, check_timeout
+from mcpwire.protocol.many.denying import UrlDenyList
 from mcpwire.protocol.many.names import NamePolicy
 from mcpwire.protocol.many.policy.rules import Rules
 from mcpwire.protocol.many.policy.transforms import ToolTransform
@@ -30,11 +31,10 @@ if TYPE_CHECKING:
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.server.app import Server
     from mcpwire.server.auth.resource import ResourceServer
-    from mcpwire.server.request import Facts, RequestContext
+    from mcpwire.server.request import Facts
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.versions import Revision
-    from mcpwire.wire.headers import ParamHeader
 
 __all__ = ["GATEWAY_LIMITS", "Gateway"]
 
@@ -72,7 +72,7 @@ class Gateway:
         resources_as_tools: Whether resources can be had by tools, too.
         prompts_as_tools: Whether prompts can.
         forward_headers: Names of the header fields that go along to the servers.
-        deny_urls: Servers that are never connected to.
+        deny_urls: Hosts and URLs of servers that are never connected to.
         delegate: What adds to the results of tools.
         local: A `Server` whose tools, prompts and resources are the gateway's own; they
             keep their names.
@@ -136,7 +136,7 @@ class Gateway:
         as_tools = {"resources": resources_as_tools, "prompts": prompts_as_tools}
         self.as_tools = frozenset(kind for kind, wanted in as_tools.items() if wanted)
         self.forward_headers = _forwardable(forward_headers)
-        self.deny_urls = tuple(deny_urls)
+        self.deny_urls = UrlDenyList(deny_urls)
         self.delegate = delegate
         self.sessions = sessions
         self.share = _one_of("share", share, ("session", "identity"))
@@ -174,7 +174,12 @@ class Gateway:
         return self.source.plan(facts, params).beside(self._local)
 
     def make_upstream(self, upstreams: Upstreams, planned: Planned) -> Upstream:
-        """Return one server of a set, not connected yet."""
+        """Return one server of a set, not connected yet.
+
+        Raises:
+            InvalidRequest: Its URL is on the deny list.
+        """
+        self._check_url(planned)
         options = {
             "timeout": self.timeout,
             "connect_timeout": self.connect_timeout,
@@ -185,6 +190,13 @@ class Gateway:
         return Upstream(
             planned, client, timeout=options["timeout"], limits=options["limits"]
         )
+
+    def _check_url(self, planned: Planned) -> None:
+        url = getattr(planned.target, "url", None)
+        if url is not None and self.deny_urls.refuses(url) is not None:
+            raise InvalidRequest(
+                f"the server {planned.name!r} is at a URL that is denied"
+            )
 
     def forwarded(self, facts: Facts) -> Mapping[str, str]:
         """Return the header fields of a request that go along to the servers."""
@@ -198,12 +210,6 @@ class Gateway:
         if any(upstreams.offering(kind) for kind in self.as_tools):
             return {"tools": {}}
         return {}
-
-    def headers_of(
-        self, params: Mapping[str, Any], request: RequestContext
-    ) -> tuple[ParamHeader, ...]:
-        """Return which arguments of a call its header fields repeat."""
-        return ()
 
     def check_room(self) -> None:
         """Refuse another set where there are too many.

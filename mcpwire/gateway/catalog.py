@@ -1,9 +1,7 @@
 """What the servers of one set list, merged and kept until one of them changes it.
 
-Each server's list is fetched once, by one task, whoever waits. A change while it runs
-(`Catalog.drop`) has it fetched once more: a reader never gets what was fetched before a
-change that it could have heard of. A server that fails is left out until it is asked
-again a while later.
+What of it has to be fetched is fetched in parallel (`lists.one`). A name that is known
+is looked up without asking anybody.
 """
 
 from __future__ import annotations
@@ -12,27 +10,24 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import InternalError, MCPError
-from mcpwire.gateway.extras import extras_of
-from mcpwire.gateway.templates import TemplateOwners
+from mcpwire.errors import InternalError, InvalidMessage
+from mcpwire.gateway.lists.one import ServerList
+from mcpwire.gateway.lists.templates import TemplateOwners
 from mcpwire.protocol.many.errors import NameCollision
 from mcpwire.protocol.many.gateway.merging import (
-    Listed,
     Merged,
-    listed,
     merge_named,
     merge_resources,
     merge_templates,
 )
 from mcpwire.protocol.many.gateway.uris import read_alias
-from mcpwire.protocol.methods import find
-from mcpwire.protocol.paging import pages
+from mcpwire.wire.headers import find_param_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from mcpwire.gateway.upstream import Upstream
     from mcpwire.gateway.upstreams import Upstreams
+    from mcpwire.protocol.many.gateway.merging import Listed
+    from mcpwire.wire.headers import ParamHeader
 
 __all__ = ["KINDS", "Catalog"]
 
@@ -46,131 +41,6 @@ KINDS: Final = {
 }
 """Kind of list -> the request for it, and the capability that it needs."""
 
-RETRY_S: Final = 5.0
-"""How long a server whose list failed is left alone."""
-
-
-class _List:
-    """One list of one server.
-
-    Attributes:
-        wanted: Counts its changes.
-        got: Which of them is here; -1: none yet.
-        found: What it lists; ``None``: it failed.
-    """
-
-    __slots__ = (
-        "_as_tools",
-        "_method",
-        "_retry_at",
-        "_task",
-        "_upstream",
-        "found",
-        "got",
-        "wanted",
-    )
-
-    def __init__(
-        self, upstream: Upstream, method: str, as_tools: Collection[str]
-    ) -> None:
-        self._upstream = upstream
-        self._method = method
-        self._as_tools = as_tools
-        self._task: asyncio.Task[None] | None = None
-        self._retry_at = 0.0
-        self.wanted = 0
-        self.got = -1
-        self.found: Listed | None = None
-
-    @property
-    def is_fresh(self) -> bool:
-        """Whether what is here is what there is, as far as we know."""
-        if self.got < self.wanted:
-            return False
-        if self.found is not None:
-            return True
-        return asyncio.get_running_loop().time() < self._retry_at
-
-    async def refresh(self) -> None:
-        """Have it as it was when this was called, or later."""
-        if self.got >= self.wanted:
-            self.wanted += 1  # it failed, and may go better now
-        wanted = self.wanted
-        while self.got < wanted:
-            if self._task is None:
-                self._task = asyncio.get_running_loop().create_task(
-                    self._fetch(), name="mcpwire-list"
-                )
-            # Whoever waits may leave; the others still want it.
-            await asyncio.wait((self._task,))
-
-    async def _fetch(self) -> None:
-        upstream, version = self._upstream, self.wanted
-        try:
-            async with asyncio.timeout(upstream.timeout):
-                found = await self._pages()
-        except (MCPError, OSError) as error:
-            self.found = None
-            self._retry_at = asyncio.get_running_loop().time() + RETRY_S
-            upstream.problems[self._method] = error
-            logger.warning(
-                "%s of the server %r is left out: %s",
-                self._method,
-                upstream.name,
-                error,
-                extra={"server": upstream.name, "error": error},
-            )
-        else:
-            self.found = found
-            upstream.problems.pop(self._method, None)
-        finally:
-            self.got, self._task = version, None
-
-    async def _pages(self) -> Listed:
-        """Fetch all pages, as they come."""
-        upstream, method = self._upstream, self._method
-        if self._as_tools and not upstream.offers(method.partition("/")[0]):
-            return Listed(
-                server=upstream.name,
-                is_bare=upstream.planned.is_bare,
-                rules=upstream.planned.rules,
-                extras=tuple(self._extras()),
-            )
-        steps = pages(method, {}, limit=upstream.limits.pages)
-        planned = upstream.planned
-        spec = find(method)
-        assert spec is not None
-        assert spec.list_key is not None
-        try:
-            step: Any = next(steps)
-            while True:
-                try:
-                    result = await upstream.client.request(
-                        method, dict(step.params), timeout=upstream.timeout
-                    )
-                except MCPError as error:
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(result)
-        except StopIteration as done:
-            return listed(
-                upstream.name,
-                done.value,
-                spec.list_key,
-                is_bare=planned.is_bare,
-                rules=planned.rules,
-                extras=self._extras(),
-            )
-
-    def _extras(self) -> list[dict[str, Any]]:
-        wanted = self._as_tools if self._method == "tools/list" else ()
-        return extras_of(self._upstream, wanted)
-
-    def close(self) -> None:
-        """Fetch nothing more."""
-        if self._task is not None:
-            self._task.cancel()
-
 
 class Catalog:
     """The merged lists of one set; see the module's text.
@@ -181,9 +51,10 @@ class Catalog:
 
     def __init__(self, upstreams: Upstreams) -> None:
         self._upstreams = upstreams
-        self._lists: dict[tuple[str, str], _List] = {}
+        self._lists: dict[tuple[str, str], ServerList] = {}
         self._states: dict[str, tuple[Any, ...]] = {}
         self._templates: tuple[Merged, TemplateOwners] | None = None
+        self._headers: tuple[Merged, dict[str, tuple[ParamHeader, ...]]] | None = None
         self.known: dict[str, Merged] = {}
 
     def drop(self, kind: str, server: str | None = None) -> None:
@@ -211,6 +82,7 @@ class Catalog:
         Raises:
             InternalError: Two tools would have one name, and the policy is to refuse.
         """
+        self._upstreams.retry()
         lists = [self._list_of(each, kind) for each in self._asked(kind)]
         stale = [each for each in lists if not each.is_fresh]
         if len(stale) == 1:
@@ -234,10 +106,10 @@ class Catalog:
         wanted = {capability, *upstreams.gateway.as_tools}
         return [each for each in upstreams.ready() if any(map(each.offers, wanted))]
 
-    def _list_of(self, upstream: Upstream, kind: str) -> _List:
+    def _list_of(self, upstream: Upstream, kind: str) -> ServerList:
         found = self._lists.get((upstream.name, kind))
         if found is None:
-            found = self._lists[upstream.name, kind] = _List(
+            found = self._lists[upstream.name, kind] = ServerList(
                 upstream, KINDS[kind][0], self._upstreams.gateway.as_tools
             )
         return found
@@ -268,6 +140,18 @@ class Catalog:
             )
         except NameCollision as error:
             raise InternalError(str(error)) from error
+
+    def param_headers(self, name: str) -> tuple[ParamHeader, ...]:
+        """Return which arguments of a tool header fields repeat, as far as is known."""
+        tools = self.known.get("tools")
+        if tools is None:
+            return ()
+        if self._headers is None or self._headers[0] is not tools:
+            self._headers = tools, {}
+        known = self._headers[1]
+        if name in tools.owners and name not in known:
+            known[name] = _param_headers(tools, name)
+        return known.get(name, ())
 
     # Whose it is...
 
@@ -329,3 +213,11 @@ class Catalog:
             for (owner, uri), name in known.names.items()
             if owner == server and uri != name
         }
+
+
+def _param_headers(tools: Merged, name: str) -> tuple[ParamHeader, ...]:
+    schema = next(t.get("inputSchema") for t in tools.items if t["name"] == name)
+    try:
+        return find_param_headers(schema)
+    except InvalidMessage:  # clients leave such a tool out
+        return ()

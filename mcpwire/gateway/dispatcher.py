@@ -7,8 +7,9 @@ set where the same client asks for the same servers. Everything else is a server
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mcpwire.gateway.bridge import (
     SessionDownstream,
@@ -30,10 +31,30 @@ if TYPE_CHECKING:
     from mcpwire.gateway.routes import Answer
     from mcpwire.server.handlers import Handler
     from mcpwire.server.request import RequestContext, Session
+    from mcpwire.versions import Revision
+    from mcpwire.wire.headers import ParamHeader
 
 __all__ = ["GatewayDispatcher"]
 
-ROOTS_CHANGED = "notifications/roots/list_changed"
+ROOTS_CHANGED: Final = "notifications/roots/list_changed"
+
+ASKING: Final = "mcpwire.gateway"
+"""Where a request keeps who asks."""
+
+DISCOVER_WAIT_S: Final = 3.0
+"""How long ``server/discover`` waits for servers that are being connected to: a client
+takes longer silence for a server that has sessions only."""
+
+
+class _Asking(NamedTuple):
+    """Who asks by requests that stand alone."""
+
+    identity: Hashable
+    """What is equal where the same client asks for the same servers."""
+
+    plan: Plan
+    headers: Mapping[str, str]
+    capabilities: Mapping[str, Any]
 
 
 class GatewayDispatcher(Dispatcher):
@@ -61,7 +82,7 @@ class GatewayDispatcher(Dispatcher):
             revisions=gateway.revisions,
             limits=gateway.limits,
             auth=gateway.auth,
-            headers_of=gateway.headers_of,
+            headers_of=self._param_headers,
             ask_timeout=gateway.ask_timeout,
         )
 
@@ -70,7 +91,7 @@ class GatewayDispatcher(Dispatcher):
         handlers: dict[str, Handler] = {
             method: partial(self._answer, answer) for method, answer in answers.items()
         }
-        handlers["server/discover"] = partial(self._answer, self._discover_servers)
+        handlers["server/discover"] = self._discover_servers
         return self._gateway.around.wrap(handlers)
 
     def redeclare(self) -> None:
@@ -93,9 +114,7 @@ class GatewayDispatcher(Dispatcher):
     async def _answer_alone(
         self, answer: Answer, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        upstreams = await self._shared(
-            request.facts, request.client_capabilities, params=None
-        )
+        upstreams = await self._shared(self._asking(request))
         upstreams.users += 1
         try:
             return await answer(params, request, upstreams)
@@ -103,43 +122,57 @@ class GatewayDispatcher(Dispatcher):
             upstreams.users -= 1
             self._gateway.sets.left(upstreams)
 
-    async def _shared(
-        self,
-        facts: Facts,
-        capabilities: Mapping[str, Any],
-        *,
-        params: Mapping[str, Any] | None,
-    ) -> Upstreams:
-        """Return the set of whoever asks, opened if it was not."""
-        plan = self._plan(facts, params)
+    def _asking(self, request: RequestContext) -> _Asking:
+        """Return who asks, found out once for each request."""
+        if request.facts.transport != "http":
+            return self._asking_of(request.facts, request.client_capabilities)
+        kept = request.state
+        found: _Asking | None = kept.get(ASKING)
+        if found is None:
+            found = kept[ASKING] = self._asking_of(
+                request.facts, request.client_capabilities
+            )
+        return found
+
+    def _asking_of(
+        self, facts: Facts, capabilities: Mapping[str, Any], plan: Plan | None = None
+    ) -> _Asking:
+        if plan is None:
+            plan = self._plan(facts, None)
         headers = self._gateway.forwarded(facts)
-        identity = self._identity(plan, facts, capabilities, headers)
-        sets = self._gateway.sets
-        found = sets.find(identity)
-        if found is not None:
-            return found
-
-        def make() -> Upstreams:
-            downstream = StandaloneDownstream(capabilities)
-            return Upstreams(self._gateway, plan, downstream, headers=headers)
-
-        return await sets.open(identity, make)
-
-    @staticmethod
-    def _identity(
-        plan: Plan,
-        facts: Facts,
-        capabilities: Mapping[str, Any],
-        headers: Mapping[str, str],
-    ) -> Hashable:
-        """Return what is equal where the same client asks for the same servers."""
         principal = facts.principal
-        return (
+        identity = (
             plan.key,
             principal.key if principal is not None else None,
             encode(dict(capabilities)),
             tuple(sorted(headers.items())),
         )
+        return _Asking(identity, plan, headers, capabilities)
+
+    async def _shared(self, asking: _Asking) -> Upstreams:
+        """Return the set of whoever asks, opened if it was not."""
+        sets = self._gateway.sets
+        found = sets.find(asking.identity)
+        if found is not None:
+            return found
+
+        def make() -> Upstreams:
+            downstream = StandaloneDownstream(asking.capabilities)
+            return Upstreams(
+                self._gateway, asking.plan, downstream, headers=asking.headers
+            )
+
+        return await sets.open(asking.identity, make)
+
+    def _param_headers(
+        self, params: Mapping[str, Any], request: RequestContext
+    ) -> tuple[ParamHeader, ...]:
+        """Return which arguments of a call its header fields repeat."""
+        name = params.get("name")
+        upstreams = self._gateway.sets.find(self._asking(request).identity)
+        if upstreams is None or type(name) is not str:
+            return ()
+        return upstreams.catalog.param_headers(name)
 
     def _plan(self, facts: Facts, params: Mapping[str, Any] | None) -> Plan:
         plan = self._gateway.plan(facts, params)
@@ -166,7 +199,7 @@ class GatewayDispatcher(Dispatcher):
         opened, result = super().initialize(params, session, facts)
         plan = self._plan(facts, params)
         upstreams = await self.open_upstreams(opened, plan, facts)
-        result |= self._described(upstreams, opened)
+        result |= self._described(upstreams, opened.revision)
         self._opened[opened] = result
         return opened, result
 
@@ -193,7 +226,7 @@ class GatewayDispatcher(Dispatcher):
         gateway = self._gateway
         if gateway.share == "identity":
             upstreams = await self._shared(
-                facts, session.client_capabilities, params=None
+                self._asking_of(facts, session.client_capabilities, plan)
             )
             upstreams.users += 1
             self._shared_by.add(session)
@@ -252,18 +285,21 @@ class GatewayDispatcher(Dispatcher):
     # What the servers are together...
 
     async def _discover_servers(
-        self, _: dict[str, Any], request: RequestContext, upstreams: Upstreams
+        self, _: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
+        """Say what the servers can do; what they might, where they take too long."""
+        described: dict[str, Any] = {"capabilities": CAPABILITIES}
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DISCOVER_WAIT_S):
+                upstreams = await self._shared(self._asking(request))
+            described = self._described(upstreams, request.revision)
         return {
             "supportedVersions": [each.name for each in self.revisions],
-            **self._described_at(upstreams, request.revision),
+            **described,
         }
 
-    def _described(self, upstreams: Upstreams, session: Session) -> dict[str, Any]:
-        return self._described_at(upstreams, session.revision)
-
     @staticmethod
-    def _described_at(upstreams: Upstreams, revision: Any) -> dict[str, Any]:
+    def _described(upstreams: Upstreams, revision: Revision) -> dict[str, Any]:
         capabilities = upstreams.capabilities(revision)
         described: dict[str, Any] = {
             "capabilities": capabilities_at(revision, capabilities)

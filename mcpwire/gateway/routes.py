@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidParams, LocalProtocolError, ResourceNotFound, RPCError
 from mcpwire.gateway.bridge import forward, listen, set_level, subscribe, unsubscribe
-from mcpwire.gateway.extras import call_extra
+from mcpwire.gateway.lists.extras import call_extra
 from mcpwire.protocol.many.gateway.cursors import mark_of, page_of
 from mcpwire.protocol.many.gateway.uris import with_links, with_uris
 from mcpwire.protocol.many.policy.transforms import check_arguments, without

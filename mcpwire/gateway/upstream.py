@@ -37,6 +37,7 @@ class Upstream:
         timeout: As given.
         limits: As given.
         problem: Why it could not be connected to, or ``None``.
+        retry_at: When that is tried again, on the loop's clock.
         problems: Why a list of it is left out, by method.
         calls: How many requests it was sent.
         relay: What stands beside the connection, where anything does.
@@ -51,6 +52,7 @@ class Upstream:
         "problem",
         "problems",
         "relay",
+        "retry_at",
         "timeout",
     )
 
@@ -68,6 +70,7 @@ class Upstream:
         self.timeout = timeout
         self.limits = limits
         self.problem: Exception | None = None
+        self.retry_at = 0.0
         self.problems: dict[str, Exception] = {}
         self.calls = 0
         self.relay: Any = None

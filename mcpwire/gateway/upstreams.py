@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError, MCPError
 from mcpwire.gateway.catalog import Catalog
@@ -16,7 +16,7 @@ from mcpwire.protocol.many.gateway.merging import (
     merged_capabilities,
     merged_instructions,
 )
-from mcpwire.server.telling.hub import Hub
+from mcpwire.server.telling.hub import PROMPTS, RESOURCES, TOOLS, Hub
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 __all__ = ["Upstreams"]
 
 logger = logging.getLogger("mcpwire")
+
+RETRY_S: Final = 30.0
+"""How long a server that could not be connected to is left alone."""
+
+CHANGES: Final = {"tools": TOOLS, "prompts": PROMPTS, "resources": RESOURCES}
+"""Capability -> what tells that the list of it is another."""
 
 
 class Upstreams:
@@ -70,6 +76,7 @@ class Upstreams:
         for planned in plan.servers:
             self.members[planned.name] = gateway.make_upstream(self, planned)
         self.catalog = Catalog(self)
+        self._trying: set[asyncio.Task[None]] = set()
         self.users = 0
         self.used_at = 0.0
         self.is_closed = False
@@ -89,7 +96,7 @@ class Upstreams:
         """
         gate = asyncio.Semaphore(self.gateway.concurrency)
         tasks = [
-            asyncio.create_task(self._connect(each, gate), name="mcpwire-upstream")
+            asyncio.create_task(self._connect_by(gate, each), name="mcpwire-upstream")
             for each in self.members.values()
         ]
         if not tasks:
@@ -119,25 +126,51 @@ class Upstreams:
                         f"{each.problem}"
                     ) from each.problem
 
-    async def _connect(self, upstream: Upstream, gate: asyncio.Semaphore) -> None:
+    async def _connect_by(self, gate: asyncio.Semaphore, upstream: Upstream) -> None:
         async with gate:
-            try:
-                await upstream.client.connect()
-            except (MCPError, OSError) as error:
-                upstream.problem = error
-                logger.warning(
-                    "the server %r could not be connected to: %s",
-                    upstream.name,
-                    error,
-                    extra={"server": upstream.name, "error": error},
-                )
-            else:
-                upstream.problem = None
+            await self._connect(upstream)
+
+    async def _connect(self, upstream: Upstream) -> None:
+        try:
+            await upstream.client.connect()
+        except (MCPError, OSError) as error:
+            upstream.problem = error
+            upstream.retry_at = asyncio.get_running_loop().time() + RETRY_S
+            logger.warning(
+                "the server %r could not be connected to: %s",
+                upstream.name,
+                error,
+                extra={"server": upstream.name, "error": error},
+            )
+        else:
+            upstream.problem = None
+
+    def retry(self) -> None:
+        """Try those again, beside what goes on, that could not be connected to.
+
+        Whoever listens is told of what they list, if that goes well.
+        """
+        now = asyncio.get_running_loop().time()
+        for each in self.members.values():
+            if each.problem is not None and each.retry_at <= now and not self.is_closed:
+                each.retry_at = now + RETRY_S
+                task = asyncio.create_task(self._again(each), name="mcpwire-upstream")
+                self._trying.add(task)
+                task.add_done_callback(self._trying.discard)
+
+    async def _again(self, upstream: Upstream) -> None:
+        await self._connect(upstream)
+        if upstream.problem is None:
+            for kind, method in CHANGES.items():
+                if upstream.offers(kind):
+                    self.hub.tell(method)
 
     async def aclose(self) -> None:
         """Close all connections, in parallel; bounded as closing a client is."""
         self.is_closed = True
         self.catalog.close()
+        for task in self._trying:
+            task.cancel()
         clients = [each.client for each in self.members.values()]
         outcomes = await asyncio.gather(
             self.downstream.aclose(),
