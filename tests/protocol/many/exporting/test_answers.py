@@ -32,67 +32,59 @@ ADD = Tool(
 )
 
 
+def neutral(name, arguments, id_):
+    """Return a list of calls."""
+    return {"calls": [{"name": name, "arguments": arguments, "id": id_}]}
+
+
+def anthropic(name, arguments, id_):
+    """Return a message."""
+    use = {"type": "tool_use", "id": id_, "name": name, "input": arguments}
+    text = {"type": "text", "text": "Let me see."}
+    return {"role": "assistant", "content": [text, use]}
+
+
+def openai(name, arguments, id_):
+    """Return a chat completion."""
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    calls = [
+        {"id": id_, "type": "function", "function": function},
+        {"id": "c2", "type": "custom", "custom": {}},
+    ]
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    return {"choices": [{"message": message}]}
+
+
+def responses(name, arguments, id_):
+    """Return a response."""
+    call = {
+        "type": "function_call",
+        "call_id": id_,
+        "name": name,
+        "arguments": json.dumps(arguments),
+    }
+    return {"output": [{"type": "reasoning", "summary": []}, call]}
+
+
+def gemini(name, arguments, id_):
+    """Return a response with one candidate."""
+    call = {"functionCall": {"name": name, "args": arguments, "id": id_}}
+    content = {"role": "model", "parts": [{"text": "Let me see."}, call]}
+    return {"candidates": [{"content": content}]}
+
+
+ANSWERS = {
+    "neutral": neutral,
+    "anthropic": anthropic,
+    "openai": openai,
+    "openai-responses": responses,
+    "gemini": gemini,
+}
+
+
 def answer(form, name, arguments, id_="c1"):
     """Return a response of a model that calls one tool."""
-    text = json.dumps(arguments)
-    return {
-        "neutral": {"calls": [{"name": name, "arguments": arguments, "id": id_}]},
-        "anthropic": {
-            "role": "assistant",
-            "content": [
-                {"type": "text", "text": "Let me see."},
-                {"type": "tool_use", "id": id_, "name": name, "input": arguments},
-            ],
-        },
-        "openai": {
-            "choices": [
-                {
-                    "message": {
-                        "role": "assistant",
-                        "content": None,
-                        "tool_calls": [
-                            {
-                                "id": id_,
-                                "type": "function",
-                                "function": {"name": name, "arguments": text},
-                            },
-                            {"id": "c2", "type": "custom", "custom": {}},
-                        ],
-                    }
-                }
-            ]
-        },
-        "openai-responses": {
-            "output": [
-                {"type": "reasoning", "summary": []},
-                {
-                    "type": "function_call",
-                    "call_id": id_,
-                    "name": name,
-                    "arguments": text,
-                },
-            ]
-        },
-        "gemini": {
-            "candidates": [
-                {
-                    "content": {
-                        "role": "model",
-                        "parts": [
-                            {"text": "Let me see."},
-                            {
-                                "functionCall": {
-                                    "name": name,
-                                    "args": arguments,
-                                    "id": id_,
-                                }
-                            },
-                        ],
-                    }
-                }
-            ]
-        },
-    }[form]
+    return ANSWERS[form](name, arguments, id_)
 
 
 INNER = {
