@@ -30,8 +30,9 @@ logger = logging.getLogger("mcpwire")
 class Waiting(Protocol):
     """Items that wait for a callback, bounded."""
 
-    dropped: int
-    """Items forgotten because the callback was too slow."""
+    @property
+    def dropped(self) -> int:
+        """Items forgotten because the callback was too slow."""
 
     def put(self, *item: Any) -> object:
         """Let one more wait."""

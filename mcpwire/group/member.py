@@ -1,0 +1,152 @@
+"""A server of a group, as the user says it: a target with options of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+import attrs
+
+from mcpwire.limits import check_timeout
+from mcpwire.protocol.many.policy.rules import ServerRules
+from mcpwire.types import UNSET
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from mcpwire.limits import Limits, Recovery
+    from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
+    from mcpwire.protocol.host.roots import Roots
+    from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
+    from mcpwire.protocol.many.policy.rules import Confirm, Patterns, TraceContext
+    from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.types import JsonObject, Unset
+    from mcpwire.types.lifecycle import Implementation
+
+__all__ = ["CLIENT_OPTIONS", "HANDLERS", "ClientOptions", "Member"]
+
+
+class ClientOptions(TypedDict, total=False):
+    """What each client of a group is made with; see `Client`."""
+
+    timeout: float | None
+    """Seconds that a call may take; ``None``: no limit."""
+
+    connect_timeout: float | None
+    """Seconds that connecting may take."""
+
+    probe_timeout: float
+    mode: str
+    client_info: Implementation | None
+    limits: Limits
+    recovery: Recovery
+    keepalive: float | None
+    reset_timeout_on_progress: bool
+    max_timeout: float | None
+    sampling: SamplingHandler | Sampling | None
+    elicitation: FormHandler | Elicitation | None
+    roots: Roots | None
+    extensions: Mapping[str, JsonObject | None] | Iterable[str] | None
+    cache: ResponseCache | bool
+    trace: Callable[[str, Any], Any] | None
+
+
+CLIENT_OPTIONS: Final = tuple(ClientOptions.__annotations__)
+HANDLERS: Final = ("sampling", "elicitation", "roots")
+"""What answers a server's questions."""
+
+
+def _timeout(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if value is not UNSET:
+        check_timeout(value, attribute.name)
+
+
+@attrs.frozen(kw_only=True)
+class MemberOptions:
+    """What may be otherwise for one server than for the whole group."""
+
+    allow: Patterns = ()
+    """Where there are any: only tools that one of these globs fits."""
+
+    deny: Patterns = ()
+    """No tools that one of these globs fits; they win."""
+
+    confirm: Confirm = ()
+    """Which calls somebody has to confirm."""
+
+    strip_arguments: Patterns = ()
+    """Arguments that are never sent, by their exact names."""
+
+    trace_context: TraceContext = None
+    """Whether, or by which function, trace context goes along; ``None``: as all."""
+
+    trace_argument: str | None = None
+    """The argument that repeats it; ``None``: as all."""
+
+    enabled: bool = True
+    """Whether it is connected with all others; `Group.connect` does it in any case."""
+
+    timeout: float | Unset | None = attrs.field(default=UNSET, validator=_timeout)
+    connect_timeout: float | Unset | None = attrs.field(
+        default=UNSET, validator=_timeout
+    )
+    probe_timeout: float | Unset = attrs.field(default=UNSET, validator=_timeout)
+    mode: str | Unset = UNSET
+    client_info: Implementation | Unset | None = UNSET
+    limits: Limits | Unset = UNSET
+    recovery: Recovery | Unset = UNSET
+    keepalive: float | Unset | None = attrs.field(default=UNSET, validator=_timeout)
+    reset_timeout_on_progress: bool | Unset = UNSET
+    max_timeout: float | Unset | None = attrs.field(default=UNSET, validator=_timeout)
+    sampling: SamplingHandler | Sampling | Unset | None = UNSET
+    elicitation: FormHandler | Elicitation | Unset | None = UNSET
+    roots: Roots | Unset | None = UNSET
+    extensions: Mapping[str, JsonObject | None] | Iterable[str] | Unset | None = UNSET
+    cache: ResponseCache | bool | Unset = UNSET
+    trace: Callable[[str, Any], Any] | Unset | None = UNSET
+
+
+@attrs.frozen
+class Member(MemberOptions):
+    """A target, and what is otherwise for this server than for the whole group.
+
+    What is left out is as the group's. The patterns of `allow`, `deny` and `confirm`
+    are held against the names of this server's tools, too; a call has to pass both, its
+    server's rules and the group's.
+
+    ::
+
+        mcpwire.Group({"files": Member("npx -y files-server", deny="delete_*")})
+
+    Raises:
+        ValueError: A timeout is zero, negative or NaN; names it.
+        TypeError: A pattern is no string.
+    """
+
+    target: Any
+    """What a client can connect to: a command line, a URL, a `Stdio`, an `Http`, or a
+    server in this process."""
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse rules that are none."""
+        self.rules()
+
+    @classmethod
+    def of(cls, given: Any) -> Member:
+        """Return a target, or a member, as a member."""
+        return given if isinstance(given, cls) else cls(given)
+
+    def rules(self) -> ServerRules:
+        """Return what holds for this server's tools alone."""
+        return ServerRules(
+            allow=self.allow,
+            deny=self.deny,
+            confirm=self.confirm,
+            strip_arguments=self.strip_arguments,
+            trace_context=self.trace_context,
+            trace_argument=self.trace_argument,
+        )
+
+    def client_options(self) -> dict[str, Any]:
+        """Return what the client is made with otherwise than the group's others."""
+        values = ((name, getattr(self, name)) for name in CLIENT_OPTIONS)
+        return {name: value for name, value in values if value is not UNSET}

@@ -1,0 +1,440 @@
+"""One server of a group while it is there: its client, its state, its coming back.
+
+::
+
+    idle ──connect──► connecting ──► ready ──lost──► lost ──next call──► ready
+     ▲                    │            ▲               │ with a Backoff
+     │ idle for too long  │            └── opened ─ restarting ──► failed
+     └────────────────────┼─► failed, needs_auth                   needs_auth
+                          ▼ cancelled: idle
+
+Nothing is locked. A seat that has left the group is closed and stays so: whatever comes
+back to it after an ``await`` looks at `is_closed`, and a server of the same name has
+another seat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import random
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from mcpwire.errors import (
+    AuthError,
+    ConnectionClosed,
+    LocalProtocolError,
+    RequestTimeout,
+)
+from mcpwire.group.logs import warn
+from mcpwire.protocol.many.reports import ServerStatus
+from mcpwire.protocol.many.restarting import Restarting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcpwire.client import Client
+    from mcpwire.group.member import Member
+    from mcpwire.protocol.many.reports import ServerState
+    from mcpwire.protocol.many.restarting import Backoff
+
+__all__ = ["Owner", "Seat"]
+
+CLOSE_S: Final = 10.0
+"""How long closing may take beyond what a child is given to exit. No client takes as
+long; what does is left to itself."""
+
+
+class Owner(Protocol):
+    """The group, as its seats see it."""
+
+    idle: float | None
+    backoff: Backoff | None
+
+    @property
+    def slots(self) -> asyncio.Semaphore:
+        """Bounds how many are being connected at once."""
+        ...
+
+    def heard(
+        self, server: str, method: str, params: dict[str, Any] | None, size: int
+    ) -> None:
+        """Take a notification."""
+
+    def turned(self, server: str) -> None:
+        """Take note that a server came back: what was listed may be wrong now."""
+
+
+class Seat:
+    """One server's place in a group.
+
+    Attributes:
+        name: The server's name in the group.
+        member: What it was given as.
+        client: Its client, connected or not.
+        is_lazy: Whether it is there before it is connected.
+        is_closed: Whether it has left the group.
+        has_lived: Whether it was connected, and not closed since.
+        seconds: How long the last connecting took.
+        patience: How long closing may take.
+    """
+
+    def __init__(
+        self,
+        owner: Owner,
+        name: str,
+        member: Member,
+        make: Callable[[], Client],
+        *,
+        is_lazy: bool,
+        patience: float = CLOSE_S,
+    ) -> None:
+        self.name = name
+        self.member = member
+        self.client = make()
+        self.is_lazy = is_lazy
+        self.patience = patience
+        self.is_closed = False
+        self.is_pinned = False  # somebody has the client itself: not closed when idle
+        self.has_lived = False
+        self.seconds = 0.0
+        self.before: Seat | None = None  # what this one replaces, closed first
+        self._owner = owner
+        self._state: ServerState = "idle"
+        self._since = monotonic()
+        self._error: Exception | None = None
+        self._restarts = 0
+        self._calls = 0
+        self._answered = False  # a call, since it was opened
+        self._in_flight = 0
+        self._used_at = 0.0
+        self._waiters = 0
+        self._taken = 0
+        self._connecting: asyncio.Task[None] | None = None
+        self._restarting: asyncio.Task[None] | None = None
+        self._is_trying = False
+        self._resting: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._attempts = None if owner.backoff is None else Restarting(owner.backoff)
+        self._undo = self.client.observe(self)
+
+    # What it is...
+
+    @property
+    def state(self) -> ServerState:
+        """What it is just now."""
+        return self._state
+
+    @property
+    def problem(self) -> Exception | None:
+        """Why it is not ready, where something went wrong."""
+        return self._error
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it counts as one of the group: it is, or was, connected, or lazy."""
+        return self.has_lived or self.is_lazy
+
+    @property
+    def is_connecting(self) -> bool:
+        """Whether it is being connected for somebody who waits."""
+        return self._connecting is not None
+
+    @property
+    def needs_opening(self) -> bool:
+        """Whether somebody has to connect it before the client can be used."""
+        return not self.has_lived
+
+    def status(self) -> ServerStatus:
+        """Return all of it at once."""
+        return ServerStatus(
+            server=self.name,
+            state=self._state,
+            since=self._since,
+            error=self._error,
+            restarts=self._restarts,
+            calls=self._calls,
+            in_flight=self._in_flight,
+        )
+
+    def _turn(self, state: ServerState, error: Exception | None = None) -> None:
+        if state != self._state:
+            self._since = monotonic()
+        self._state = state
+        self._error = error
+
+    # Connecting...
+
+    async def connect(self) -> None:
+        """Connect it, or wait for whoever is doing that.
+
+        Cancelling the last caller undoes it. Raises what `Client.connect` does, and
+        `ConnectionClosed` where it left the group meanwhile.
+        """
+        task = self._connecting
+        if task is None or task.cancelling():
+            loop = asyncio.get_running_loop()
+            task = loop.create_task(
+                self._connect(task), name=f"mcpwire-group-connect-{self.name}"
+            )
+            task.add_done_callback(_look_at)
+            self._connecting = task
+        self._waiters += 1
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if task.cancelled() and current is not None and not current.cancelling():
+                raise ConnectionClosed(
+                    f"the server {self.name!r} was disconnected while connecting",
+                    sent=False,
+                ) from None
+            if self._waiters == 1 and not self._taken:
+                task.cancel()
+                await asyncio.wait([task])
+            raise
+        else:
+            self._taken += 1
+        finally:
+            self._waiters -= 1
+
+    def give_back(self) -> bool:
+        """Take one successful `connect` back; return whether nobody else wants it."""
+        self._taken -= 1
+        return self._taken <= 0 and not self._waiters
+
+    async def _connect(self, ending: asyncio.Task[None] | None) -> None:
+        try:
+            for task in (ending, self._resting):
+                if task is not None:
+                    await asyncio.wait([task])
+            if self.before is not None:
+                before, self.before = self.before, None
+                await before.close_quietly()
+            self._stop_restarting()
+            if not self.client.is_connected:
+                self._turn("connecting")
+            started = monotonic()
+            try:
+                await self.client.connect()
+            finally:
+                self.seconds = monotonic() - started
+        except asyncio.CancelledError:
+            lost = self.client.lost if self.has_lived else None
+            self._turn("idle" if lost is None else "lost", lost)
+            raise
+        except Exception as error:
+            self._failed(error)
+            raise
+        else:
+            self._opened()
+        finally:
+            if self._connecting is asyncio.current_task():
+                self._connecting = None
+
+    def _failed(self, error: Exception) -> None:
+        self._turn(_state_after(error), error)
+
+    def _opened(self) -> None:
+        """Take note that it is connected; several may tell."""
+        if self._state == "ready" and self.has_lived:
+            return
+        came_back = self.has_lived
+        self._restarts += came_back
+        self.has_lived = True
+        self._answered = False
+        self._turn("ready")
+        if self._attempts is not None:
+            self._attempts.opened(monotonic())
+        if not self._is_trying:  # else that task ends by itself
+            self._stop_restarting()
+        self._use()
+        self._owner.turned(self.name)
+
+    # What the client tells (`transports.client.inbound.Observer`)...
+
+    def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
+        """Hand a notification on, with where it is from."""
+        if not self.is_closed:
+            self._owner.heard(self.name, method, params, size)
+
+    def changed(self) -> None:
+        """Look at the connection: it is lost, open again, or closed."""
+        if self.is_closed:
+            return
+        if self.client.is_connected:
+            self._opened()
+        elif self.has_lived:
+            lost = self.client.lost
+            if lost is None:  # whoever has the client closed it
+                self.has_lived = False
+                self._taken = 0
+                self._stop_restarting()
+                self._turn("idle")
+            elif self._state == "ready":
+                self._lost(lost)
+
+    def _lost(self, error: Exception) -> None:
+        self._turn("lost", error)
+        warn("the connection", self.name, error)
+        if self._attempts is not None:
+            self._attempts.lost(monotonic(), answered=self._answered)
+            self._restarting = asyncio.get_running_loop().create_task(
+                self._restart(self._attempts, error),
+                name=f"mcpwire-group-restart-{self.name}",
+            )
+
+    async def _restart(self, attempts: Restarting, error: Exception) -> None:
+        """Open it again and again, ever more slowly, until it stands."""
+        while True:
+            pause = attempts.pause(random())  # noqa: S311 - jitter
+            if pause is None:
+                self._turn("failed", error)
+                warn("coming back, for the last time,", self.name, error)
+                return
+            self._turn("restarting", error)
+            await asyncio.sleep(pause)
+            try:
+                async with self._owner.slots:
+                    await self._try_again()
+            except Exception as failure:  # noqa: BLE001 - headers' function may raise any
+                error = failure
+                attempts.failed()
+                warn("coming back", self.name, error)
+                if not is_worth_repeating(error):
+                    self._failed(error)
+                    return
+            else:
+                return
+
+    async def _try_again(self) -> None:
+        self._is_trying = True
+        try:
+            await self.client.connect()
+        finally:
+            self._is_trying = False
+
+    def _stop_restarting(self) -> None:
+        task, self._restarting = self._restarting, None
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+
+    # Calls...
+
+    def begin(self) -> None:
+        """Count a call that begins."""
+        self._calls += 1
+        self._in_flight += 1
+
+    def end(self, *, answered: bool) -> None:
+        """Count a call that ended."""
+        self._in_flight -= 1
+        self._answered = self._answered or answered
+        self._use()
+
+    def _use(self) -> None:
+        """Put off the closing for idleness."""
+        self._used_at = monotonic()
+        idle = self._owner.idle
+        if self.is_lazy and idle is not None and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(idle, self._look)
+
+    def _look(self) -> None:
+        """Close the connection where nobody has used it for long enough."""
+        self._timer = None
+        idle = self._owner.idle
+        if self.is_closed or not self.has_lived or idle is None:
+            return
+        left = self._used_at + idle - monotonic()
+        if self.is_pinned or self._in_flight or left > 0 or self.is_connecting:
+            seconds = left if left > 0 else idle
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
+            return
+        self.has_lived = False
+        self._taken = 0
+        self._stop_restarting()
+        self._turn("idle")
+        self._resting = asyncio.get_running_loop().create_task(
+            self._rest(), name=f"mcpwire-group-rest-{self.name}"
+        )
+
+    async def _rest(self) -> None:
+        try:
+            await self.client.aclose()
+        except Exception as error:  # noqa: BLE001 - it is closed all the same
+            warn("closing", self.name, error)
+        finally:
+            self._resting = None
+
+    # The end...
+
+    def leave(self) -> None:
+        """Take note that it is no longer in the group; at once."""
+        self.is_closed = True
+        self._undo()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def close(self) -> None:
+        """Close it, whatever is under way; bounded in time.
+
+        Raises:
+            RequestTimeout: It took too long; what is left goes on by itself.
+            Exception: What the client raised.
+        """
+        self.leave()
+        ending = [
+            task
+            for task in (self._connecting, self._restarting, self._resting)
+            if task is not None and not task.done()
+        ]
+        for task in ending:
+            task.cancel()
+        started = monotonic()
+        try:
+            async with asyncio.timeout(self.patience):
+                if ending:
+                    await asyncio.wait(ending)
+                if self.before is not None:
+                    await self.before.close_quietly()
+                await self.client.aclose()
+        except TimeoutError as error:
+            if isinstance(error, RequestTimeout):
+                raise
+            raise RequestTimeout(
+                method="close", timeout=self.patience, elapsed=monotonic() - started
+            ) from None
+        finally:
+            self.has_lived = False
+            self._turn("idle")
+
+    async def close_quietly(self) -> None:
+        """Close it; what goes wrong is logged."""
+        try:
+            await self.close()
+        except Exception as error:  # noqa: BLE001 - nobody waits for it
+            warn("closing", self.name, error)
+
+
+def _look_at(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        task.exception()  # seen, even where every caller was cancelled
+
+
+def _state_after(error: Exception) -> ServerState:
+    from mcpwire.auth.errors import AuthRequired
+
+    return "needs_auth" if isinstance(error, AuthRequired) else "failed"
+
+
+def is_worth_repeating(error: Exception) -> bool:
+    """Tell whether the same may go well without anybody doing something.
+
+    Somebody has to log in, or to correct the program, before the others do.
+    """
+    if isinstance(error, AuthError):
+        from mcpwire.auth.errors import AuthTemporarilyUnavailable
+
+        return isinstance(error, AuthTemporarilyUnavailable)
+    return not isinstance(error, (LocalProtocolError, ValueError, TypeError))

@@ -1,0 +1,122 @@
+"""When the lost connection to one server of a group is opened again in the background.
+
+A client alone opens a lost connection for the next call (`recovery.restarts`). A group
+that was given a `Backoff` does not wait for a call::
+
+    ready ──lost──► restarting ──opened──► ready
+                        ▲  │ failed: a longer pause
+                        └──┴─ out of attempts ──► failed
+
+The pauses grow while openings fail, and while what was opened does not live: a child
+that crashes at its first call gets no fresh count by surviving the handshake.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from mcpwire.limits import LONGEST_TIMEOUT_S
+
+__all__ = ["Backoff", "Restarting"]
+
+
+def _number(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{attribute.name} must be a number, got {value!r}")
+
+
+def _seconds(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if not 0 < value <= LONGEST_TIMEOUT_S:  # nor is NaN
+        raise ValueError(f"{attribute.name} must be above zero, got {value!r}")
+
+
+def _factor(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if not 1 <= value <= LONGEST_TIMEOUT_S:
+        raise ValueError(f"{attribute.name} must be at least 1, got {value!r}")
+
+
+def _share(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError(f"{attribute.name} must be from 0 to 1, got {value!r}")
+
+
+def _count(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(
+            f"{attribute.name} must be a whole number above zero or None, got {value!r}"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Backoff:
+    """How a lost server is connected again in the background; times in seconds.
+
+    Raises:
+        ValueError: A value is out of its range; names it.
+    """
+
+    first: float = attrs.field(default=0.5, validator=[_number, _seconds])
+    """The longest pause before the first attempt."""
+
+    factor: float = attrs.field(default=2.0, validator=[_number, _factor])
+    """By what each attempt in vain lengthens the pause."""
+
+    maximum: float = attrs.field(default=30.0, validator=[_number, _seconds])
+    """What no pause is longer than; a connection that stood so long has lived."""
+
+    jitter: float = attrs.field(default=0.5, validator=[_number, _share])
+    """How much of a pause chance may take off, from 0 to 1, so that a hundred clients
+    of one server do not come back together."""
+
+    attempts: int | None = attrs.field(default=None, validator=_count)
+    """Attempts in a row before it is left alone; ``None``: no end."""
+
+    def pause(self, in_vain: int, chance: float) -> float:
+        """Return the seconds to wait after so many attempts in vain.
+
+        `chance`, from 0 to below 1, is the caller's.
+        """
+        bound = self.first
+        # Not by a power: 2.0 ** 1024 is an OverflowError.
+        while in_vain and bound < self.maximum and self.factor > 1:
+            bound *= self.factor
+            in_vain -= 1
+        return min(bound, self.maximum) * (1.0 - self.jitter * chance)
+
+
+class Restarting:
+    """Counts the attempts in vain of one server; times are of one clock, in seconds."""
+
+    __slots__ = ("_backoff", "_in_vain", "_opened_at")
+
+    def __init__(self, backoff: Backoff) -> None:
+        self._backoff = backoff
+        self._in_vain = 0
+        self._opened_at: float | None = None
+
+    def opened(self, now: float) -> None:
+        """Note that the connection stands."""
+        self._opened_at = now
+
+    def lost(self, now: float, *, answered: bool) -> None:
+        """Note that it is gone; `answered`: whether a call was answered on it."""
+        since, self._opened_at = self._opened_at, None
+        if answered or (since is not None and now - since >= self._backoff.maximum):
+            self._in_vain = 0
+        elif since is not None:
+            self._in_vain += 1
+
+    def failed(self) -> None:
+        """Note that an attempt was in vain."""
+        self._in_vain += 1
+
+    def pause(self, chance: float) -> float | None:
+        """Return the seconds to wait before the next attempt; ``None``: no more."""
+        attempts = self._backoff.attempts
+        if attempts is not None and self._in_vain >= attempts:
+            return None
+        return self._backoff.pause(self._in_vain, chance)
