@@ -57,6 +57,7 @@ async def test_it_speaks_both_eras_unless_told_otherwise():
     assert server.connections == 2
 
 
+@pytest.mark.system("R13")
 @pytest.mark.parametrize(
     "outcome",
     [

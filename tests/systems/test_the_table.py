@@ -1,0 +1,216 @@
+"""`docs/systems.md` has every line of the covered systems, each with its tests."""
+
+import re
+from collections import defaultdict
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import markers
+from markers import RANGES
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "systems.md"
+
+ROWS = 126
+"""What the five have together, in the first table."""
+
+LINES = {
+    "A": [(1, 7), (10, 18), (20, 35), (40, 47), (50, 54), (60, 63), (70, 74)],
+    "V": [(1, 5), (10, 25), (30, 32), (40, 41)],
+    "O": [
+        *[(1, 10), (20, 35), (40, 48), (50, 58), (60, 62), (70, 73), (80, 90)],
+        (95, 95),
+    ],
+    "R": [(1, 16)],
+    "U": [(1, 16), (20, 38), (40, 58)],
+}
+"""System -> the numbers of its capabilities, from and to."""
+
+LIMITS = {"A": 17, "V": 14, "O": 16, "R": 14, "U": 16}
+"""System -> how many limits of it are gone."""
+
+REFUSED = {
+    *("V22", "V23", "V31", "V32", "O25", "O43", "O54", "O56", "O81", "O82"),
+    *("U10", "U13", "U36"),
+}
+"""What specification or design have otherwise; everything else works."""
+
+UNDER_WAY = {
+    "A01",
+    "A07",
+    "A16",
+    "A17",
+    "A33",
+    "A34",
+    "A45",
+    "L-A3",
+    "L-A13",
+    "V18",
+    "V19",
+    "L-V12",
+    "O01",
+    "O02",
+    "O08",
+    "O09",
+    "O10",
+    "O23",
+    "O24",
+    "O26",
+    "O28",
+    "O33",
+    "O34",
+    "O35",
+    "O40",
+    "O41",
+    "O45",
+    "O46",
+    "O47",
+    "O48",
+    "O62",
+    "O71",
+    "O95",
+    "L-O2",
+    "L-O5",
+    "L-O9",
+    "L-O10",
+    "L-O11",
+    "L-O13",
+    "L-O15",
+    "L-O16",
+    "L-R7",
+}
+"""What other parts are building; this set only falls, and goes."""
+
+ROWS_UNDER_WAY = {32, 72, 74, 75, 76, 77, 78, 104, 112}
+
+TEST = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
+
+
+def every_id():
+    """Return the ids in the order of the page: a system's lines, then its limits."""
+    ids = []
+    for system, ranges in LINES.items():
+        ids += [
+            f"{system}{number:02}"
+            for first, last in ranges
+            for number in range(first, last + 1)
+        ]
+        ids += [f"L-{system}{number}" for number in range(1, LIMITS[system] + 1)]
+    return ids
+
+
+@cache
+def cells():
+    """Return the page's table rows by their first cell, in order."""
+    found = defaultdict(list)
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("| ") and not line.startswith(("| ---", "| # ")):
+            first, *rest = (cell.strip() for cell in line.strip("|").split(" | "))
+            if first not in {"line", "limit"}:
+                found[first].append(rest)
+    return dict(found)
+
+
+@cache
+def carried_in(path):
+    """Return the ids that each test of a file carries; of no file: none."""
+    found = defaultdict(set)
+    if (ROOT / path).is_file():
+        source = (ROOT / path).read_text(encoding="utf-8")
+        for marker, name, test in markers.read(source, path)[0]:
+            if marker == "system":
+                found[test].add(name)
+    return dict(found)
+
+
+def carried(test):
+    """Return the ids that a test carries."""
+    return carried_in(test.partition("::")[0]).get(test, set())
+
+
+def named_in(cell):
+    return [f"tests/{path}::{name}" for path, name in TEST.findall(cell)]
+
+
+def test_every_row_and_every_line_stands_there_once_and_in_order():
+    expected = [*(str(number) for number in range(1, ROWS + 1)), *every_id()]
+    assert list(cells()) == expected
+    assert [name for name, rows in cells().items() if len(rows) != 1] == []
+
+
+def wrong_row(capability, what, lines, proof):
+    """Say what a row of the first table lacks."""
+    ids, named = set(lines.split()), named_in(proof)
+    if not capability or not what:
+        return "says nothing"
+    if not ids or not ids <= set(every_id()):
+        return f"stands for no line: {lines!r}"
+    if len(named) != 1:
+        return f"names {len(named)} tests: {proof!r}"
+    return "" if carried(named[0]) & ids else f"{named[0]} carries none of {lines}"
+
+
+def wrong_line(name, what, proof):
+    """Say what a line lacks: tests that carry it, or a reason."""
+    named, rest = named_in(proof), TEST.sub("", proof)
+    if not what:
+        return "says nothing"
+    if others := [test for test in named if name not in carried(test)]:
+        return f"not carried by {others}"
+    if name in REFUSED:
+        given = rest.startswith("refused: ") and len(rest.split()) > 8
+        return "" if given else f"refused without a reason: {proof!r}"
+    return "" if named and not rest.strip(", ") else f"no proof: {proof!r}"
+
+
+def test_each_row_has_a_test_that_carries_one_of_its_lines():
+    rows = {number: cells()[str(number)][0] for number in range(1, ROWS + 1)}
+    wrong = {number: wrong_row(*row) for number, row in rows.items()}
+    assert [
+        f"{number}: {why}"
+        for number, why in wrong.items()
+        if why and number not in ROWS_UNDER_WAY
+    ] == []
+
+
+def test_each_line_works_and_its_tests_carry_it_or_it_is_refused_with_a_reason():
+    wrong = {name: wrong_line(name, *cells()[name][0]) for name in every_id()}
+    assert [
+        f"{name}: {why}" for name, why in wrong.items() if why and name not in UNDER_WAY
+    ] == []
+
+
+def test_what_is_wrong_is_seen():
+    good = "`client/test_links.py::test_a_link_to_what_is_listed_becomes_its_contents`"
+    assert wrong_row("a", "b", "O87", good) == ""
+    assert "carries none" in wrong_row("a", "b", "O86", good)
+    assert "no line" in wrong_row("a", "b", "O99", good)
+    assert "names 0 tests" in wrong_row("a", "b", "O87", "pending")
+    assert "says nothing" in wrong_row("", "b", "O87", good)
+    assert wrong_line("O87", "a", good) == ""
+    assert "not carried" in wrong_line("O86", "a", good)
+    for proof in (
+        "",
+        "pending: X",
+        "refused: no",
+        good + ", soon",
+        "`x.py::y`",
+        "`x/y.py::z`",
+    ):
+        assert "no proof" in wrong_line("O87", "a", proof)
+    assert "without a reason" in wrong_line("O25", "a", "refused: no")
+    assert "says nothing" in wrong_line("O87", "", good)
+
+
+def test_the_page_leaves_nothing_for_later():
+    text = PAGE.read_text(encoding="utf-8")
+    assert re.findall(r"(?i)\b(?:pending|todo)\b.*", text) != []
+
+
+def test_the_numbers_are_those_that_markers_may_have():
+    highest = {system: ranges[-1][1] for system, ranges in LINES.items()}
+    limits = {f"L-{system}": count for system, count in LIMITS.items()}
+    assert highest | limits == RANGES["system"]
+    for ranges in LINES.values():
+        assert all(end < start for (_, end), (start, _) in pairwise(ranges))
