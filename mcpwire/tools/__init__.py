@@ -1,20 +1,25 @@
-"""The tools of many servers as one set, for a model: names, rules, calls."""
+"""The tools of many servers as one set, for a model: names, rules, calls.
+
+Each name is imported when it is first used, so that the blocking set loads no loop.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from mcpwire.protocol.many.policy.rules import ServerRules
-from mcpwire.protocol.many.policy.transforms import ToolTransform
-from mcpwire.tools.lock import ToolLock
-from mcpwire.tools.options import ToolOptions
-from mcpwire.tools.toolset import ToolSet
-from mcpwire.tools.view import ToolCall, ToolView
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from mcpwire.protocol.many.flattening import flatten
+    from mcpwire.protocol.many.policy.rules import ServerRules
+    from mcpwire.protocol.many.policy.transforms import ToolTransform
+    from mcpwire.tools.catalog import CatalogEntry
+    from mcpwire.tools.lock import ToolLock
+    from mcpwire.tools.options import ToolOptions
+    from mcpwire.tools.toolset import ToolSet
+    from mcpwire.tools.view import ToolCall, ToolView
 
 __all__ = [
+    "CatalogEntry",
     "ServerRules",
     "ToolCall",
     "ToolLock",
@@ -25,10 +30,21 @@ __all__ = [
     "flatten",
 ]
 
+_MODULES: Final = {
+    "CatalogEntry": "mcpwire.tools.catalog",
+    "ServerRules": "mcpwire.protocol.many.policy.rules",
+    "ToolCall": "mcpwire.tools.view",
+    "ToolLock": "mcpwire.tools.lock",
+    "ToolOptions": "mcpwire.tools.options",
+    "ToolSet": "mcpwire.tools.toolset",
+    "ToolTransform": "mcpwire.protocol.many.policy.transforms",
+    "ToolView": "mcpwire.tools.view",
+    "flatten": "mcpwire.protocol.many.flattening",
+}
+
 
 def __getattr__(name: str) -> Any:
-    if name == "flatten":
-        from mcpwire.protocol.many.flattening import flatten
-
-        return flatten
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(module), name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 __all__ = ["Outgoing", "ToolSetBase"]
 
 logger = logging.getLogger("mcpwire.tools")
+
+KINDS: Final = {"string": str, "object": dict}
+"""What the arguments of resources and prompts as tools are in Python."""
 
 
 @attrs.define
@@ -220,12 +223,12 @@ class ToolSetBase(Reading):
         assert extra is not None
         given = outgoing.arguments or {}
         schema = extra.tool.input_schema
-        for name in schema["required"]:
-            if not isinstance(given.get(name), str):
-                raise LocalProtocolError(f"the tool needs a text as {name!r}")
-        for name in given:
+        for name in (*schema["required"], *given):
             if name not in schema["properties"]:
                 raise LocalProtocolError(f"the tool takes no argument {name!r}")
+            kind = schema["properties"][name]["type"]
+            if not isinstance(given.get(name), KINDS[kind]):
+                raise LocalProtocolError(f"the tool needs {name!r}, which is: {kind}")
         return [given.get(name) for name in extra.parameters]
 
     # After a call...

@@ -67,6 +67,12 @@ class ToolSource(ToolSourceBase, Protocol):
         """
         ...
 
+    async def request(
+        self, server: str, verb: str, *arguments: Any, **options: Any
+    ) -> Any:
+        """Call another method of a server's client, such as ``"read_resource"``."""
+        ...
+
 
 class BlockingToolSource(ToolSourceBase, Protocol):
     """A source without a loop; what it calls back may come from any thread."""
@@ -83,4 +89,8 @@ class BlockingToolSource(ToolSourceBase, Protocol):
         **options: Any,
     ) -> CallToolResult:
         """Call a tool by the name that its server gave it; options as a request's."""
+        ...
+
+    def request(self, server: str, verb: str, *arguments: Any, **options: Any) -> Any:
+        """Call another method of a server's client, such as ``"read_resource"``."""
         ...

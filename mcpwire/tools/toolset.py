@@ -288,9 +288,12 @@ class ToolSet(ToolSetBase):
             return await self._source.call(
                 view.server, view.tool, outgoing.arguments, **outgoing.options
             )
-        verb = getattr(self._source.client(view.server), view.extra.verb)
         arguments = self._extra_arguments(outgoing)
-        return view.extra.result(await verb(*arguments, **outgoing.options))
+        return view.extra.result(
+            await self._source.request(
+                view.server, view.extra.verb, *arguments, **outgoing.options
+            )
+        )
 
 
 def _settle(waiting: list[asyncio.Future[None]]) -> None:

@@ -1,0 +1,33 @@
+"""Tool sets over a shelf, closed when their test is over."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from shelf import Shelf
+
+from mcpwire.tools import ToolSet
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture
+async def made(anyio_backend):
+    """Return what makes a set of the tools of a shelf, all listed once."""
+    sets = []
+
+    async def make(shelf=None, **options):
+        tools = ToolSet(shelf or Shelf(files=["read", "write"]), **options)
+        sets.append(tools)
+        await tools.refresh()
+        return tools
+
+    yield make
+    for tools in sets:
+        await tools.aclose()

@@ -1,0 +1,95 @@
+"""A source of tools that lists and answers just what a test tells it to."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.errors import ConnectionClosed, MCPError
+from mcpwire.protocol.many.errors import UnknownServer
+from mcpwire.types import CallToolResult, TextContent, Tool, ToolAnnotations
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from mcpwire.protocol.many.policy.rules import ServerRules
+
+
+def tool(name: str = "read", **members: Any) -> Tool:
+    """Return a tool that takes a path and perhaps a mode."""
+    schema = {
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "mode": {"type": "string"}},
+        "required": ["path"],
+    }
+    return Tool(name, **{"input_schema": schema, "description": name, **members})
+
+
+READS = ToolAnnotations(read_only_hint=True)
+
+
+class Shelf:
+    """Servers and their tools; what is listed may be an error, or wait for a gate."""
+
+    def __init__(self, **lists: Any) -> None:
+        self.lists: dict[str, Any] = dict(lists)
+        self.server_rules: dict[str, ServerRules] = {}
+        self.capabilities: Any = None
+        self.answer: Any = None
+        self.calls: list[tuple[str, str, Any, dict[str, Any]]] = []
+        self.listed: list[str] = []
+        self.gate: asyncio.Event | None = None
+        self.callbacks: list[Any] = []
+
+    def servers(self) -> list[str]:
+        return list(self.lists)
+
+    def rules(self, server: str) -> ServerRules | None:
+        return self.server_rules.get(server)
+
+    def client(self, server: str) -> Any:
+        if server not in self.lists:
+            raise UnknownServer(server)
+        return SimpleNamespace(capabilities=self.capabilities)
+
+    def on_change(self, callback: Any) -> Any:
+        self.callbacks.append(callback)
+        return lambda: self.callbacks.remove(callback)
+
+    def tell(self, server: str | None) -> None:
+        for callback in tuple(self.callbacks):
+            callback(server)
+
+    async def list(self, server: str) -> list[Tool]:
+        self.listed.append(server)
+        found = self.lists[server]
+        if self.gate is not None:
+            await self.gate.wait()
+        if isinstance(found, Exception):
+            raise found
+        return [tool(each) if isinstance(each, str) else each for each in found]
+
+    async def call(self, server: str, name: str, arguments: Any, **options: Any) -> Any:
+        self.calls.append((server, name, arguments, options))
+        return self._answered(CallToolResult(content=[TextContent("done")]))
+
+    async def request(
+        self, server: str, verb: str, *arguments: Any, **options: Any
+    ) -> Any:
+        self.calls.append((server, verb, arguments, options))
+        return self._answered([])
+
+    def _answered(self, otherwise: Any) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return otherwise if self.answer is None else self.answer
+
+    @property
+    def sent(self) -> Any:
+        """The arguments of the only call that was made."""
+        ((_, _, arguments, _),) = self.calls
+        return arguments
+
+
+def lost() -> MCPError:
+    return ConnectionClosed("gone", sent=True)

@@ -1,0 +1,259 @@
+"""Tools as they are offered: found by their names here, hidden, sorted, changed."""
+
+import pytest
+from shelf import READS, Shelf, tool
+
+from mcpwire.protocol.many.errors import NameCollision, NotAllowed, UnknownTool
+from mcpwire.protocol.many.names import NamePolicy
+from mcpwire.tools import ServerRules, ToolTransform
+from mcpwire.types import Tool
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.system("V11", "V14", "R12")
+async def test_each_tool_is_found_by_its_name_and_by_its_owner(made):
+    tools = await made(Shelf(files=["read", "write"], web=["read"]))
+    assert tools.names == ("mcp__files__read", "mcp__files__write", "mcp__web__read")
+    assert len(tools) == 3
+    view = tools["mcp__web__read"]
+    assert (view.server, view.tool) == ("web", "read")
+    assert tools.find("web", "read") is view
+    assert [each.name for each in tools] == list(tools.names)
+    assert tools.of_server("web") == [view]
+    assert "mcp__web__read" in tools
+    assert "read" not in tools
+    assert tools.find("web", "write") is None
+    assert repr(tools) == "<ToolSet of 3 tools of 2 servers>"
+    assert repr(view) == "<ToolView 'mcp__web__read': 'read' of 'web'>"
+
+
+@pytest.mark.system("R05")
+async def test_an_unknown_tool_is_an_error_that_names_those_like_it(made):
+    tools = await made()
+    with pytest.raises(UnknownTool) as caught:
+        tools["mcp__files__raed"]
+    assert caught.value.tool == "mcp__files__raed"
+    assert caught.value.close[0] == "mcp__files__read"
+    with pytest.raises(UnknownTool):
+        tools["x" * 1_000_000]
+
+
+@pytest.mark.system("A70", "A72", "V40", "L-V10")
+async def test_a_view_shows_what_a_model_and_a_person_want_to_know(made):
+    definition = Tool(
+        "now",
+        {"type": "object", "$defs": {"z": {}}, "additionalProperties": False},
+        title="The time",
+        meta={"group": "clocks"},
+    )
+    tools = await made(Shelf(time=[definition, Tool("bare", {})]))
+    view = tools["mcp__time__now"]
+    assert view.definition is definition
+    assert view.input_schema == definition.input_schema
+    assert (view.title, view.description, view.group) == ("The time", "", "clocks")
+    assert view.display_name == "[MCP] time.now"
+    bare = tools["mcp__time__bare"]
+    assert bare.input_schema == {"type": "object", "properties": {}}
+    assert (bare.title, bare.group) == ("bare", "time")
+
+
+@pytest.mark.system("A70")
+@pytest.mark.parametrize("group", ["", 7, None])
+async def test_a_group_that_is_no_text_is_the_server(made, group):
+    tools = await made(Shelf(time=[tool("now", meta={"group": group})]))
+    assert tools["mcp__time__now"].group == "time"
+
+
+@pytest.mark.system("A70")
+async def test_only_the_groups_that_are_wanted_are_there(made):
+    shelf = Shelf(a=[tool("x", meta={"group": "g"}), "y"], b=["z"])
+    tools = await made(shelf, groups=["g", "b"])
+    assert tools.names == ("mcp__a__x", "mcp__b__z")
+    assert tools.hidden == {"mcp__a__y": "its group is none of groups"}
+
+
+@pytest.mark.system("V12", "L-V7")
+@pytest.mark.parametrize(
+    ("options", "rules", "hidden"),
+    [
+        ({"deny": "files/w*"}, {}, "deny: files/w*"),
+        ({"deny": "mcp__files__write"}, {}, "deny: mcp__files__write"),
+        ({"allow": "*read"}, {}, "no pattern of allow fits it"),
+        ({}, {"deny": "write"}, "deny: write"),
+        ({}, {"allow": ["read"]}, "no pattern of allow fits it"),
+        ({"allow": "files/*"}, {"deny": "files/write"}, "deny: files/write"),
+    ],
+)
+async def test_what_a_rule_hides_is_nowhere_to_be_seen(made, options, rules, hidden):
+    shelf = Shelf(files=["read", "write"])
+    shelf.server_rules["files"] = ServerRules(**rules)
+    tools = await made(shelf, **options)
+    assert tools.names == ("mcp__files__read",)
+    assert tools.hidden == {"mcp__files__write": hidden}
+    assert tools.find("files", "write") is None
+    assert "mcp__files__write" not in tools
+    with pytest.raises(NotAllowed) as caught:
+        tools["mcp__files__write"]
+    assert caught.value.rule == hidden
+    with pytest.raises(UnknownTool) as unknown:
+        tools["mcp__files__writ"]
+    assert "mcp__files__write" not in unknown.value.close
+
+
+async def test_one_servers_rules_do_not_bind_another(made):
+    shelf = Shelf(a=["read"], b=["read"])
+    shelf.server_rules["a"] = ServerRules(deny="read")
+    tools = await made(shelf)
+    assert tools.names == ("mcp__b__read",)
+
+
+async def test_a_server_cannot_name_a_tool_into_anothers_allowance(made):
+    tools = await made(
+        Shelf(good=["read"], evil=["good/read", "mcp__good__read"]),
+        allow=["good/read", "mcp__good__read"],
+    )
+    assert tools.names == ("mcp__good__read",)
+
+
+@pytest.mark.rule("TOOL-09")
+@pytest.mark.system("L-R4")
+async def test_collisions_are_told(made):
+    shelf = Shelf(**{"my.server": ["x"], "my server": ["x"]})
+    tools = await made(shelf)
+    (collision,) = tools.collisions
+    assert collision.owners == (("my.server", "x"), ("my server", "x"))
+    assert len(tools) == 2
+
+
+async def test_a_collision_is_an_error_where_that_is_wanted(made):
+    shelf = Shelf(**{"my.server": ["x"], "my server": ["x"]})
+    with pytest.raises(NameCollision):
+        await made(shelf, names=NamePolicy(on_collision="raise"))
+
+
+@pytest.mark.system("A71", "R14")
+async def test_names_of_the_host_are_left_to_it(made):
+    tools = await made(
+        Shelf(files=["edit", "view"]),
+        names=NamePolicy("{tool}", on_collision="first"),
+        reserved=["edit"],
+    )
+    assert tools.names == ("view",)
+    assert len(tools.collisions) == 1
+
+
+async def test_tools_are_searched_by_their_words(made):
+    shelf = Shelf(
+        files=[tool("read", description="Read a File."), tool("list", title="Files")]
+    )
+    tools = await made(shelf)
+    assert [view.tool for view in tools.search("FILE read")] == ["read"]
+    assert len(tools.search("files")) == 2
+    assert len(tools.search("")) == 2
+    assert tools.search("nothing") == []
+
+
+# --- changed ---------------------------------------------------------------------
+
+
+async def test_a_tool_has_another_name_other_words_and_other_arguments(made):
+    change = ToolTransform(
+        name="open", title="Open", description="Opens it.", fixed={"mode": "r"}
+    )
+    tools = await made(transforms={"files/read": change})
+    assert tools.names == ("mcp__files__open", "mcp__files__write")
+    view = tools["mcp__files__open"]
+    assert (view.tool, view.title, view.description) == ("read", "Open", "Opens it.")
+    assert list(view.input_schema["properties"]) == ["path"]
+    assert list(view.definition.input_schema["properties"]) == ["path", "mode"]
+    assert tools.find("files", "read") is view
+
+
+async def test_the_first_pattern_that_fits_changes_a_tool(made):
+    tools = await made(
+        transforms={
+            "mcp__files__read": ToolTransform(description="one"),
+            "files/*": ToolTransform(description=""),
+        }
+    )
+    assert [view.description for view in tools] == ["one", ""]
+    assert [view.title for view in tools] == ["read", "write"]
+
+
+@pytest.mark.system("L-V7")
+@pytest.mark.parametrize("deny", ["files/read", "mcp__files__read", "mcp__files__open"])
+async def test_a_rule_binds_a_renamed_tool_by_all_its_names(made, deny):
+    change = ToolTransform(name="open")
+    tools = await made(transforms={"files/read": change}, deny=deny)
+    assert tools.names == ("mcp__files__write",)
+    for name in ("mcp__files__open", "mcp__files__read", "files/read", "open"):
+        with pytest.raises((NotAllowed, UnknownTool)):
+            await tools.call(name, {"path": "x"})
+
+
+async def test_renaming_may_end_a_collision(made):
+    tools = await made(
+        Shelf(a=["x"], b=["x"]),
+        names=NamePolicy("{tool}", on_collision="raise"),
+        transforms={"b/x": ToolTransform(name="y")},
+    )
+    assert tools.names == ("x", "y")
+
+
+# --- side effects and confirmation -----------------------------------------------
+
+
+@pytest.mark.rule("TOOL-07")
+@pytest.mark.system("R09", "R15")
+@pytest.mark.parametrize(
+    ("trusted", "needs"),
+    [
+        ((), {"look": True, "unknown": True}),
+        ("other", {"look": True, "unknown": True}),
+        ("fi*", {"look": False, "unknown": True}),
+        (True, {"look": False, "unknown": True}),
+        (False, {"look": True, "unknown": True}),
+    ],
+)
+async def test_the_word_of_a_server_counts_only_where_it_is_trusted(
+    made, trusted, needs
+):
+    shelf = Shelf(files=[tool("look", annotations=READS), "unknown"])
+    tools = await made(shelf, confirm="mutating", trusted=trusted)
+    assert {view.tool: view.needs_confirmation for view in tools} == needs
+    effects = tools["mcp__files__look"].side_effects
+    assert effects.kind == "read_only"
+    assert effects.trusted == (not needs["look"])
+
+
+@pytest.mark.system("V13")
+async def test_who_needs_confirmation_is_told_by_name(made):
+    shelf = Shelf(a=["x", "y"], b=["x"])
+    shelf.server_rules["b"] = ServerRules(confirm=True)
+    tools = await made(shelf, confirm=["a/y"])
+    assert [view.needs_confirmation for view in tools] == [False, True, True]
+    assert tools.needs_confirmation("mcp__a__y")
+    assert tools.needs_confirmation("mcp__b__x")
+    assert not tools.needs_confirmation("mcp__a__x")
+    assert not tools.needs_confirmation("nobody")
+    assert not tools.needs_confirmation("a/y")
+
+
+# --- for models ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "export",
+    [
+        lambda tools: tools.export()[0],
+        lambda tools: tools.to_anthropic()[0],
+        lambda tools: tools.to_openai()[0]["function"],
+        lambda tools: tools.to_openai_responses()[0],
+        lambda tools: tools.to_gemini()[0],
+        lambda tools: {"name": tools.catalog()[0].name},
+    ],
+)
+async def test_the_tools_are_exported_as_an_api_wants_them(made, export):
+    tools = await made(deny="files/write")
+    assert export(tools)["name"] == "mcp__files__read"

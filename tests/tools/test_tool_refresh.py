@@ -1,0 +1,319 @@
+"""Lists that change: what is shown meanwhile, how often a server is asked."""
+
+import asyncio
+import gc
+
+import pytest
+from shelf import Shelf, lost, tool
+
+from mcpwire.errors import ConnectionClosed
+from mcpwire.protocol.many.errors import NameCollision, NotAllowed
+from mcpwire.protocol.many.names import NamePolicy
+from mcpwire.tools import ToolSet, toolset
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def shelf():
+    return Shelf(a=["x"], b=["y"])
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(toolset, "PAUSES", (0.0,))
+
+
+async def settled(tools):
+    """Wait until no list is fetched any more."""
+    async with asyncio.timeout(5):
+        while tools._fetches:
+            await asyncio.wait([each.task for each in tools._fetches.values()])
+
+
+@pytest.mark.system("L-V6")
+async def test_a_list_that_changed_is_fetched_again(made, shelf):
+    tools = await made(shelf)
+    before = tools.generation
+    shelf.lists["a"] = ["x", "z"]
+    shelf.tell("a")
+    assert tools.names == ("mcp__a__x", "mcp__b__y")
+    await settled(tools)
+    assert tools.names == ("mcp__a__x", "mcp__a__z", "mcp__b__y")
+    assert tools.generation == before + 1
+    assert shelf.listed == ["a", "b", "a"]
+
+
+@pytest.mark.system("L-V6")
+async def test_the_old_tools_stay_until_the_new_list_is_whole(made, shelf):
+    tools = await made(shelf)
+    shelf.gate = asyncio.Event()
+    shelf.lists["a"] = []
+    shelf.tell("a")
+    await asyncio.sleep(0)
+    assert shelf.listed[2:] == ["a"]
+    assert (await tools.call("mcp__a__x")).text == "done"
+    assert len(tools) == 2
+    shelf.gate.set()
+    await settled(tools)
+    assert tools.names == ("mcp__b__y",)
+
+
+async def test_what_changes_during_a_listing_causes_one_more(made, shelf):
+    tools = await made(shelf)
+    shelf.gate = asyncio.Event()
+    for _ in range(100):
+        shelf.tell("a")
+    await asyncio.sleep(0)
+    shelf.lists["a"] = ["new"]
+    for _ in range(100):
+        shelf.tell("a")
+    shelf.gate.set()
+    await settled(tools)
+    assert shelf.listed[2:] == ["a", "a"]
+    assert tools.names == ("mcp__a__new", "mcp__b__y")
+
+
+async def test_a_list_that_fails_keeps_what_was_there_and_says_so(made, shelf):
+    tools = await made(shelf)
+    good = shelf.lists["a"]
+    shelf.lists["a"] = lost()
+    shelf.tell("a")
+    await settled(tools)
+    assert tools.names == ("mcp__a__x", "mcp__b__y")
+    assert tools.problems == {"a": shelf.lists["a"]}
+    assert repr(tools) == "<ToolSet of 2 tools of 2 servers, 1 problems>"
+    shelf.lists["a"] = good
+    await tools.refresh("a")
+    assert tools.problems == {}
+
+
+@pytest.mark.system("R06")
+async def test_a_server_that_cannot_list_does_not_keep_the_others_from_it(made, caplog):
+    tools = await made(Shelf(a=lost(), b=["y"]))
+    assert tools.names == ("mcp__b__y",)
+    assert isinstance(tools.problems["a"], ConnectionClosed)
+    (record,) = caplog.records
+    assert (record.server, record.levelname) == ("a", "WARNING")
+
+
+async def test_servers_join_and_leave(made, shelf):
+    tools = await made(shelf)
+    shelf.lists["c"] = ["z"]
+    shelf.tell("c")
+    await settled(tools)
+    assert "mcp__c__z" in tools
+    del shelf.lists["a"]
+    shelf.tell("a")
+    await settled(tools)
+    assert tools.names == ("mcp__b__y", "mcp__c__z")
+    del shelf.lists["b"]
+    await tools.refresh("b")
+    assert tools.names == ("mcp__c__z",)
+
+
+async def test_a_collision_that_comes_along_keeps_the_old_tools(made, shelf):
+    tools = await made(shelf, names=NamePolicy("{tool}", on_collision="raise"))
+    shelf.lists["a"] = ["x", "y"]
+    shelf.tell("a")
+    await settled(tools)
+    assert tools.names == ("x", "y")
+    assert tools["y"].server == "b"
+    assert set(tools.problems) == {"a", "b"}
+    with pytest.raises(NameCollision):
+        await tools.refresh()
+    shelf.lists["b"] = []
+    await tools.refresh("b")
+    assert [view.server for view in tools] == ["a", "a"]
+    assert tools.problems == {}
+
+
+async def test_all_servers_are_asked_at_the_same_time(made, shelf):
+    tools = ToolSet(shelf)
+    shelf.gate = asyncio.Event()
+    refreshing = asyncio.create_task(tools.refresh())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert shelf.listed == ["a", "b"]
+    assert len(tools) == 0
+    shelf.gate.set()
+    await refreshing
+    assert len(tools) == 2
+    assert tools.generation == 1
+
+
+async def test_a_refresh_is_not_content_with_a_list_that_was_asked_for_before(
+    made, shelf
+):
+    tools = await made(shelf)
+    shelf.gate = asyncio.Event()
+    shelf.tell("a")
+    await asyncio.sleep(0)
+    shelf.lists["a"] = ["new"]
+    refreshing = asyncio.create_task(tools.refresh("a"))
+    await asyncio.sleep(0)
+    shelf.gate.set()
+    await refreshing
+    assert "mcp__a__new" in tools
+
+
+async def test_a_change_during_a_refresh_of_another_is_shown(made, shelf):
+    tools = await made(shelf)
+    shelf.gate = asyncio.Event()
+    refreshing = asyncio.create_task(tools.refresh("b"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    hung, shelf.gate = shelf.gate, None
+    shelf.lists["a"] = ["z"]
+    shelf.tell("a")
+    await asyncio.wait([tools._fetches["a"].task])
+    assert tools.names == ("mcp__a__z", "mcp__b__y")
+    assert not refreshing.done()
+    hung.set()
+    await refreshing
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+async def test_a_refresh_that_is_cancelled_ends_what_only_it_wanted(
+    made, shelf, has_begun
+):
+    tools = await made(shelf)
+    shelf.gate = asyncio.Event()
+    refreshing = asyncio.create_task(tools.refresh("a"))
+    await asyncio.sleep(0)
+    if has_begun:
+        await asyncio.sleep(0)
+    refreshing.cancel()
+    await asyncio.wait([refreshing])
+    assert refreshing.cancelled()
+    assert tools._fetches == {}
+    shelf.gate.set()
+    await tools.refresh("a")
+    assert len(tools) == 2
+
+
+async def test_a_refresh_that_is_cancelled_leaves_what_others_want(made, shelf):
+    tools = await made(shelf)
+    shelf.gate = asyncio.Event()
+    first = asyncio.create_task(tools.refresh("a"))
+    second = asyncio.create_task(tools.refresh("a"))
+    shelf.tell("b")
+    third = asyncio.create_task(tools.refresh("b"))
+    await asyncio.sleep(0)
+    first.cancel()
+    third.cancel()
+    await asyncio.wait([first, third])
+    shelf.lists["b"] = ["new"]
+    shelf.tell("b")
+    shelf.gate.set()
+    await second
+    await settled(tools)
+    assert tools.names == ("mcp__a__x", "mcp__b__new")
+
+
+async def test_a_list_that_changes_with_each_listing_keeps_nobody_busy(
+    made, shelf, monkeypatch
+):
+    monkeypatch.setattr(toolset, "PAUSES", (0.0, 3600.0))
+    tools = await made(shelf)
+    listing = shelf.list
+
+    async def list_and_tell(server):
+        shelf.tell(server)
+        return await listing(server)
+
+    shelf.list = list_and_tell
+    shelf.tell("a")
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert shelf.listed[2:] == ["a"]
+    # Whoever asks for it does not wait so long.
+    async with asyncio.timeout(5):
+        await tools.refresh("a")
+    assert shelf.listed[2:] == ["a", "a"]
+    await tools.aclose()
+
+
+async def test_a_pause_ends_by_itself(made, shelf, monkeypatch):
+    monkeypatch.setattr(toolset, "PAUSES", (0.0, 0.001))
+    tools = await made(shelf)
+    shelf.gate = asyncio.Event()
+    shelf.tell("a")
+    await asyncio.sleep(0)
+    shelf.tell("a")
+    shelf.gate.set()
+    await settled(tools)
+    assert shelf.listed[2:] == ["a", "a"]
+
+
+async def test_what_nobody_foresaw_comes_out_of_the_task(made, shelf):
+    tools = await made(shelf)
+    shelf.lists["a"] = RuntimeError("a defect")
+    shelf.tell("a")
+    task = tools._fetches["a"].task
+    await asyncio.wait([task])
+    assert task.exception() is shelf.lists["a"]
+    assert tools._fetches == {}
+
+
+async def test_without_servers_there_is_nothing_to_wait_for(made):
+    assert len(await made(Shelf())) == 0
+
+
+# --- the end ---------------------------------------------------------------------
+
+
+async def test_the_end_of_the_source_ends_the_listings(made, shelf):
+    tools = await made(shelf)
+    shelf.gate = asyncio.Event()
+    shelf.tell("a")
+    refreshing = asyncio.create_task(tools.refresh("b"))
+    await asyncio.sleep(0)
+    tasks = [each.task for each in tools._fetches.values()]
+    shelf.tell(None)
+    await asyncio.wait([*tasks, refreshing])
+    assert all(task.cancelled() for task in tasks)
+    assert tools._fetches == {}
+    assert shelf.callbacks == []
+    assert len(tools) == 2
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+async def test_closing_ends_the_listings_and_is_done_twice(made, shelf, has_begun):
+    tools = await made(shelf)
+    before = asyncio.all_tasks()
+    shelf.gate = asyncio.Event()
+    shelf.tell("a")
+    if has_begun:
+        await asyncio.sleep(0)
+    await tools.aclose()
+    await tools.aclose()
+    assert asyncio.all_tasks() == before
+    assert shelf.callbacks == []
+    assert (await tools.call("mcp__a__x")).text == "done"
+
+
+async def test_a_source_keeps_no_set_alive(shelf):
+    tools = ToolSet(shelf)
+    await tools.refresh()
+    late = shelf.callbacks[0]
+    assert len(shelf.callbacks) == 1
+    del tools
+    gc.collect()
+    assert shelf.callbacks == []
+    late("a")
+
+
+async def test_a_tool_that_is_renamed_by_a_change_is_not_called_by_its_old_name(
+    made, shelf
+):
+    async def approve(_):
+        shelf.lists["a"] = ["x"]
+        shelf.lists["b"] = [tool("y", description="another")]
+        await tools.refresh()
+        return True
+
+    tools = await made(shelf, approve=approve)
+    with pytest.raises(NotAllowed):
+        await tools.call("mcp__b__y")
+    assert shelf.calls == []
