@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 
 from mcpwire.client import Client
+from mcpwire.gateway.bridge.headers import forwarding
 from mcpwire.gateway.bridge.relay import Relay
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.host.features import HostFeatures, Question
@@ -184,7 +185,7 @@ class RelayClient(Client):
 
     def _renewed(self) -> None:
         if self._connection.serial:  # not the first one
-            self.relay.renewed()
+            self.relay.renewed(self._connection.profile)
 
     @property
     def connection(self) -> RelayConnection:
@@ -217,4 +218,5 @@ def make_client(
     upstreams: Upstreams, name: str, target: Any, **options: Any
 ) -> RelayClient:
     """Return the client for a server of a set, with what stands beside it."""
-    return RelayClient(target, relay=Relay(upstreams, name), **options)
+    relay = Relay(upstreams, name)
+    return RelayClient(forwarding(target, upstreams), relay=relay, **options)

@@ -85,7 +85,7 @@ async def forward(
     Raises:
         RPCError: The server refused, or failed; this is the client's answer.
     """
-    client: RelayClient = upstream.client  # type: ignore[assignment] # the gateway made it
+    client: RelayClient = upstream.client
     profile = client.profile
     agreement = profile.agreement
     if agreement is None:
@@ -196,7 +196,6 @@ class Sending:
     """
 
     __slots__ = (
-        "_headers",
         "call",
         "client",
         "deadline",
@@ -215,7 +214,7 @@ class Sending:
         params: dict[str, Any],
         request: RequestContext,
     ) -> None:
-        client: RelayClient = upstream.client  # type: ignore[assignment] # as above
+        client: RelayClient = upstream.client
         self.client = client
         self.relay = client.relay
         self.name = upstream.name
@@ -248,7 +247,12 @@ class Sending:
         """
         client, call, method = self.client, self.call, self.method
         on_progress = call.heard if call.wants_progress else None
-        flight = self.relay.flight
+        relay = self.relay
+        gateway = relay.upstreams.gateway
+        if gateway.forward_headers:
+            # As a whole, whatever came before: what is not sent again is not passed on.
+            relay.upstreams.headers = gateway.forwarded(call.request.facts)
+        flight = relay.flight
         flight.begin(call)
         try:
             try:

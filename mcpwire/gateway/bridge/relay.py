@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.bridge.client import RelayClient
     from mcpwire.gateway.bridge.downstream import Downstream
     from mcpwire.gateway.upstreams import Upstreams
+    from mcpwire.protocol.profile import Profile
     from mcpwire.versions import Revision
 
 __all__ = ["Relay"]
@@ -129,10 +130,13 @@ class Relay:
         self.upstreams.catalog.drop(kind, self.name)
         self.teller.tell(f"notifications/{kind}/list_changed")
 
-    def renewed(self) -> None:
-        """Take note of a new connection: all that was told before may be wrong now."""
+    def renewed(self, profile: Profile) -> None:
+        """Take note that anything may have changed unheard; say so of what there is."""
         for kind in LISTS:
-            self.changed(kind)
+            if profile.offers(kind):
+                self.changed(kind)
+            else:
+                self.upstreams.catalog.drop(kind, self.name)
 
     # Levels...
 

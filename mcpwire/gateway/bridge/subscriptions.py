@@ -41,7 +41,7 @@ async def _watch(upstream: Upstream, uri: str, name: str) -> None:
     Raises:
         RPCError: It will not.
     """
-    client: RelayClient = upstream.client  # type: ignore[assignment] # the gateway made it
+    client: RelayClient = upstream.client
     # Noted first: what it tells before it has answered counts as well.
     names = client.relay.watched.setdefault(uri, Counter())
     names[name] += 1
@@ -56,7 +56,7 @@ async def _watch(upstream: Upstream, uri: str, name: str) -> None:
 
 
 async def _unwatch(upstream: Upstream, uri: str, name: str) -> None:
-    client: RelayClient = upstream.client  # type: ignore[assignment] # as above
+    client: RelayClient = upstream.client
     if not _forget(client, uri, name):
         return
     try:
@@ -210,7 +210,7 @@ async def set_level(
 
 
 async def _level_to(upstream: Upstream, level: str, *, is_shared: bool) -> None:
-    client: RelayClient = upstream.client  # type: ignore[assignment] # as above
+    client: RelayClient = upstream.client
     profile = client.profile
     if is_shared:
         await client.relay.lower_level(client, level)
@@ -228,7 +228,7 @@ async def _level_to(upstream: Upstream, level: str, *, is_shared: bool) -> None:
 def roots_changed(upstreams: Upstreams) -> None:
     """Tell all servers of a session that its client's roots changed."""
     for upstream in upstreams.members.values():
-        client: RelayClient = upstream.client  # type: ignore[assignment] # as above
+        client: RelayClient = upstream.client
         agreement = client.profile.agreement
         if (
             agreement is not None
@@ -247,5 +247,5 @@ async def _tell_roots(client: RelayClient) -> None:
 
 def _later(upstream: Upstream, work: Any) -> None:
     """Do something that nobody waits for, for as long as the connection lives."""
-    client: RelayClient = upstream.client  # type: ignore[assignment] # as above
+    client: RelayClient = upstream.client
     client.connection.spawn(work, "relay")
