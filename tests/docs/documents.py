@@ -26,6 +26,7 @@ import asyncio
 import contextlib
 import inspect
 import io
+import itertools
 import os
 import pty
 import re
@@ -121,7 +122,7 @@ def pairs(document: str) -> list[tuple[Block, Block | None]]:
     text = (ROOT / document).read_text(encoding="utf-8")
     found = blocks(document)
     result: list[tuple[Block, Block | None]] = []
-    for block, after in zip(found, [*found[1:], None], strict=True):
+    for block, after in itertools.zip_longest(found, found[1:]):
         if block.language == "console":
             result.append((block, block))
         elif block.language == "python" and file_name(block) is None:
