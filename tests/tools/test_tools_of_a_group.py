@@ -1,0 +1,107 @@
+"""Tool sets of real groups, with real servers in memory, in both eras."""
+
+import asyncio
+
+import pytest
+from turns import until
+
+import mcpwire
+from mcpwire.group import Group, Member
+from mcpwire.protocol.many.errors import NotAllowed
+
+pytestmark = pytest.mark.anyio
+
+ERAS = ["2025-11-25", "2026-07-28"]
+
+
+def files():
+    server = mcpwire.Server("files", "1.0")
+
+    @server.tool
+    def read(path: str) -> str:
+        """Read a file."""
+        return f"all of {path}"
+
+    @server.resource("mem://readme")
+    def readme() -> str:
+        return "Read me."
+
+    @server.prompt
+    def greet(name: str) -> str:
+        return f"Hello, {name}."
+
+    return server
+
+
+@pytest.mark.system("A70", "V11", "V14")
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_call_reaches_the_server_that_the_name_stands_for(mode):
+    async with Group({"a": files(), "b": files()}, mode=mode) as group:
+        tools = await group.tools()
+        assert tools.names == ("mcp__a__read", "mcp__b__read")
+        result = await tools.call("mcp__b__read", {"path": "x"})
+        assert result.text == "all of x"
+
+
+@pytest.mark.system("L-V6")
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_tool_that_comes_along_is_there_without_anybody_asking(mode):
+    server = files()
+    async with Group({"a": server}, mode=mode) as group:
+        tools = await group.tools()
+
+        @server.tool
+        def write(path: str) -> str:
+            """Write a file."""
+            return path
+
+        async with asyncio.timeout(5):
+            await until(lambda: len(tools) == 2)
+        assert (await tools.call("mcp__a__write", {"path": "x"})).text == "x"
+
+
+@pytest.mark.system("A74")
+@pytest.mark.parametrize("mode", ERAS)
+async def test_resources_and_prompts_can_be_used_as_tools(mode):
+    async with Group({"a": files()}, mode=mode) as group:
+        tools = await group.tools(resources_as_tools=True, prompts_as_tools=True)
+        assert [view.tool for view in tools] == [
+            "read",
+            "mcp_list_resources",
+            "mcp_read_resource",
+            "mcp_list_prompts",
+            "mcp_get_prompt",
+        ]
+        listed = await tools.call("mcp__a__mcp_list_resources")
+        assert listed.structured_content["resources"][0]["uri"] == "mem://readme"
+        read = await tools.call("mcp__a__mcp_read_resource", {"uri": "mem://readme"})
+        assert read.text == "Read me."
+        listed = await tools.call("mcp__a__mcp_list_prompts")
+        assert listed.structured_content["prompts"][0]["name"] == "greet"
+        got = await tools.call(
+            "mcp__a__mcp_get_prompt", {"name": "greet", "arguments": {"name": "Ada"}}
+        )
+        assert got.text == "Hello, Ada."
+        unknown = await tools.call(
+            "mcp__a__mcp_read_resource", {"uri": "mem://x"}, errors="result"
+        )
+        assert unknown.is_error
+
+
+@pytest.mark.system("V12", "L-V7")
+async def test_a_members_own_rules_hold_for_its_tools():
+    members = {"a": Member(files(), deny=["read"]), "b": files()}
+    async with Group(members) as group:
+        tools = await group.tools()
+        assert tools.names == ("mcp__b__read",)
+        with pytest.raises(NotAllowed):
+            await tools.call("mcp__a__read", {"path": "x"}, confirmed=True)
+
+
+async def test_a_set_stands_still_when_its_group_is_closed():
+    async with Group({"a": files()}) as group:
+        tools = await group.tools()
+    assert group.source._callbacks == {}
+    assert tools._fetches == {}
+    with pytest.raises(mcpwire.MCPError):
+        await tools.call("mcp__a__read", {"path": "x"})
