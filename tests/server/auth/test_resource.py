@@ -44,6 +44,7 @@ def test_a_good_token_is_let_in_however_its_scheme_is_spelled(line):
     assert ask(resource(), authorization=line).subject == "ann"
 
 
+@pytest.mark.system("L-O8")
 @pytest.mark.rule("AUTH-13", "AUTH-14")
 @pytest.mark.case("G01")
 @pytest.mark.parametrize("fields", [{}, {"authorization": "Basic YTpi"}])

@@ -223,6 +223,7 @@ async def test_an_open_session_is_not_opened_again():
         assert (await hand.ask(6, "ping")) == success(6, {})
 
 
+@pytest.mark.system("L-O7")
 @pytest.mark.pain("P40")
 async def test_when_there_are_too_many_the_longest_idle_goes():
     async with Bench(echo, maximum=3) as bench:
