@@ -1,17 +1,33 @@
 """Many servers at once: one connection each, by name.
 
 `Group` connects them in parallel, says how each of them is, calls them by name, hears
-what they tell, and makes one set of all their tools.
+what they tell, and makes one set of all their tools. Names are imported when they are
+first used: the blocking group shares what knows no loop.
 """
 
 from __future__ import annotations
 
-from mcpwire.group.errors import NotConnected
-from mcpwire.group.group import Group
-from mcpwire.group.hearing import GroupEvents
-from mcpwire.group.member import Member
-from mcpwire.protocol.many.reports import GroupEvent, Report, ServerStatus
-from mcpwire.protocol.many.restarting import Backoff
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from mcpwire.group.errors import NotConnected
+    from mcpwire.group.group import Group
+    from mcpwire.group.hearing import GroupEvents
+    from mcpwire.group.member import Member
+    from mcpwire.protocol.many.reports import GroupEvent, Report, ServerStatus
+    from mcpwire.protocol.many.restarting import Backoff
+
+_MODULE_OF: Final = {
+    "Backoff": "mcpwire.protocol.many.restarting",
+    "Group": "mcpwire.group.group",
+    "GroupEvent": "mcpwire.protocol.many.reports",
+    "GroupEvents": "mcpwire.group.hearing",
+    "Member": "mcpwire.group.member",
+    "NotConnected": "mcpwire.group.errors",
+    "Report": "mcpwire.protocol.many.reports",
+    "ServerStatus": "mcpwire.protocol.many.reports",
+}
 
 __all__ = [
     "Backoff",
@@ -23,3 +39,18 @@ __all__ = [
     "Report",
     "ServerStatus",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name with its first use."""
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module 'mcpwire.group' has no attribute {name!r}")
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List what is public."""
+    return sorted(__all__)

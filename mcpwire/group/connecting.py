@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from mcpwire.group.base import report_of, taken_already
 from mcpwire.group.logs import warn
 from mcpwire.group.member import Member
-from mcpwire.group.roster import Roster, taken_already
+from mcpwire.group.roster import Roster
 from mcpwire.group.seat import CLOSE_S
 from mcpwire.protocol.many.errors import UnknownServer
-from mcpwire.protocol.many.reports import Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,16 +22,14 @@ if TYPE_CHECKING:
 
     from mcpwire.client import Client
     from mcpwire.group.member import ClientOptions
-    from mcpwire.group.options import OnError
     from mcpwire.group.seat import Seat
+    from mcpwire.protocol.many.reports import Report
 
 __all__ = ["Connecting"]
 
 
 class Connecting(Roster):
     """The part of a group that connects and disconnects."""
-
-    _on_error: OnError
 
     async def connect_all(self, servers: Mapping[str, Any] | None = None) -> Report:
         """Connect servers in parallel, and say what came of it.
@@ -74,18 +72,8 @@ class Connecting(Roster):
             await self._undo(taken)
             raise
         finally:
-            self._report = _report(attempts, failed, self._seats)
+            self._report = report_of(attempts, failed, self._seats)
         return self._report
-
-    def _is_ready(self, name: str) -> bool:
-        seat = self._seats.get(name)
-        return seat is not None and seat.state == "ready"
-
-    def _fresh(self, seat: Seat) -> Seat:
-        """Return the seat to connect: another one where this one never was."""
-        if seat.state in {"failed", "needs_auth"} and not seat.has_lived:
-            return self._take_seat(seat.name)
-        return seat
 
     async def _attempt(
         self, seat: Seat, failed: dict[str, Exception], taken: list[Seat]
@@ -272,21 +260,6 @@ class Connecting(Roster):
                 await asyncio.wait(left, timeout=CLOSE_S)
             if not self._seats:
                 self._loop = None
-
-
-def _report(
-    names: Iterable[str], failed: Mapping[str, Exception], seats: Mapping[str, Seat]
-) -> Report:
-    order = tuple(names)
-    return Report(
-        ok=tuple(
-            name
-            for name in order
-            if name in seats and seats[name].has_lived and name not in failed
-        ),
-        failed={name: failed[name] for name in order if name in failed},
-        seconds={name: seats[name].seconds for name in order if name in seats},
-    )
 
 
 async def _all_done(tasks: Iterable[asyncio.Task[Any]]) -> None:

@@ -11,26 +11,19 @@ from typing import TYPE_CHECKING, Any, Literal
 from mcpwire.group.connecting import Connecting
 from mcpwire.group.hearing import GroupEvents
 from mcpwire.group.logs import warn
-from mcpwire.group.options import check, check_timeouts, handlers_of, split
 from mcpwire.group.source import GroupSource
-from mcpwire.limits import check_timeout
-from mcpwire.types import UNSET
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Self, Unpack
 
     from mcpwire.client import Client
     from mcpwire.group.options import GroupOptions, OnError
-    from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
-    from mcpwire.protocol.host.roots import Roots
-    from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
     from mcpwire.protocol.many.reports import GroupEvent
     from mcpwire.protocol.many.restarting import Backoff
     from mcpwire.tools import ToolSet
     from mcpwire.tools.options import ToolOptions
-    from mcpwire.types import Unset
 
 __all__ = ["Group"]
 
@@ -81,47 +74,18 @@ class Group(Connecting):
         make_client: Callable[..., Client] | None = None,
         **options: Unpack[GroupOptions],
     ) -> None:
-        check(concurrency, on_error, start, restart)
-        client_options, self._tool_options = split(options)
-        client_options = {"timeout": 30.0, "connect_timeout": 60.0, **client_options}
-        check_timeouts(client_options)
-        handlers = handlers_of(client_options)
-        self._on_error = on_error
         self.source = GroupSource(self)
         super().__init__(
             servers or {},
-            client_options,
-            handlers,
+            options,
             concurrency=concurrency,
-            is_lazy=start == "lazy",
-            idle=check_timeout(idle, "idle"),
+            on_error=on_error,
+            start=start,
+            idle=idle,
             restart=restart,
             on_notification=on_notification,
             make_client=make_client,
         )
-
-    @classmethod
-    def from_config(
-        cls,
-        source: Any,
-        *,
-        layers: Iterable[Any] = (),
-        environment: Mapping[str, str] | None = None,
-        only: Iterable[str] | None = None,
-        deny_urls: Iterable[str] = (),
-        **options: Any,
-    ) -> Self:
-        """Make a group of what a configuration says; see `mcpwire.config.load`.
-
-        Raises:
-            ConfigError: Something in it is wrong; names file, entry and field.
-        """
-        from mcpwire.config import load
-
-        configuration = load(
-            source, tuple(layers), environment, only=only, deny_urls=deny_urls
-        )
-        return cls(configuration.members(), **options)
 
     # Lifetime...
 
@@ -156,37 +120,6 @@ class Group(Connecting):
     def dropped(self) -> int:
         """Notifications that `on_notification` was too slow for."""
         return self._hearing.dropped
-
-    def set_handlers(
-        self,
-        name: str | None = None,
-        *,
-        sampling: SamplingHandler | Sampling | Unset | None = UNSET,
-        elicitation: FormHandler | Elicitation | Unset | None = UNSET,
-        roots: Roots | Unset | None = UNSET,
-    ) -> None:
-        """Have others answer what a server asks, or all that have none of their own.
-
-        At any time, also for a name that is not known yet; it takes effect at once.
-        ``None`` takes a handler away, what is left out stays. What is declared follows
-        as `Client.set_handlers` says: in a session with the next handshake.
-
-        Raises:
-            ValueError: One of them is nothing of the kind; names it, changes nothing.
-        """
-        given = {"sampling": sampling, "elicitation": elicitation, "roots": roots}
-        given = {key: value for key, value in given.items() if value is not UNSET}
-        from mcpwire.protocol.host.features import HostFeatures
-
-        HostFeatures().replace(given)
-        if name is None:
-            self._handlers.update(given)
-        else:
-            self._own_handlers.setdefault(name, {}).update(given)
-        for each, seat in self._seats.items():
-            if name in {None, each}:
-                effective = self._handlers_for(each)
-                seat.client.set_handlers(**{key: effective[key] for key in given})
 
     async def tools(self, **options: Unpack[ToolOptions]) -> ToolSet:
         """List the tools of all servers and return them as one set.

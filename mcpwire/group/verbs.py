@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcpwire.client import as_object
-from mcpwire.errors import LocalProtocolError, MCPError, RequestTimeout, ToolError
+from mcpwire.errors import MCPError, RequestTimeout, ToolError
+from mcpwire.group.base import as_reference
 from mcpwire.group.logs import fields, logger, warn
 from mcpwire.limits import check_timeout
-from mcpwire.types import UNSET, encode
+from mcpwire.types import UNSET
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Mapping
     from typing import Unpack
 
     from mcpwire.client import Client
@@ -183,7 +183,7 @@ class Verbs:
         found: CompleteResult = await self._ask(
             server,
             "complete",
-            (_as_reference(ref), argument, value),
+            (as_reference(ref), argument, value),
             {**options, "context": context},
         )
         return found
@@ -200,33 +200,6 @@ class Verbs:
     ) -> None:
         """Have a server send its log messages from a level on."""
         await self._ask(server, "set_log_level", (level,), options)
-
-    def server_info(self, server: str) -> dict[str, Any]:
-        """Return what a server said of itself, as the wire has it, without asking it.
-
-        `protocolVersion`, `capabilities`, and where it gave them `serverInfo` and
-        `instructions`.
-
-        Raises:
-            UnknownServer: There is none of that name, or it is not connected yet.
-        """
-        client = self[server]
-        if client.protocol_version is None:
-            raise self._not_connected(server)
-        known = {
-            "protocolVersion": client.protocol_version,
-            "serverInfo": client.server_info,
-            "capabilities": client.capabilities,
-            "instructions": client.instructions,
-        }
-        return {
-            name: value if isinstance(value, str) else encode(value)
-            for name, value in known.items()
-            if value is not None
-        }
-
-    def _not_connected(self, server: str) -> MCPError:
-        raise NotImplementedError
 
     # Without waiting...
 
@@ -346,29 +319,3 @@ async def _logged(
             extra=fields(server, event="mcp_result", ok=ok, **about),
         )
     return result
-
-
-def _as_reference(ref: Any) -> Any:
-    """Return what to complete, as its type.
-
-    Raises:
-        LocalProtocolError: It is neither a prompt nor a resource template.
-    """
-    if not isinstance(ref, Mapping):
-        return ref
-    from mcpwire.errors import InvalidMessage
-    from mcpwire.types import PromptReference, ResourceTemplateReference, decode
-
-    kinds: dict[Any, Any] = {
-        "ref/prompt": PromptReference,
-        "ref/resource": ResourceTemplateReference,
-    }
-    kind = ref.get("type")
-    if not isinstance(kind, str) or kind not in kinds:
-        raise LocalProtocolError(
-            f"ref: expected a type of {', '.join(kinds)}, got {kind!r}"
-        )
-    try:
-        return decode(kinds[kind], dict(ref))
-    except InvalidMessage as error:
-        raise LocalProtocolError(f"ref: {error}") from None

@@ -1,0 +1,386 @@
+"""What a group knows of its servers; the same for asyncio and threads.
+
+Nothing here waits, and nothing here knows a loop: the blocking group has the same part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from mcpwire.errors import LocalProtocolError, MCPError
+from mcpwire.group.errors import NotConnected
+from mcpwire.group.member import HANDLERS, Member
+from mcpwire.group.options import check, check_timeouts, handlers_of, split
+from mcpwire.limits import DEFAULT_LIMITS, check_timeout
+from mcpwire.protocol.many.errors import UnknownServer
+from mcpwire.protocol.many.reports import Report, ServerStatus
+from mcpwire.transports.targets import resolve
+from mcpwire.types import UNSET, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Self
+
+    from mcpwire.group.options import OnError
+    from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
+    from mcpwire.protocol.host.roots import Roots
+    from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
+    from mcpwire.protocol.many.policy.rules import ServerRules
+    from mcpwire.protocol.many.reports import ServerState
+    from mcpwire.protocol.many.restarting import Backoff
+    from mcpwire.types import Unset
+
+__all__ = ["GroupBase", "SeatLike", "as_reference", "report_of", "taken_already"]
+
+
+class SeatLike(Protocol):
+    """One server's place in a group, as far as this part knows it."""
+
+    name: str
+    member: Member
+    client: Any
+    is_lazy: bool
+    is_closed: bool
+    is_pinned: bool
+    has_lived: bool
+    seconds: float
+
+    @property
+    def state(self) -> ServerState:
+        """What it is just now."""
+        ...
+
+    @property
+    def problem(self) -> Exception | None:
+        """Why it is not ready, where something went wrong."""
+        ...
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it counts as one of the group."""
+        ...
+
+    @property
+    def is_connecting(self) -> bool:
+        """Whether it is being connected for somebody who waits."""
+        ...
+
+    def status(self) -> ServerStatus:
+        """Return all of it at once."""
+        ...
+
+
+SeatT = TypeVar("SeatT", bound=SeatLike)
+ClientT = TypeVar("ClientT")
+
+
+class GroupBase(Generic[SeatT, ClientT]):
+    """The servers that are known, and the seats of those that are there.
+
+    Attributes:
+        idle: Seconds after which a lazy server is closed that nobody uses.
+        backoff: How a lost connection is opened again.
+    """
+
+    def __init__(
+        self,
+        servers: Mapping[str, Any],
+        options: Mapping[str, Any],
+        *,
+        concurrency: int,
+        on_error: OnError,
+        start: str,
+        idle: float | None,
+        restart: Backoff | None,
+        make_client: Callable[..., ClientT] | None,
+    ) -> None:
+        check(concurrency, on_error, start, restart)
+        client_options, self._tool_options = split(options)
+        client_options = {"timeout": 30.0, "connect_timeout": 60.0, **client_options}
+        check_timeouts(client_options)
+        self._handlers = handlers_of(client_options)
+        self._client_options = client_options
+        self._limits = client_options.get("limits", DEFAULT_LIMITS)
+        self.idle = check_timeout(idle, "idle")
+        self.backoff = restart
+        self._concurrency = concurrency
+        self._on_error = on_error
+        self._is_lazy = start == "lazy"
+        self._make_client = make_client
+        self._own_handlers: dict[str, dict[str, Any]] = {}
+        self._known: dict[str, Member] = {}
+        self._seats: dict[str, SeatT] = {}
+        self._left: dict[str, float] = {}  # when those did that are known
+        self._report = Report()
+        self._know(servers)
+
+    @classmethod
+    def from_config(
+        cls,
+        source: Any,
+        *,
+        layers: Iterable[Any] = (),
+        environment: Mapping[str, str] | None = None,
+        only: Iterable[str] | None = None,
+        deny_urls: Iterable[str] = (),
+        **options: Any,
+    ) -> Self:
+        """Make a group of what a configuration says; see `mcpwire.config.load`.
+
+        Raises:
+            ConfigError: Something in it is wrong; names file, entry and field.
+        """
+        from mcpwire.config import load
+
+        configuration = load(
+            source, tuple(layers), environment, only=only, deny_urls=deny_urls
+        )
+        return cls(configuration.members(), **options)
+
+    # Who is there...
+
+    def __getitem__(self, name: str) -> ClientT:
+        """Return a server's client.
+
+        That of a lazy server may not be connected yet: `client` connects it.
+
+        Raises:
+            UnknownServer: There is none of that name; `NotConnected` where it is known.
+        """
+        seat = self._seats.get(name)
+        if seat is None or not seat.is_there:
+            raise self._not_connected(name)
+        seat.is_pinned = True
+        client: ClientT = seat.client
+        return client
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether a server of that name is in the group."""
+        seat = self._seats.get(name) if isinstance(name, str) else None
+        return seat is not None and seat.is_there
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names, in the order they were given."""
+        return iter([name for name in self._known if name in self])
+
+    def __len__(self) -> int:
+        """Return how many servers are in the group."""
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        """Tell that it is a group, also an empty one."""
+        return True
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        said = ", ".join(f"{each.server} {each.state}" for each in self._statuses())
+        return f"<mcpwire.Group {said or 'empty'}>"
+
+    @property
+    def report(self) -> Report:
+        """What came of the last `connect_all`."""
+        return self._report
+
+    @property
+    def problems(self) -> dict[str, Exception]:
+        """Why servers are not ready, by name; of those where something went wrong."""
+        seats = (self._seats.get(name) for name in self._known)
+        return {
+            seat.name: seat.problem
+            for seat in seats
+            if seat is not None and seat.problem is not None
+        }
+
+    def status(self) -> dict[str, ServerStatus]:
+        """Return how each known server is just now, by name."""
+        return {each.server: each for each in self._statuses()}
+
+    def _statuses(self) -> Iterator[ServerStatus]:
+        for name in self._known:
+            seat = self._seats.get(name)
+            yield (
+                ServerStatus(server=name, state="idle", since=self._left.get(name, 0.0))
+                if seat is None
+                else seat.status()
+            )
+
+    def instructions(self) -> dict[str, str]:
+        """Return how servers want to be used, by name, of those that said so."""
+        said = {name: self._seats[name].client.instructions for name in self}
+        return {name: text for name, text in said.items() if text is not None}
+
+    def rules(self, name: str) -> ServerRules | None:
+        """Return what holds for a server's tools alone."""
+        member = self._known.get(name)
+        return None if member is None else member.rules()
+
+    def server_info(self, server: str) -> dict[str, Any]:
+        """Return what a server said of itself, as the wire has it, without asking it.
+
+        `protocolVersion`, `capabilities`, and where it gave them `serverInfo` and
+        `instructions`.
+
+        Raises:
+            UnknownServer: There is none of that name, or it is not connected yet.
+        """
+        client: Any = self[server]
+        if client.protocol_version is None:
+            raise self._not_connected(server)
+        known = {
+            "protocolVersion": client.protocol_version,
+            "serverInfo": client.server_info,
+            "capabilities": client.capabilities,
+            "instructions": client.instructions,
+        }
+        return {
+            name: value if isinstance(value, str) else encode(value)
+            for name, value in known.items()
+            if value is not None
+        }
+
+    # Answering...
+
+    def set_handlers(
+        self,
+        name: str | None = None,
+        *,
+        sampling: SamplingHandler | Sampling | Unset | None = UNSET,
+        elicitation: FormHandler | Elicitation | Unset | None = UNSET,
+        roots: Roots | Unset | None = UNSET,
+    ) -> None:
+        """Have others answer what a server asks, or all that have none of their own.
+
+        At any time, also for a name that is not known yet; it takes effect at once.
+        ``None`` takes a handler away, what is left out stays. What is declared follows
+        as `Client.set_handlers` says: in a session with the next handshake.
+
+        Raises:
+            ValueError: One of them is nothing of the kind; names it, changes nothing.
+        """
+        given = {"sampling": sampling, "elicitation": elicitation, "roots": roots}
+        given = {key: value for key, value in given.items() if value is not UNSET}
+        from mcpwire.protocol.host.features import HostFeatures
+
+        HostFeatures().replace(given)
+        if name is None:
+            self._handlers.update(given)
+        else:
+            self._own_handlers.setdefault(name, {}).update(given)
+        for each, seat in self._seats.items():
+            if name in {None, each}:
+                effective = self._handlers_for(each)
+                seat.client.set_handlers(**{key: effective[key] for key in given})
+
+    # Inside...
+
+    def _is_kept(self, server: str, uri: str) -> bool:
+        seat = self._seats.get(server)
+        return seat is not None and uri in seat.client.subscribed
+
+    def _know(self, servers: Mapping[str, Any]) -> None:
+        """Take servers down, all or none.
+
+        Raises:
+            ValueError: A name is empty or no string, or a target is none.
+        """
+        members: dict[str, Member] = {}
+        name: Any
+        for name, given in servers.items():
+            if not isinstance(name, str) or not name:
+                raise ValueError(f"a server's name must be a string, got {name!r}")
+            member = members[name] = Member.of(given)
+            if self._make_client is None:
+                try:
+                    resolve(member.target)
+                except ValueError as error:
+                    raise ValueError(f"server {name!r}: {error}") from None
+        self._known.update(members)
+
+    def _client_arguments(self, name: str) -> dict[str, Any]:
+        """Return the options that a server's client is made with."""
+        return {
+            **self._client_options,
+            **self._known[name].client_options(),
+            **self._handlers_for(name),
+        }
+
+    def _handlers_for(self, name: str) -> dict[str, Any]:
+        """Return what answers a server's questions: its own before the group's."""
+        own = self._known[name].client_options()
+        return {
+            **dict.fromkeys(HANDLERS),
+            **self._handlers,
+            **{key: own[key] for key in HANDLERS if key in own},
+            **self._own_handlers.get(name, {}),
+        }
+
+    def _check_free(self, name: str) -> None:
+        seat = self._seats.get(name)
+        if seat is not None and (seat.is_connecting or seat.state == "ready"):
+            raise taken_already(name)
+
+    def _is_ready(self, name: str) -> bool:
+        seat = self._seats.get(name)
+        return seat is not None and seat.state == "ready"
+
+    def _not_connected(self, server: str) -> MCPError:
+        if server not in self._known:
+            return UnknownServer(server, known=self._known)
+        seat = self._seats.get(server)
+        problem = None if seat is None else seat.problem
+        return NotConnected(server, known=self._known, problem=problem)
+
+    def _timeout_of(self, seat: SeatT) -> float | None:
+        timeout = seat.member.timeout
+        found = self._client_options["timeout"] if timeout is UNSET else timeout
+        return check_timeout(found)
+
+
+def taken_already(name: str) -> LocalProtocolError:
+    """Build the error for a name that is in use."""
+    return LocalProtocolError(
+        f"the server {name!r} is connected already; replace=True closes that one first"
+    )
+
+
+def report_of(
+    names: Iterable[str], failed: Mapping[str, Exception], seats: Mapping[str, SeatLike]
+) -> Report:
+    """Return what came of connecting these, in their order."""
+    order = tuple(names)
+    return Report(
+        ok=tuple(
+            name
+            for name in order
+            if name in seats and seats[name].has_lived and name not in failed
+        ),
+        failed={name: failed[name] for name in order if name in failed},
+        seconds={name: seats[name].seconds for name in order if name in seats},
+    )
+
+
+def as_reference(ref: Any) -> Any:
+    """Return what to complete, as its type.
+
+    Raises:
+        LocalProtocolError: It is neither a prompt nor a resource template.
+    """
+    if not isinstance(ref, Mapping):
+        return ref
+    from mcpwire.errors import InvalidMessage
+    from mcpwire.types import PromptReference, ResourceTemplateReference, decode
+
+    kinds: dict[Any, Any] = {
+        "ref/prompt": PromptReference,
+        "ref/resource": ResourceTemplateReference,
+    }
+    kind = ref.get("type")
+    if not isinstance(kind, str) or kind not in kinds:
+        raise LocalProtocolError(
+            f"ref: expected a type of {', '.join(kinds)}, got {kind!r}"
+        )
+    try:
+        return decode(kinds[kind], dict(ref))
+    except InvalidMessage as error:
+        raise LocalProtocolError(f"ref: {error}") from None
