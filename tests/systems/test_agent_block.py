@@ -11,6 +11,7 @@ from fakes import SILENCE, FakeServer, text
 import mcpwire
 from mcpwire import types
 from mcpwire.client.tasks import start_task
+from mcpwire.group import Group
 
 pytestmark = pytest.mark.anyio
 
@@ -202,3 +203,99 @@ async def test_calls_of_one_connection_run_beside_each_other():
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
         results = await asyncio.gather(*(client.call_tool("x") for _ in range(3)))
     assert [result.text for result in results] == [str(id) for id in waiting]
+
+
+def named(name, **methods):
+    def say(params, server):
+        server.notify("notifications/resources/updated", uri=f"a:{name}")
+        server.send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        token = params.get("_meta", {}).get("progressToken")
+        if token is not None:
+            server.notify("notifications/progress", progressToken=token, progress=1)
+        return text(f"{name} answers")
+
+    return FakeServer({"tools/call": say, **methods}, instructions=f"I am {name}")
+
+
+NAMES = ("a", "b", "c")
+
+
+@pytest.mark.system("A17", "A22", "A40", "A42", "A43")
+async def test_of_three_servers_each_is_heard_under_its_own_name():
+    servers = {name: named(name) for name in NAMES}
+    heard, progress = [], []
+    async with asyncio.timeout(BOUND_S), Group(servers) as group:
+        events = group.events()
+        results = await asyncio.gather(
+            *(
+                group.call_tool(
+                    name, "x", on_progress=lambda *p, name=name: progress.append(name)
+                )
+                for name in NAMES
+            )
+        )
+        for _ in range(2 * len(NAMES)):
+            event = await anext(events)
+            uri = getattr(event.notification.params, "uri", None)
+            heard.append((event.server, event.notification.method, uri))
+        await events.aclose()
+    assert [result.text for result in results] == [f"{name} answers" for name in NAMES]
+    assert sorted(progress) == list(NAMES)
+    updated, changed = (
+        "notifications/resources/updated",
+        "notifications/tools/list_changed",
+    )
+    assert sorted(heard, key=str) == sorted(
+        [
+            *((name, updated, f"a:{name}") for name in NAMES),
+            *((name, changed, None) for name in NAMES),
+        ],
+        key=str,
+    )
+
+
+@pytest.mark.system("A17", "A45", "A50", "A53")
+async def test_each_server_has_its_own_handler_given_at_any_time():
+    def asking(name):
+        def ask(_, server):
+            server.asked = server.current["id"]
+            server.send(
+                {
+                    "jsonrpc": "2.0",
+                    "id": "q",
+                    "method": "sampling/createMessage",
+                    "params": {
+                        "messages": [
+                            {"role": "user", "content": {"type": "text", "text": name}}
+                        ],
+                        "maxTokens": 5,
+                    },
+                }
+            )
+            return SILENCE
+
+        class Asking(FakeServer):
+            def receive(self, data):
+                super().receive(data)
+                last = self.received[-1]
+                if last.get("id") == "q":
+                    said = last.get("result", {}).get("model") or last["error"]["code"]
+                    reply = {"jsonrpc": "2.0", "id": self.asked}
+                    self.send({**reply, "result": text(str(said))})
+
+        return Asking({"tools/call": ask})
+
+    def model(name):
+        return lambda _: types.CreateMessageResult(
+            role="assistant", content=types.TextContent("hm"), model=name
+        )
+
+    servers = {name: asking(name) for name in NAMES}
+    async with asyncio.timeout(BOUND_S), Group(sampling=model("all")) as group:
+        group.set_handlers("a", sampling=model("of a, before"))
+        await group.connect_all(servers)
+        said = [(await group.call_tool(name, "x")).text for name in NAMES]
+        assert said == ["of a, before", "all", "all"]
+        group.set_handlers("b", sampling=model("of b, meanwhile"))
+        said = [(await group.call_tool(name, "x")).text for name in NAMES]
+        assert said == ["of a, before", "of b, meanwhile", "all"]

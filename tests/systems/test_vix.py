@@ -1,11 +1,14 @@
 """What vix's pool loses of its servers, and the client does not."""
 
 import asyncio
+import json
 
 import pytest
 from fakes import FakeServer, text
+from scripted import scripted
 
 import mcpwire
+from mcpwire.group import Group
 
 pytestmark = pytest.mark.anyio
 
@@ -101,3 +104,61 @@ async def test_what_has_no_id_and_no_method_is_passed_over():
         assert (await client.call_tool("x")).text == "ok"
         assert client.stats.invalid_messages + client.stats.noise_lines == 3
         assert (await client.call_tool("x")).text == "ok"
+
+
+POOL = """
+handshake()
+while True:
+    m = recv()
+    if m.get("method") == "tools/list":
+        tools = [{"name": n, "inputSchema": {"type": "object"}} for n in ("add", "rm")]
+        answer(m, {"tools": tools})
+    elif "id" in m:
+        text(m, json.dumps([m["params"], os.environ.get("POOL_TOKEN")]))
+"""
+
+
+@pytest.mark.system("V01", "V03", "V10", "V11", "V12", "V13", "V14", "V16")
+@pytest.mark.system("L-V7", "L-V8", "L-V9")
+async def test_a_pool_out_of_settings_calls_what_is_allowed_and_confirmed():
+    program = scripted(POOL)
+    command = {"command": program.command, "args": list(program.args)}
+    project = [{"name": "broken", "command": "no-such-command-at-all"}]
+    settings = {
+        "mcp_servers": [
+            {
+                "name": "calc",
+                **command,
+                "env": {"POOL_TOKEN": "mine"},
+                "allowed_tools": ["add"],
+                "require_confirmation": True,
+            },
+            {"name": "my__calc", "type": "STDIO", **command},
+            {"name": "broken", **command},
+        ]
+    }
+    async with (
+        asyncio.timeout(BOUND_S),
+        Group.from_config(settings, layers=[project], on_error="skip") as group,
+    ):
+        assert len(group) == 2
+        assert "not found" in str(group.report.failed["broken"])
+        tools = await group.tools(strip_arguments=["cwd", "_session"])
+        assert tools.names == (
+            *("mcp__calc__add", "mcp__my__calc__add", "mcp__my__calc__rm"),
+        )
+        assert len(tools) == 3
+        given = {"a": 1, "cwd": "/", "_session": "s"}
+        with pytest.raises(mcpwire.NeedsConfirmation):
+            await tools.call("mcp__calc__add", given)
+        assert tools["mcp__calc__add"].needs_confirmation
+        called = await tools.call("mcp__calc__add", given, confirmed=True)
+        params, token = json.loads(called.text)
+        assert (params["name"], params["arguments"], token) == ("add", {"a": 1}, "mine")
+        params, token = json.loads((await tools.call("mcp__my__calc__rm", {})).text)
+        assert (params["name"], token) == ("rm", None)
+        with pytest.raises(mcpwire.NotAllowed):
+            await tools.call("mcp__calc__rm", {}, confirmed=True)
+        for unknown in ("mcp__calc", "calc__add", "mcp__other__add", ""):
+            with pytest.raises(mcpwire.UnknownTool):
+                await tools.call(unknown, {})
