@@ -112,6 +112,7 @@ format: $(VENV)/.dev ## write the format and the fixes that are safe
 pytest: $(VENV)/.dev .hypothesis/unicode_data
 	@rm -f .coverage .coverage.*
 	@$(PY) -m compileall -q mcpwire
+	@$(PY) tests/prewarm.py
 	@$(PY) -m pytest --no-header -n 4 --dist=worksteal --cov --cov-report= \
 		--junitxml=$(BUILD)/junit.xml --durations=10 --tb=short $(PYTEST_ARGS)
 
