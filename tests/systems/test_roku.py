@@ -1,5 +1,7 @@
 """What roku-plugin-mcp promises of calls that block, held by the blocking client."""
 
+import asyncio
+import json
 import threading
 
 import pytest
@@ -7,6 +9,9 @@ from scripted import ECHO_LOOP, scripted
 
 import mcpwire
 import mcpwire.sync
+from mcpwire.protocol.many.names import NamePolicy
+from mcpwire.sync.group import Group
+from mcpwire.tools import flatten
 
 BOUND_S = 20
 THREADS, CALLS = 5, 20
@@ -53,3 +58,65 @@ def test_a_failure_is_told_by_its_class_and_its_attributes():
     assert handshake.value.exit_code == 3
     with pytest.raises(mcpwire.NegotiationError):
         mcpwire.sync.Client(scripted("handshake('1999-01-01')")).connect()
+
+
+FILES = """
+handshake()
+while True:
+    m = recv()
+    if m.get("method") == "tools/list":
+        path = {"type": "object", "properties": {"path": {}}, "required": ["path"]}
+        answer(m, {"tools": [
+            {"name": "read_file", "description": "Reads a file.", "inputSchema": path,
+             "annotations": {"readOnlyHint": True}},
+            {"name": "write_file", "inputSchema": path},
+        ]})
+    elif "id" in m:
+        failed = m["params"]["name"] == "write_file"
+        structured = {} if failed else {"structuredContent": {"size": 2}}
+        content = [{"type": "text", "text": "read only" if failed else "hi"}]
+        answer(m, {"content": content, "isError": failed, **structured})
+"""
+
+
+@pytest.mark.system("R01", "R06", "R07", "R09", "R10", "R11", "R12")
+def test_a_host_has_its_tools_out_of_a_file_inside_a_running_loop(tmp_path):
+    program = scripted(FILES)
+    file = tmp_path / "mcp.toml"
+    file.write_text(
+        "[[servers]]\n"
+        'name = "my-server"\n'
+        f"command = {json.dumps(program.command)}\n"
+        f"args = {json.dumps(list(program.args))}\n"
+        "[[servers]]\n"
+        'name = "broken"\n'
+        'command = "no-such-command-at-all"\n',
+        encoding="utf-8",
+    )
+    names = NamePolicy(charset="A-Za-z0-9_")
+
+    async def host():
+        with Group.from_config(file, on_error="skip") as group:
+            assert list(group.report.failed) == ["broken"]
+            tools = group.tools(names=names, trusted=True)
+            assert tools.names == (
+                *("mcp__my_server__read_file", "mcp__my_server__write_file"),
+            )
+            reading, writing = tools.catalog()
+            assert (reading.server, reading.tool) == ("my-server", "read_file")
+            assert (reading.description, reading.required) == (
+                *("Reads a file.", ("path",)),
+            )
+            assert set(reading.tags) >= {"mcp", "my-server"}
+            assert reading.side_effects.kind == "read_only"
+            assert writing.side_effects.kind != "read_only"
+            assert reading.risk == "low"
+            assert writing.risk != "low"
+            result = tools.call(reading.name, {"path": "a"})
+            assert flatten(result, "structured") == {"size": 2}
+            failed = tools.call(writing.name, {"path": "a"})
+            assert (failed.is_error, flatten(failed, "text")) == (True, "read only")
+            with pytest.raises(mcpwire.ToolError, match="read only"):
+                failed.raise_for_error()
+
+    asyncio.run(host())
