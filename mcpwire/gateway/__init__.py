@@ -10,13 +10,50 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from mcpwire.gateway.app import Gateway
+    from mcpwire.gateway.delegating.queue import QueueDelegate
+    from mcpwire.gateway.delegating.splicer import ContentDelegate, Splicer
     from mcpwire.gateway.plan import Plan, Planned, Source, Static
+    from mcpwire.gateway.sessions.from_headers import FromHeaders
+    from mcpwire.gateway.sessions.ids import HandleIds, SealedIds, SessionIds
+    from mcpwire.protocol.many.gateway.session_ids import Kept
+    from mcpwire.protocol.many.gateway.splicing import (
+        PendingBatch,
+        token_of,
+        tokens_in,
+    )
 
-__all__ = ["Gateway", "Plan", "Planned", "Source", "Static"]
+__all__ = [
+    "ContentDelegate",
+    "FromHeaders",
+    "Gateway",
+    "HandleIds",
+    "Kept",
+    "PendingBatch",
+    "Plan",
+    "Planned",
+    "QueueDelegate",
+    "SealedIds",
+    "SessionIds",
+    "Source",
+    "Splicer",
+    "Static",
+    "token_of",
+    "tokens_in",
+]
 
 _EXPORTS: Final = {
     "mcpwire.gateway.app": ("Gateway",),
+    "mcpwire.gateway.delegating.queue": ("QueueDelegate",),
+    "mcpwire.gateway.delegating.splicer": ("ContentDelegate", "Splicer"),
     "mcpwire.gateway.plan": ("Plan", "Planned", "Source", "Static"),
+    "mcpwire.gateway.sessions.from_headers": ("FromHeaders",),
+    "mcpwire.gateway.sessions.ids": ("HandleIds", "SealedIds", "SessionIds"),
+    "mcpwire.protocol.many.gateway.session_ids": ("Kept",),
+    "mcpwire.protocol.many.gateway.splicing": (
+        "PendingBatch",
+        "token_of",
+        "tokens_in",
+    ),
 }
 
 _MODULE_OF: Final = {

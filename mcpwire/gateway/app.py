@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 from mcpwire._version import __version__
 from mcpwire.errors import InternalError, InvalidRequest
 from mcpwire.gateway.bridge import make_client
+from mcpwire.gateway.delegating.splicer import splicer_of
 from mcpwire.gateway.plan import Planned, Static
+from mcpwire.gateway.serving.serving import Serving
+from mcpwire.gateway.sessions.ids import HandleIds
 from mcpwire.gateway.sets import Sets
 from mcpwire.gateway.upstream import Upstream
 from mcpwire.limits import Limits, check_timeout
 from mcpwire.protocol.many.denying import UrlDenyList
+from mcpwire.protocol.many.gateway.selection import check_forwarded, pick_headers
 from mcpwire.protocol.many.names import NamePolicy
 from mcpwire.protocol.many.policy.rules import Rules
 from mcpwire.protocol.many.policy.transforms import ToolTransform
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 
     from mcpwire.gateway.dispatcher import GatewayDispatcher
     from mcpwire.gateway.plan import Plan, Source
+    from mcpwire.gateway.sessions.ids import SessionIds
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.server.app import Server
     from mcpwire.server.auth.resource import ResourceServer
@@ -47,7 +52,7 @@ LOCAL: Final = "local"
 """The name of the gateway's own server among the others."""
 
 
-class Gateway:
+class Gateway(Serving):
     """One MCP server made of many, of five revisions on both sides.
 
     ::
@@ -135,10 +140,13 @@ class Gateway:
         self.transforms = _transforms(transforms or {})
         as_tools = {"resources": resources_as_tools, "prompts": prompts_as_tools}
         self.as_tools = frozenset(kind for kind, wanted in as_tools.items() if wanted)
-        self.forward_headers = _forwardable(forward_headers)
+        private = getattr(self.source, "private_headers", ())
+        self.forward_headers = check_forwarded(forward_headers, private)
+        if hasattr(self.source, "withheld"):
+            self.source.withheld = frozenset(self.forward_headers)
         self.deny_urls = UrlDenyList(deny_urls)
-        self.delegate = delegate
-        self.sessions = sessions
+        self.delegate = splicer_of(delegate)
+        self.sessions: SessionIds = HandleIds() if sessions is None else sessions
         self.share = _one_of("share", share, ("session", "identity"))
         self._maximum = _count("max_upstream_sets", max_upstream_sets)
         self.auth = auth
@@ -157,7 +165,7 @@ class Gateway:
         self._local = () if local is None else (_local(local),)
         self._dispatchers: dict[str | None, GatewayDispatcher] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self._entered = False
+        self._holders = 0
 
     def __repr__(self) -> str:
         """Return one readable line."""
@@ -171,7 +179,11 @@ class Gateway:
         Raises:
             RPCError: This is the answer.
         """
-        return self.source.plan(facts, params).beside(self._local)
+        return self.completed(self.source.plan(facts, params))
+
+    def completed(self, plan: Plan) -> Plan:
+        """Return a source's plan with the gateway's own server."""
+        return plan.beside(self._local)
 
     def make_upstream(self, upstreams: Upstreams, planned: Planned) -> Upstream:
         """Return one server of a set, not connected yet.
@@ -199,11 +211,17 @@ class Gateway:
             )
 
     def forwarded(self, facts: Facts) -> Mapping[str, str]:
-        """Return the header fields of a request that go along to the servers."""
+        """Return the header fields of a request that go along to the servers.
+
+        Raises:
+            InvalidRequest: One cannot be sent on.
+        """
         if not self.forward_headers:
             return {}
-        found = facts.headers
-        return {name: found[name] for name in self.forward_headers if name in found}
+        try:
+            return pick_headers(facts.headers, self.forward_headers)
+        except ValueError as error:
+            raise InvalidRequest(str(error)) from None
 
     def own_capabilities(self, upstreams: Upstreams) -> dict[str, Any]:
         """Return what the gateway can do beside what its servers can."""
@@ -232,9 +250,14 @@ class Gateway:
         task.add_done_callback(self._closing.discard)
         return task
 
+    def hold(self) -> None:
+        """Keep shared connections open as long as somebody serves; see `release`."""
+        self._holders += 1
+
     async def release(self) -> None:
-        """Close what is shared, unless the gateway itself is kept open."""
-        if not self._entered:
+        """Take one `hold` back; with the last one all connections are closed."""
+        self._holders -= 1
+        if self._holders == 0:
             await self.aclose()
 
     async def aclose(self) -> None:
@@ -249,7 +272,7 @@ class Gateway:
             await asyncio.wait(list(self._closing))
 
     async def __aenter__(self) -> Self:
-        self._entered = True
+        self.hold()
         return self
 
     async def __aexit__(
@@ -258,7 +281,7 @@ class Gateway:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._entered = False
+        self._holders -= 1
         await self.aclose()
 
     # Around requests...
@@ -300,9 +323,25 @@ class Gateway:
             found = self._dispatchers[name] = GatewayDispatcher(self, only=name)
         return found
 
+    def dispatchers(self) -> list[GatewayDispatcher]:
+        """Return those that there are so far."""
+        return list(self._dispatchers.values())
+
     def open_in_memory(self, client: Inbound, limits: Limits) -> MemoryChannel:
         """Serve one client in this process; `Client(gateway)` does."""
-        return self.dispatcher.open_in_memory(client, limits)
+        near = self.dispatcher.open_in_memory(client, limits)
+        finished = near.after_close
+        assert finished is not None
+        self.hold()
+
+        async def closed() -> None:
+            try:
+                await finished()
+            finally:
+                await self.release()
+
+        near.after_close = closed
+        return near
 
     def status(self) -> dict[str, Any]:
         """Return what can be said of the gateway and its servers, as JSON.
@@ -315,7 +354,7 @@ class Gateway:
             "version": self.info.version,
             "sessions": len(self.opened),
             "shared": len(self.sets),
-            "servers": [each.status() for each in sets],
+            "sets": [each.status() for each in sets],
         }
 
 
@@ -343,25 +382,3 @@ def _count(name: str, value: int) -> int:
     if type(value) is not int or value < 1:
         raise ValueError(f"{name} must be an integer above 0, got {value!r}")
     return value
-
-
-_NEVER_FORWARDED: Final = frozenset(
-    {"authorization", "cookie", "host", "proxy-authorization", "content-length"}
-)
-"""What proves who somebody is to us, or says what this one hop is like."""
-
-
-def _forwardable(names: Iterable[str]) -> tuple[str, ...]:
-    """Return names of header fields in lower case.
-
-    Raises:
-        ValueError: One may not be forwarded (2025-11-25 security best practices,
-            "Token Passthrough").
-    """
-    if isinstance(names, str):
-        raise TypeError(f"forward_headers takes several names, got {names!r}")
-    found = tuple(name.lower() for name in names)
-    for name in found:
-        if name in _NEVER_FORWARDED or name.startswith("mcp-"):
-            raise ValueError(f"the header field {name!r} is never forwarded")
-    return found

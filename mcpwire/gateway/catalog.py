@@ -141,6 +141,14 @@ class Catalog:
         except NameCollision as error:
             raise InternalError(str(error)) from error
 
+    def collisions(self) -> dict[str, list[str]]:
+        """Return who would have had the same name, by kind, as far as is known."""
+        found = {
+            kind: [str(each) for each in merged.collisions]
+            for kind, merged in self.known.items()
+        }
+        return {kind: said for kind, said in found.items() if said}
+
     def param_headers(self, name: str) -> tuple[ParamHeader, ...]:
         """Return which arguments of a tool header fields repeat, as far as is known."""
         tools = self.known.get("tools")

@@ -22,6 +22,7 @@ from mcpwire.server.dispatcher import INITIALIZED, Dispatcher
 from mcpwire.server.request import IN_MEMORY, Facts
 from mcpwire.server.routes import capabilities_at
 from mcpwire.wire.json import encode
+from mcpwire.wire.meta import TRACE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.app import Gateway
     from mcpwire.gateway.plan import Plan
     from mcpwire.gateway.routes import Answer
+    from mcpwire.gateway.sessions.keeping import Keeping
     from mcpwire.server.handlers import Handler
     from mcpwire.server.request import RequestContext, Session
     from mcpwire.versions import Revision
@@ -70,7 +72,8 @@ class GatewayDispatcher(Dispatcher):
 
     def __init__(self, gateway: Gateway, *, only: str | None = None) -> None:
         self._gateway = gateway
-        self._only = only
+        self.only = only
+        self._kept_by: Keeping | None = None
         self._by_session: dict[Session, Upstreams] = {}
         self._shared_by: set[Session] = set()
         self._opened: dict[Session, dict[str, Any]] = {}
@@ -138,14 +141,15 @@ class GatewayDispatcher(Dispatcher):
         self, facts: Facts, capabilities: Mapping[str, Any], plan: Plan | None = None
     ) -> _Asking:
         if plan is None:
-            plan = self._plan(facts, None)
+            plan = self.plan(facts, None)
         headers = self._gateway.forwarded(facts)
         principal = facts.principal
         identity = (
             plan.key,
             principal.key if principal is not None else None,
             encode(dict(capabilities)),
-            tuple(sorted(headers.items())),
+            # What tells one request from the next tells nobody from anybody.
+            tuple(sorted(kv for kv in headers.items() if kv[0] not in TRACE_KEYS)),
         )
         return _Asking(identity, plan, headers, capabilities)
 
@@ -174,9 +178,20 @@ class GatewayDispatcher(Dispatcher):
             return ()
         return upstreams.catalog.param_headers(name)
 
-    def _plan(self, facts: Facts, params: Mapping[str, Any] | None) -> Plan:
-        plan = self._gateway.plan(facts, params)
-        return plan if self._only is None else plan.only(self._only)
+    def plan(self, facts: Facts, params: Mapping[str, Any] | None) -> Plan:
+        """Return the servers for who asks.
+
+        Raises:
+            RPCError: This is the answer.
+        """
+        return self._narrowed(self._gateway.plan(facts, params))
+
+    def completed(self, plan: Plan) -> Plan:
+        """Return a source's plan with the gateway's own server."""
+        return self._narrowed(self._gateway.completed(plan))
+
+    def _narrowed(self, plan: Plan) -> Plan:
+        return plan if self.only is None else plan.only(self.only)
 
     def upstreams_of(self, session: Session) -> Upstreams | None:
         """Return a session's set; ``None``: it has none, or has left."""
@@ -197,7 +212,7 @@ class GatewayDispatcher(Dispatcher):
                 them are needed.
         """
         opened, result = super().initialize(params, session, facts)
-        plan = self._plan(facts, params)
+        plan = self.plan(facts, params)
         upstreams = await self.open_upstreams(opened, plan, facts)
         result |= self._described(upstreams, opened.revision)
         self._opened[opened] = result
@@ -246,6 +261,56 @@ class GatewayDispatcher(Dispatcher):
                 raise
         self._by_session[session] = upstreams
         return upstreams
+
+    async def reopen(self, session: Session, plan: Plan, facts: Facts) -> None:
+        """Connect a session that was opened elsewhere to the servers of a plan.
+
+        Raises:
+            RPCError: As `open_session`.
+        """
+        upstreams = await self.open_upstreams(session, plan, facts)
+        self._opened[session] = {
+            "protocolVersion": session.revision.name,
+            **self._described(upstreams, session.revision),
+            "serverInfo": self._info,
+        }
+
+    @property
+    def _keeping(self) -> Keeping:
+        """What makes the ids of sessions, which there are over HTTP only."""
+        if self._kept_by is None:
+            from mcpwire.gateway.sessions.keeping import Keeping
+
+            self._kept_by = Keeping(self._gateway, self)
+        return self._kept_by
+
+    def new_session_id(self, session: Session) -> str | None:
+        """Return the id that a session gets.
+
+        Raises:
+            RPCError: It cannot have one.
+        """
+        return self._keeping.new_id(session)
+
+    async def resume_session(self, id: str, facts: Facts) -> Session | None:
+        """Return the session of an id, its servers connected anew; ``None``: none.
+
+        Raises:
+            RPCError: As `open_session`.
+        """
+        return await self._keeping.resume(id, facts)
+
+    async def delete_session(self, id: str, facts: Facts) -> bool:
+        """End what a session has that another process opened."""
+        return await self._keeping.delete(id, facts)
+
+    def withdraw_session_id(self, id: str) -> None:
+        """Open no session again by an id."""
+        self._gateway.sessions.withdraw(id)
+
+    def sessions_of(self, id: str) -> list[Session]:
+        """Return the open sessions with an id: none or one."""
+        return [session for session in self._by_session if session.id == id]
 
     def notified(
         self, session: Session, method: str, params: dict[str, Any] | None
@@ -311,7 +376,12 @@ class GatewayDispatcher(Dispatcher):
 
     # The end...
 
+    async def start(self) -> None:
+        """Be ready for one more user, who calls `aclose` when done."""
+        await super().start()
+        self._gateway.hold()
+
     async def aclose(self) -> None:
-        """Let one user go; with the last one the servers that are shared are closed."""
+        """Let one user go; with the last one all connections to servers are closed."""
         await super().aclose()
         await self._gateway.release()

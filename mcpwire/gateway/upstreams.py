@@ -219,6 +219,9 @@ class Upstreams:
         """Return what a server's resource is called for clients."""
         return self.catalog.public_uri(server, uri)
 
-    def status(self) -> list[dict[str, Any]]:
-        """Return what can be said of each, as JSON; no secrets."""
-        return [each.status() for each in self.members.values()]
+    def status(self) -> dict[str, Any]:
+        """Return what can be said of it, as JSON; no secrets."""
+        return {
+            "servers": [each.status() for each in self.members.values()],
+            "collisions": self.catalog.collisions(),
+        }

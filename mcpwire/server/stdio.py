@@ -22,9 +22,11 @@ from mcpwire.server.lifespan import end_soon, leave_threads
 from mcpwire.transports.stdio.pipes import PipeDuplex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from mcpwire.server.dispatcher import Dispatcher
+
+    Release = Callable[[], Awaitable[None]]
 
 __all__ = ["run_stdio", "serve_stdio"]
 
@@ -108,12 +110,23 @@ class _ServerPipe(PipeDuplex):
 
 
 async def serve_stdio(
-    dispatcher: Dispatcher, *, stdin_fd: int = 0, stdout_fd: int = 1
+    dispatcher: Dispatcher,
+    *,
+    stdin_fd: int = 0,
+    stdout_fd: int = 1,
+    release: Release | None = None,
 ) -> None:
     """Serve one client until the input ends, then within a second.
 
     Both descriptors belong to the protocol meanwhile and are given back as they were.
     Cancelling it ends it as quickly.
+
+    Args:
+        dispatcher: Who answers.
+        stdin_fd: The descriptor that is read.
+        stdout_fd: The one that is written to.
+        release: Lets go of what the dispatcher holds beside its lifespan, at the very
+            end and in whatever time it takes; ``None``: there is nothing.
     """
     with _borrowed(stdin_fd, stdout_fd) as fds:
         connection = ServerConnection(dispatcher, transport="stdio")
@@ -128,7 +141,11 @@ async def serve_stdio(
             await channel.flush(FLUSH_GRACE_S)
         finally:
             over = clock() if over is None else over
-            await _end(connection, over + END_BY_S)
+            try:
+                await _end(connection, over + END_BY_S)
+            finally:
+                if release is not None:
+                    await release()
 
 
 async def _end(connection: ServerConnection, by: float) -> None:
@@ -139,7 +156,7 @@ async def _end(connection: ServerConnection, by: float) -> None:
         logger.warning("the server's lifespan took too long to end and was cancelled")
 
 
-def run_stdio(dispatcher: Dispatcher) -> int:
+def run_stdio(dispatcher: Dispatcher, *, release: Release | None = None) -> int:
     """Serve on stdin and stdout as this process's whole work; return the exit code.
 
     It is 0 at the end of input. SIGINT and SIGTERM end it quietly with the code that a
@@ -149,7 +166,7 @@ def run_stdio(dispatcher: Dispatcher) -> int:
     last_resort: list[threading.Timer] = []
     known = threading.enumerate()
     try:
-        code = asyncio.run(_run(dispatcher, last_resort))
+        code = asyncio.run(_run(dispatcher, last_resort, release))
     except KeyboardInterrupt:
         code = SIGNAL_EXIT + signal.SIGINT
     finally:
@@ -159,9 +176,13 @@ def run_stdio(dispatcher: Dispatcher) -> int:
     return code
 
 
-async def _run(dispatcher: Dispatcher, last_resort: list[threading.Timer]) -> int:
+async def _run(
+    dispatcher: Dispatcher, last_resort: list[threading.Timer], release: Release | None
+) -> int:
     loop = asyncio.get_running_loop()
-    serving = loop.create_task(serve_stdio(dispatcher), name="mcpwire-serve-stdio")
+    serving = loop.create_task(
+        serve_stdio(dispatcher, release=release), name="mcpwire-serve-stdio"
+    )
     received: list[int] = []
 
     def stop(number: int) -> None:

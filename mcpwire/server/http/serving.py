@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server.http.receiving.protocols import mended
@@ -26,8 +26,9 @@ from mcpwire.wire.urls import address_class, is_loopback
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from mcpwire.server.app import Server
-    from mcpwire.server.http.app import AsgiApp
+    from mcpwire.limits import Limits
+    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.http.exchange import Receive, Scope, Send
 
 __all__ = ["CannotListen", "read_address", "run_http", "serve_http"]
 
@@ -62,11 +63,34 @@ TASK_NAME: Final = "mcpwire-http-request"
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
+class App(Protocol):
+    """An application that can be started, drained and closed, as `AsgiApp`."""
+
+    limits: Limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    async def start(self) -> None: ...
+
+    async def drain(self, timeout: float = ...) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Served(Protocol):
+    """What can be served over HTTP: a `Server`, or a gateway."""
+
+    @property
+    def auth(self) -> ResourceServer | None: ...
+
+    def asgi(self, **options: Any) -> App: ...
+
+
 class CannotListen(OSError):
     """There is no listening at an address; says why."""
 
 
-def run_http(server: Server, address: str = f"{LOCAL}:8000", **options: Any) -> None:
+def run_http(server: Served, address: str = f"{LOCAL}:8000", **options: Any) -> None:
     """Serve over HTTP as this process's whole work, until SIGINT or SIGTERM.
 
     A handler that does not end, be it in a thread, ends with the process, with exit
@@ -95,7 +119,7 @@ def run_http(server: Server, address: str = f"{LOCAL}:8000", **options: Any) -> 
 
 
 async def serve_http(
-    server: Server,
+    server: Served,
     address: str = f"{LOCAL}:8000",
     *,
     drain_timeout: float = 10.0,
@@ -166,7 +190,7 @@ def _import_uvicorn() -> Any:
 
 
 def _runner(
-    app: AsgiApp,
+    app: App,
     drain_timeout: float,
     options: Mapping[str, Any],
     first_steps: FirstSteps,
@@ -316,7 +340,7 @@ def _spell(listening: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _warn(server: Server, listening: socket.socket) -> None:
+def _warn(server: Served, listening: socket.socket) -> None:
     """Say it where anybody can reach a server that asks for nothing."""
     host = listening.getsockname()[0]
     if server.auth is None and not is_loopback(host):

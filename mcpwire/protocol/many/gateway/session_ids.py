@@ -51,6 +51,9 @@ class Kept:
     client_capabilities: Mapping[str, Any] = attrs.field(factory=dict)
     """What it declared."""
 
+    place: str | None = None
+    """The one server that it is with; ``None``: all of them."""
+
     owner: tuple[str | None, ...] | None = None
     """Whose it is, where that was proved."""
 
@@ -81,6 +84,7 @@ def encode_kept(kept: Kept) -> bytes:
             "v": VERSION,
             "n": kept.nonce,
             "r": kept.revision,
+            "p": kept.place,
             "i": _sorted(kept.client_info),
             "c": _sorted(kept.client_capabilities),
             "o": None if kept.owner is None else list(kept.owner),
@@ -111,6 +115,7 @@ def decode_kept(text: bytes, now: float) -> Kept | None:
     return Kept(
         nonce=members["n"],
         revision=members["r"],
+        place=members["p"],
         client_info=members["i"],
         client_capabilities=members["c"],
         owner=None if owner is None else tuple(owner),

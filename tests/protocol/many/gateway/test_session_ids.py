@@ -22,6 +22,7 @@ B = Chosen(url="https://b.example/", name="b")
 WHOLE = Kept(
     nonce="n",
     revision="2025-11-25",
+    place="a",
     client_info={"name": "c", "version": "1", "icons": [{"src": "x"}]},
     client_capabilities={"roots": {}, "elicitation": {"url": {}, "form": {}}},
     owner=("https://issuer.example", None, "me"),
@@ -57,6 +58,7 @@ def test_equal_content_has_one_spelling_whatever_its_order() -> None:
         client_capabilities={"elicitation": {"form": {}, "url": {}}, "roots": {}},
         client_info={"version": "1", "icons": [{"src": "x"}], "name": "c"},
         revision="2025-11-25",
+        place="a",
         nonce="n",
     )
     assert encode_kept(turned) == encode_kept(WHOLE)

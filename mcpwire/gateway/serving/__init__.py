@@ -1,0 +1,1 @@
+"""How a gateway is reached, on stdio and over HTTP, and reloaded."""

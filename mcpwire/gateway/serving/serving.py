@@ -1,0 +1,158 @@
+"""What `Gateway` has to be served: on stdio, over HTTP, from a configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Self
+
+    from mcpwire.gateway.app import Gateway
+    from mcpwire.gateway.serving.mounts import Mounts
+
+__all__ = ["Serving"]
+
+
+class Serving:
+    """The part of a gateway that serves it."""
+
+    @classmethod
+    def from_config(
+        cls,
+        source: Any,
+        *,
+        layers: Iterable[Any] = (),
+        environment: Mapping[str, str] | None = None,
+        only: Iterable[str] | None = None,
+        deny_urls: Iterable[str] = (),
+        **options: Any,
+    ) -> Self:
+        """Return a gateway for the servers of a configuration, as `Group.from_config`.
+
+        Args:
+            source: A path, or what stands in such a file.
+            layers: More of them, each over those before.
+            environment: Where variables come from; ``None``: this process's.
+            only: The names of the servers that are wanted; ``None``: all.
+            deny_urls: Servers that are never connected to.
+            options: Those of the gateway.
+
+        Raises:
+            ConfigError: The configuration breaks a rule; names file, entry and field.
+            UnknownServer: `only` names one that there is none of.
+            ValueError: An option is wrong.
+        """
+        from mcpwire.config import load
+
+        deny = tuple(deny_urls)
+        found = load(source, layers, environment, only=only, deny_urls=deny)
+        make: Any = cls
+        made: Self = make(found.members(), deny_urls=deny, **options)
+        return made
+
+    async def reload(self, source: Any, **options: Any) -> Any:
+        """Have the servers of another configuration, also where sessions are open.
+
+        Servers that are as they were keep their connections; clients hear that the
+        lists have changed.
+
+        Args:
+            source: A `Configuration`, or what `from_config` takes.
+            options: Those of `mcpwire.config.load`, such as ``layers``.
+
+        Returns:
+            What was added, removed and changed, as `Gateway.replace`.
+
+        Raises:
+            ConfigError: The configuration breaks a rule; nothing has changed then.
+            TypeError: The gateway's servers are not the same for everybody.
+        """
+        from mcpwire.config import load
+
+        gateway = cast("Gateway", self)
+        options.setdefault("deny_urls", gateway.deny_urls)
+        return await gateway.replace(load(source, **options).members())
+
+    def drop(self, id: str) -> bool:
+        """End a session by its id, for good; tell whether it was open here.
+
+        The id is never read again, also not by who is just being connected with it.
+        """
+        gateway = cast("Gateway", self)
+        gateway.sessions.withdraw(id)
+        found = [
+            session
+            for dispatcher in gateway.dispatchers()
+            for session in dispatcher.sessions_of(id)
+        ]
+        for session in found:
+            if session.end is not None:
+                session.end()
+        return bool(found)
+
+    # Where it is reached...
+
+    def asgi(
+        self,
+        path: str = "/mcp",
+        *,
+        paths: bool = False,
+        status: str | None = None,
+        **options: Any,
+    ) -> Mounts:
+        """Return the gateway as an ASGI application.
+
+        It runs under any ASGI server and can be mounted in any framework.
+
+        Args:
+            path: Where the endpoint with all servers is.
+            paths: Whether each server is also at a path of its own, ``path/NAME``,
+                where its tools and prompts have their own names.
+            status: The path that shows what `Gateway.status` returns, to whom may ask;
+                ``None``: none.
+            options: Those of `mcpwire.server.http.app.AsgiApp`.
+
+        Raises:
+            TypeError: The servers are not the same for everybody, and so have no paths.
+            ValueError: An option is wrong.
+        """
+        from mcpwire.gateway.serving.mounts import Mounts
+
+        gateway = cast("Gateway", self)
+        return Mounts(gateway, path, has_paths=paths, status=status, options=options)
+
+    async def serve_stdio(self) -> None:
+        """Serve one client on stdin and stdout until the input ends.
+
+        Cancelling it ends it; either way all servers are let go of.
+        """
+        from mcpwire.server.stdio import serve_stdio
+
+        gateway = cast("Gateway", self)
+        gateway.hold()
+        await serve_stdio(gateway.dispatcher, release=gateway.release)
+
+    def run(self, *, http: str | None = None, **options: Any) -> None:
+        """Serve as this process's whole work: on stdio, or over HTTP.
+
+        Args:
+            http: ``"HOST:PORT"`` to serve HTTP there; port 0 takes a free one.
+            options: Those of `asgi`, and of `mcpwire.server.http.serving.serve_http`.
+
+        Raises:
+            SystemExit: It was ended by a signal, with the code of that.
+        """
+        gateway = cast("Gateway", self)
+        if http is not None:
+            from mcpwire.server.http.serving import run_http
+
+            run_http(gateway, http, **options)
+            return
+        if options:
+            raise TypeError(f"stdio has no option {next(iter(options))!r}")
+        from mcpwire.server.stdio import run_stdio
+
+        code = run_stdio(gateway.dispatcher, release=gateway.aclose)
+        if code:
+            raise SystemExit(code)

@@ -1,0 +1,1 @@
+"""Which session a request is of, and which servers it chose."""

@@ -1,0 +1,134 @@
+"""`FromHeaders`: each client says by header fields which servers it wants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import InvalidRequest
+from mcpwire.gateway.plan import Plan, Planned
+from mcpwire.protocol.many.denying import UrlDenyList
+from mcpwire.protocol.many.gateway.selection import read_servers
+from mcpwire.transports.http.target import Http
+from mcpwire.wire.headers import is_token
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mcpwire.protocol.many.gateway.session_ids import Chosen
+    from mcpwire.server.request import Facts
+
+__all__ = ["FromHeaders"]
+
+SERVERS: Final = "X-MCP-Servers"
+HEADERS: Final = "X-MCP-Headers"
+
+
+class FromHeaders:
+    """Servers that each client chooses itself, by two header fields in JSON.
+
+    ::
+
+        X-MCP-Servers: ["https://a.example/mcp", "https://b.example/mcp"]
+        X-MCP-Headers: {"https://a.example/mcp": {"Authorization": "Bearer ..."}}
+
+    No list, or an empty one, is a session without servers. Of two entries with one URL
+    the first counts; instead of a URL, an entry may be an object with ``url`` and
+    ``name``. A session's choice is made by its ``initialize``; a request that stands
+    alone makes its own.
+
+    The gateway then connects to whatever a client names: whoever can reach it has it
+    reach other machines. So hosts that are no public addresses are refused unless they
+    are allowed, `deny_urls` refuses more, and a name is what it resolves to: where that
+    matters, let the gateway reach others through a proxy that decides.
+
+    Args:
+        servers: The field with the list.
+        headers: The field with the headers of each.
+        allow_private: Whether this machine and private networks may be chosen.
+        allow_insecure: Whether credentials may travel unencrypted to another machine.
+        deny_urls: Hosts and URLs that may not be chosen.
+        maximum: How many servers one client may choose.
+
+    Attributes:
+        private_headers: Names of fields that are for the gateway alone.
+
+    Raises:
+        ValueError: An argument is wrong.
+    """
+
+    def __init__(
+        self,
+        *,
+        servers: str = SERVERS,
+        headers: str = HEADERS,
+        allow_private: bool = False,
+        allow_insecure: bool = False,
+        deny_urls: Iterable[str] | UrlDenyList = (),
+        maximum: int = 64,
+    ) -> None:
+        names: tuple[Any, ...] = (servers, headers)
+        for name in names:
+            if not isinstance(name, str) or not is_token(name):
+                raise ValueError(f"{name!r} cannot be a header's name")
+        self._servers = servers
+        self._headers = headers
+        self._allow_private = allow_private
+        self._allow_insecure = allow_insecure
+        if not isinstance(deny_urls, UrlDenyList):
+            deny_urls = UrlDenyList(deny_urls)
+        self._denied = deny_urls
+        self._maximum = maximum
+        self.private_headers = frozenset({servers.lower(), headers.lower()})
+        self.withheld: frozenset[str] = frozenset()
+        """Names, in lower case, of fields that come with each request, so that no
+        choice can set them; the gateway puts in what it forwards."""
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"FromHeaders({self._servers!r}, {self._headers!r})"
+
+    def plan(self, facts: Facts, params: Mapping[str, Any] | None) -> Plan:
+        """Return the servers that a request's fields choose.
+
+        Raises:
+            InvalidRequest: A field is wrong; names what.
+        """
+        fields = facts.headers
+        try:
+            chosen = read_servers(
+                fields.get(self._servers.lower()),
+                fields.get(self._headers.lower()),
+                servers_field=self._servers,
+                headers_field=self._headers,
+                allow_private=self._allow_private,
+                refuses=self._denied.refuses,
+                withheld=self.withheld,
+                maximum=self._maximum,
+            )
+            return self.plan_of(chosen)
+        except ValueError as error:
+            raise InvalidRequest(str(error)) from None
+
+    def plan_of(self, chosen: Iterable[Chosen]) -> Plan:
+        """Return the plan of servers that were chosen, perhaps long ago.
+
+        Raises:
+            ValueError: One of them may not be connected to, or not like that.
+        """
+        servers = tuple(chosen)
+        return Plan(
+            servers=tuple(self._planned(each) for each in servers),
+            key=("chosen", *(_key(each) for each in servers)),
+        )
+
+    def _planned(self, chosen: Chosen) -> Planned:
+        if self._denied.refuses(chosen.url):
+            raise ValueError(f"the server {chosen.name!r} is on the deny-list")
+        target = Http(
+            chosen.url, headers=chosen.headers, allow_insecure=self._allow_insecure
+        )
+        return Planned(name=chosen.name, target=target, key=_key(chosen))
+
+
+def _key(chosen: Chosen) -> tuple[Any, ...]:
+    return chosen.url, chosen.name, tuple(sorted(chosen.headers.items()))
