@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from mcpwire.auth.model import Login, LoginStatus
     from mcpwire.client import CallOptions, Client
+    from mcpwire.client.links import resolve_links
     from mcpwire.client.login import (
         begin_login,
         finish_login,
@@ -82,6 +83,8 @@ if TYPE_CHECKING:
         UnsupportedVersion,
         UrlElicitationRequired,
     )
+    from mcpwire.gateway import Gateway
+    from mcpwire.group import Backoff, Group, GroupEvent, Member, NotConnected
     from mcpwire.limits import Limits, Recovery
     from mcpwire.protocol.host.elicitation import Elicitation
     from mcpwire.protocol.host.sampling import Sampling
@@ -93,6 +96,7 @@ if TYPE_CHECKING:
         UnknownServer,
         UnknownTool,
     )
+    from mcpwire.protocol.many.names import NamePolicy
     from mcpwire.protocol.negotiation import Negotiation
     from mcpwire.protocol.notices.interests import Filter
     from mcpwire.protocol.notifications import Notification
@@ -111,6 +115,7 @@ if TYPE_CHECKING:
     from mcpwire.server.authoring.injection import Depends
     from mcpwire.server.extensions.skills import Skills
     from mcpwire.server.extensions.tasks import Tasks
+    from mcpwire.tools import ToolCall, ToolLock, ToolSet, ToolTransform, ToolView
     from mcpwire.transports.client.calls import PendingCall
     from mcpwire.transports.client.stats import ClientStats
     from mcpwire.transports.client.streams import (
@@ -238,6 +243,11 @@ _EXPORTS: Final = {
         "StorageError",
     ),
     "mcpwire.transports.stdio.target": ("Stdio",),
+    "mcpwire.protocol.many.names": ("NamePolicy",),
+    "mcpwire.tools": ("ToolCall", "ToolLock", "ToolSet", "ToolTransform", "ToolView"),
+    "mcpwire.client.links": ("resolve_links",),
+    "mcpwire.gateway": ("Gateway",),
+    "mcpwire.group": ("Backoff", "Group", "GroupEvent", "Member", "NotConnected"),
     "mcpwire.versions": ("REVISIONS", "Era", "Revision"),
 }
 
@@ -253,6 +263,7 @@ __all__ = [
     "AuthError",
     "AuthRequired",
     "AuthTemporarilyUnavailable",
+    "Backoff",
     "CallCancelled",
     "CallOptions",
     "Client",
@@ -273,7 +284,10 @@ __all__ = [
     "File",
     "FileStorage",
     "Filter",
+    "Gateway",
+    "Group",
     "GroupError",
+    "GroupEvent",
     "HTTPError",
     "HeaderMismatch",
     "Http",
@@ -291,15 +305,18 @@ __all__ = [
     "Login",
     "LoginStatus",
     "MCPError",
+    "Member",
     "MemoryStorage",
     "MessageTooLarge",
     "MethodNotFound",
     "MissingCapability",
     "NameCollision",
+    "NamePolicy",
     "NeedsConfirmation",
     "Negotiation",
     "NegotiationError",
     "NotAllowed",
+    "NotConnected",
     "Notification",
     "OAuth",
     "ParseError",
@@ -329,7 +346,12 @@ __all__ = [
     "Subscription",
     "Tasks",
     "TokenError",
+    "ToolCall",
     "ToolError",
+    "ToolLock",
+    "ToolSet",
+    "ToolTransform",
+    "ToolView",
     "TransportError",
     "UnknownServer",
     "UnknownTool",
@@ -347,6 +369,7 @@ __all__ = [
     "login",
     "login_status",
     "logout",
+    "resolve_links",
     "start_task",
     "sync",
     "types",
