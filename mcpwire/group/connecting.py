@@ -170,9 +170,15 @@ class Connecting(Roster):
                 raise UnknownServer(name, known=self._known)
         else:
             member = Member.of(target)
+        is_new = name not in self._known
         self._know({name: attrs.evolve(member, **options)})
         seat = self._take_seat(name)
-        await self._connect_seat(seat)
+        try:
+            await self._connect_seat(seat)
+        except asyncio.CancelledError:
+            if is_new and name not in self._seats:
+                self._known.pop(name, None)
+            raise
         return seat.client
 
     async def client(self, name: str) -> Client:
@@ -190,7 +196,7 @@ class Connecting(Roster):
         try:
             await seat.connect()
         except asyncio.CancelledError:
-            if not (seat.is_connecting or seat.has_lived or seat.is_closed):
+            if not (seat.is_connecting or seat.is_there or seat.is_closed):
                 self._vacate(seat)  # nobody wants it any more
             raise
         except Exception as error:

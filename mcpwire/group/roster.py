@@ -88,9 +88,10 @@ class Roster(GroupBase[Seat, Client], Verbs):
             is_lazy=self._is_lazy,
             patience=CLOSE_S + limits.close_grace + limits.terminate_grace,
         )
-        seat.before = self._seats.get(name)
-        if seat.before is not None:
-            seat.before.leave()
+        old = self._seats.get(name)
+        if old is not None:
+            old.leave()
+            seat.before = self._spawn(old.close_quietly(), "replace")
         self._seats[name] = seat
         return seat
 

@@ -98,7 +98,8 @@ class Seat:
         self.is_pinned = False  # somebody has the client itself: not closed when idle
         self.has_lived = False
         self.seconds = 0.0
-        self.before: Seat | None = None  # what this one replaces, closed first
+        # The closing of the one that this one replaces.
+        self.before: asyncio.Task[Any] | None = None
         self._owner = owner
         self._state: ServerState = "idle"
         self._since = monotonic()
@@ -205,12 +206,10 @@ class Seat:
 
     async def _connect(self, ending: asyncio.Task[None] | None) -> None:
         try:
-            for task in (ending, self._resting):
+            for task in (ending, self._resting, self.before):
                 if task is not None:
                     await asyncio.wait([task])
-            if self.before is not None:
-                before, self.before = self.before, None
-                await before.close_quietly()
+            self.before = None
             self._stop_restarting()
             if not self.client.is_connected:
                 self._turn("connecting")
@@ -271,6 +270,7 @@ class Seat:
                 self._taken = 0
                 self._stop_restarting()
                 self._turn("idle")
+                self._owner.turned(self.name)
             elif self._state == "ready":
                 self._lost(lost)
 
@@ -396,8 +396,6 @@ class Seat:
             async with asyncio.timeout(self.patience):
                 if ending:
                     await asyncio.wait(ending)
-                if self.before is not None:
-                    await self.before.close_quietly()
                 await self.client.aclose()
         except TimeoutError as error:
             if isinstance(error, RequestTimeout):

@@ -22,10 +22,6 @@ Item: TypeAlias = tuple[str, str, "dict[str, Any] | None", int]
 """Server, method, params, and how many bytes it had on the wire."""
 
 
-def _nothing_is_kept(_server: str, _uri: str) -> bool:
-    return False
-
-
 class GroupBuffer:
     """Notifications of many servers, at most `limit` ordinary ones of each.
 
@@ -44,7 +40,7 @@ class GroupBuffer:
         limit: int,
         *,
         room: float,
-        is_kept: Callable[[str, str], bool] = _nothing_is_kept,
+        is_kept: Callable[[str, str], bool],
     ) -> None:
         self._limit = limit
         self._room = room
@@ -87,6 +83,8 @@ class GroupBuffer:
         method, params = buffer.pop()
         if buffer:
             self._ready.append(server)
+        elif not buffer.dropped:  # nothing to remember: names may come and go
+            del self._buffers[server]
         return server, method, params, 0
 
     def forget(self, server: str) -> None:
