@@ -123,11 +123,9 @@ coverage: $(VENV)/.dev
 test: ## set up, then lint, types, tests, coverage, fresh install, official legs, soak, bench
 	@mkdir -p $(BUILD) && rm -f $(BUILD)/times $(BUILD)/junit.xml
 	@$(PART) "set-up" $(MAKE_QUIETLY) setup
-	@$(PART) "real servers" $(MAKE_QUIETLY) peers
-	@$(PART) "lint and types" $(MAKE_QUIETLY) lint
+	@$(PART) "real servers, lint and types" $(MAKE_QUIETLY) -j 2 peers lint
 	@$(PART) "tests" $(MAKE_QUIETLY) pytest
-	@$(PART) "coverage" $(MAKE_QUIETLY) coverage
-	@$(PART) "fresh install" $(MAKE_QUIETLY) fresh
+	@$(PART) "coverage, fresh install" $(MAKE_QUIETLY) -j 2 coverage fresh
 	@$(PART) "official legs" $(MAKE_QUIETLY) conformance
 	@$(PART) "soak, short bench" $(QUIET) $(BUILD)/last.log $(MAKE_QUIETLY) -j 2 soak bench-short
 	@cat $(BUILD)/times
