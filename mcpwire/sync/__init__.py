@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mcpwire.sync._made.streams import EventStream, ResourceWatch, Subscription
     from mcpwire.sync._shell.calls import PendingCall
     from mcpwire.sync.client import CallOptions, Client
+    from mcpwire.sync.client.links import resolve_links
     from mcpwire.sync.client.login import (
         begin_login,
         finish_login,
@@ -34,15 +35,19 @@ if TYPE_CHECKING:
         update_task,
         wait_for_task,
     )
+    from mcpwire.sync.group import Group, GroupEvents, ToolSet
 
 _MODULE_OF: Final = {
     "CallOptions": "mcpwire.sync.client",
     "Client": "mcpwire.sync.client",
     "EventStream": "mcpwire.sync._made.streams",
+    "Group": "mcpwire.sync.group",
+    "GroupEvents": "mcpwire.sync.group",
     "LoadedSkill": "mcpwire.sync.client.skills",
     "PendingCall": "mcpwire.sync._shell.calls",
     "ResourceWatch": "mcpwire.sync._made.streams",
     "Subscription": "mcpwire.sync._made.streams",
+    "ToolSet": "mcpwire.sync.group",
     "begin_login": "mcpwire.sync.client.login",
     "cancel_task": "mcpwire.sync.client.tasks",
     "finish_login": "mcpwire.sync.client.login",
@@ -51,6 +56,7 @@ _MODULE_OF: Final = {
     "login": "mcpwire.sync.client.login",
     "login_status": "mcpwire.sync.client.login",
     "logout": "mcpwire.sync.client.login",
+    "resolve_links": "mcpwire.sync.client.links",
     "start_task": "mcpwire.sync.client.tasks",
     "update_task": "mcpwire.sync.client.tasks",
     "wait_for_task": "mcpwire.sync.client.tasks",
@@ -60,10 +66,13 @@ __all__ = [
     "CallOptions",
     "Client",
     "EventStream",
+    "Group",
+    "GroupEvents",
     "LoadedSkill",
     "PendingCall",
     "ResourceWatch",
     "Subscription",
+    "ToolSet",
     "begin_login",
     "cancel_task",
     "finish_login",
@@ -72,6 +81,7 @@ __all__ = [
     "login",
     "login_status",
     "logout",
+    "resolve_links",
     "start_task",
     "update_task",
     "wait_for_task",

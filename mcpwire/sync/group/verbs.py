@@ -1,0 +1,298 @@
+"""What a blocking group does by a server's name: one short method per request.
+
+Each takes the server's name first, and then what `Client`'s method of the same name
+takes. What is wrong with the arguments is said before the server is looked for; each
+failure is logged once, with the fields of `group.logs`, and raised.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Literal
+
+from mcpwire.errors import MCPError, RequestTimeout, ToolError
+from mcpwire.group.base import as_reference
+from mcpwire.group.logs import fields, logger, warn
+from mcpwire.limits import check_timeout
+from mcpwire.sync._shell.handshake import OutOfTime
+from mcpwire.sync.client import as_object
+from mcpwire.types import UNSET
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Unpack
+
+    from mcpwire.sync.client import CallOptions, Client
+    from mcpwire.sync.group.seat import Seat
+    from mcpwire.types import (
+        CallToolResult,
+        CompleteResult,
+        GetPromptResult,
+        LoggingLevel,
+        Prompt,
+        PromptReference,
+        ReadResourceResult,
+        Resource,
+        ResourceTemplate,
+        ResourceTemplateReference,
+        Tool,
+    )
+    from mcpwire.wire.jsonrpc import RequestId
+
+__all__ = ["Verbs"]
+
+
+class Verbs:
+    """The part of a group that asks one server at a time, in the calling thread.
+
+    Raises, beside what `Client` does:
+        UnknownServer: There is no server of that name; `NotConnected` (one of its kind)
+            where it is known and could not be connected.
+        LocalProtocolError: The arguments have the wrong shape; nothing was looked for.
+    """
+
+    if TYPE_CHECKING:  # of the group
+
+        def _seat(self, server: str) -> Seat: ...
+
+        def _timeout_of(self, seat: Seat) -> float | None: ...
+
+        def __iter__(self) -> Iterator[str]: ...
+
+        def __getitem__(self, server: str) -> Client: ...
+
+    # Tools...
+
+    def call_tool(
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        check: bool = False,
+        validate: Literal["off", "warn", "error"] = "off",
+        **options: Unpack[CallOptions],
+    ) -> CallToolResult:
+        """Call a tool of a server, by the name the server gave it.
+
+        The result is the server's whole one, also where it says that the tool failed.
+        """
+        given = None if arguments is None else as_object(arguments)
+        call: Callable[[], CallToolResult] = partial(
+            self._ask,
+            server,
+            "call_tool",
+            (tool, given),
+            {**options, "check": check, "validate": validate},
+            tool=tool,
+        )
+        if logger.isEnabledFor(logging.DEBUG):
+            return _logged(call, server, tool)
+        return call()
+
+    def list_tools(self, server: str, **options: Unpack[CallOptions]) -> list[Tool]:
+        """Return all tools of a server."""
+        found: list[Tool] = self._ask(server, "list_tools", (), options)
+        return found
+
+    # Resources...
+
+    def read_resource(
+        self, server: str, uri: str, **options: Unpack[CallOptions]
+    ) -> ReadResourceResult:
+        """Read a resource of a server."""
+        found: ReadResourceResult = self._ask(
+            server, "read_resource", (uri,), options, uri=uri
+        )
+        return found
+
+    def list_resources(
+        self, server: str, **options: Unpack[CallOptions]
+    ) -> list[Resource]:
+        """Return all resources of a server."""
+        found: list[Resource] = self._ask(server, "list_resources", (), options)
+        return found
+
+    def list_resource_templates(
+        self, server: str, **options: Unpack[CallOptions]
+    ) -> list[ResourceTemplate]:
+        """Return all resource templates of a server."""
+        found: list[ResourceTemplate] = self._ask(
+            server, "list_resource_templates", (), options
+        )
+        return found
+
+    def subscribe(self, server: str, uri: str, **options: Unpack[CallOptions]) -> None:
+        """Have a server tell when a resource changes; whoever listens hears it.
+
+        A new connection after a loss is told of it again.
+        """
+        self._ask(server, "subscribe", (uri,), options, uri=uri)
+
+    def unsubscribe(
+        self, server: str, uri: str, **options: Unpack[CallOptions]
+    ) -> None:
+        """Take one `subscribe` back."""
+        self._ask(server, "unsubscribe", (uri,), options, uri=uri)
+
+    # Prompts and completion...
+
+    def list_prompts(self, server: str, **options: Unpack[CallOptions]) -> list[Prompt]:
+        """Return all prompts of a server."""
+        found: list[Prompt] = self._ask(server, "list_prompts", (), options)
+        return found
+
+    def get_prompt(
+        self,
+        server: str,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> GetPromptResult:
+        """Get a prompt of a server, filled in."""
+        given = None if arguments is None else as_object(arguments)
+        found: GetPromptResult = self._ask(server, "get_prompt", (name, given), options)
+        return found
+
+    def complete(
+        self,
+        server: str,
+        ref: PromptReference | ResourceTemplateReference | Mapping[str, Any],
+        argument: str,
+        value: str = "",
+        *,
+        context: Mapping[str, str] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> CompleteResult:
+        """Ask a server how an argument of a prompt or template could go on.
+
+        `ref` may also be a mapping, as the wire has it.
+        """
+        found: CompleteResult = self._ask(
+            server,
+            "complete",
+            (as_reference(ref), argument, value),
+            {**options, "context": context},
+        )
+        return found
+
+    # Everything else...
+
+    def ping(self, server: str, **options: Unpack[CallOptions]) -> float:
+        """Ask a server for a sign of life; return the seconds it took."""
+        seconds: float = self._ask(server, "ping", (), options)
+        return seconds
+
+    def set_log_level(
+        self, server: str, level: LoggingLevel, **options: Unpack[CallOptions]
+    ) -> None:
+        """Have a server send its log messages from a level on."""
+        self._ask(server, "set_log_level", (level,), options)
+
+    # Without waiting...
+
+    def notify_roots_changed(self, server: str | None = None) -> None:
+        """Tell a server, or each, that the roots changed; waits for no answer.
+
+        A server that is unknown, or that cannot be told, is logged.
+        """
+        for name in tuple(self) if server is None else (server,):
+            try:
+                self[name].notify_roots_changed()
+            except MCPError as error:
+                warn("telling of changed roots", name, error)
+
+    def cancel(
+        self, server: str, request_id: RequestId | None, reason: str | None = None
+    ) -> None:
+        """End a call on a server by its id on the wire; see `Client.cancel`.
+
+        Waits for no answer. ``None``, and an id of no call, send nothing; an unknown
+        server is logged.
+        """
+        try:
+            self[server].cancel(request_id, reason)
+        except MCPError as error:
+            warn("cancelling", server, error)
+
+    # The way of them all...
+
+    def _ask(
+        self,
+        server: str,
+        verb: str,
+        args: tuple[Any, ...],
+        options: Mapping[str, Any],
+        **about: str,
+    ) -> Any:
+        try:
+            seat = self._seat(server)
+        except MCPError as error:
+            warn(verb, server, error, **about)
+            raise
+        seat.begin()
+        try:
+            if seat.needs_opening:
+                options = self._opened(seat, verb, options)
+            return getattr(seat.client, verb)(*args, **options)
+        except ToolError:
+            raise  # a result that was to be raised
+        except Exception as error:
+            warn(verb, server, error, **about)
+            raise
+        finally:
+            seat.end()
+
+    def _opened(
+        self, seat: Seat, verb: str, options: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Have a server connected for a call, within the call's own time.
+
+        Returns the call's options, with the time that is left to it.
+        """
+        timeout = options.get("timeout", UNSET)
+        if timeout is UNSET:
+            timeout = self._timeout_of(seat)
+        limit = check_timeout(timeout)
+        started = monotonic()
+        if limit is None:
+            seat.connect()
+            return options
+        try:
+            seat.connect(started + limit)
+        except OutOfTime:
+            raise RequestTimeout(
+                method=verb,
+                timeout=limit,
+                elapsed=monotonic() - started,
+                detail="the server was being connected",
+            ) from None
+        return {**options, "timeout": max(limit - (monotonic() - started), 0.001)}
+
+
+def _logged(
+    call: Callable[[], CallToolResult], server: str, tool: str
+) -> CallToolResult:
+    """Make a call and log that it begins, and how it ends."""
+    about: dict[str, Any] = {"tool": tool, "component": "mcp"}
+    logger.debug(
+        "calling %r of server %r",
+        tool,
+        server,
+        extra=fields(server, event="mcp_call", **about),
+    )
+    ok = False
+    try:
+        result = call()
+        ok = not result.is_error
+    finally:
+        logger.debug(
+            "%r of server %r: %s",
+            tool,
+            server,
+            "ok" if ok else "failed",
+            extra=fields(server, event="mcp_result", ok=ok, **about),
+        )
+    return result
