@@ -44,7 +44,9 @@ CAPABILITIES: Final = {
 EXCERPT: Final = 100
 """How much of a name that the client chose an error message repeats."""
 
-_NOT_FOUND: Final = frozenset({-32002, -32602})
+NOT_FOUND: Final = -32002
+
+_NOT_FOUND: Final = frozenset({NOT_FOUND, -32602})
 """With what a server says that it has no such resource."""
 
 
@@ -175,7 +177,7 @@ class Routes:
             except RPCError as error:
                 if error.code not in _NOT_FOUND:
                     raise
-                refusal = error  # another one may have it
+                refusal = _in_session(error, uri, request)  # others may have it
                 continue
             return _with_aliases(result, upstream, upstreams)
         raise refusal
@@ -287,6 +289,19 @@ def _text(params: Json, key: str) -> str:
 def _unknown(noun: str, name: str) -> RPCError:
     """Build the error for a name that nobody has (2025-11-25 server/tools: -32602)."""
     return InvalidParams(f"unknown {noun}: {name[:EXCERPT]!r}")
+
+
+def _in_session(error: RPCError, uri: str, request: RequestContext) -> RPCError:
+    """Return what a session is told of a resource that a server does not have.
+
+    2026-07-28 server/resources, "Error Handling": -32602 with the URI, which sessions
+    know as -32002.
+    """
+    data = error.data
+    is_missing = type(data) is dict and type(data.get("uri")) is str
+    if request.session is None or error.code == NOT_FOUND or not is_missing:
+        return error
+    return ResourceNotFound(error.message, data={**data, "uri": uri})
 
 
 def _no_resource(uri: str) -> RPCError:

@@ -1,0 +1,70 @@
+"""Small servers to put behind a gateway, and clients before it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+from fakes import FakeServer
+
+import mcpwire
+from mcpwire.gateway import Gateway
+
+PATIENCE = 10.0
+
+ERAS = ["2026-07-28", "2025-11-25"]
+
+TOOL = {"inputSchema": {"type": "object"}}
+
+
+def named(name, *tools):
+    """Return a server with some tools, each of which says whose it is."""
+    server = mcpwire.Server(name)
+    for tool in tools:
+        _add(server, name, tool)
+    return server
+
+
+def _add(server, name, tool):
+    async def say(text: str = "") -> str:
+        return f"{name}.{tool}({text})"
+
+    server.add_tool(say, name=tool)
+
+
+def fake(*tools, methods=None, **options):
+    """Return a server by hand that lists some tools, and answers calls with params."""
+    listing = {"tools": [{**TOOL, "name": name} for name in tools]}
+    answers = {
+        "tools/list": lambda params, server: listing,
+        "tools/call": lambda params, server: {
+            "content": [],
+            "structuredContent": params,
+        },
+        **(methods or {}),
+    }
+    options.setdefault("capabilities", {"tools": {}})
+    return FakeServer(answers, **options)
+
+
+@asynccontextmanager
+async def client_of(gateway, mode="2026-07-28", **options):
+    """Connect to a gateway; close both."""
+    async with asyncio.timeout(PATIENCE):
+        try:
+            async with mcpwire.Client(gateway, mode=mode, **options) as client:
+                yield client
+        finally:
+            await gateway.aclose()
+
+
+@asynccontextmanager
+async def through(servers, mode="2026-07-28", *, client=None, **options):
+    """Connect to a gateway before some servers; close everything."""
+    gateway = Gateway(servers, **options)
+    async with client_of(gateway, mode, **(client or {})) as connected:
+        yield connected
+
+
+def tool_names(tools):
+    return [tool.name for tool in tools]
