@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from mcpwire._version import __version__
 from mcpwire.errors import InternalError, InvalidRequest
-from mcpwire.gateway.bridge import make_client
+from mcpwire.gateway.bridge import Parking, make_client
 from mcpwire.gateway.delegating.splicer import splicer_of
 from mcpwire.gateway.plan import Planned, Static
 from mcpwire.gateway.serving.serving import Serving
@@ -155,6 +155,7 @@ class Gateway(Serving):
         self.revisions = read_revisions(revisions)
         self.instructions = instructions
         self.ask_timeout = check_timeout(ask_timeout, "ask_timeout")
+        self.parking = Parking(timeout=ask_timeout)
         self.around = Middleware()
         self.opened: set[Upstreams] = set()
         self.sets = Sets(

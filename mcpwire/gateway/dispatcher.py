@@ -161,7 +161,9 @@ class GatewayDispatcher(Dispatcher):
             return found
 
         def make() -> Upstreams:
-            downstream = StandaloneDownstream(asking.capabilities)
+            downstream = StandaloneDownstream(
+                asking.capabilities, parking=self._gateway.parking
+            )
             return Upstreams(
                 self._gateway, asking.plan, downstream, headers=asking.headers
             )
