@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
+
+from fakes import SILENCE, FakeServer
 
 import mcpwire
 from mcpwire import Context, types
 from mcpwire.gateway import Gateway
+from mcpwire.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -34,7 +38,14 @@ class Upstream:
 
 
 def register(up: Upstream) -> None:
-    """Give a server its tools, resources and prompts."""
+    """Give a server all that it has."""
+    register_plain(up)
+    register_asking(up.server)
+    register_others(up.server)
+
+
+def register_plain(up: Upstream) -> None:
+    """Give a server tools that ask nobody."""
     server = up.server
 
     @server.tool
@@ -67,6 +78,10 @@ def register(up: Upstream) -> None:
             raise
         return "slept"
 
+
+def register_asking(server: mcpwire.Server) -> None:
+    """Give a server tools that ask the client."""
+
     @server.tool
     async def model(ctx: Context) -> str:
         return (await ctx.sample("hello", max_tokens=7)).content.text
@@ -90,6 +105,10 @@ def register(up: Upstream) -> None:
     @server.tool
     async def roots(ctx: Context) -> str:
         return " ".join(root.uri for root in await ctx.roots())
+
+
+def register_others(server: mcpwire.Server) -> None:
+    """Give a server a resource, a prompt and what completes it."""
 
     @server.resource("memo://1")
     def memo() -> str:
@@ -162,3 +181,163 @@ async def bridged(
 def wait(event: asyncio.Event) -> Any:
     """Wait for something that is sure to come."""
     return asyncio.wait_for(event.wait(), 5)
+
+
+META = "io.modelcontextprotocol/"
+
+
+class RawClient:
+    """A client in memory that says exactly what a test tells it to."""
+
+    def __init__(self, server: Any, version: str = "2025-11-25") -> None:
+        self.version = version
+        self.lines: list[dict[str, Any]] = []
+        self.capabilities: dict[str, Any] = {}
+        self._came = asyncio.Event()
+        self._last = 0
+        self.channel = server.open_in_memory(self, DEFAULT_LIMITS)
+        self.channel.receive = self.receive
+
+    def receive(self, data: bytes) -> None:
+        self.lines += [json.loads(line) for line in data.splitlines()]
+        self._came.set()
+
+    def send(self, **members: Any) -> None:
+        message = {"jsonrpc": "2.0", **members}
+        self.channel._write(json.dumps(message).encode() + b"\n")
+
+    def request(self, method: str, params: Any = None, **meta: Any) -> int:
+        """Send a request and return its id."""
+        self._last += 1
+        params = dict(params or {})
+        if self.version == "2026-07-28":
+            meta = {
+                f"{META}protocolVersion": self.version,
+                f"{META}clientCapabilities": self.capabilities,
+                **meta,
+            }
+        if meta:
+            params["_meta"] = meta
+        self.send(id=self._last, method=method, params=params)
+        return self._last
+
+    async def until(self, seen: Any) -> dict[str, Any]:
+        """Wait for the first line of which that is so; take it."""
+        async with asyncio.timeout(5):
+            while True:
+                for line in self.lines:
+                    if seen(line):
+                        self.lines.remove(line)
+                        return line
+                self._came.clear()
+                await self._came.wait()
+
+    async def answer(self, id: int) -> dict[str, Any]:
+        """Wait for an answer and return it whole."""
+        return await self.until(
+            lambda line: line.get("id") == id and "method" not in line
+        )
+
+    async def ask(self, method: str, params: Any = None, **meta: Any) -> dict[str, Any]:
+        """Send a request and return its answer whole."""
+        return await self.answer(self.request(method, params, **meta))
+
+    async def hears(self, method: str) -> dict[str, Any]:
+        """Wait for a message of the server's own and return it whole."""
+        return await self.until(lambda line: line.get("method") == method)
+
+    async def open(self, **capabilities: Any) -> None:
+        """Open a session, where the revision has them."""
+        self.capabilities = capabilities
+        if self.version != "2026-07-28":
+            about = {
+                "protocolVersion": self.version,
+                "capabilities": capabilities,
+                "clientInfo": {"name": "raw", "version": "1"},
+            }
+            answer = await self.ask("initialize", about)
+            assert answer["result"]["protocolVersion"] == self.version
+            self.send(method="notifications/initialized")
+
+    async def aclose(self) -> None:
+        await self.channel.aclose()
+
+    def notification(self, *_: Any) -> None: ...
+    def cancelled(self, *_: Any) -> None: ...
+    def lost(self, *_: Any) -> None: ...
+
+
+@asynccontextmanager
+async def raw(
+    server: Any, version: str = "2025-11-25", /, **capabilities: Any
+) -> AsyncIterator[RawClient]:
+    """Connect a raw client to a server through a gateway."""
+    async with Gateway({"up": server}) as gateway:
+        client = RawClient(gateway, version)
+        await client.open(**capabilities)
+        try:
+            yield client
+        finally:
+            await client.aclose()
+
+
+FORM = {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}}
+
+
+class AskingServer(FakeServer):
+    """A session's server whose tool `t` asks for what its arguments say.
+
+    ``{"ask": [[method, params], ...]}``: all at once; the result has the answers, in
+    that order. ``{"then": [...]}``: asked when those are answered.
+    """
+
+    def __init__(self, version: str = "2025-11-25", **methods: Any) -> None:
+        listed = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
+        super().__init__(
+            {"tools/list": lambda *_: listed, "tools/call": self.called, **methods},
+            version=version,
+            capabilities={"tools": {"listChanged": True}, "logging": {}},
+        )
+        self.asking: dict[str, list[Any]] = {}
+        self.answers: dict[str, dict[str, Any]] = {}
+        self.asked = 0
+
+    def called(self, params: dict[str, Any], _: Any) -> Any:
+        arguments = params.get("arguments", {})
+        if "ask" not in arguments:
+            return {"content": [], **arguments}
+        self.begin(self.current["id"], arguments["ask"], arguments.get("then"))
+        return SILENCE
+
+    def begin(self, call: Any, questions: Any, then: Any, before: Any = ()) -> None:
+        ids = []
+        for method, params in questions:
+            self.asked += 1
+            ids.append(f"q{self.asked}")
+            message = {"jsonrpc": "2.0", "id": ids[-1], "method": method}
+            self.send(message if params is None else {**message, "params": params})
+        for id in ids:
+            self.asking[id] = [call, ids, then, before]
+
+    def receive(self, data: bytes) -> None:
+        super().receive(data)
+        for line in data.splitlines():
+            message = json.loads(line)
+            if "method" not in message and message.get("id") in self.asking:
+                self.answered(message)
+
+    def answered(self, message: dict[str, Any]) -> None:
+        call, ids, then, before = self.asking.pop(message["id"])
+        self.answers[message["id"]] = message
+        if any(id not in self.answers for id in ids):
+            return
+        members = [
+            {key: each for key, each in self.answers[id].items() if key != "jsonrpc"}
+            for id in ids
+        ]
+        found = [*before, *members]
+        if then:
+            self.begin(call, then, None, found)
+            return
+        result = {"content": [], "structuredContent": {"answers": found}}
+        self.send({"jsonrpc": "2.0", "id": call, "result": result})

@@ -1,0 +1,293 @@
+"""A session's server asks a client that stands alone: its call waits, and goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from bridged import FORM, META, AskingServer, RawClient
+from fakes import SILENCE
+
+from mcpwire.gateway import Gateway
+from mcpwire.gateway.bridge import Parking
+
+pytestmark = pytest.mark.anyio
+
+ELICIT = "elicitation/create"
+CAN = {"elicitation": {"form": {}, "url": {}}, "roots": {}, "sampling": {}}
+ASK = {"name": "up_t", "arguments": {"ask": [[ELICIT, FORM]]}}
+ANSWER = {"action": "accept", "content": {"name": "ann"}}
+
+
+class Standing:
+    """A gateway before one asking server, and a client that stands alone."""
+
+    def __init__(self, **parking):
+        self.server = AskingServer()
+        self.gateway = Gateway({"up": self.server})
+        if parking:
+            self.gateway.parking = Parking(**parking)
+
+    async def __aenter__(self):
+        await self.gateway.__aenter__()
+        self.client = RawClient(self.gateway, "2026-07-28")
+        await self.client.open(**CAN)
+        return self
+
+    async def __aexit__(self, *_):
+        await self.client.aclose()
+        await self.gateway.__aexit__(None, None, None)
+
+    async def call(self, params, **more):
+        answer = await self.client.ask("tools/call", {**params, **more})
+        return answer.get("result") or answer["error"]
+
+    def cancelled(self):
+        return self.server.requests("notifications/cancelled")
+
+
+def answers_in(result):
+    return [each.get("result") for each in result["structuredContent"]["answers"]]
+
+
+@pytest.mark.rule("MRTR-01")
+async def test_the_question_is_the_result_and_the_same_call_again_its_answer():
+    async with Standing() as at:
+        first = await at.call(ASK)
+        assert first["resultType"] == "input_required"
+        assert first["inputRequests"] == {
+            "elicitation-1": {"method": ELICIT, "params": FORM}
+        }
+        second = await at.call(
+            ASK,
+            requestState=first["requestState"],
+            inputResponses={"elicitation-1": ANSWER},
+        )
+        assert second["resultType"] == "complete"
+        assert answers_in(second) == [ANSWER]
+        assert len(at.server.requests("tools/call")) == 1
+
+
+async def test_what_is_asked_at_once_is_one_result_and_comes_again_unless_answered():
+    async with Standing() as at:
+        ask = [[ELICIT, FORM], ["roots/list", None]]
+        params = {"name": "up_t", "arguments": {"ask": ask, "then": [[ELICIT, FORM]]}}
+        first = await at.call(params)
+        assert first["inputRequests"] == {
+            "elicitation-1": {"method": ELICIT, "params": FORM},
+            "roots-2": {"method": "roots/list"},
+        }
+        second = await at.call(
+            params,
+            requestState=first["requestState"],
+            inputResponses={"roots-2": {"roots": []}, "other": 5},
+        )
+        assert list(second["inputRequests"]) == ["elicitation-1"]
+        third = await at.call(
+            params,
+            requestState=second["requestState"],
+            inputResponses={"elicitation-1": ANSWER},
+        )
+        assert list(third["inputRequests"]) == ["elicitation-3"]
+        last = await at.call(
+            params,
+            requestState=third["requestState"],
+            inputResponses={"elicitation-3": {"action": "decline"}},
+        )
+        assert answers_in(last) == [ANSWER, {"roots": []}, {"action": "decline"}]
+
+
+@pytest.mark.attack("S33")
+async def test_a_state_is_good_for_one_round_of_the_call_it_was_given_to():
+    async with Standing() as at:
+        first = await at.call(ASK)
+        state = first["requestState"]
+        responses = {"elicitation-1": ANSWER}
+        other = {"name": "up_t", "arguments": {"ask": []}}
+        for asked, given in ((other, state), (ASK, state[:-2] + "AA"), (ASK, "x")):
+            refused = await at.call(asked, requestState=given, inputResponses=responses)
+            assert refused["code"] == -32602
+        refused = await at.call(ASK, requestState=state, inputResponses=[])
+        assert refused["code"] == -32602
+        refused = await at.call(
+            ASK, requestState=state, inputResponses={"elicitation-1": 5}
+        )
+        assert refused["code"] == -32602
+        done = await at.call(ASK, requestState=state, inputResponses=responses)
+        assert answers_in(done) == [ANSWER]
+        refused = await at.call(ASK, requestState=state, inputResponses=responses)
+        assert "not waiting any more" in refused["message"]
+
+
+async def test_one_request_at_a_time_goes_on_with_a_call():
+    async with Standing() as at:
+        params = {"name": "up_t", "arguments": {"ask": [[ELICIT, FORM]] * 2}}
+        first = await at.call(params)
+        state = first["requestState"]
+        second = await at.call(
+            params, requestState=state, inputResponses={"elicitation-1": ANSWER}
+        )
+        assert list(second["inputRequests"]) == ["elicitation-2"]
+        used = await at.call(
+            params, requestState=state, inputResponses={"elicitation-1": ANSWER}
+        )
+        assert "used before" in used["message"]
+
+
+async def test_a_client_that_takes_too_long_ends_the_servers_call():
+    async with Standing(timeout=0.02) as at:
+        first = await at.call(ASK)
+        await asyncio.sleep(0.05)  # the time is what is tested
+        (call,) = [m for m in at.server.received if m.get("method") == "tools/call"]
+        assert at.cancelled()[0]["requestId"] == call["id"]
+        assert at.gateway.parking.count == 0
+        late = await at.call(
+            ASK,
+            requestState=first["requestState"],
+            inputResponses={"elicitation-1": ANSWER},
+        )
+        assert late["code"] == -32602
+
+
+@pytest.mark.parametrize("bounds", [{"each": 1}, {"all": 1}])
+async def test_more_calls_than_may_wait_have_their_questions_refused(bounds):
+    async with Standing(**bounds) as at:
+        first = await at.call(ASK)
+        assert at.gateway.parking.count == 1
+        state = first["requestState"]
+        # Two calls wait, and on a pipe nothing shows which one asks: so it goes first.
+        at.server.asking.clear()
+        at.server.send({"jsonrpc": "2.0", "id": "more", "method": "roots/list"})
+        second = await at.call(
+            ASK, requestState=state, inputResponses={"elicitation-1": ANSWER}
+        )
+        assert list(second["inputRequests"]) == ["roots-2"]
+        assert at.gateway.parking.count == 1
+    assert at.gateway.parking.count == 0
+
+
+async def test_cancelling_a_request_that_goes_on_with_a_call_ends_the_call():
+    async with Standing() as at:
+        first = await at.call(ASK)
+        at.server.asking.clear()  # it gets its answer and never says anything more
+        params = {
+            **ASK,
+            "requestState": first["requestState"],
+            "inputResponses": {"elicitation-1": ANSWER},
+        }
+        id = at.client.request("tools/call", params)
+        await at.client.ask("server/discover")
+        at.client.send(method="notifications/cancelled", params={"requestId": id})
+        for _ in range(3):
+            await at.client.ask("server/discover")
+        assert len(at.cancelled()) == 1
+        assert at.gateway.parking.count == 0
+
+
+async def test_a_question_that_is_taken_back_is_not_asked_again():
+    async with Standing() as at:
+        params = {"name": "up_t", "arguments": {"ask": [[ELICIT, FORM]] * 2}}
+        first = await at.call(params)
+        at.server.notify("notifications/cancelled", requestId="q2")
+        at.server.asking["q1"][1].remove("q2")
+        done = await at.call(
+            params,
+            requestState=first["requestState"],
+            inputResponses={"elicitation-1": ANSWER, "elicitation-2": ANSWER},
+        )
+        assert answers_in(done) == [ANSWER]
+
+
+async def test_progress_and_logs_go_to_the_request_that_waits_now():
+    async with Standing() as at:
+        level = {f"{META}logLevel": "debug"}
+        id = at.client.request("tools/call", ASK, progressToken="a", **level)
+        first = (await at.client.answer(id))["result"]
+        (call,) = at.server.requests("tools/call")
+        token = call["_meta"]["progressToken"]
+        at.server.notify("notifications/progress", progressToken=token, progress=1)
+        at.server.asking["q1"][2] = [["roots/list", None]]  # so that it goes on waiting
+        params = {
+            **ASK,
+            "requestState": first["requestState"],
+            "inputResponses": {"elicitation-1": ANSWER},
+        }
+        at.client.lines.clear()
+        id = at.client.request("tools/call", params, progressToken="b", **level)
+        await at.client.answer(id)
+        at.client.lines.clear()
+        at.server.notify("notifications/progress", progressToken=token, progress=2)
+        await at.client.ask("server/discover")
+        # Nobody waits: nobody hears.
+        assert at.client.lines == []
+
+
+async def test_closing_the_gateway_ends_what_waits():
+    async with Standing() as at:
+        await at.call(ASK)
+    assert at.gateway.parking.count == 0
+
+
+async def test_a_server_that_dies_fails_the_call_that_waits_and_nothing_else():
+    async with Standing() as at:
+        first = await at.call(ASK)
+        await at.server.channel.aclose()
+        lost = await at.call(
+            ASK,
+            requestState=first["requestState"],
+            inputResponses={"elicitation-1": ANSWER},
+        )
+        assert lost["data"]["error"] == "ConnectionClosed"
+        again = await at.call({"name": "up_t"})
+        assert again["content"] == []
+
+
+async def test_visits_that_a_call_fails_for_are_asked_and_the_call_is_made_again():
+    visit = {
+        "mode": "url",
+        "message": "sign in",
+        "url": "https://example.com/",
+        "elicitationId": "e1",
+    }
+    async with Standing() as at:
+        refused = []
+
+        def needs(params, server):
+            if refused:
+                return {"content": []}
+            refused.append(params)
+            data = {"elicitations": [visit]}
+            error = {"code": -32042, "message": "sign in", "data": data}
+            server.send({"jsonrpc": "2.0", "id": server.current["id"], "error": error})
+            return SILENCE
+
+        at.server.methods["tools/call"] = needs
+        first = await at.call({"name": "up_t"})
+        asked = {key: each for key, each in visit.items() if key != "elicitationId"}
+        assert first["inputRequests"] == {
+            "visit-1": {"method": ELICIT, "params": asked}
+        }
+        declined = await at.call(
+            {"name": "up_t"}, inputResponses={"visit-1": {"action": "decline"}}
+        )
+        assert declined["isError"]
+        done = await at.call(
+            {"name": "up_t"}, inputResponses={"visit-1": {"action": "accept"}}
+        )
+        assert done["content"] == []
+        assert "inputResponses" not in at.server.requests("tools/call")[-1]
+
+
+async def test_ten_thousand_calls_leave_nothing_behind():
+    async with Standing() as at:
+        plain = {"name": "up_t"}
+        assert json.dumps(await at.call(plain))
+        (upstreams,) = at.gateway.sets.all()
+        for _ in range(100):
+            ids = [at.client.request("tools/call", plain) for _ in range(100)]
+            for id in ids:
+                await at.client.answer(id)
+        relay = upstreams.members["up"].client.relay
+        assert not relay.flight.calls
+        assert not len(upstreams.downstream.lot)
