@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from mcpwire.protocol.many.effects import SideEffects
 from mcpwire.protocol.many.policy.extras import EXTRAS
 from mcpwire.protocol.many.policy.pinning import fingerprint
 from mcpwire.protocol.many.policy.rules import ServerRules, first_match
@@ -87,7 +88,7 @@ class _Building:
             name = table.name_of(*owner)
             if name is None:
                 continue
-            keys = (name, plain.name_of(*owner) or name, key_of(owner))
+            keys = (name, plain.get(owner, name), key_of(owner))
             view = self._view(owner, name, keys, transforms.get(owner))
             rule = self._refusal(view, keys)
             if rule is None:
@@ -96,16 +97,17 @@ class _Building:
                 built.hidden[name] = rule
         return built
 
-    def _transforms(self) -> tuple[NameTable, dict[Owner, ToolTransform]]:
+    def _transforms(self) -> tuple[dict[Owner, str], dict[Owner, ToolTransform]]:
         """Return the names without any renaming, and who is changed how."""
+        patterns = self.options.transforms
+        if not patterns:
+            return {}, {}
         # Here a collision is of no concern: renaming may be what ends it.
         names = attrs.evolve(self.options.names, on_collision="suffix")
-        plain = names.table(self.definitions, reserved=self.options.reserved)
-        patterns = self.options.transforms
+        table = names.table(self.definitions, reserved=self.options.reserved)
+        plain = {owner: name for name in table if (owner := table.find(name))}
         found: dict[Owner, ToolTransform] = {}
-        for owner in self.definitions if patterns else ():
-            name = plain.name_of(*owner)
-            assert name is not None  # each has one where collisions get suffixes
+        for owner, name in plain.items():
             pattern = first_match(patterns, (name, key_of(owner)))
             if pattern is not None:
                 found[owner] = patterns[pattern]
@@ -128,7 +130,11 @@ class _Building:
                 description = transform.description
             schema = transform.outside(schema)
         group = (definition.meta or {}).get("group")
-        view = ToolView(
+        trusted = self.options.trusts(server) or owner in self.extras
+        rules = self.servers[server].rules
+        # Hints of a server that is not trusted talk nobody out of being asked.
+        only_reads = trusted and SideEffects.of(definition).kind == "read_only"
+        return ToolView(
             name=name,
             server=server,
             tool=tool,
@@ -137,18 +143,12 @@ class _Building:
             description=description or "",
             input_schema=schema,
             group=group if isinstance(group, str) and group else server,
-            trusted=self.options.trusts(server) or owner in self.extras,
-            rules=self.servers[server].rules,
+            needs_confirmation=self.options.rules.asks(keys, only_reads=only_reads)
+            or rules.asks((*keys, tool), only_reads=only_reads),
+            trusted=trusted,
+            rules=rules,
             transform=transform,
             extra=EXTRAS[tool] if owner in self.extras else None,
-        )
-        return attrs.evolve(view, needs_confirmation=self._asks(view, keys))
-
-    def _asks(self, view: ToolView, keys: tuple[str, ...]) -> bool:
-        # Hints of a server that is not trusted talk nobody out of being asked.
-        only_reads = view.side_effects.is_assured_read_only
-        return self.options.rules.asks(keys, only_reads=only_reads) or view.rules.asks(
-            (*keys, view.tool), only_reads=only_reads
         )
 
     def _refusal(self, view: ToolView, keys: tuple[str, ...]) -> str | None:

@@ -36,6 +36,11 @@ PAUSES: Final = (0.0, 0.1, 0.5, 2.0, 10.0)
 a server that tells of a change with each listing keeps nobody busy."""
 
 
+RESTS: Final = 5
+"""How many times as long as it takes to show what was listed it is not done again: many
+servers that change at the same time cost no more than a few that do."""
+
+
 @attrs.define(eq=False)
 class _Fetch:
     """The listing of one server's tools, which goes on while somebody wants it."""
@@ -81,6 +86,8 @@ class ToolSet(ToolSetBase):
         super().__init__(source, **options)
         self._fetches: dict[str, _Fetch] = {}
         self._refreshing = 0
+        self._may_show_at = 0.0
+        self._showing: asyncio.TimerHandle | None = None
         # The source does not keep a set alive that nobody else has.
         hear = weakref.WeakMethod(self._hear)
 
@@ -113,11 +120,11 @@ class ToolSet(ToolSetBase):
             for future in wanted:
                 future.cancel()
             self._end_unwanted()
-            self._show()
+            self._show_soon()
             raise
         finally:
             self._refreshing -= 1
-        self._rebuild()
+        self._show_now()
 
     async def aclose(self) -> None:
         """Hear no more of changes, and end the listings under way.
@@ -169,7 +176,7 @@ class ToolSet(ToolSetBase):
                 _settle(fetch.served)
                 # Whoever refreshes shows everything at once.
                 if fetch.heard or not self._refreshing:
-                    self._show()
+                    self._show_soon()
         finally:
             self._end(server, fetch)
 
@@ -191,12 +198,38 @@ class ToolSet(ToolSetBase):
         except MCPError as error:
             self._note_problem(server, error)
 
-    def _show(self) -> None:
+    def _show_soon(self) -> None:
         """Make views of what was listed; where that cannot be, the old ones stay."""
+        if self._showing is not None:
+            return
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._may_show_at:
+            self._showing = loop.call_at(self._may_show_at, self._show)
+        else:
+            self._show()
+
+    def _show(self) -> None:
         try:
-            self._rebuild()
+            self._show_now()
         except NameCollision as error:
             logger.warning("the tools stay as they were: %s", error)
+
+    def _show_now(self) -> None:
+        """Make views of what was listed.
+
+        Raises:
+            NameCollision: Two tools would have one name, where that is to be raised.
+        """
+        if self._showing is not None:
+            self._showing.cancel()
+            self._showing = None
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            self._rebuild()
+        finally:
+            now = loop.time()
+            self._may_show_at = now + RESTS * (now - began)
 
     def _end(self, server: str, fetch: _Fetch) -> None:
         """Let go of a listing that has ended, or is not to begin again."""
@@ -214,6 +247,9 @@ class ToolSet(ToolSetBase):
                 self._cancel(server, fetch)
 
     def _end_all(self) -> list[asyncio.Task[None]]:
+        if self._showing is not None:
+            self._showing.cancel()
+            self._showing = None
         return [self._cancel(*each) for each in list(self._fetches.items())]
 
     def _cancel(self, server: str, fetch: _Fetch) -> asyncio.Task[None]:

@@ -261,12 +261,14 @@ async def test_a_json_rpc_error_is_raised_by_default(made, shelf):
     assert (await tools.call(READ, {}, errors="result")).is_error
 
 
-@pytest.mark.system("V17")
+@pytest.mark.system("V17", "L-R12")
 async def test_trouble_with_the_connection_is_always_raised(made, shelf):
     shelf.answer = lost()
     tools = await made(shelf, errors="result")
     with pytest.raises(ConnectionClosed):
         await tools.call(READ, {})
+    # Nothing is made again that may have run, and nobody says that it may be.
+    assert shelf.calls == [("files", "read", {}, {})]
 
 
 async def test_a_result_that_reports_failure_passes(made, shelf):

@@ -5,6 +5,7 @@ import gc
 
 import pytest
 from shelf import Shelf, lost, tool
+from turns import until
 
 from mcpwire.errors import ConnectionClosed
 from mcpwire.protocol.many.errors import NameCollision, NotAllowed
@@ -22,6 +23,7 @@ def shelf():
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
     monkeypatch.setattr(toolset, "PAUSES", (0.0,))
+    monkeypatch.setattr(toolset, "RESTS", 0)
 
 
 async def settled(tools):
@@ -232,6 +234,38 @@ async def test_a_list_that_changes_with_each_listing_keeps_nobody_busy(
         await tools.refresh("a")
     assert shelf.listed[2:] == ["a", "a"]
     await tools.aclose()
+
+
+async def test_many_that_change_at_once_are_shown_together(made, monkeypatch):
+    monkeypatch.setattr(toolset, "RESTS", 20)
+    shelf = Shelf(**{f"s{number}": ["x"] for number in range(50)})
+    tools = await made(shelf)
+    before = tools.generation
+    for server in shelf.lists:
+        shelf.lists[server] = ["y"]
+        shelf.tell(server)
+    await settled(tools)
+    async with asyncio.timeout(5):
+        await until(lambda: "mcp__s49__y" in tools)
+    assert tools.generation - before <= 3
+    assert {view.tool for view in tools} == {"y"}
+
+
+async def test_what_is_to_be_shown_later_is_not_after_the_end(made, shelf, monkeypatch):
+    tools = await made(shelf)
+    monkeypatch.setattr(toolset, "RESTS", 1_000_000)
+    await tools.refresh()
+    shelf.lists["a"] = ["z"]
+    shelf.tell("a")
+    await settled(tools)
+    assert tools.names == ("mcp__a__x", "mcp__b__y")
+    await tools.refresh("b")
+    assert tools.names == ("mcp__a__z", "mcp__b__y")
+    shelf.lists["a"] = ["x"]
+    shelf.tell("a")
+    await settled(tools)
+    shelf.tell(None)
+    assert tools._showing is None
 
 
 async def test_a_pause_ends_by_itself(made, shelf, monkeypatch):

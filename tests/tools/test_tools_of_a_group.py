@@ -33,6 +33,7 @@ def files():
     return server
 
 
+@pytest.mark.rule("TOOL-09")
 @pytest.mark.system("A70", "V11", "V14")
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_call_reaches_the_server_that_the_name_stands_for(mode):
