@@ -127,7 +127,7 @@ def unit_of(name: str) -> tuple[int, str] | None:
     """Return layer and unit of a module of ours; None where it stands in no layer."""
     inner = name.removeprefix(PACKAGE).removeprefix(".")
     if inner == "sync":
-        inner = "sync.client"
+        inner = "sync.group"
     best: tuple[int, str] | None = None
     for level, units in enumerate(LAYERS):
         for unit in units:
