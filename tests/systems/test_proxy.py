@@ -1,0 +1,244 @@
+"""What objectiveai-mcp-proxy does for a client, done by the gateway in both eras."""
+
+import asyncio
+import time
+
+import pytest
+from fakes import SILENCE, FakeServer, text
+
+import mcpwire
+from mcpwire.gateway import Gateway
+from mcpwire.protocol.many.gateway.splicing import PendingBatch
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 20
+SESSION, STATELESS = "2025-11-25", "2026-07-28"
+MODES = pytest.mark.parametrize("mode", [SESSION, STATELESS])
+UPSTREAMS = pytest.mark.parametrize("upstream", [SESSION, STATELESS])
+CHANGED = "notifications/tools/list_changed"
+CANCELLED = "notifications/cancelled"
+
+
+def serving(version, names=("b", "a"), uris=(), **methods):
+    """Return a server of those tools and resources; who lists reads them anew."""
+
+    def answer(**members):
+        hints = {"ttlMs": 0, "cacheScope": "private"}
+        stateless = {"resultType": "complete", **hints}
+        return {**(stateless if version == STATELESS else {}), **members}
+
+    def read(params, _):
+        contents = {"uri": params["uri"], "text": f"{uris[0]} has it"}
+        return answer(contents=[contents])
+
+    schema = {"type": "object"}
+    return FakeServer(
+        {
+            "tools/list": lambda *_: answer(
+                tools=[{"name": name, "inputSchema": schema} for name in names]
+            ),
+            "tools/call": lambda p, _: answer(**text(p["name"])),
+            "resources/list": lambda *_: answer(
+                resources=[{"uri": uri, "name": uri} for uri in uris]
+            ),
+            "resources/templates/list": lambda *_: answer(resourceTemplates=[]),
+            "resources/read": read,
+            **methods,
+        },
+        version=version,
+        capabilities={"tools": {"listChanged": True}, "resources": {}},
+    )
+
+
+async def until(told):
+    """Wait until that is so, while others are at work."""
+    while not told():  # noqa: ASYNC110 - what it waits for is another end of the wire
+        await asyncio.sleep(0)
+
+
+@MODES
+@UPSTREAMS
+@pytest.mark.system("O40", "O41", "O42", "O43", "O48", "L-O9")
+async def test_two_servers_are_one_with_names_in_order_and_their_own_uris(
+    mode, upstream
+):
+    servers = {
+        "s-two": serving(upstream, uris=("x:2", "x:both")),
+        "one": serving(STATELESS, uris=("x:1", "x:both")),
+    }
+    gateway = Gateway(servers)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(gateway, mode=mode) as client:
+        assert client.capabilities.tools is not None
+        assert client.capabilities.resources is not None
+        names = [tool.name for tool in await client.list_tools()]
+        assert names == ["one_a", "one_b", "s-two_a", "s-two_b"]
+        assert (await client.call_tool("s-two_a")).text == "a"
+        assert servers["s-two"].requests("tools/call")[0]["name"] == "a"
+        assert servers["one"].requests("tools/call") == []
+        uris = [resource.uri for resource in await client.list_resources()]
+        assert {"x:1", "x:2", "x:both"} < set(uris)
+        assert len(uris) == 4
+        assert uris == sorted(uris)
+        said = [await client.read_text(uri) for uri in uris]
+        assert sorted(said) == ["x:1 has it"] * 2 + ["x:2 has it"] * 2
+        assert await client.read_text("x:both") == "x:2 has it"  # the first in order
+        for unknown in ("one_c", "a", "nobody_a"):
+            with pytest.raises(mcpwire.InvalidParams, match="unknown tool"):
+                await client.call_tool(unknown)
+        kind = mcpwire.ResourceNotFound if mode == SESSION else mcpwire.InvalidParams
+        with pytest.raises(kind, match="x:none"):
+            await client.read_text("x:none")
+    await gateway.aclose()
+
+
+@pytest.mark.system("O33", "O34", "O46", "L-O5", "L-O16")
+async def test_a_server_that_fails_is_left_out_or_fails_the_session_at_once():
+    def refuse(*_):
+        return mcpwire.RPCError("not today", code=-32600)
+
+    broken = FakeServer({"initialize": refuse})
+    listless = serving(SESSION, **{"tools/list": refuse})
+    servers = {"broken": broken, "listless": listless, "good": serving(SESSION)}
+    started = time.monotonic()
+    gateway = Gateway(servers)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(gateway, mode=SESSION) as c:
+        assert [tool.name for tool in await c.list_tools()] == ["good_a", "good_b"]
+        [shared] = gateway.status()["sets"]
+        states = {server["name"]: server for server in shared["servers"]}
+        assert states["good"]["state"] == "ready"
+        assert states["broken"]["state"] == "failed"
+        assert "not today" in str(states["broken"])
+        assert "not today" in str(states["listless"])
+    await gateway.aclose()
+    strict = Gateway(servers, on_error="raise")
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(mcpwire.MCPError) as caught:
+            await mcpwire.Client(strict, mode=SESSION).connect()
+        assert "'broken'" in str(caught.value)
+        await strict.aclose()
+    assert time.monotonic() - started < 5
+
+
+def subscribable(names):
+    """Return a server of both eras' ways to tell of a change, and how to tell it."""
+    listening = []
+
+    def listen(_, server):
+        id = server.current["id"]
+        meta = {"io.modelcontextprotocol/subscriptionId": id}
+        listening.append(meta)
+        server.notify(
+            "notifications/subscriptions/acknowledged",
+            notifications={"toolsListChanged": True},
+            _meta=meta,
+        )
+        return SILENCE
+
+    def change(server):
+        params = {"_meta": listening[-1]} if server.version == STATELESS else {}
+        server.notify(CHANGED, **params)
+
+    def make(version):
+        return serving(version, names, **{"subscriptions/listen": listen})
+
+    return make, change
+
+
+@MODES
+@UPSTREAMS
+@pytest.mark.system("O70", "O71", "L-O2")
+async def test_after_a_changed_list_nobody_reads_the_old_one(mode, upstream):
+    names, heard = ["one"], []
+    make, change = subscribable(names)
+    server = make(upstream)
+    gateway = Gateway({"u": server})
+
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(
+            gateway, mode=mode, on_notification=lambda n: heard.append(n.method)
+        ) as client,
+    ):
+        for _ in range(3):
+            assert [tool.name for tool in await client.list_tools()] == ["u_one"]
+        assert len(server.requests("tools/list")) == 1
+        names.append("two")
+        change(server)
+        await until(lambda: heard)
+        listed = [tool.name for tool in await client.list_tools()]
+        assert listed == ["u_one", "u_two"]
+        assert heard == [CHANGED]
+        assert len(server.requests("tools/list")) == 2
+    await gateway.aclose()
+
+
+@MODES
+@UPSTREAMS
+@pytest.mark.system("O60", "O62", "L-O4")
+async def test_a_cancelled_call_ends_here_and_upstream(mode, upstream):
+    server = serving(upstream, **{"tools/call": lambda *_: SILENCE})
+    gateway = Gateway({"u": server})
+
+    def cancelled():
+        return [m for m in server.received if m["method"] == CANCELLED]
+
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(gateway, mode=mode) as client:
+        call = await client.start_call("u_a")
+        await until(lambda: server.requests("tools/call"))
+        id = server.current["id"]
+        call.cancel("enough")
+        with pytest.raises(mcpwire.CallCancelled):
+            await call
+        await until(cancelled)
+        assert [m["params"]["requestId"] for m in cancelled()] == [id]
+        assert [tool.name for tool in await client.list_tools()] == ["u_a", "u_b"]
+    await gateway.aclose()
+
+
+class Pending:
+    """A delegate with a batch for each of the first calls."""
+
+    def __init__(self, *batches):
+        self.batches = list(batches)
+        self.asked = 0
+
+    async def read_pending(self, headers, session_id):
+        self.asked += 1
+        batch = self.batches.pop(0) if self.batches else None
+        if isinstance(batch, Exception):
+            raise batch
+        return batch
+
+
+TOKEN = "0b0f8f1c-6a5b-4c1e-9d55-0a3a2f6d7e11"
+ROWS = [[text("first")["content"][0]], [text("second")["content"][0]]]
+
+
+@MODES
+@pytest.mark.system("O01", "O02", "O03", "O04", "O05")
+async def test_a_delegate_is_asked_once_for_each_call_that_succeeded(mode):
+    delegate = Pending(
+        PendingBatch(TOKEN, ROWS), None, PendingBatch(TOKEN, [[]]), OSError("gone")
+    )
+    server = serving(SESSION)
+    gateway = Gateway({"u": server}, delegate=delegate)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(gateway, mode=mode) as client:
+        with pytest.raises(mcpwire.InvalidParams):
+            await client.call_tool("u_none")
+        assert delegate.asked == 0
+        said = [(await client.call_tool("u_a")).content for _ in range(4)]
+        assert delegate.asked == 4
+    texts = [[block.text for block in content] for content in said]
+    opening, *rows, closing, own = texts[0]
+    assert (rows, own) == (["first", "second"], "a")
+    assert TOKEN in opening
+    assert closing
+    assert texts[1:] == [["a"]] * 3
+    await gateway.aclose()
+    bare = Gateway({"u": server})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(bare, mode=mode) as client:
+        assert [block.text for block in (await client.call_tool("u_a")).content] == [
+            "a"
+        ]
+    await bare.aclose()
