@@ -127,6 +127,7 @@ PRINTED = {
     "use_the_server.py": "asked: Overwrite 'tea'?\nwrote 'tea'\nBoil water, wait",
     "server_in_fastapi.py": "401 without a token\ntea for ada\n",
     "test_your_server.py": "16 passed",
+    "tools_for_a_model.py": "[MCP] shop.order -> no\n1 [{'type': 'text', 'text': 'se",
 }
 
 
