@@ -9,8 +9,13 @@ import pytest
 from bridged import FORM, META, AskingServer, RawClient
 from fakes import SILENCE
 
+from mcpwire.errors import InternalError
 from mcpwire.gateway import Gateway
 from mcpwire.gateway.bridge import Parking
+from mcpwire.gateway.bridge.calls import RelayedCall
+from mcpwire.gateway.bridge.parking import ParkingLot
+from mcpwire.server.request import RequestContext
+from mcpwire.versions import LATEST
 
 pytestmark = pytest.mark.anyio
 
@@ -150,21 +155,39 @@ async def test_a_client_that_takes_too_long_ends_the_servers_call():
         assert late["code"] == -32602
 
 
-@pytest.mark.parametrize("bounds", [{"each": 1}, {"all": 1}])
-async def test_more_calls_than_may_wait_have_their_questions_refused(bounds):
-    async with Standing(**bounds) as at:
-        first = await at.call(ASK)
+async def test_more_calls_than_may_wait_in_all_have_their_questions_refused():
+    async with Standing(all=1) as at:
+        await at.call(ASK)
         assert at.gateway.parking.count == 1
-        state = first["requestState"]
-        # Two calls wait, and on a pipe nothing shows which one asks: so it goes first.
-        at.server.asking.clear()
-        at.server.send({"jsonrpc": "2.0", "id": "more", "method": "roots/list"})
-        second = await at.call(
-            ASK, requestState=state, inputResponses={"elicitation-1": ANSWER}
-        )
-        assert list(second["inputRequests"]) == ["roots-2"]
+        other = RawClient(at.gateway, "2026-07-28")  # declares less: another set
+        await other.open(elicitation={})
+        answer = await other.ask("tools/call", ASK)
+        (refused,) = answer["result"]["structuredContent"]["answers"]
+        assert "too many calls" in refused["error"]["message"]
+        await other.aclose()
         assert at.gateway.parking.count == 1
     assert at.gateway.parking.count == 0
+
+
+async def test_more_calls_than_may_wait_in_a_set_have_their_questions_refused():
+    lot = ParkingLot(Parking(each=1))
+    asked = []
+
+    async def work(number):
+        asked.append(await calls[number].parked.ask("roots/list", None))
+
+    contexts = [
+        RequestContext(id, "tools/call", {}, LATEST, None, {}, print, False)
+        for id in range(2)
+    ]
+    calls = [RelayedCall(each) for each in contexts]
+    first = await lot.perform(calls[0], lambda: work(0))
+    assert list(first["inputRequests"]) == ["roots-1"]
+    with pytest.raises(InternalError, match="too many calls"):
+        await lot.perform(calls[1], lambda: work(1))
+    assert len(lot) == lot.parking.count == 1
+    lot.close()
+    assert len(lot) == lot.parking.count == 0
 
 
 async def test_cancelling_a_request_that_goes_on_with_a_call_ends_the_call():
