@@ -107,6 +107,16 @@ def _perform(options: Options) -> int:
     from mcpwire.cli.verbs import prepare
 
     output = Output(is_json=options.json, verbose=options.verbose > 0)
+    from mcpwire.cli.target.configured import tell_entry
+
+    tell_entry(options, output)
+    if options.verb == "ls" and not options.command:
+        from mcpwire.cli.many.servers import list_servers
+
+        with _logging_to(output):
+            return run_interruptible(
+                lambda signals: list_servers(options, output, signals)
+            )
     if options.verb.startswith("auth "):
         from mcpwire.cli.ask.login import perform
 

@@ -16,6 +16,7 @@ __all__ = [
     "Exit",
     "Interrupted",
     "OutputError",
+    "ServersFailed",
     "UsageError",
     "close_matches",
     "did_you_mean",
@@ -47,6 +48,16 @@ class UsageError(Exception):
     def __init__(self, message: str, *, suggestions: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.suggestions = tuple(suggestions)
+
+
+class ServersFailed(Exception):
+    """Some of the servers of a configuration failed; what they are is said already."""
+
+    def __init__(self, failed: tuple[str, ...], *, of: int) -> None:
+        named = ", ".join(map(repr, failed))
+        plural = "s" if of > 1 else ""
+        super().__init__(f"{len(failed)} of {of} server{plural} failed: {named}")
+        self.failed = failed
 
 
 class OutputError(Exception):
@@ -95,6 +106,8 @@ def exit_code(error: BaseException) -> int:
 
     table: tuple[tuple[type[BaseException], Exit], ...] = (
         (errors.LocalProtocolError, Exit.USAGE),
+        (ServersFailed, Exit.CONNECT),
+        (errors.GroupError, Exit.USAGE),  # a configuration that makes no sense
         (errors.AuthError, Exit.AUTHORIZATION),
         (errors.TransportError, Exit.CONNECT),
         (errors.NegotiationError, Exit.CONNECT),
@@ -155,7 +168,8 @@ def sentence(error: BaseException) -> str:
 def _is_explained(error: BaseException) -> bool:
     """Tell whether an error's text was written for people to read."""
     errors = sys.modules.get("mcpwire.errors")
-    return isinstance(error, (UsageError, OutputError, Interrupted)) or (
+    ours = (UsageError, OutputError, ServersFailed, Interrupted)
+    return isinstance(error, ours) or (
         errors is not None and isinstance(error, errors.MCPError)
     )
 

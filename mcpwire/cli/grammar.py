@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mcpwire.cli.ask.answers import Answer
+    from mcpwire.config import ServerEntry
     from mcpwire.types import LoggingLevel
 
 __all__ = ["ASKED_VERBS", "Options", "parse"]
@@ -31,6 +32,8 @@ __all__ = ["ASKED_VERBS", "Options", "parse"]
 TARGET_HELP: Final = """\
 TARGET is a URL, https://host/mcp, or the server's command line as one word, quoted:
 "npx -y some-server". Or leave it out and put the command at the end, after `--`.
+@NAME is the server that a configuration calls so, of --config or of ./mcp.json,
+./.mcp.json, ./mcpwire.toml and ~/.config/mcpwire/config.toml.
 """
 
 
@@ -38,6 +41,9 @@ DEFAULTS: Final[dict[str, Any]] = {
     "json": False,
     "verbose": 0,
     "timeout": None,
+    "config": None,
+    "entry": None,
+    "warnings": (),
     "given_env": [],
     "inherit_env": False,
     "cwd": None,
@@ -95,6 +101,13 @@ class Options(argparse.Namespace):
     json: bool
     verbose: int
     timeout: float | None
+    config: str | None
+    entry: ServerEntry | None
+    """What the configuration says of the server, where the target is ``@NAME``."""
+
+    warnings: tuple[str, ...]
+    """What is odd about that configuration."""
+
     given_env: list[str]
     env: dict[str, str]
     passed_env: tuple[str, ...]
@@ -216,7 +229,9 @@ def _place_words(options: Options, command: tuple[str, ...]) -> None:
     """Tell the target from what follows it, and check that all is there."""
     verb = VERBS[options.verb]
     words = options.words
-    needed = [*([] if command or not verb.takes_target else ["TARGET"]), *verb.words]
+    is_all = options.verb == "ls" and options.config is not None and not words
+    is_placed = command or is_all or not verb.takes_target
+    needed = [*([] if is_placed else ["TARGET"]), *verb.words]
     if len(words) < len(needed):
         missing = " and ".join(needed[len(words) :])
         before = " before `--`" if command else ""
@@ -236,7 +251,7 @@ def _place_words(options: Options, command: tuple[str, ...]) -> None:
         )
     if command and not verb.takes_target:
         raise UsageError(f"{options.verb} takes no server's command")
-    if verb.takes_target and not command:
+    if verb.takes_target and not command and not is_all:
         command, options.words = (words[0],), words[1:]
     options.command = command
 
@@ -407,6 +422,11 @@ def _add_meanwhile_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_server_options(parser: argparse.ArgumentParser, *, is_at_url: bool) -> None:
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="the configuration (.toml, .json) that has the server @NAME",
+    )
     if not is_at_url:
         add_process_options(parser)
     add_http_options(parser)

@@ -48,7 +48,10 @@ browser was sent to. Without a terminal it prints that URL, with exit code 3, an
 """
 
 VERBS: Final[dict[str, Verb]] = {
-    "ls": Verb("list a server's tools, resources, templates and prompts"),
+    "ls": Verb(
+        "list a server's tools, resources, templates and prompts",
+        details="With --config FILE in place of TARGET: those of all servers there.\n",
+    ),
     "call": Verb(
         "call a tool and print its result",
         words=("TOOL",),
@@ -121,13 +124,15 @@ commands:
 
 TARGET is a URL, or the server's command line as one word, quoted; it is run without a
 shell. Or leave TARGET out and put the command at the end, after `--`: everything there
-is passed on as it is.
+is passed on as it is. @NAME is a server of a configuration: --config FILE, ./mcp.json.
 
   mcpwire auth login https://mcp.example.com/mcp
   mcpwire ls https://mcp.example.com/mcp
   mcpwire ls "npx -y @modelcontextprotocol/server-everything"
   mcpwire call "uvx mcp-server-time" get_current_time timezone=UTC
   mcpwire call get_current_time timezone=UTC -- uvx mcp-server-time
+  mcpwire call @time get_current_time timezone=UTC
+  mcpwire ls --config mcp.json
 
 `mcpwire COMMAND --help` shows a command's options; `mcpwire --version` the version.
 """

@@ -242,15 +242,19 @@ class Session:
 
         options = self.options
         timeout = options.timeout
+        entry = options.entry
+        said = (None, None) if entry is None else (entry.timeout, entry.connect_timeout)
+        roots = [Path(root) for root in options.roots]
+        roots += (entry.paths_of_roots() or []) if entry is not None else []
         limits = Limits(close_grace=CLOSE_GRACE_S, terminate_grace=CLOSE_GRACE_S)
         try:
             return Client(
                 self.target,
-                timeout=timeout or 30.0,
-                connect_timeout=timeout or CONNECT_TIMEOUT_S,
+                timeout=timeout or said[0] or 30.0,
+                connect_timeout=timeout or said[1] or CONNECT_TIMEOUT_S,
                 mode=options.mode,
                 limits=limits,
-                roots=[Path(root) for root in options.roots] or None,
+                roots=roots or None,
                 extensions=[SKILLS] if options.verb == "skills" else None,
                 on_notification=self._hear if options.log_level else None,
                 trace=self._trace if self.output.verbose or self.timing else None,

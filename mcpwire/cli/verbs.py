@@ -13,6 +13,7 @@ from mcpwire.cli.arguments import (
     unchecked,
 )
 from mcpwire.cli.failures import Exit, UsageError, close_matches, did_you_mean
+from mcpwire.cli.many.offer import offer_of
 from mcpwire.cli.streams import check_writable, read_file, read_input, save
 from mcpwire.cli.text import listing, results
 from mcpwire.cli.text.escape import one_line
@@ -62,51 +63,19 @@ def demo(options: Options) -> Work:
 
 # Lists...
 
-SECTIONS: Final = (
-    ("tools", "tools", "list_tools", listing.tools),
-    ("resources", "resources", "list_resources", listing.resources),
-    ("resources", "resourceTemplates", "list_resource_templates", listing.templates),
-    ("prompts", "prompts", "list_prompts", listing.prompts),
-)
-"""Capability, key in the JSON document, method of the client, how it is written."""
-
 
 async def ls(session: Session) -> int:
     """List what the server declares; what it then refuses is said at the end."""
-    from mcpwire import RPCError
-    from mcpwire.types import encode
-
-    client, output = session.client, session.output
+    output = session.output
     style = listing.Style(output.bold, output.dim, output.width)
-    document: dict[str, Any] = {}
-    blocks: list[list[str]] = []
-    refused: RPCError | None = None
-    for capability, key, method, write in SECTIONS:
-        if getattr(client.capabilities, capability) is None:
-            continue
-        try:
-            items = await getattr(client, method)()
-        except RPCError as error:
-            # Servers with resources and without templates may not know the request.
-            is_missing = error.code == -32601 and key == "resourceTemplates"
-            refused = refused or (None if is_missing else error)
-            continue
-        document[key] = [encode(item) for item in items]
-        if items or key != "resourceTemplates":
-            blocks.append(write(items, style))
+    offer = await offer_of(session.client, style)
     if output.is_json:
-        output.document(document)
-    elif blocks:
-        output.lines(line for block in _spaced(blocks) for line in block)
-    elif refused is None:
-        output.lines(["The server declares no tools, resources or prompts."])
-    if refused is not None:
-        raise refused
+        output.document(offer.document)
+    elif lines := offer.lines():
+        output.lines(lines)
+    if offer.refused is not None:
+        raise offer.refused
     return Exit.OK
-
-
-def _spaced(blocks: list[list[str]]) -> list[list[str]]:
-    return [block if at == 0 else ["", *block] for at, block in enumerate(blocks)]
 
 
 def _demand(session: Session, capability: str) -> None:

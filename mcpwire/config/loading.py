@@ -109,9 +109,7 @@ def load(
     deny = deny_urls if isinstance(deny_urls, UrlDenyList) else UrlDenyList(deny_urls)
     warnings: list[str] = []
     files: list[str] = []
-    read = [
-        layer for each in (source, *layers) for layer in _read(each, files, warnings)
-    ]
+    read = [layer for each in (source, *layers) for layer in _read(each, files)]
     raws = merge(read)
     servers = {
         name: _entry(raw, variables, deny, warnings)
@@ -123,7 +121,7 @@ def load(
     return Configuration(servers, tuple(warnings), tuple(files), kept)
 
 
-def _read(source: Any, files: list[str], warnings: list[str]) -> list[list[RawEntry]]:
+def _read(source: Any, files: list[str]) -> list[list[RawEntry]]:
     """Return the layers of a source."""
     if isinstance(source, Configuration):
         files.extend(source.files)
@@ -135,9 +133,7 @@ def _read(source: Any, files: list[str], warnings: list[str]) -> list[list[RawEn
         files.append(file)
     elif isinstance(source, Mapping):
         document = dict(source)
-    entries, found = read_document(document, file)
-    warnings.extend(found)
-    return [entries]
+    return [read_document(document, file)]
 
 
 def _chosen(
@@ -156,7 +152,7 @@ def _entry(
     raw: RawEntry, variables: Mapping[str, str], deny: UrlDenyList, warnings: list[str]
 ) -> ServerEntry:
     checked, found = check_entry(raw, variables, deny)
-    warnings.extend(found)
+    warnings.extend((*raw.warnings, *found))
     env_file = checked.pop("env_file", None)
     if env_file is not None and checked["enabled"]:
         checked["env"] = {**_variables(raw, env_file), **checked.get("env", {})}

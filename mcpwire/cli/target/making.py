@@ -10,10 +10,11 @@ from mcpwire.cli.failures import UsageError
 from mcpwire.cli.streams import read_file, read_input
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from mcpwire.cli.grammar import Options
     from mcpwire.cli.output import Output
+    from mcpwire.config import ServerEntry
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.targets import Stdio
 
@@ -33,6 +34,8 @@ def target_of(
     """
     if options.is_at_url:
         return _at_url(options, output)
+    if options.entry is not None:
+        return _of_entry(options, options.entry, on_stderr)
     from mcpwire import ConnectError, Stdio
 
     command = options.command
@@ -48,6 +51,25 @@ def target_of(
         cwd=options.cwd,
         stderr=on_stderr or "tail",
     )
+
+
+def _of_entry(
+    options: Options, entry: ServerEntry, on_stderr: Callable[[bytes], None] | None
+) -> Stdio:
+    """Return what a configuration starts, with what the command line adds."""
+    import attrs
+
+    target: Any = entry.to_target()
+    names = entry.inherit_env if isinstance(entry.inherit_env, tuple) else ()
+    is_all = options.inherit_env or entry.inherit_env is True
+    changed: Stdio = attrs.evolve(
+        target,
+        env={**(entry.env or {}), **options.env},
+        inherit_env=is_all or (*names, *options.passed_env),
+        cwd=options.cwd or entry.cwd,
+        stderr=on_stderr or "tail",
+    )
+    return changed
 
 
 def _is_program(word: str) -> bool:
@@ -81,24 +103,39 @@ AS_OPTIONS: Final = (
 def _at_url(options: Options, output: Output | None) -> Http:
     from mcpwire import Http
 
-    headers = _headers(options)
+    entry = options.entry
+    configured = entry.http_options() if entry is not None else {}
+    headers = _joined(configured.pop("headers", None), _headers(options))
     certificate, comma, key = (options.cert or "").partition(",")
     try:
         _check_proxy(options.proxy)
         return Http(
             options.command[0].strip(),
             headers=headers or None,
-            auth=_auth(options, headers, output),
-            ca_file=options.ca,
-            client_cert=(certificate, key) if comma else certificate or None,
-            proxy=options.proxy,
+            auth=_auth(options, headers, output, configured.get("auth")),
+            ca_file=options.ca or configured.get("ca_file"),
+            client_cert=(certificate, key)
+            if comma
+            else certificate or configured.get("client_cert"),
+            proxy=options.proxy or configured.get("proxy"),
             allow_insecure=options.allow_insecure,
         )
     except ValueError as error:
         raise UsageError(_in_words_of_options(str(error))) from error
 
 
-def _auth(options: Options, headers: dict[str, str], output: Output | None) -> Any:
+def _joined(
+    configured: Mapping[str, str] | None, given: dict[str, str]
+) -> dict[str, str]:
+    """Return the headers of a configuration, and over them those that are given."""
+    names = {name.lower() for name in given}
+    kept = {k: v for k, v in (configured or {}).items() if k.lower() not in names}
+    return {**kept, **given}
+
+
+def _auth(
+    options: Options, headers: dict[str, str], output: Output | None, configured: Any
+) -> Any:
     """Return what logs in; a header of the user's own takes its place."""
     from mcpwire.cli.target.tokens import auth_of, login_options
 
@@ -107,7 +144,7 @@ def _auth(options: Options, headers: dict[str, str], output: Output | None) -> A
         for option in [options.verb] if is_login else login_options(options):
             raise UsageError(f"a header Authorization and {option} exclude each other")
         return None
-    return auth_of(options, output)
+    return auth_of(options, output, configured)
 
 
 def _in_words_of_options(text: str) -> str:

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.cli.failures import UsageError
+from mcpwire.cli.target.configured import place_entry
 from mcpwire.cli.target.tokens import LOGIN_OPTIONS
 
 if TYPE_CHECKING:
@@ -98,12 +99,27 @@ def check_options(options: Options) -> None:
     Raises:
         UsageError: One makes no sense here.
     """
-    at_url = len(options.command) == 1 and is_url(options.command[0])
-    if options.command and is_url(options.command[0]) and not at_url:
+    is_named = len(options.command) == 1 and options.command[0].startswith("@")
+    if is_named:
+        place_entry(options)
+    elif options.config is not None and options.command:
+        raise UsageError("--config goes with @NAME as TARGET, or with ls alone")
+    entry = options.entry
+    at_url = (
+        entry.transport == "http"
+        if entry is not None
+        else len(options.command) == 1 and is_url(options.command[0])
+    )
+    if entry is None and options.command and is_url(options.command[0]) and not at_url:
         raise UsageError(
             f"a URL stands alone, {options.command[1]!r} behind it has no place"
         )
     options.is_at_url = at_url
+    if options.config is not None and not options.command:
+        for name, option in (PROCESS_OPTIONS | HTTP_OPTIONS).items():
+            if getattr(options, name):
+                raise UsageError(f"{option} is for one server, and this lists all")
+        return
     for name, option in (PROCESS_OPTIONS if at_url else HTTP_OPTIONS).items():
         if getattr(options, name):
             raise UsageError(

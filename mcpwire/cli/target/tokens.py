@@ -95,10 +95,11 @@ def login_options(options: Options) -> list[str]:
     return [option for name, option in LOGIN_OPTIONS.items() if getattr(options, name)]
 
 
-def auth_of(options: Options, output: Output | None) -> Any:
+def auth_of(options: Options, output: Output | None, configured: Any = None) -> Any:
     """Return what `Http` is given as ``auth``; ``None``: nothing.
 
-    Whoever says how to log in wants to; else a login counts that there is.
+    Whoever says how to log in wants to; else what the configuration says counts, or a
+    login that there is.
 
     Raises:
         UsageError: An option makes no sense, or a variable is not set.
@@ -109,6 +110,8 @@ def auth_of(options: Options, output: Output | None) -> Any:
             if option != "--auth-env":
                 raise UsageError(f"--auth-env and {option} exclude each other")
         return _token(options.auth_env)
+    if configured is not None and not given:
+        return _attended(configured, options, output)
     if given or options.verb.startswith("auth ") or _has_login(options):
         return _oauth(options, output)
     return None
@@ -137,14 +140,46 @@ def _has_login(options: Options) -> bool:
         return False
 
 
+def _attended(configured: Any, options: Options, output: Output | None) -> Any:
+    """Return a configured login, by whoever sits there.
+
+    Raises:
+        UsageError: It needs nobody, and somebody is to log in.
+    """
+    from mcpwire import OAuth
+
+    grant = OAuth() if configured == "oauth" else configured
+    if isinstance(grant, OAuth):
+        import attrs
+
+        attendance = _attendance(options, output)
+        for name in ("interactive", "open_browser"):
+            if not getattr(grant, name):
+                attendance[name] = False
+        return attrs.evolve(grant, **attendance)
+    if options.verb.startswith("auth "):
+        raise UsageError("its configuration says how it logs in, and needs no user")
+    return grant
+
+
+def _attendance(options: Options, output: Output | None) -> dict[str, Any]:
+    """Return how a user takes part in a login."""
+    is_there = output is not None and output.can_ask
+    may_ask = options.may_ask and not (options.no_browser or options.callback_url)
+    return {
+        "interactive": is_there and may_ask,
+        "on_url": None if output is None else _show_with(output),
+        "open_browser": True if output is None else _open_with(output),
+        "timeout": _time_to_log_in(options),
+    }
+
+
 def _oauth(options: Options, output: Output | None) -> Any:
     from mcpwire import OAuth
 
     secret = None
     if options.client_secret_env is not None:
         secret = _variable("--client-secret-env", options.client_secret_env)
-    is_there = output is not None and output.can_ask
-    may_ask = options.may_ask and not (options.no_browser or options.callback_url)
     try:
         return OAuth(
             client_id=options.client_id,
@@ -152,10 +187,7 @@ def _oauth(options: Options, output: Output | None) -> Any:
             issuer=options.issuer,
             scopes=" ".join(options.scopes) if options.scopes else None,
             profile=options.profile or "default",
-            interactive=is_there and may_ask,
-            on_url=None if output is None else _show_with(output),
-            open_browser=True if output is None else _open_with(output),
-            timeout=_time_to_log_in(options),
+            **_attendance(options, output),
         )
     except ValueError as error:
         raise UsageError(_as_options(str(error))) from error

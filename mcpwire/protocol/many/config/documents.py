@@ -61,6 +61,9 @@ class RawEntry:
     file: str | None
     """The last file that says something of it."""
 
+    warnings: tuple[str, ...] = ()
+    """What is odd about it, one sentence each."""
+
     def fault(
         self, problem: str, field: str | None = None, at: str = ""
     ) -> ConfigError:
@@ -75,8 +78,8 @@ def sentence(problem: str, *where: str | None) -> str:
     return ": ".join((*(part for part in where if part is not None), problem))
 
 
-def read_document(document: Any, file: str | None) -> tuple[list[RawEntry], list[str]]:
-    """Return the servers of a document and what is odd about them.
+def read_document(document: Any, file: str | None) -> list[RawEntry]:
+    """Return the servers of a document.
 
     Raises:
         ConfigError: It has none of the shapes, or a server in it has no name.
@@ -96,7 +99,6 @@ def read_document(document: Any, file: str | None) -> tuple[list[RawEntry], list
             file=file,
             field=key or None,
         )
-    warnings: list[str] = []
     entries: dict[str, RawEntry] = {}
     for at, (name, place, table) in enumerate(named):
         if name in entries:
@@ -106,8 +108,8 @@ def read_document(document: Any, file: str | None) -> tuple[list[RawEntry], list
                 entry=place,
                 field="name",
             )
-        entries[name] = _raw(name, place, table, file, warnings)
-    return list(entries.values()), warnings
+        entries[name] = _raw(name, place, table, file)
+    return list(entries.values())
 
 
 def _servers(document: Any, file: str | None) -> tuple[str, Any]:
@@ -228,16 +230,11 @@ def _check_name(name: str, place: str, file: str | None) -> None:
         )
 
 
-def _raw(
-    name: str,
-    place: str,
-    table: dict[str, Any],
-    file: str | None,
-    warnings: list[str],
-) -> RawEntry:
+def _raw(name: str, place: str, table: dict[str, Any], file: str | None) -> RawEntry:
     """Return an entry by our names; what has none is warned of."""
     values: dict[str, Any] = {}
     spelled: dict[str, str] = {}
+    warnings: list[str] = []
     _check_repeated(table, file, place)
     for key, given in table.items():
         if given is None:
@@ -259,7 +256,7 @@ def _raw(
         values[field] = value
         spelled[field] = str(key)
     files: dict[str, str | None] = dict.fromkeys(values, file)
-    return RawEntry(name, place, values, files, spelled, file)
+    return RawEntry(name, place, values, files, spelled, file, tuple(warnings))
 
 
 def _is_of_variables(*keys: str) -> bool:
@@ -337,4 +334,7 @@ def _over(before: RawEntry, entry: RawEntry) -> RawEntry:
         else:
             values[field] = value
         files[field], spelled[field] = entry.files[field], entry.spelled[field]
-    return RawEntry(entry.name, entry.place, values, files, spelled, entry.file)
+    warnings = before.warnings + entry.warnings
+    return RawEntry(
+        entry.name, entry.place, values, files, spelled, entry.file, warnings
+    )

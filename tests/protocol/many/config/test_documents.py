@@ -10,8 +10,8 @@ LISTED = [{"name": "time", **TIME}]
 
 
 def values(document):
-    entries, warnings = read_document(document, "f")
-    assert warnings == []
+    entries = read_document(document, "f")
+    assert not any(entry.warnings for entry in entries)
     return {entry.name: entry.values for entry in entries}
 
 
@@ -46,8 +46,8 @@ def test_there_may_be_no_servers(document):
 
 
 def one(**entry):
-    entries, warnings = read_document({"mcpServers": {"x": entry}}, "f")
-    return entries[0], warnings
+    (found,) = read_document({"mcpServers": {"x": entry}}, "f")
+    return found, list(found.warnings)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_a_document_of_no_shape_is_refused(document, problem):
 
 
 def layer(file, *entries):
-    return read_document([{"name": name, **given} for name, given in entries], file)[0]
+    return read_document([{"name": name, **given} for name, given in entries], file)
 
 
 @pytest.mark.system("V02")

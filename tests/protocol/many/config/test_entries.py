@@ -15,7 +15,7 @@ URL = {"url": "https://host.example/mcp"}
 
 
 def checked(deny=None, **entry):
-    (raw,), _ = read_document({"mcpServers": {"x": entry}}, "f")
+    (raw,) = read_document({"mcpServers": {"x": entry}}, "f")
     return check_entry(raw, VARIABLES, deny)
 
 

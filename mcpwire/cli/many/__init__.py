@@ -1,0 +1,1 @@
+"""What servers offer: one of them, or all that a configuration names."""

@@ -1,0 +1,374 @@
+"""Servers by the names that a configuration gives them."""
+
+import json
+
+import pytest
+from sentinel import SENTINEL
+
+import mcpwire
+from mcpwire.cli.failures import UsageError
+from mcpwire.cli.grammar import parse
+from mcpwire.cli.target.making import target_of
+from mcpwire.errors import GroupError
+
+URL = "https://host.example/mcp"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Run in a folder of its own, with no configuration but those of the test."""
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("MCPWIRE_CONFIG", raising=False)
+    return here
+
+
+@pytest.fixture
+def configure(folder):
+    def write(name="x.json", **servers):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"mcpServers": servers}))
+        return name
+
+    return write
+
+
+def target(*words):
+    return target_of(parse(["ls", "--config", "x.json", *words]), None)
+
+
+# Targets...
+
+
+def test_a_name_stands_for_a_server_that_is_started(configure, monkeypatch):
+    monkeypatch.setenv("GIVEN", "ours")
+    configure(
+        a={
+            "command": "c",
+            "args": ["x"],
+            "env": {"A": "1", "B": "2"},
+            "inherit_env": ["LANG"],
+            "cwd": "/srv",
+        }
+    )
+    assert target("@a") == target("--", "@a")
+    assert target("@a") == mcpwire.Stdio(
+        "c", ["x"], env={"A": "1", "B": "2"}, inherit_env=("LANG",), cwd="/srv"
+    )
+    found = target("@a", "--env", "B=3", "--env", "GIVEN", "--cwd", "/")
+    assert found == mcpwire.Stdio(
+        "c", ["x"], env={"A": "1", "B": "3"}, inherit_env=("LANG", "GIVEN"), cwd="/"
+    )
+    assert target("@a", "--inherit-env").inherit_env is True
+
+
+def test_a_server_that_inherits_everything_goes_on_to(configure):
+    configure(a={"command": "c", "inherit_env": True})
+    assert target("@a").inherit_env is True
+
+
+def test_a_name_stands_for_a_server_at_a_url(configure, monkeypatch):
+    monkeypatch.setenv("TOKEN", SENTINEL)
+    configure(a={"url": URL, "headers": {"X-A": "1", "X-B": "2"}, "auth": "${TOKEN}"})
+    found = target("@a", "-H", "x-b: 3")
+    assert found.url == URL
+    assert found.static_headers == (
+        ("x-a", "1"),
+        ("x-b", "3"),
+        ("authorization", f"Bearer {SENTINEL}"),
+    )
+    assert target("@a", "--proxy", "http://p.example").proxy == "http://p.example"
+
+
+def test_secrets_may_go_to_http_where_the_configuration_says_so(configure):
+    url = "http://host.example/mcp"
+    configure(a={"url": url, "auth": "token", "allow_insecure": True}, b={"url": url})
+    assert target("@a").allow_insecure
+    assert not target("@b").allow_insecure
+
+
+def test_a_configured_login_is_made_by_whoever_sits_there(configure):
+    configure(
+        a={"url": URL, "auth": {"type": "oauth", "client_id": "me", "profile": "p"}},
+        b={"url": URL, "auth": {"type": "oauth", "open_browser": False}},
+        c={"url": URL, "auth": "oauth"},
+    )
+    grant = target("@a").grant
+    assert (grant.client_id, grant.profile, grant.interactive) == ("me", "p", False)
+    assert target("@b").grant.open_browser is False
+    assert target("@c").grant.client_id is None
+    assert target("@a", "--client-id", "other").grant.client_id == "other"
+    assert target("@a", "--client-id", "other").grant.profile == "default"
+
+
+def test_a_configured_program_logs_in_as_it_says(configure):
+    auth = {
+        "type": "client_credentials",
+        "client_id": "me",
+        "client_secret": SENTINEL,
+        "issuer": "discovered",
+    }
+    configure(a={"url": URL, "auth": auth})
+    assert isinstance(target("@a").grant, mcpwire.ClientCredentials)
+    with pytest.raises(UsageError, match="says how it logs in, and needs no user"):
+        target_of(parse(["auth", "status", "--config", "x.json", "@a"]), None)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["@a", "-H", "X: y"], "-H is for servers at a URL, and this one is started"),
+        (["@u", "--cwd", "/"], "--cwd is for servers that are started, and this one"),
+        (["@b"], "x.json: no server is named 'b'; there are @a, @u, @off"),
+        (["@of"], "x.json: no server is named 'of'; did you mean 'off'?"),
+        (["@off"], "x.json: @off is not enabled"),
+        (["cat"], "--config goes with @NAME as TARGET, or with ls alone"),
+        (["--", "cat"], "--config goes with @NAME as TARGET, or with ls alone"),
+        (["--cwd", "/"], "--cwd is for one server, and this lists all"),
+        (["-H", "X: y"], "-H is for one server, and this lists all"),
+    ],
+)
+def test_what_a_name_cannot_be_is_said(configure, words, problem):
+    configure(
+        a={"command": "c"}, u={"url": URL}, off={"command": "c", "disabled": True}
+    )
+    with pytest.raises(UsageError) as caught:
+        parse(["ls", "--config", "x.json", *words])
+    assert str(caught.value).startswith(problem)
+
+
+def test_other_servers_need_not_make_sense(configure):
+    configure(a={"command": "c"}, b={"command": "${NOT_SET_ANYWHERE}"})
+    assert target("@a").command == "c"
+    with pytest.raises(GroupError) as caught:
+        target("@b")
+    assert str(caught.value) == (
+        "x.json: b: command: the variable NOT_SET_ANYWHERE is not set"
+    )
+
+
+# Commands...
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_a_command_talks_to_a_server_by_its_name(cli, configure, tool_server, flags):
+    server = tool_server({"result": {"content": [{"type": "text", "text": "fine"}]}})
+    configure(a={"command": server.argv[0], "args": server.argv[1:]})
+    code, out, err = cli("call", "--config", "x.json", "@a", "do", *flags)
+    assert (code, err) == (0, "")
+    assert "fine" in out
+
+
+def test_what_is_odd_is_said_before_the_answer(cli, configure, tool_server):
+    server = tool_server()
+    configure(a={"command": server.argv[0], "args": server.argv[1:], "commnd": 1})
+    code, out, err = cli("ls", "--config", "x.json", "@a")
+    assert (code, out) == (0, "Tools (1)\n  do()\n")
+    assert err == "mcpwire: x.json: a: commnd: is unknown; did you mean 'command'?\n"
+    err = cli("ls", "--config", "x.json", "@a", "--json").err
+    assert json.loads(err) == {
+        "warning": "x.json: a: commnd: is unknown; did you mean 'command'?"
+    }
+
+
+@pytest.mark.attack("S21")
+def test_what_a_file_of_the_folder_starts_is_shown(cli, configure, tool_server):
+    server = tool_server()
+    entry = {"command": server.argv[0], "args": server.argv[1:]}
+    configure("mcp.json", a=entry)
+    code, out, err = cli("ls", "@a")
+    assert (code, out) == (0, "Tools (1)\n  do()\n")
+    assert err == f"mcpwire: @a of mcp.json is {server.line}\n"
+    assert cli("ls", "--config", "mcp.json", "@a").err == ""
+
+
+def test_what_the_user_configured_is_not_shown(
+    cli, configure, tool_server, tmp_path, monkeypatch
+):
+    server = tool_server()
+    entry = {"command": server.argv[0], "args": server.argv[1:]}
+    configure("mine.json", a=entry)
+    monkeypatch.setenv("MCPWIRE_CONFIG", "mine.json")
+    assert cli("ls", "@a").err == ""
+
+
+def test_where_nothing_is_configured_it_is_said_where_it_could_be(cli):
+    code, out, err = cli("ls", "@a")
+    assert (code, out) == (2, "")
+    assert err == (
+        "mcpwire: there is no configuration that @a could be of: --config FILE or "
+        "MCPWIRE_CONFIG names one, else ./mcp.json, ./.mcp.json, ./mcpwire.toml and "
+        "~/.config/mcpwire/config.toml are read\n"
+    )
+
+
+def test_a_configuration_that_makes_no_sense_is_a_usage_error(cli, configure):
+    configure(a={"command": 7})
+    for words in (["@a"], []):
+        code, out, err = cli("ls", "--config", "x.json", *words, "--json")
+        assert (code, out) == (2, "")
+        assert json.loads(err)["error"] == {
+            "type": "ConfigError",
+            "exit": 2,
+            "message": "x.json: a: command: must be a string, got an integer",
+            "details": {
+                "problem": "must be a string, got an integer",
+                "file": "x.json",
+                "entry": "a",
+                "field": "command",
+            },
+        }
+
+
+def test_the_times_and_folders_of_an_entry_are_those_of_the_client(
+    cli, configure, scripted, folder
+):
+    server = scripted({"tools": {}}, tools__list=[])
+    configure(
+        a={
+            "command": server.argv[0],
+            "args": server.argv[1:],
+            "timeout": 0.05,
+            "roots": [str(folder)],
+        }
+    )
+    code, _, err = cli("ls", "--config", "x.json", "@a")
+    assert code == 7
+    assert "0.05" in err
+    declared = server.requests("initialize")[0]["capabilities"]
+    assert "roots" in declared
+
+
+# All servers at once...
+
+
+def full(scripted_server):
+    return {"command": scripted_server.argv[0], "args": list(scripted_server.argv[1:])}
+
+
+def listing(**members):
+    return [{"result": members}]
+
+
+@pytest.mark.system("A18", "V02")
+def test_all_servers_are_listed_and_what_failed_stands_at_the_end(
+    cli, configure, tool_server
+):
+    server = tool_server()
+    line = server.line
+    configure(
+        bad={"command": "no-such-program"},
+        a=full(server),
+        off={"command": "x", "disabled": True},
+        odd={"command": "c", "args": ["d"], "cwd": "/no/such/folder"},
+    )
+    code, out, err = cli("ls", "--config", "x.json")
+    assert code == 4
+    head, _, failed = out.partition("\nFailed (2)\n")
+    assert head == f"a  {line}\n  Tools (1)\n    do()\n"
+    reasons = failed.splitlines()
+    assert reasons[0] == "  bad: cannot start 'no-such-program': command not found"
+    assert reasons[1].startswith("  odd: cannot start 'c': ")
+    assert err == "mcpwire: 2 of 3 servers failed: 'bad', 'odd'\n"
+
+
+def test_all_servers_as_json_are_one_document_by_name(cli, configure, tool_server):
+    configure(a=full(tool_server()), bad={"command": "no-such-program"})
+    code, out, err = cli("ls", "--config", "x.json", "--json")
+    found = json.loads(out)
+    assert code == 4
+    assert list(found) == ["a", "bad"]
+    assert [tool["name"] for tool in found["a"]["tools"]] == ["do"]
+    assert found["bad"]["error"]["exit"] == 4
+    assert found["bad"]["error"]["message"] == (
+        "cannot start 'no-such-program': command not found"
+    )
+    assert json.loads(err)["error"]["details"] == {"failed": ["bad"]}
+
+
+@pytest.mark.parametrize("has_more", [True, False])
+def test_what_a_server_refuses_to_list_has_failed_too(
+    cli, configure, scripted, has_more
+):
+    server = scripted(
+        {"tools": {}, "prompts": {}} if has_more else {"tools": {}},
+        tools__list=[{"error": {"code": -32603, "message": "no luck"}}],
+        prompts__list=listing(prompts=[{"name": "ask"}]),
+    )
+    configure(a=full(server))
+    code, out, err = cli("ls", "--config", "x.json")
+    assert code == 4
+    assert out.endswith(
+        "Failed (1)\n  a: tools/list: no luck (JSON-RPC error -32603)\n"
+    )
+    assert ("ask()" in out) is has_more
+    assert err == "mcpwire: 1 of 1 server failed: 'a'\n"
+
+
+def test_a_server_that_is_lost_while_it_lists_has_failed(cli, configure, scripted):
+    server = scripted({"tools": {}}, tools__list=[{"exit": 3}])
+    configure(a=full(server))
+    code, out, _ = cli("ls", "--config", "x.json")
+    assert code == 4
+    assert out.startswith("Failed (1)\n  a: ")
+
+
+MESSAGE = {"role": "user", "content": {"type": "text", "text": "?"}}
+FORM = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+
+
+SAMPLING = {"messages": [MESSAGE], "maxTokens": 1}
+REFUSED = {"error": {"code": -1, "message": "the user only wanted a list"}}
+QUESTIONS = {
+    "sampling/createMessage": (SAMPLING, REFUSED),
+    "elicitation/create": (FORM, {"result": {"action": "decline"}}),
+}
+
+
+@pytest.mark.parametrize("method", QUESTIONS)
+def test_a_server_may_ask_and_nobody_answers(cli, configure, scripted, method):
+    params, answer = QUESTIONS[method]
+    server = scripted(
+        {"tools": {}},
+        tools__list=[{"method": method, "id": "$next", "params": params}],
+        answer=[{"result": {"tools": []}}],
+    )
+    configure(a=full(server))
+    assert cli("ls", "--config", "x.json", "--roots", ".").code == 0
+    capabilities = server.requests("initialize")[0]["capabilities"]
+    assert {"sampling", "elicitation", "roots"} <= set(capabilities)
+    (said,) = (m for m in server.messages() if "method" not in m)
+    assert {name: said[name] for name in answer} == answer
+
+
+def test_servers_are_told_that_nobody_can_be_asked(cli, configure, tool_server):
+    server = tool_server()
+    configure(a=full(server))
+    assert cli("ls", "--config", "x.json", "--no-ask").code == 0
+    assert server.requests("initialize")[0]["capabilities"] == {}
+
+
+def test_no_servers_are_said_to_be_none(cli, configure):
+    configure()
+    assert cli("ls", "--config", "x.json") == (
+        0,
+        "The configuration has no servers.\n",
+        "",
+    )
+    assert cli("ls", "--config", "x.json", "--json") == (0, "{}\n", "")
+
+
+def test_a_mode_that_is_none_is_a_usage_error_for_all(cli, configure):
+    configure(a={"command": "x"})
+    code, out, err = cli("ls", "--config", "x.json", "--mode", "none")
+    assert (code, out) == (2, "")
+    assert "mode" in err
+
+
+def test_what_is_odd_about_servers_is_said_before_they_are_listed(cli, configure):
+    configure(a={"command": "x", "disabled": True, "qqqq": 1})
+    code, _, err = cli("ls", "--config", "x.json")
+    assert (code, err) == (0, "mcpwire: x.json: a: qqqq: is unknown\n")
