@@ -8,22 +8,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 from mcpwire._version import __version__
 from mcpwire.errors import InternalError, InvalidRequest
 from mcpwire.gateway.bridge import Parking, make_client
-from mcpwire.gateway.delegating.splicer import splicer_of
-from mcpwire.gateway.plan import Planned, Static
+from mcpwire.gateway.plan import Changes, Planned, Static
 from mcpwire.gateway.serving.serving import Serving
-from mcpwire.gateway.sessions.ids import HandleIds
 from mcpwire.gateway.sets import Sets
+from mcpwire.gateway.settings import Settings
 from mcpwire.gateway.upstream import Upstream
-from mcpwire.limits import Limits, check_timeout
-from mcpwire.protocol.many.denying import UrlDenyList
-from mcpwire.protocol.many.gateway.selection import check_forwarded, pick_headers
-from mcpwire.protocol.many.names import NamePolicy
+from mcpwire.limits import Limits
+from mcpwire.protocol.many.gateway.selection import pick_headers
 from mcpwire.protocol.many.policy.rules import Rules
-from mcpwire.protocol.many.policy.transforms import ToolTransform
-from mcpwire.server.features.paging import check_page_size
 from mcpwire.server.middleware import Middleware
-from mcpwire.types.lifecycle import Implementation
-from mcpwire.versions import REVISIONS, read_revisions
+from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -32,8 +26,9 @@ if TYPE_CHECKING:
 
     from mcpwire.gateway.dispatcher import GatewayDispatcher
     from mcpwire.gateway.plan import Plan, Source
-    from mcpwire.gateway.sessions.ids import SessionIds
     from mcpwire.gateway.upstreams import Upstreams
+    from mcpwire.protocol.many.names import NamePolicy
+    from mcpwire.protocol.many.policy.transforms import ToolTransform
     from mcpwire.server.app import Server
     from mcpwire.server.auth.resource import ResourceServer
     from mcpwire.server.request import Facts
@@ -52,7 +47,7 @@ LOCAL: Final = "local"
 """The name of the gateway's own server among the others."""
 
 
-class Gateway(Serving):
+class Gateway(Settings, Serving):
     """One MCP server made of many, of five revisions on both sides.
 
     ::
@@ -111,7 +106,7 @@ class Gateway(Serving):
         concurrency: int = 8,
         allow: Iterable[str] = (),
         deny: Iterable[str] = (),
-        transforms: Mapping[str, Any] | None = None,
+        transforms: Mapping[str, ToolTransform] | None = None,
         resources_as_tools: bool = False,
         prompts_as_tools: bool = False,
         forward_headers: Iterable[str] = (),
@@ -129,41 +124,25 @@ class Gateway(Serving):
         instructions: str | None = None,
         ask_timeout: float = 600.0,
     ) -> None:
-        self.source: Source = source if hasattr(source, "plan") else Static(source)
-        self.info = Implementation(name, version)
-        self.names = NamePolicy.proxy() if names is None else names
-        self.on_error = _one_of("on_error", on_error, ("skip", "raise"))
-        self.timeout = check_timeout(timeout)
-        self.connect_timeout = check_timeout(connect_timeout, "connect_timeout")
-        self.concurrency = _count("concurrency", concurrency)
-        self.rules = Rules(allow=tuple(allow), deny=tuple(deny))
-        self.transforms = _transforms(transforms or {})
+        self.source = source if hasattr(source, "plan") else Static(source)
         as_tools = {"resources": resources_as_tools, "prompts": prompts_as_tools}
-        self.as_tools = frozenset(kind for kind, wanted in as_tools.items() if wanted)
-        private = getattr(self.source, "private_headers", ())
-        self.forward_headers = check_forwarded(forward_headers, private)
-        if hasattr(self.source, "withheld"):
-            self.source.withheld = frozenset(self.forward_headers)
-        self.deny_urls = UrlDenyList(deny_urls)
-        self.delegate = splicer_of(delegate)
-        self.sessions: SessionIds = HandleIds() if sessions is None else sessions
-        self.share = _one_of("share", share, ("session", "identity"))
-        self._maximum = _count("max_upstream_sets", max_upstream_sets)
-        self.auth = auth
-        self.limits = limits
-        self.page_size = check_page_size(page_size)
-        self.revisions = read_revisions(revisions)
-        self.instructions = instructions
-        self.ask_timeout = check_timeout(ask_timeout, "ask_timeout")
-        self.parking = Parking(timeout=ask_timeout)
+        self._describe(name, version, instructions, revisions, page_size)
+        self._protect(auth, limits, ask_timeout, deny_urls)
+        self._connect_by(on_error, timeout, connect_timeout, concurrency)
+        self._share_by(share, max_upstream_sets, idle)
+        self._offer(names, Rules(allow=allow, deny=deny), transforms, as_tools)
+        self._pass_on(forward_headers, delegate, sessions)
+        self._local = () if local is None else (_local(local),)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Have nothing yet of what there is while it serves."""
+        self.parking = Parking(timeout=self.ask_timeout or 0.0)
         self.around = Middleware()
         self.opened: set[Upstreams] = set()
         self.sets = Sets(
-            maximum=self._maximum,
-            idle=check_timeout(idle, "idle") or 0.0,
-            close=self.close_later,
+            maximum=self.max_upstream_sets, idle=self.idle, close=self.close_later
         )
-        self._local = () if local is None else (_local(local),)
         self._dispatchers: dict[str | None, GatewayDispatcher] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._holders = 0
@@ -192,7 +171,8 @@ class Gateway(Serving):
         Raises:
             InvalidRequest: Its URL is on the deny list.
         """
-        self._check_url(planned)
+        if self.denies(planned):
+            raise InvalidRequest(f"the URL of the server {planned.name!r} is denied")
         options = {
             "timeout": self.timeout,
             "connect_timeout": self.connect_timeout,
@@ -203,13 +183,6 @@ class Gateway(Serving):
         return Upstream(
             planned, client, timeout=options["timeout"], limits=options["limits"]
         )
-
-    def _check_url(self, planned: Planned) -> None:
-        url = getattr(planned.target, "url", None)
-        if url is not None and self.deny_urls.refuses(url) is not None:
-            raise InvalidRequest(
-                f"the server {planned.name!r} is at a URL that is denied"
-            )
 
     def forwarded(self, facts: Facts) -> Mapping[str, str]:
         """Return the header fields of a request that go along to the servers.
@@ -236,8 +209,36 @@ class Gateway(Serving):
         Raises:
             InternalError: There are.
         """
-        if len(self.opened) >= self._maximum:
+        if len(self.opened) >= self.max_upstream_sets:
             raise InternalError("too many sessions are open already")
+
+    async def replace(self, servers: Mapping[str, Any]) -> Changes:
+        """Have other servers, also where sessions are open.
+
+        Servers that are as they were keep their connections; those that are new are
+        connected to, and what goes wrong there is in `status`. Clients hear that the
+        lists are others.
+
+        Args:
+            servers: As `source`: targets, or members, by name.
+
+        Returns:
+            What is another now.
+
+        Raises:
+            TypeError: The source is not the same for everybody.
+            ValueError: A target is none, or denied; nothing has changed then.
+        """
+        if not isinstance(self.source, Static):
+            raise TypeError(f"{self.source!r} does not have the same servers for all")
+        changes = self.source.replace(servers, self._check_urls)
+        if changes:
+            plan = self.completed(self.source.plan())
+            sets = (*self.opened, *self.sets.all())
+            await asyncio.gather(
+                *(each.replace(plan.only(each.plan.one)) for each in sets)
+            )
+        return changes
 
     # The end of sets...
 
@@ -362,24 +363,3 @@ class Gateway(Serving):
 def _local(server: Server) -> Planned:
     """Return the gateway's own server as one of the servers."""
     return Planned(name=LOCAL, target=server, is_bare=True)
-
-
-def _transforms(given: Mapping[str, Any]) -> dict[str, ToolTransform]:
-    for pattern, transform in given.items():
-        if not isinstance(transform, ToolTransform):
-            raise TypeError(
-                f"transforms[{pattern!r}] must be a ToolTransform, got {transform!r}"
-            )
-    return dict(given)
-
-
-def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> Any:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-    return value
-
-
-def _count(name: str, value: int) -> int:
-    if type(value) is not int or value < 1:
-        raise ValueError(f"{name} must be an integer above 0, got {value!r}")
-    return value

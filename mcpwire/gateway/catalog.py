@@ -69,6 +69,15 @@ class Catalog:
             if each in kinds and server in (None, name):
                 found.wanted += 1
 
+    def forget(self, upstream: Upstream) -> None:
+        """Know nothing more of a server that is not there any more."""
+        for kind in KINDS:
+            found = self._lists.get((upstream.name, kind))
+            if found is not None and found.upstream is upstream:
+                self._lists.pop((upstream.name, kind)).close()
+        self.known.clear()
+        self._states.clear()
+
     def close(self) -> None:
         """Fetch nothing more."""
         for each in self._lists.values():

@@ -21,6 +21,7 @@ from mcpwire.gateway.upstreams import Upstreams
 from mcpwire.server.dispatcher import INITIALIZED, Dispatcher
 from mcpwire.server.request import IN_MEMORY, Facts
 from mcpwire.server.routes import capabilities_at
+from mcpwire.versions import LATEST
 from mcpwire.wire.json import encode
 from mcpwire.wire.meta import TRACE_KEYS
 
@@ -57,6 +58,8 @@ class _Asking(NamedTuple):
     plan: Plan
     headers: Mapping[str, str]
     capabilities: Mapping[str, Any]
+
+    revision: Revision
 
 
 class GatewayDispatcher(Dispatcher):
@@ -138,7 +141,11 @@ class GatewayDispatcher(Dispatcher):
         return found
 
     def _asking_of(
-        self, facts: Facts, capabilities: Mapping[str, Any], plan: Plan | None = None
+        self,
+        facts: Facts,
+        capabilities: Mapping[str, Any],
+        plan: Plan | None = None,
+        revision: Revision = LATEST,
     ) -> _Asking:
         if plan is None:
             plan = self.plan(facts, None)
@@ -146,12 +153,13 @@ class GatewayDispatcher(Dispatcher):
         principal = facts.principal
         identity = (
             plan.key,
+            revision,
             principal.key if principal is not None else None,
             encode(dict(capabilities)),
             # What tells one request from the next tells nobody from anybody.
             tuple(sorted(kv for kv in headers.items() if kv[0] not in TRACE_KEYS)),
         )
-        return _Asking(identity, plan, headers, capabilities)
+        return _Asking(identity, plan, headers, capabilities, revision)
 
     async def _shared(self, asking: _Asking) -> Upstreams:
         """Return the set of whoever asks, opened if it was not."""
@@ -162,7 +170,9 @@ class GatewayDispatcher(Dispatcher):
 
         def make() -> Upstreams:
             downstream = StandaloneDownstream(
-                asking.capabilities, parking=self._gateway.parking
+                asking.capabilities,
+                parking=self._gateway.parking,
+                revision=asking.revision,
             )
             return Upstreams(
                 self._gateway, asking.plan, downstream, headers=asking.headers
@@ -193,7 +203,7 @@ class GatewayDispatcher(Dispatcher):
         return self._narrowed(self._gateway.completed(plan))
 
     def _narrowed(self, plan: Plan) -> Plan:
-        return plan if self.only is None else plan.only(self.only)
+        return plan.only(self.only)
 
     def upstreams_of(self, session: Session) -> Upstreams | None:
         """Return a session's set; ``None``: it has none, or has left."""
@@ -243,7 +253,9 @@ class GatewayDispatcher(Dispatcher):
         gateway = self._gateway
         if gateway.share == "identity":
             upstreams = await self._shared(
-                self._asking_of(facts, session.client_capabilities, plan)
+                self._asking_of(
+                    facts, session.client_capabilities, plan, session.revision
+                )
             )
             upstreams.users += 1
             self._shared_by.add(session)

@@ -11,11 +11,11 @@ from mcpwire.protocol.many.policy.rules import ServerRules
 from mcpwire.transports.targets import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from mcpwire.server.request import Facts
 
-__all__ = ["Plan", "Planned", "Source", "Static"]
+__all__ = ["Changes", "Plan", "Planned", "Source", "Static"]
 
 _NOT_HERE: Final = frozenset({*HANDLERS, "client_info", "extensions"})
 """Options of a member without a meaning here: the client behind says all that."""
@@ -43,7 +43,14 @@ class Planned:
     """Whether the names of its tools and prompts stay as they are."""
 
     key: Hashable = None
-    """What makes two of them the same server, beside the name."""
+    """What else makes two of them the same server."""
+
+    def is_as(self, other: Planned) -> bool:
+        """Tell whether another one is connected to, and offered, in the same way."""
+        return all(
+            getattr(self, each) == getattr(other, each)
+            for each in ("name", "target", "options", "rules", "is_bare", "key")
+        )
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -55,6 +62,9 @@ class Plan:
     key: Hashable = None
     """Equal where two plans are the same: what stands alone shares its connections."""
 
+    one: str | None = None
+    """The name of the only server that is wanted of them all."""
+
     def __attrs_post_init__(self) -> None:
         """Refuse two servers of one name."""
         names = [each.name for each in self.servers]
@@ -62,8 +72,13 @@ class Plan:
             if names.count(name) > 1:
                 raise ValueError(f"two servers are named {name!r}")
 
-    def only(self, name: str) -> Plan:
-        """Return the plan of one server of these, with its names as they are."""
+    def only(self, name: str | None) -> Plan:
+        """Return the plan of one server of these, with its names as they are.
+
+        Without a name it is the plan of all.
+        """
+        if name is None:
+            return self
         return Plan(
             servers=tuple(
                 attrs.evolve(each, is_bare=True)
@@ -71,12 +86,25 @@ class Plan:
                 if each.name == name
             ),
             key=(self.key, name),
+            one=name,
         )
 
     def beside(self, others: Iterable[Planned]) -> Plan:
         """Return the plan with more servers after these."""
         more = tuple(others)
         return Plan(servers=(*self.servers, *more), key=self.key) if more else self
+
+
+@attrs.frozen
+class Changes:
+    """Which servers are others now, by name; false where none is."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
 
 
 class Source(Protocol):
@@ -109,16 +137,28 @@ class Static:
     """
 
     def __init__(self, servers: Mapping[str, Any]) -> None:
-        self._generation = 0
-        self._plan = Plan()
+        self._plan = Plan(key=object())
         self.replace(servers)
 
     def __repr__(self) -> str:
         """Return one readable line."""
-        return f"Static({', '.join(each.name for each in self._plan.servers)})"
+        return f"Static({', '.join(each.name for each in self.servers)})"
 
-    def replace(self, servers: Mapping[str, Any]) -> None:
-        """Have other servers from now on; sessions that are open keep theirs.
+    @property
+    def servers(self) -> tuple[Planned, ...]:
+        """The servers, in their order."""
+        return self._plan.servers
+
+    def replace(
+        self,
+        servers: Mapping[str, Any],
+        check: Callable[[tuple[Planned, ...]], object] | None = None,
+    ) -> Changes:
+        """Have other servers from now on; `Gateway.replace` does it for open sessions.
+
+        Args:
+            servers: As for the constructor.
+            check: Raises where they are not to be had; nothing has changed then.
 
         Raises:
             ValueError: As for the constructor; nothing has changed then.
@@ -128,10 +168,24 @@ class Static:
             for name, each in servers.items()
             if (member := Member.of(each)).enabled
         )
-        self._generation += 1
-        self._plan = Plan(servers=planned, key=("static", self._generation))
+        if check is not None:
+            check(planned)
+        before = {each.name: each for each in self.servers}
+        after = {each.name: each for each in planned}
+        self._plan = attrs.evolve(self._plan, servers=planned)
+        return Changes(
+            added=tuple(name for name in after if name not in before),
+            removed=tuple(name for name in before if name not in after),
+            changed=tuple(
+                name
+                for name, each in after.items()
+                if name in before and not each.is_as(before[name])
+            ),
+        )
 
-    def plan(self, facts: Facts, params: Mapping[str, Any] | None) -> Plan:
+    def plan(
+        self, facts: Facts | None = None, params: Mapping[str, Any] | None = None
+    ) -> Plan:
         """Return the one plan that there is."""
         return self._plan
 

@@ -109,7 +109,8 @@ class Upstreams:
         except BaseException:
             for task in tasks:
                 task.cancel()
-            await self.aclose()
+            # It goes on by itself, should nobody wait for it.
+            await asyncio.shield(self.gateway.close_later(self))
             raise
 
     async def _wait_for_all(self, tasks: list[asyncio.Task[None]]) -> None:
@@ -144,6 +145,31 @@ class Upstreams:
             )
         else:
             upstream.problem = None
+
+    async def replace(self, plan: Plan) -> None:
+        """Have other servers: those that are as they were keep their connections.
+
+        Whoever listens is told that all lists are others. A server that cannot be
+        connected to is left out, whatever `on_error` says.
+        """
+        before, members = self.members, {}
+        for planned in plan.servers:
+            kept = before.get(planned.name)
+            if kept is None or not kept.planned.is_as(planned):
+                kept = self.gateway.make_upstream(self, planned)
+            members[planned.name] = kept
+        self.plan, self.members = plan, members
+        gone = [each for each in before.values() if each not in members.values()]
+        new = [each for each in members.values() if each not in before.values()]
+        for each in gone:
+            self.catalog.forget(each)
+        gate = asyncio.Semaphore(self.gateway.concurrency)
+        await asyncio.gather(
+            *(self._connect_by(gate, each) for each in new),
+            *(each.client.aclose() for each in gone),
+        )
+        for method in CHANGES.values():
+            self.hub.tell(method)
 
     def retry(self) -> None:
         """Try those again, beside what goes on, that could not be connected to.

@@ -40,6 +40,7 @@ class ServerList:
             ``"prompts"``, both or nothing.
 
     Attributes:
+        upstream: As given.
         wanted: Counts its changes.
         got: Which of them is here; -1: none yet.
         found: What it lists; ``None``: it failed.
@@ -50,16 +51,16 @@ class ServerList:
         "_method",
         "_retry_at",
         "_task",
-        "_upstream",
         "found",
         "got",
+        "upstream",
         "wanted",
     )
 
     def __init__(
         self, upstream: Upstream, method: str, as_tools: Collection[str]
     ) -> None:
-        self._upstream = upstream
+        self.upstream = upstream
         self._method = method
         self._as_tools = as_tools
         self._task: asyncio.Task[None] | None = None
@@ -91,7 +92,7 @@ class ServerList:
             await asyncio.wait((self._task,))
 
     async def _fetch(self) -> None:
-        upstream, version = self._upstream, self.wanted
+        upstream, version = self.upstream, self.wanted
         try:
             async with asyncio.timeout(upstream.timeout):
                 found = await self._pages()
@@ -114,7 +115,7 @@ class ServerList:
 
     async def _pages(self) -> Listed:
         """Fetch all pages, as they come."""
-        upstream, method = self._upstream, self._method
+        upstream, method = self.upstream, self._method
         if self._as_tools and not upstream.offers(method.partition("/")[0]):
             return Listed(
                 server=upstream.name,
@@ -150,7 +151,7 @@ class ServerList:
 
     def _extras(self) -> list[dict[str, Any]]:
         wanted = self._as_tools if self._method == "tools/list" else ()
-        return extras_of(self._upstream, wanted)
+        return extras_of(self.upstream, wanted)
 
     def close(self) -> None:
         """Fetch nothing more."""
