@@ -82,6 +82,10 @@ class Connecting(Roster):
         try:
             async with self.slots:
                 await seat.connect()
+        except asyncio.CancelledError:
+            if seat.is_unclaimed:  # it was about to be told
+                taken.append(seat)
+            raise
         except Exception as error:  # noqa: BLE001 - `_judge` raises it, or nobody
             error.add_note(f"connecting the server {seat.name!r} of a group")
             failed[seat.name] = error
@@ -173,12 +177,8 @@ class Connecting(Roster):
         is_new = name not in self._known
         self._know({name: attrs.evolve(member, **options)})
         seat = self._take_seat(name)
-        try:
-            await self._connect_seat(seat)
-        except asyncio.CancelledError:
-            if is_new and name not in self._seats:
-                self._known.pop(name, None)
-            raise
+        seat.is_new = is_new
+        await self._connect_seat(seat)
         return seat.client
 
     async def client(self, name: str) -> Client:
@@ -196,8 +196,12 @@ class Connecting(Roster):
         try:
             await seat.connect()
         except asyncio.CancelledError:
-            if not (seat.is_connecting or seat.is_there or seat.is_closed):
+            if seat.is_unclaimed and not seat.is_lazy:
+                await self._undo([seat])
+            elif not (seat.is_connecting or seat.is_there or seat.is_closed):
                 self._vacate(seat)  # nobody wants it any more
+            if seat.is_new and seat.name not in self._seats:
+                self._known.pop(seat.name, None)
             raise
         except Exception as error:
             warn("connecting", seat.name, error)

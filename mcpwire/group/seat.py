@@ -73,6 +73,7 @@ class Seat:
         member: What it was given as.
         client: Its client, connected or not.
         is_lazy: Whether it is there before it is connected.
+        is_new: Whether the group did not know it before somebody connected it.
         is_closed: Whether it has left the group.
         has_lived: Whether it was connected, and not closed since.
         seconds: How long the last connecting took.
@@ -93,6 +94,7 @@ class Seat:
         self.member = member
         self.client = make()
         self.is_lazy = is_lazy
+        self.is_new = False
         self.patience = patience
         self.is_closed = False
         self.is_pinned = False  # somebody has the client itself: not closed when idle
@@ -198,6 +200,11 @@ class Seat:
             self._taken += 1
         finally:
             self._waiters -= 1
+
+    @property
+    def is_unclaimed(self) -> bool:
+        """Whether it was connected, and all who wanted that have gone meanwhile."""
+        return self.has_lived and not self._taken and not self._waiters
 
     def give_back(self) -> bool:
         """Take one successful `connect` back; return whether nobody else wants it."""

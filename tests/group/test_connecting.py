@@ -1,37 +1,486 @@
 """A group connects its servers in parallel, and says what came of each."""
 
 import asyncio
+import logging
+from math import nan
 
 import pytest
-from fakes import FakeServer, text
+from many import BOUND_S, Life, Unreachable, grouped
+from turns import until
 
-from mcpwire.group import Group, NotConnected
+import mcpwire
+from mcpwire.auth.errors import AuthRequired
+from mcpwire.group import Backoff, Group, Member, NotConnected
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+
+def lives(*servers):
+    return [server.lives for server in servers]
 
 
-def server(name="x", **members):
-    return FakeServer({"tools/call": lambda *_: text(name)}, **members)
+# What it is made with...
 
 
-async def test_servers_are_connected_and_called_by_name():
-    async with (
-        asyncio.timeout(BOUND_S),
-        Group({"a": server("A"), "b": server("B")}) as g,
-    ):
-        assert list(g) == ["a", "b"]
-        assert (await g.call_tool("a", "x")).text == "A"
-        assert (await g["b"].call_tool("x")).text == "B"
-    assert len(g) == 0
+@pytest.mark.system("A01")
+async def test_a_group_begins_empty_with_half_a_minute_for_each_call():
+    asked = []
+
+    def make(name, target, **options):
+        asked.append(options)
+        return mcpwire.Client(target, **options)
+
+    group = Group(make_client=make)
+    assert (len(group), list(group), group.status(), bool(group)) == (0, [], {}, True)
+    assert repr(group) == "<mcpwire.Group empty>"
+    await group.connect("a", Life())
+    await group.connect("b", Member(Life(), timeout=1, connect_timeout=2))
+    await group.aclose()
+    said = [(each["timeout"], each["connect_timeout"]) for each in asked]
+    assert said == [(30.0, 60.0), (1, 2)]
+
+
+TIMES = ("timeout", "connect_timeout", "idle", "keepalive", "max_timeout")
+
+
+@pytest.mark.system("A02")
+@pytest.mark.parametrize("name", TIMES)
+@pytest.mark.parametrize("value", [0, -1, nan, True, "1"])
+def test_a_time_that_is_none_is_refused_by_its_name(name, value):
+    with pytest.raises(ValueError, match=f"^{name} must be"):
+        Group(**{name: value})
+    if name != "idle":
+        with pytest.raises(ValueError, match=f"^{name} must be"):
+            Member("x", **{name: value})
+
+
+@pytest.mark.system("A02")
+def test_no_limit_and_a_tiny_one_are_times():
+    Group({"a": Member("x", timeout=None)}, timeout=0.001, connect_timeout=None)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"concurrency": 0}, "concurrency"),
+        ({"concurrency": True}, "concurrency"),
+        ({"on_error": "ignore"}, "on_error"),
+        ({"start": "late"}, "start"),
+        ({"restart": True}, "restart"),
+        ({"sampling": 3}, "sampling"),
+        ({"servers": {"": "x"}}, "name"),
+        ({"servers": {3: "x"}}, "name"),
+        ({"servers": {"a": 3}}, "server 'a': a target is"),
+    ],
+)
+def test_an_argument_out_of_its_range_is_refused_by_its_name(options, what):
+    with pytest.raises(ValueError, match=what):
+        Group(**options)
+
+
+def test_an_argument_that_there_is_none_of_is_refused():
+    Group(allow="a*", trace=print)
+    with pytest.raises(TypeError, match="'tiemout'"):
+        Group(tiemout=3)
+
+
+def test_rules_of_a_member_that_are_none_are_refused():
+    with pytest.raises(TypeError):
+        Member("x", allow=[3])
+
+
+# All at once...
 
 
 @pytest.mark.system("V10")
 async def test_one_that_fails_is_left_out_and_reported():
-    broken = {"a": server(), "broken": "false"}
-    async with asyncio.timeout(BOUND_S), Group(broken, on_error="skip") as group:
-        assert list(group) == ["a"]
-        assert list(group.report.failed) == ["broken"]
-        with pytest.raises(NotConnected, match="ConnectError"):
+    servers = {"a": Life(), "broken": Unreachable(), "c": Life()}
+    async with grouped(servers, on_error="skip") as group:
+        assert (list(group), len(group)) == (["a", "c"], 2)
+        report = group.report
+        assert report.ok == ("a", "c")
+        assert list(report.failed) == ["broken"] == list(group.problems)
+        assert not report
+        assert set(report.seconds) == {"a", "broken", "c"}
+        assert "nobody is there" in str(report)
+        with pytest.raises(NotConnected, match="nobody is there") as caught:
             group["broken"]
+        assert isinstance(caught.value.problem, mcpwire.ConnectError)
+        with pytest.raises(NotConnected):
+            await group.call_tool("broken", "x")
+        assert group.status()["broken"].state == "failed"
+        with pytest.raises(mcpwire.ConnectError):
+            report.raise_for_errors()
+
+
+@pytest.mark.system("A18", "R06")
+async def test_a_failure_ends_the_connecting_of_all_and_what_stood_is_closed():
+    good, slow = Life(), Life("", "server/discover", "initialize")
+    group = Group({"good": good, "bad": Unreachable(), "slow": slow})
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(mcpwire.ConnectError, match="nobody is there") as caught:
+            async with group:
+                raise AssertionError("not reached")
+    assert caught.value.__notes__ == ["connecting the server 'bad' of a group"]
+    assert len(group) == 0
+    assert list(group.report.failed) == ["bad"]
+    assert good.channel.lost
+    assert slow.channel.lost
+
+
+async def test_of_several_failures_at_once_the_first_by_order_is_raised():
+    servers = {
+        "a": Unreachable(mcpwire.ConnectError("first", target="a")),
+        "b": Unreachable(mcpwire.ConnectError("second", target="b")),
+    }
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(mcpwire.ConnectError, match="first"):
+            await Group(servers).connect_all()
+
+
+async def test_a_function_decides_what_a_failure_means():
+    seen = []
+
+    async def decide(name, error):
+        await asyncio.sleep(0)
+        seen.append((name, str(error)))
+        if name == "fatal":
+            raise LookupError(name)
+
+    async with grouped({"x": Unreachable(), "a": Life()}, on_error=decide) as group:
+        assert list(group) == ["a"]
+        with pytest.raises(LookupError):
+            await group.connect_all({"b": Life(), "fatal": Unreachable()})
+        assert list(group) == ["a"]
+    assert seen == [("x", "nobody is there"), ("fatal", "nobody is there")]
+
+
+async def test_a_plain_function_decides_as_well():
+    seen = []
+    skip = lambda name, error: seen.append(name)  # noqa: E731 - what users write
+    async with grouped({"x": Unreachable()}, on_error=skip):
+        assert seen == ["x"]
+
+
+@pytest.mark.system("L-V12", "L-R7")
+async def test_so_many_are_connected_at_once_and_no_more():
+    servers = {f"s{number}": Life("", "server/discover") for number in range(5)}
+    group = Group(servers, concurrency=2)
+
+    def waiting():
+        return sum(bool(server.waiting) for server in servers.values())
+
+    async with asyncio.timeout(BOUND_S):
+        connecting = asyncio.ensure_future(group.connect_all())
+        for left in (5, 3, 1):
+            await until(lambda: waiting() == min(2, left))  # noqa: B023 - at once
+            assert sum(server.lives for server in servers.values()) == 5 - left + min(
+                2, left
+            )
+            for server in servers.values():
+                if server.waiting:
+                    server.release()
+        assert (await connecting).ok == tuple(servers)
+        await group.aclose()
+
+
+async def test_those_that_are_connected_and_those_switched_off_are_left_alone():
+    a, off = Life(), Life()
+    async with grouped({"a": a, "off": Member(off, enabled=False)}) as group:
+        report = await group.connect_all()
+        assert (report.ok, bool(report)) == ((), True)
+        assert lives(a, off) == [1, 0]
+        assert group.status()["off"].state == "idle"
+        await group.connect("off")
+        assert list(group) == ["a", "off"]
+
+
+async def test_what_failed_is_tried_again():
+    server = Life()
+    server.broken = 2  # both times that the first handshake opens something
+    async with grouped({"a": server}, on_error="skip") as group:
+        while not await group.connect_all():
+            assert list(group.problems) == ["a"]
+        assert group.problems == {}
+        assert (await group.call_tool("a", "x")).text == ""
+
+
+async def test_a_failure_that_somebody_has_to_log_in_for_says_so():
+    servers = {"a": Unreachable(AuthRequired("log in first"))}
+    async with grouped(servers, on_error="skip") as group:
+        status = group.status()["a"]
+        assert status.state == "needs_auth"
+        assert isinstance(status.error, AuthRequired)
+
+
+@pytest.mark.system("A07")
+async def test_a_failure_is_logged_with_fields_and_without_secrets(caplog):
+    url = "http://me:hunter2@127.0.0.1:1/mcp?token=s3cret"
+    with caplog.at_level(logging.WARNING, "mcpwire"):
+        with pytest.raises(ValueError, match="user name"):
+            Group({"a": url})
+        async with grouped(
+            {"a": "http://127.0.0.1:1/mcp?token=s3cret"}, on_error="skip"
+        ):
+            pass
+    records = [each for each in caplog.records if getattr(each, "server", None) == "a"]
+    assert [each.levelname for each in records] == ["WARNING"]
+    assert records[0].error.startswith("ConnectError: ")
+    assert "s3cret" not in caplog.text + str(vars(records[0]))
+
+
+# One...
+
+
+@pytest.mark.system("A16", "L-A13")
+async def test_a_name_in_use_is_replaced_only_where_that_is_said():
+    old, new = Life("old"), Life("new")
+    async with grouped({"a": old}) as group:
+        with pytest.raises(mcpwire.LocalProtocolError, match="connected already"):
+            await group.connect("a", new)
+        with pytest.raises(mcpwire.LocalProtocolError, match="connected already"):
+            await group.connect("a")
+        with pytest.raises(mcpwire.LocalProtocolError, match="connected already"):
+            await group.connect_all({"b": new, "a": new})
+        assert lives(old, new) == [1, 0]
+        client = await group.connect("a", new, replace=True)
+        assert client is group["a"]
+        assert (await group.call_tool("a", "x")).text == "new"
+        assert old.channel.lost
+        assert (await group.connect("a", replace=True)) is not client
+        assert lives(old, new) == [1, 2]
+
+
+@pytest.mark.system("A16")
+async def test_a_name_can_be_connected_again_after_any_outcome():
+    server = Life()
+    async with grouped() as group:
+        with pytest.raises(mcpwire.ConnectError):
+            await group.connect("a", Unreachable())
+        await group.connect("a", server)
+        await group.disconnect("a")
+        assert "a" not in group
+        client = await group.connect("a")
+        server.die()
+        assert group.status()["a"].state == "lost"
+        assert await group.connect("a") is client
+        assert group.status()["a"].state == "ready"
+        server.die()
+        assert await group.connect("a", server) is not client
+        assert server.lives == 4
+
+
+async def test_a_name_without_target_has_to_be_known():
+    async with grouped({"known": Life()}) as group:
+        with pytest.raises(mcpwire.UnknownServer, match="known: 'known'") as caught:
+            await group.connect("unknown")
+        assert caught.value.server == "unknown"
+
+
+async def test_options_of_connecting_are_the_clients():
+    server = Life("", "tools/call")
+    async with grouped() as group:
+        await group.connect("a", server, timeout=0.01)
+        with pytest.raises(mcpwire.RequestTimeout):
+            await group.call_tool("a", "x")
+        with pytest.raises(ValueError, match="timeout"):
+            await group.connect("b", server, timeout=0)
+
+
+async def test_who_connects_the_same_name_at_once_shares_the_outcome():
+    server = Life("", "server/discover")
+    async with asyncio.timeout(BOUND_S):
+        group = Group({"a": server})
+        asked = [asyncio.ensure_future(group.connect("a")) for _ in range(3)]
+        asked.append(asyncio.ensure_future(group.connect_all()))
+        await until(lambda: server.waiting)
+        with pytest.raises(mcpwire.LocalProtocolError, match="connected already"):
+            await group.connect("a", Life())
+        server.release()
+        *clients, report = await asyncio.gather(*asked)
+        assert set(clients) == {group["a"]}
+        assert report.ok == ("a",)
+        assert server.lives == 1
+        await group.aclose()
+
+
+# Cancelling...
+
+
+async def test_cancelling_the_last_who_waits_undoes_what_had_begun():
+    server = Life("", "server/discover")
+    async with asyncio.timeout(BOUND_S):
+        group = Group()
+        first, second = (
+            asyncio.ensure_future(group.connect("a", *target))
+            for target in ((server,), ())
+        )
+        await until(lambda: server.waiting)
+        first.cancel()
+        await asyncio.wait([first])
+        assert group.status()["a"].state == "connecting"
+        second.cancel()
+        await asyncio.wait([second])
+        assert server.channel.lost
+        assert group.status() == {}
+        await group.aclose()
+
+
+async def test_cancelling_the_connecting_of_all_closes_what_it_alone_had():
+    mine, shared, slow = Life(), Life(), Life("", "server/discover")
+    group = Group({"mine": mine, "slow": slow})
+    async with asyncio.timeout(BOUND_S):
+        await group.connect("shared", shared)
+        connecting = asyncio.ensure_future(group.connect_all())
+        await until(lambda: "mine" in group and slow.waiting)
+        connecting.cancel()
+        await asyncio.wait([connecting])
+        assert connecting.cancelled()
+        assert list(group) == ["shared"]
+        assert mine.channel.lost
+        assert slow.channel.lost
+        assert not shared.channel.lost
+        assert (await group.call_tool("shared", "x")).text == ""
+        await group.aclose()
+
+
+async def test_what_somebody_else_connected_meanwhile_stays():
+    wanted, slow = Life("", "server/discover"), Life("", "server/discover")
+    group = Group({"wanted": wanted, "slow": slow})
+    async with asyncio.timeout(BOUND_S):
+        connecting = asyncio.ensure_future(group.connect_all())
+        await until(lambda: wanted.waiting and slow.waiting)
+        asked = asyncio.ensure_future(group.connect("wanted"))
+        await asyncio.sleep(0)
+        wanted.release()
+        await asked
+        connecting.cancel()
+        await asyncio.wait([connecting])
+        assert list(group) == ["wanted"]
+        await group.aclose()
+
+
+# While others are at it...
+
+
+@pytest.mark.system("L-A3", "A05")
+async def test_nothing_waits_for_a_server_that_is_being_connected():
+    slow = Life("", "server/discover", "initialize")
+    async with asyncio.timeout(BOUND_S), grouped({"a": Life("A")}) as group:
+        connecting = asyncio.ensure_future(group.connect("slow", slow))
+        await until(lambda: slow.waiting)
+        assert (await group.call_tool("a", "x")).text == "A"
+        await group.connect("b", Life("B"))
+        assert (await group.call_tool("b", "x")).text == "B"
+        await group.disconnect("b")
+        assert not connecting.done()
+        slow.release()
+        assert await connecting is group["slow"]
+
+
+@pytest.mark.system("L-A3")
+async def test_connecting_waits_for_no_call():
+    busy = Life("", "tools/call")
+    async with asyncio.timeout(BOUND_S), grouped({"busy": busy}) as group:
+        call = asyncio.ensure_future(group.call_tool("busy", "x"))
+        await until(lambda: busy.waiting)
+        await group.connect("a", Life())
+        await group.disconnect("a")
+        busy.release()
+        await call
+
+
+async def test_a_call_waits_for_its_server_that_is_being_connected():
+    slow = Life("S", "server/discover")
+    async with asyncio.timeout(BOUND_S):
+        group = Group({"slow": slow})
+        connecting = asyncio.ensure_future(group.connect_all())
+        await until(lambda: slow.waiting)
+        call = asyncio.ensure_future(group.call_tool("slow", "x"))
+        await asyncio.sleep(0)
+        slow.release()
+        assert (await call).text == "S"
+        await connecting
+        await group.aclose()
+
+
+@pytest.mark.system("A04")
+async def test_a_call_that_waits_for_connecting_has_its_own_time():
+    slow = Life("S", "server/discover", "initialize")
+    async with asyncio.timeout(BOUND_S):
+        group = Group({"slow": slow}, start="lazy")
+        with pytest.raises(mcpwire.RequestTimeout, match="being connected") as caught:
+            await group.call_tool("slow", "x", timeout=0.02)
+        assert caught.value.timeout == 0.02
+        await group.aclose()
+
+
+async def test_a_group_stays_on_its_loop():
+    async with grouped({"a": Life()}) as group:
+
+        async def elsewhere():
+            with pytest.raises(mcpwire.LocalProtocolError, match="another event loop"):
+                await group.connect_all()
+
+        await asyncio.to_thread(asyncio.run, elsewhere())
+
+
+def test_without_a_loop_the_blocking_group_is_named():
+    group = Group()
+    coroutine = group.connect("a", Life())
+    with pytest.raises(mcpwire.LocalProtocolError, match=r"mcpwire\.sync\.Group"):
+        coroutine.send(None)
+
+
+def test_a_group_that_was_closed_works_on_another_loop():
+    server = Life()
+    group = Group({"a": server})
+
+    async def once():
+        async with group:
+            return (await group.call_tool("a", "x")).text
+
+    assert [asyncio.run(once()) for _ in range(2)] == ["", ""]
+    assert server.lives == 2
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+def test_a_loop_that_ended_under_a_group_does_not_keep_it():
+    group = Group({"a": Life()})
+    asyncio.run(group.connect_all())
+
+    async def again():
+        assert (await group.connect_all()).ok == ("a",)
+        await group.aclose()
+
+    asyncio.run(again())
+
+
+async def test_a_client_of_ones_own_is_made_for_each():
+    made = {}
+
+    class Own(mcpwire.Client):
+        pass
+
+    def make(name, target, **options):
+        made[name] = options
+        return Own(target, **options)
+
+    servers = {"a": Life(), "b": Member(Life(), roots=[])}
+    async with grouped(servers, make_client=make, sampling=str) as group:
+        assert type(group["a"]) is Own
+    assert made["a"]["sampling"] is str
+    assert (made["a"]["roots"], made["b"]["roots"]) == (None, [])
+
+
+def test_a_backoff_is_what_a_group_restarts_by():
+    assert Group(restart=Backoff(attempts=3)).backoff.attempts == 3
+
+
+async def test_a_server_that_says_nothing_is_given_up_in_time():
+    silent = Life("", "server/discover", "initialize")
+    async with grouped(
+        {"silent": silent, "a": Life()}, connect_timeout=0.05, on_error="skip"
+    ) as group:
+        assert list(group) == ["a"]
+        assert isinstance(group.problems["silent"], mcpwire.RequestTimeout)

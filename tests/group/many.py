@@ -1,0 +1,93 @@
+"""Servers in memory for groups: ones that die, that wait, that cannot be reached."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fakes import FakeServer, text
+
+from mcpwire.errors import ConnectError
+from mcpwire.group import Group
+
+STATELESS = "2026-07-28"
+CAPABILITIES = {
+    "tools": {"listChanged": True},
+    "resources": {"subscribe": True},
+    "prompts": {},
+    "completions": {},
+    "logging": {},
+}
+BOUND_S = 10.0
+
+
+class Life(FakeServer):
+    """Counts its connections, dies when told to, and answers late what is held."""
+
+    def __init__(self, name: str = "", *held: str, **methods: Any) -> None:
+        super().__init__(
+            {
+                "tools/call": lambda *_: text(name),
+                "tools/list": lambda *_: {
+                    "tools": [{"name": "x", "inputSchema": {"type": "object"}}]
+                },
+                "resources/subscribe": lambda *_: {},
+                "resources/unsubscribe": lambda *_: {},
+                **methods,
+            },
+            capabilities=CAPABILITIES,
+        )
+        self.held = set(held)
+        self.waiting: list[dict[str, Any]] = []
+        self.lives = 0
+        self.at_once = 0
+        self.broken = 0
+        self.error: Exception | None = None
+
+    def open_in_memory(self, client: Any, limits: Any) -> Any:
+        if self.error is not None:
+            raise self.error
+        if self.broken:
+            self.broken -= 1
+            raise ConnectError("nobody is there", target="x")
+        self.lives += 1
+        return super().open_in_memory(client, limits)
+
+    def answer(self, request: dict[str, Any]) -> None:
+        if request["method"] in self.held:
+            self.waiting.append(request)
+            self.at_once = max(self.at_once, len(self.waiting))
+        else:
+            super().answer(request)
+
+    def release(self, *methods: str) -> None:
+        """Answer what was held, and hold it no more."""
+        self.held -= set(methods) if methods else self.held
+        waiting, self.waiting = self.waiting, []
+        for request in waiting:
+            self.answer(request)
+
+    def die(self) -> None:
+        """End the connection, as a child that exits does."""
+        assert self.channel is not None
+        self.channel._other._hang_up()
+
+
+class Unreachable:
+    """A server that cannot be connected to."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.tries = 0
+
+    def open_in_memory(self, *_: Any) -> Any:
+        self.tries += 1
+        raise self.error or ConnectError("nobody is there", target="x")
+
+
+@asynccontextmanager
+async def grouped(servers: dict[str, Any] | None = None, **options: Any):
+    """Give a group of these, entered, within the bound of a test."""
+    async with asyncio.timeout(BOUND_S), Group(servers, **options) as group:
+        yield group
