@@ -48,6 +48,7 @@ class FromHeaders:
         allow_insecure: Whether credentials may travel unencrypted to another machine.
         deny_urls: Hosts and URLs that may not be chosen.
         maximum: How many servers one client may choose.
+        options: More options of `Http` for each of them, such as ``proxy``.
 
     Attributes:
         private_headers: Names of fields that are for the gateway alone.
@@ -65,6 +66,7 @@ class FromHeaders:
         allow_insecure: bool = False,
         deny_urls: Iterable[str] | UrlDenyList = (),
         maximum: int = 64,
+        **options: Any,
     ) -> None:
         names: tuple[Any, ...] = (servers, headers)
         for name in names:
@@ -73,7 +75,8 @@ class FromHeaders:
         self._servers = servers
         self._headers = headers
         self._allow_private = allow_private
-        self._allow_insecure = allow_insecure
+        self._options = {**options, "allow_insecure": allow_insecure}
+        Http("https://localhost", **self._options)  # says which of them is wrong
         if not isinstance(deny_urls, UrlDenyList):
             deny_urls = UrlDenyList(deny_urls)
         self._denied = deny_urls
@@ -124,9 +127,7 @@ class FromHeaders:
     def _planned(self, chosen: Chosen) -> Planned:
         if self._denied.refuses(chosen.url):
             raise ValueError(f"the server {chosen.name!r} is on the deny-list")
-        target = Http(
-            chosen.url, headers=chosen.headers, allow_insecure=self._allow_insecure
-        )
+        target = Http(chosen.url, headers=chosen.headers, **self._options)
         return Planned(name=chosen.name, target=target, key=_key(chosen))
 
 

@@ -32,6 +32,8 @@ __all__ = ["Opening"]
 
 T = TypeVar("T")
 
+INITIALIZED: Final = "notifications/initialized"
+
 RETRY_AFTER: Final = (("retry-after", "5"),)
 
 END_GRACE_S: Final = 0.5
@@ -133,10 +135,11 @@ class Opening:
         if not self._registry.has_room(self._count):
             self._dispatcher.session_left(resumed)
             return HttpProblem(*TOO_MANY_SESSIONS, RETRY_AFTER)
-        resumed.is_initialized = True
         session = self._make(resumed)
         self._registry.add(session, id)
         self._dispatcher.hub.add(resumed)
+        # Its client has said so, to whoever opened it.
+        self._dispatcher.notified(resumed, INITIALIZED, None)
         return session
 
     # The end...

@@ -1,0 +1,153 @@
+"""Servers that each client chooses by header fields."""
+
+from __future__ import annotations
+
+import pytest
+from world import A, B, a_world, chosen, message_of
+
+from mcpwire.gateway import FromHeaders, Gateway
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.system("O30", "O40")
+async def test_each_session_has_the_servers_that_it_chose() -> None:
+    async with a_world() as world:
+        outside = await world.outside(Gateway(world.source()))
+        both = await outside.opened(**chosen(B, A, A))
+        one = await outside.opened(**chosen(B))
+        none = await outside.opened()
+        assert await outside.tools(both) == [
+            "a-example_fail",
+            "a-example_whoami",
+            "b-example_fail",
+            "b-example_whoami",
+        ]
+        assert await outside.tools(one) == ["b-example_fail", "b-example_whoami"]
+        assert await outside.tools(none) == []
+
+
+@pytest.mark.system("O30")
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"x-mcp-servers": "["}, "X-MCP-Servers: expected JSON in UTF-8"),
+        ({"x-mcp-servers": "\xff"}, "X-MCP-Servers: expected JSON in UTF-8"),
+        ({"x-mcp-headers": "1"}, "X-MCP-Headers: expected an object"),
+        (chosen("https://127.0.0.1/mcp"), "X-MCP-Servers: 'https://127.0.0.1/mcp'"),
+        (chosen("https://no.example/"), "is on the deny-list"),
+        (chosen("http://a.example/", a={}), None),
+    ],
+)
+async def test_what_is_wrong_is_an_invalid_request_that_names_it(
+    fields: dict[str, str], says: str | None
+) -> None:
+    async with a_world() as world:
+        gateway = Gateway(world.source(deny_urls=["no.example"]), on_error="skip")
+        outside = await world.outside(gateway)
+        answer = await outside.initialize(**fields)
+        if says is None:
+            assert "result" in answer.json()
+        else:
+            error = answer.json()["error"]
+            assert error["code"] == -32600
+            assert says in error["message"]
+
+
+async def test_credentials_do_not_travel_unencrypted() -> None:
+    async with a_world() as world:
+        outside = await world.outside(Gateway(world.source()))
+        url = "http://plain.example/mcp"
+        fields = {
+            "x-mcp-servers": f'["{url}"]',
+            "x-mcp-headers": f'{{"{url}": {{"authorization": "Bearer secret"}}}}',
+        }
+        error = (await outside.initialize(**fields)).json()["error"]
+        assert error["code"] == -32600
+        assert "unencrypted" in error["message"]
+        assert "secret" not in error["message"]
+
+
+@pytest.mark.system("O31", "O32")
+async def test_each_server_sees_its_own_headers_with_every_request() -> None:
+    async with a_world() as world:
+        outside = await world.outside(Gateway(world.source()))
+        fields = chosen(
+            A,
+            B,
+            a={"Authorization": "Bearer a", "Mcp-Session-Id": "old"},
+            b={"X-B": "1"},
+        )
+        session = await outside.opened(authorization="Bearer of-the-client", **fields)
+        result = (await outside.call(session, "a-example_whoami"))["result"]
+        assert result["content"][0]["text"] == "a"
+        assert set(world.a.all("authorization")) == {"Bearer a"}
+        assert set(world.b.all("authorization")) == {None}
+        assert set(world.b.all("x-b")) == {"1"}
+        assert "old" not in world.a.all("mcp-session-id")
+        assert set(world.a.all("x-mcp-headers")) == {None}
+
+
+async def test_a_request_that_stands_alone_makes_its_own_choice() -> None:
+    async with a_world() as world:
+        outside = await world.outside(Gateway(world.source()))
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        }
+        head = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}
+        found = []
+        for url in (A, B, A):
+            answer = await outside.post(
+                "tools/list", {"_meta": meta}, **head, **chosen(url)
+            )
+            names = [each["name"] for each in message_of(answer)["result"]["tools"]]
+            found.append(names[0])
+        assert found == ["a-example_fail", "b-example_fail", "a-example_fail"]
+        assert len(outside.gateway.sets) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"servers": "a b"}, "cannot be a header's name"),
+        ({"headers": 1}, "cannot be a header's name"),
+        ({"deny_urls": ["https://"]}, "deny list"),
+        ({"proxy": "nonsense"}, "proxy"),
+    ],
+)
+def test_what_is_no_option_is_said_at_once(
+    options: dict[str, object], says: str
+) -> None:
+    with pytest.raises(ValueError, match=says):
+        FromHeaders(**options)  # type: ignore[arg-type] # that is the point
+
+
+def test_a_field_that_holds_credentials_is_never_forwarded() -> None:
+    with pytest.raises(ValueError, match="never forwarded"):
+        Gateway(FromHeaders(headers="X-Theirs"), forward_headers=["x-theirs"])
+
+
+def test_it_shows_in_one_line() -> None:
+    assert repr(FromHeaders()) == "FromHeaders('X-MCP-Servers', 'X-MCP-Headers')"
+
+
+async def test_more_servers_than_allowed_are_refused() -> None:
+    async with a_world() as world:
+        outside = await world.outside(Gateway(world.source(maximum=1)))
+        error = (await outside.initialize(**chosen(A, B))).json()["error"]
+        assert "1 servers at most" in error["message"]
+
+
+async def test_names_that_were_given_are_kept() -> None:
+    servers = f'[{{"url": "{A}", "name": "second"}}, {{"url": "{B}", "name": "first"}}]'
+    async with a_world() as world:
+        outside = await world.outside(Gateway(world.source()))
+        session = await outside.opened(**{"x-mcp-servers": servers})
+        assert await outside.tools(session) == [
+            "first_fail",
+            "first_whoami",
+            "second_fail",
+            "second_whoami",
+        ]

@@ -1,0 +1,174 @@
+"""Session ids: sealed ones that hold the session, and handles that say nothing."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+import attrs
+import pytest
+
+from mcpwire.errors import InvalidRequest
+from mcpwire.gateway import HandleIds, Kept, SealedIds
+from mcpwire.gateway.sessions import ids as ids_module
+
+OLD, NEW = b"o" * 32, b"n" * 32
+KEPT = Kept(nonce="n", revision="2025-11-25")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def same(kept: Kept | None, other: Kept) -> bool:
+    return kept is not None and attrs.evolve(kept, expires_at=None) == other
+
+
+@pytest.mark.system("O20", "O21")
+def test_a_sealed_id_holds_the_session_and_is_another_one_each_time() -> None:
+    ids = SealedIds([NEW])
+    first, second = ids.issue(KEPT), ids.issue(KEPT)
+    assert first != second
+    assert same(ids.read(first), KEPT)
+    assert same(ids.read(second), KEPT)
+
+
+@pytest.mark.system("O20")
+@pytest.mark.parametrize("id", ["", "garbage", "a.b.c.d.e", "0" * 500, "\0\0", "é"])
+def test_what_is_no_id_is_nothing(id: str) -> None:
+    for ids in (SealedIds([NEW]), HandleIds()):
+        assert ids.read(id) is None
+        ids.withdraw(id)
+
+
+@pytest.mark.system("O20")
+def test_a_tampered_id_is_nothing() -> None:
+    ids = SealedIds([NEW])
+    id = ids.issue(KEPT)
+    assert ids.read(id[:-1] + ("A" if id[-1] != "A" else "B")) is None
+
+
+@pytest.mark.system("O22")
+def test_the_newest_key_seals_and_all_of_the_ring_open() -> None:
+    before = SealedIds([OLD])
+    turned = SealedIds([NEW, OLD])
+    after = SealedIds([NEW])
+    old, new = before.issue(KEPT), turned.issue(KEPT)
+    assert same(turned.read(old), KEPT)
+    assert same(after.read(new), KEPT)
+    assert after.read(old) is None
+    assert before.read(new) is None
+
+
+@pytest.mark.system("O22", "L-O7")
+@pytest.mark.parametrize("make", [lambda **o: SealedIds([NEW], **o), HandleIds])
+def test_an_id_is_good_for_its_lifetime(make: Any) -> None:
+    clock = Clock()
+    ids = make(lifetime=10.0, clock=clock)
+    id = ids.issue(KEPT)
+    clock.now += 9
+    assert ids.read(id) is not None
+    clock.now += 1
+    assert ids.read(id) is None
+    for_good = make(lifetime=None, clock=clock)
+    id = for_good.issue(KEPT)
+    clock.now += 1e9
+    assert for_good.read(id) is not None
+
+
+@pytest.mark.system("O29", "L-O10")
+@pytest.mark.parametrize("make", [lambda: SealedIds([NEW]), HandleIds])
+def test_what_is_withdrawn_is_never_read_again(make: Any) -> None:
+    ids = make()
+    id, other = ids.issue(KEPT), ids.issue(attrs.evolve(KEPT, nonce="other"))
+    ids.withdraw(id)
+    ids.withdraw(id)
+    assert ids.read(id) is None
+    assert ids.read(other) is not None
+
+
+def test_so_many_withdrawn_ids_are_remembered(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(ids_module, "MAX_WITHDRAWN", 2)
+    ids = SealedIds([NEW])
+    issued = [ids.issue(attrs.evolve(KEPT, nonce=str(n))) for n in range(3)]
+    for id in issued:
+        ids.withdraw(id)
+    assert [ids.read(id) is None for id in issued] == [False, True, True]
+    assert "more sessions were ended" in caplog.text
+
+
+@pytest.mark.system("L-O10")
+def test_an_id_that_would_be_too_long_is_refused() -> None:
+    ids = SealedIds([NEW], max_length=300)
+    large = attrs.evolve(KEPT, client_capabilities={"x": "y" * 300})
+    with pytest.raises(InvalidRequest, match="no more than 300"):
+        ids.issue(large)
+    assert ids.read(SealedIds([NEW]).issue(large)) is None
+    assert HandleIds().issue(large)
+
+
+@pytest.mark.system("L-O10")
+def test_a_handle_says_nothing_and_goes_with_the_oldest() -> None:
+    ids = HandleIds(maximum=2)
+    issued = [ids.issue(KEPT) for _ in range(3)]
+    assert len(set(issued)) == 3
+    assert all(len(id) == 43 for id in issued)
+    assert [ids.read(id) is not None for id in issued] == [False, True, True]
+
+
+def test_handles_outlive_the_process_with_a_store_that_does() -> None:
+    store: dict[str, bytes] = {}
+    id = HandleIds(store=store).issue(KEPT)
+    assert same(HandleIds(store=store).read(id), KEPT)
+
+
+@pytest.mark.system("O22")
+def test_keys_come_as_text_from_the_environment() -> None:
+    text = f"{b64encode(NEW).decode()}, {b64encode(OLD).decode()}\n"
+    ids = SealedIds.from_text(text)
+    assert ids.read(SealedIds([OLD]).issue(KEPT)) is not None
+    assert SealedIds([NEW]).read(ids.issue(KEPT)) is not None
+
+
+@pytest.mark.system("O22")
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "32 random bytes"),
+        ("hidden!", "session key 1 is no base64"),
+        (b64encode(b"hidden").decode(), "32 random bytes"),
+        (b64encode(NEW).decode() + " hidden!", "session key 2 is no base64"),
+    ],
+)
+def test_keys_that_are_none_are_refused_and_not_shown(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says) as caught:
+        SealedIds.from_text(text)
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: SealedIds([]), "at least one key"),
+        (lambda: SealedIds(NEW), "list of keys"),  # type: ignore[arg-type] # the point
+        (lambda: SealedIds(["x"]), "32 random bytes"),  # type: ignore[list-item] # same
+        (lambda: SealedIds([NEW], lifetime=0), "lifetime"),
+        (lambda: SealedIds([NEW], undecodable=403), "undecodable"),
+        (lambda: HandleIds(maximum=0), "maximum"),
+        (lambda: HandleIds(lifetime=float("nan")), "lifetime"),
+    ],
+)
+def test_what_is_no_option_is_said_at_once(make: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        make()
+
+
+def test_no_repr_shows_a_key() -> None:
+    assert repr(SealedIds([NEW, OLD])) == "SealedIds(2 keys)"
+    assert repr(HandleIds()) == "HandleIds(0 kept)"

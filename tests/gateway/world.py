@@ -1,0 +1,210 @@
+"""Two servers over HTTP without sockets, and a gateway that clients send bytes to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import httpx
+
+import mcpwire
+from mcpwire import Context, Server
+from mcpwire.gateway import FromHeaders, Gateway
+from mcpwire.testing import AsgiTransport
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+A = "https://a.example/mcp"
+B = "https://b.example/mcp"
+OUTSIDE = "https://gateway.example"
+
+PROTOCOL = "2025-11-25"
+SESSIONS: dict[str, Any] = {"revisions": [PROTOCOL]}
+"""Options of servers that have sessions only."""
+
+HEADERS = {
+    "accept": "application/json, text/event-stream",
+    "content-type": "application/json",
+}
+
+
+@attrs.define
+class Seen:
+    """A request that reached a server behind the gateway."""
+
+    verb: str
+    headers: dict[str, str]
+
+
+class Behind:
+    """A server behind the gateway, and what reached it."""
+
+    def __init__(self, name: str, **options: Any) -> None:
+        self.seen: list[Seen] = []
+        self.server = Server(name, **options)
+        self.app = self.server.asgi(allowed_hosts=["*"])
+        self.may_answer: Callable[[], bool] = lambda: True
+
+        @self.server.tool
+        async def whoami(ctx: Context) -> str:
+            return name
+
+        @self.server.tool
+        async def fail() -> str:
+            raise mcpwire.ToolError("no")
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            fields = {k.decode(): v.decode() for k, v in scope["headers"]}
+            self.seen.append(Seen(scope["method"], fields))
+            if not self.may_answer():
+                await send({"type": "http.response.start", "status": 503})
+                await send({"type": "http.response.body"})
+                return
+        await self.app(scope, receive, send)
+
+    def verbs(self) -> list[str]:
+        return [each.verb for each in self.seen]
+
+    def all(self, field: str) -> list[str | None]:
+        return [each.headers.get(field) for each in self.seen]
+
+
+class World:
+    """Two servers, and gateways before them that are closed in the end."""
+
+    def __init__(self, stack: contextlib.AsyncExitStack, **options: Any) -> None:
+        self._stack = stack
+        self.a, self.b = Behind("a", **options), Behind("b", **options)
+        self.inside = httpx.AsyncClient(
+            mounts={
+                "https://a.example": AsgiTransport(self.a),
+                "https://b.example": AsgiTransport(self.b),
+            },
+            transport=httpx.MockTransport(lambda _: httpx.Response(502)),
+        )
+
+    def source(self, **options: Any) -> FromHeaders:
+        return FromHeaders(http_client=self.inside, **options)
+
+    def static(self) -> dict[str, Any]:
+        return {
+            name: mcpwire.Http(url, http_client=self.inside)
+            for name, url in (("a", A), ("b", B))
+        }
+
+    async def outside(
+        self, gateway: Gateway, *, root_path: str = "", **options: Any
+    ) -> Outside:
+        """Return whoever sends requests to a gateway, which ends with the world."""
+        app = gateway.asgi(allowed_hosts=["gateway.example"], **options)
+        client = httpx.AsyncClient(
+            transport=AsgiTransport(app, root_path=root_path), base_url=OUTSIDE
+        )
+        await self._stack.enter_async_context(client)
+        return Outside(client, gateway)
+
+
+class Outside:
+    """Sends a gateway requests, and reads its answers."""
+
+    def __init__(self, client: httpx.AsyncClient, gateway: Gateway) -> None:
+        self.http = client
+        self.gateway = gateway
+        self._ids = iter(range(1, 1_000))
+
+    async def post(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        session: str | None = None,
+        *,
+        path: str = "/mcp",
+        **headers: str,
+    ) -> httpx.Response:
+        message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method}
+        if params is not None:
+            message["params"] = dict(params)
+        return await self.http.post(
+            path, content=json.dumps(message), headers=_fields(session, headers)
+        )
+
+    async def initialize(
+        self, session: str | None = None, *, path: str = "/mcp", **headers: str
+    ) -> httpx.Response:
+        params = {
+            "protocolVersion": PROTOCOL,
+            "capabilities": {},
+            "clientInfo": {"name": "tester", "version": "1"},
+        }
+        return await self.post("initialize", params, session, path=path, **headers)
+
+    async def opened(self, *, path: str = "/mcp", **headers: str) -> str:
+        """Open a session; return its id."""
+        answer = await self.initialize(path=path, **headers)
+        assert answer.status_code == 200, answer.text
+        assert "result" in answer.json(), answer.text
+        id = answer.headers["mcp-session-id"]
+        told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        answer = await self.http.post(
+            path, content=json.dumps(told), headers=_fields(id, {})
+        )
+        assert answer.status_code == 202
+        return id
+
+    async def tools(self, session: str, *, path: str = "/mcp") -> list[str]:
+        answer = await self.post("tools/list", {}, session, path=path)
+        assert answer.status_code == 200, answer.text
+        return [tool["name"] for tool in answer.json()["result"]["tools"]]
+
+    async def call(
+        self, session: str, name: str, *, path: str = "/mcp", **headers: str
+    ) -> dict[str, Any]:
+        params = {"name": name, "arguments": {}}
+        answer = await self.post("tools/call", params, session, path=path, **headers)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = message_of(answer)
+        return found
+
+    async def delete(self, session: str, *, path: str = "/mcp") -> int:
+        headers = _fields(session, {})
+        return (await self.http.delete(path, headers=headers)).status_code
+
+    async def status(self, session: str) -> int:
+        """Return what a request of a session is answered with."""
+        return (await self.post("ping", {}, session)).status_code
+
+
+def message_of(answer: httpx.Response) -> Any:
+    """Return the last message of an answer, be it JSON or a stream."""
+    if answer.headers["content-type"] == "application/json":
+        return answer.json()
+    lines = [line for line in answer.text.split("\n") if line.startswith("data: {")]
+    return json.loads(lines[-1].removeprefix("data: "))
+
+
+def _fields(session: str | None, more: Mapping[str, str]) -> dict[str, bytes]:
+    fields = {**HEADERS, "mcp-protocol-version": PROTOCOL}
+    if session is not None:
+        fields["mcp-session-id"] = session
+    fields |= {name.replace("_", "-"): value for name, value in more.items()}
+    return {name: value.encode("latin-1") for name, value in fields.items()}
+
+
+def chosen(*urls: str, **headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields that choose servers; headers by ``a`` and ``b``."""
+    by_url = {{"a": A, "b": B}[name]: dict(each) for name, each in headers.items()}
+    fields = {"x-mcp-servers": json.dumps(urls)}
+    return {**fields, "x-mcp-headers": json.dumps(by_url)} if by_url else fields
+
+
+@contextlib.asynccontextmanager
+async def a_world(**options: Any) -> AsyncIterator[World]:
+    """Give a world; all gateways and servers end with it; options of the servers."""
+    async with contextlib.AsyncExitStack() as stack:
+        world = World(stack, **options)
+        await stack.enter_async_context(world.inside)
+        yield world
