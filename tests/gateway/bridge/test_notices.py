@@ -128,9 +128,7 @@ async def test_two_who_want_to_hear_of_one_resource_are_one_to_the_server():
         ids = []
         for client in clients:
             await client.open()
-            ids.append(
-                client.request("subscriptions/listen", {"notifications": wanted})
-            )
+            ids.append(client.request("subscriptions/listen", wanted))
             await client.hears("notifications/subscriptions/acknowledged")
         assert up.requests("resources/subscribe") == [{"uri": "memo://1"}]
         up.notify(UPDATED, uri="memo://1")
