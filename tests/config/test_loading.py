@@ -61,7 +61,7 @@ def one(environment=None, **entry):
 # Targets...
 
 
-@pytest.mark.system("V01", "V03", "R01", "A10", "A11", "A12", "A13", "L-A4", "L-V11")
+@pytest.mark.system("V01", "V03", "R01", "A11", "A12", "A13", "L-A4")
 def test_a_server_that_is_started_gets_all_that_its_entry_says(toml):
     found = load(toml, environment=VARIABLES)
     assert list(found) == ["time", "web", "off"]
@@ -74,7 +74,7 @@ def test_a_server_that_is_started_gets_all_that_its_entry_says(toml):
     )
 
 
-@pytest.mark.system("V04", "A14", "A15", "L-A5", "L-V11")
+@pytest.mark.system("V04", "A15", "L-A5")
 def test_a_server_at_a_url_gets_all_that_its_entry_says(toml):
     target = load(toml, environment=VARIABLES)["web"].to_target()
     assert target.url == f"https://host.example/mcp?key={SENTINEL}"
