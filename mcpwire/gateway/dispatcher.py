@@ -379,7 +379,10 @@ class GatewayDispatcher(Dispatcher):
 
     @staticmethod
     def _described(upstreams: Upstreams, revision: Revision) -> dict[str, Any]:
-        capabilities = upstreams.capabilities(revision)
+        """Say what the servers can do; what they might, where one may yet come."""
+        capabilities: Mapping[str, Any] = CAPABILITIES
+        if len(upstreams.ready()) == len(upstreams.members):
+            capabilities = upstreams.capabilities(revision)
         described: dict[str, Any] = {
             "capabilities": capabilities_at(revision, capabilities)
         }

@@ -1,0 +1,366 @@
+"""How a gateway comes to its servers: in parallel, with or without those that fail."""
+
+import asyncio
+import time
+
+import pytest
+from gated import ERAS, PATIENCE, client_of, fake, named, through, tool_names
+
+import mcpwire
+from mcpwire.errors import InvalidRequest
+from mcpwire.gateway import Gateway, Plan, Planned
+from mcpwire.gateway import dispatcher as dispatching
+from mcpwire.gateway import upstreams as opening
+from mcpwire.group.member import Member
+
+pytestmark = pytest.mark.anyio
+
+both_eras = pytest.mark.parametrize("era", ERAS)
+
+NOT_THERE = "/nowhere/at/all"
+
+
+@both_eras
+@pytest.mark.system("O33", "L-O5", "L-O16")
+async def test_a_server_that_is_not_there_is_skipped_and_the_status_says_why(
+    era, caplog
+):
+    gateway = Gateway({"gone": NOT_THERE, "a": named("a", "x")})
+    async with client_of(gateway, era) as client:
+        assert tool_names(await client.list_tools()) == ["a_x"]
+        [status] = gateway.status()["sets"]
+        gone, there = status["servers"]
+        assert (gone["name"], gone["state"]) == ("gone", "failed")
+        assert "command not found" in gone["error"]
+        assert (there["state"], there["protocolVersion"]) == ("ready", "2026-07-28")
+        assert there["serverInfo"]["name"] == "a"
+    assert [r.server for r in caplog.records if hasattr(r, "server")] == ["gone"]
+
+
+@both_eras
+@pytest.mark.system("O33", "L-O6", "L-O16")
+async def test_with_raise_the_first_that_fails_refuses_the_session_at_once(era):
+    gateway = Gateway(
+        {"a": named("a", "x"), "gone": NOT_THERE, "b": hanging()}, on_error="raise"
+    )
+    began = time.monotonic()
+    with pytest.raises((mcpwire.RPCError, mcpwire.NegotiationError)) as caught:
+        async with client_of(gateway, era):
+            pass
+    assert time.monotonic() - began < PATIENCE / 2
+    text = f"{caught.value} {getattr(caught.value, 'negotiation', '')}"
+    assert "'gone' could not be connected to" in text
+    assert not gateway.opened
+    assert len(gateway.sets) == 0
+
+
+def hanging():
+    """Return a server that never agrees."""
+    from fakes import SILENCE
+
+    silent = {m: lambda p, s: SILENCE for m in ("initialize", "server/discover")}
+    return fake(methods=silent)
+
+
+@pytest.mark.system("O33")
+async def test_all_servers_are_connected_to_in_parallel():
+    both = asyncio.Barrier(2)
+
+    class Meeting:
+        def __init__(self, server):
+            self.server = server
+
+        def open_in_memory(self, client, limits):
+            return self.server.open_in_memory(client, limits)
+
+    def meeting(name):
+        server = named(name, "x")
+
+        @server.middleware("tools/list")
+        async def wait(params, request, call_next):
+            await both.wait()
+            return await call_next(params, request)
+
+        return Meeting(server)
+
+    async with through({"a": meeting("a"), "b": meeting("b")}) as client:
+        assert tool_names(await client.list_tools()) == ["a_x", "b_x"]
+
+
+async def test_no_more_are_connected_to_at_once_than_allowed(monkeypatch):
+    connecting, most = 0, []
+    connect = opening.Upstreams._connect
+
+    async def counted(self, upstream):
+        nonlocal connecting
+        connecting += 1
+        most.append(connecting)
+        await connect(self, upstream)
+        connecting -= 1
+
+    monkeypatch.setattr(opening.Upstreams, "_connect", counted)
+    servers = {name: named(name, "x") for name in "abcdef"}
+    async with through(servers, concurrency=2) as client:
+        assert len(await client.list_tools()) == 6
+    assert max(most) == 2
+
+
+@both_eras
+@pytest.mark.system("L-O5")
+async def test_a_server_that_comes_later_is_found_and_clients_are_told(
+    era, monkeypatch
+):
+    monkeypatch.setattr(opening, "RETRY_S", 0.0)
+    late = Late(named("b", "y"))
+    async with through({"a": named("a", "x"), "b": late}, era) as client:
+        async with client.listen(tools=True) as events:
+            assert tool_names(await client.list_tools()) == ["a_x"]
+            late.is_there = True
+            await client.list_tools()
+            async for _ in events:
+                break
+        assert tool_names(await client.list_tools()) == ["a_x", "b_y"]
+        assert (await client.call_tool("b_y")).text == "b.y()"
+
+
+class Late:
+    """A server that is not there yet."""
+
+    def __init__(self, server):
+        self.server = server
+        self.is_there = False
+        self.asked = 0
+
+    def open_in_memory(self, client, limits):
+        self.asked += 1
+        if not self.is_there:
+            raise mcpwire.ConnectError("not there yet", target="late")
+        return self.server.open_in_memory(client, limits)
+
+
+@pytest.mark.system("L-O6")
+async def test_a_server_that_failed_is_left_alone_for_a_while():
+    late = Late(named("b", "y"))
+    async with through({"b": late}) as client:
+        for _ in range(3):
+            assert await client.list_tools() == []
+        with pytest.raises(mcpwire.InvalidParams):
+            await client.call_tool("b_y")
+    assert late.asked == 1
+
+
+async def test_what_a_server_might_do_that_is_not_there_is_declared():
+    async with through({"b": Late(named("b", "y"))}, "2025-11-25") as client:
+        assert client.capabilities.tools.list_changed is True
+        assert client.capabilities.prompts is not None
+        assert await client.list_prompts() == []
+        with pytest.raises(mcpwire.InvalidParams, match="unknown prompt"):
+            await client.get_prompt("b_p")
+
+
+async def test_attempts_end_with_the_gateway(monkeypatch):
+    monkeypatch.setattr(opening, "RETRY_S", 0.0)
+    gateway = Gateway({"b": Member(Late(named("b", "y")))})
+    async with client_of(gateway) as client:
+        await client.list_tools()
+        [upstreams] = gateway.sets.all()
+        upstreams.retry()
+    upstreams.retry()
+    assert upstreams.is_closed
+    assert not upstreams._trying or all(t.cancelling() for t in upstreams._trying)
+
+
+@pytest.mark.system("O33")
+async def test_leaving_while_servers_are_connected_to_leaves_nothing_behind():
+    gateway = Gateway({"a": named("a", "x"), "slow": hanging()})
+    client = mcpwire.Client(gateway, mode="2025-11-25", connect_timeout=0.05)
+    with pytest.raises(mcpwire.RequestTimeout):
+        await client.connect()
+    await client.aclose()
+    await gateway.aclose()
+    assert not gateway.opened
+
+
+async def test_discovery_answers_before_clients_take_silence_for_an_answer(monkeypatch):
+    monkeypatch.setattr(dispatching, "DISCOVER_WAIT_S", 0.05)
+    options = {"connect_timeout": 0.3}
+    async with through({"slow": hanging(), "a": named("a", "x")}, **options) as client:
+        assert client.capabilities.resources.subscribe is True
+        assert tool_names(await client.list_tools()) == ["a_x"]
+
+
+# Who there is...
+
+
+class Chosen:
+    """A source that says for each session which servers it has."""
+
+    def __init__(self, **servers):
+        self.servers = servers
+        self.asked = []
+
+    def plan(self, facts, params):
+        self.asked.append(params)
+        if not self.servers:
+            raise InvalidRequest("name a server")
+        planned = [Planned(name=n, target=t) for n, t in self.servers.items()]
+        return Plan(servers=tuple(planned), key=tuple(self.servers))
+
+
+async def test_a_source_of_ones_own_sees_how_a_session_was_opened():
+    source = Chosen(a=named("a", "x"))
+    async with through(source, "2025-11-25") as client:
+        assert tool_names(await client.list_tools()) == ["a_x"]
+        source.servers = {"b": named("b", "x")}
+        assert tool_names(await client.list_tools()) == ["a_x"]
+    assert [each["protocolVersion"] for each in source.asked] == ["2025-11-25"]
+
+
+async def test_what_stands_alone_is_asked_about_each_time():
+    source = Chosen(a=named("a", "x"))
+    async with through(source) as client:
+        assert tool_names(await client.list_tools()) == ["a_x"]
+        source.servers = {"b": named("b", "x")}
+        assert tool_names(await client.list_tools()) == ["b_x"]
+        source.servers = {}
+        with pytest.raises(InvalidRequest, match="name a server"):
+            await client.list_tools()
+    assert set(source.asked) == {None}
+
+
+def test_two_servers_of_one_name_are_no_plan():
+    with pytest.raises(ValueError, match="two servers are named 'a'"):
+        Plan(servers=(Planned(name="a", target="x"), Planned(name="a", target="y")))
+
+
+async def test_a_denied_url_is_never_connected_to():
+    url = "https://example.com/mcp"
+    with pytest.raises(ValueError, match="the URL of the server 'a' is denied"):
+        Gateway({"a": url}, deny_urls=["example.com"])
+    source = Chosen(a=mcpwire.Http(url))
+    gateway = Gateway(source, deny_urls=["example.com"])
+    with pytest.raises(mcpwire.MCPError, match="is denied"):
+        async with client_of(gateway, "2025-11-25"):
+            pass
+
+
+# Others, while it serves...
+
+
+@both_eras
+async def test_servers_can_be_replaced_and_those_that_stay_keep_their_connections(era):
+    stays = Late(named("a", "x"))
+    stays.is_there = True
+    gateway = Gateway({"a": stays, "b": named("b", "x"), "c": Member(named("c", "x"))})
+    async with client_of(gateway, era) as client:
+        assert tool_names(await client.list_tools()) == ["a_x", "b_x", "c_x"]
+        async with client.listen(tools=True) as events:
+            changes = await gateway.replace(
+                {"c": named("c", "y"), "a": stays, "d": named("d", "x"), "e": NOT_THERE}
+            )
+            async for _ in events:
+                break
+        assert (changes.added, changes.removed) == (("d", "e"), ("b",))
+        assert changes.changed == ("c",)
+        assert tool_names(await client.list_tools()) == ["a_x", "c_y", "d_x"]
+        assert (await client.call_tool("d_x")).text == "d.x()"
+        with pytest.raises(mcpwire.InvalidParams):
+            await client.call_tool("b_x")
+        assert stays.asked == 1
+
+
+async def test_replacing_with_the_same_changes_nothing():
+    server = named("a", "x")
+    gateway = Gateway({"a": server, "off": Member(server, enabled=False)})
+    assert not await gateway.replace({"a": server})
+    assert [each.name for each in gateway.source.servers] == ["a"]
+
+
+async def test_what_cannot_be_had_is_not_replaced_at_all():
+    gateway = Gateway({"a": named("a", "x")}, deny_urls=["example.com"])
+    with pytest.raises(ValueError, match="denied"):
+        await gateway.replace({"b": "https://example.com/mcp"})
+    with pytest.raises(ValueError, match="server 'b': a target is"):
+        await gateway.replace({"b": 5})
+    assert [each.name for each in gateway.source.servers] == ["a"]
+    with pytest.raises(TypeError, match="same servers for all"):
+        await Gateway(Chosen()).replace({})
+
+
+async def test_one_server_alone_has_its_own_names_and_can_be_replaced_too():
+    gateway = Gateway({"a": named("a", "x"), "b": named("b", "x")})
+
+    class One:
+        def open_in_memory(self, client, limits):
+            return gateway.dispatcher_for("b").open_in_memory(client, limits)
+
+    async with asyncio.timeout(PATIENCE), gateway, mcpwire.Client(One()) as client:
+        assert tool_names(await client.list_tools()) == ["x"]
+        assert (await client.call_tool("x")).text == "b.x()"
+        await gateway.replace({"b": named("b", "y")})
+        assert tool_names(await client.list_tools()) == ["y"]
+        await gateway.replace({"a": named("a", "x")})
+        assert await client.list_tools() == []
+
+
+# Options...
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"on_error": "hide"}, "on_error must be one of skip, raise"),
+        ({"share": "all"}, "share must be one of session, identity"),
+        ({"timeout": 0}, "timeout must be"),
+        ({"connect_timeout": -1}, "connect_timeout must be"),
+        ({"concurrency": 0}, "concurrency must be an integer above 0"),
+        ({"max_upstream_sets": True}, "max_upstream_sets must be an integer above 0"),
+        ({"idle": float("nan")}, "idle must be"),
+        ({"idle": None}, "idle must be a number of seconds"),
+        ({"page_size": 0}, "page_size must be"),
+        ({"revisions": ["2000-01-01"]}, "2000-01-01"),
+        ({"deny_urls": ["://"]}, "deny list"),
+        ({"forward_headers": ["Authorization"]}, "uthorization"),
+    ],
+)
+def test_an_option_that_is_wrong_is_named(options, problem):
+    with pytest.raises(ValueError, match=problem):
+        Gateway({}, **options)
+
+
+@pytest.mark.parametrize(
+    ("servers", "problem"),
+    [
+        ({"": "x"}, "a server needs a name"),
+        ({"a": 5}, "server 'a': a target is"),
+        ({"a": Member(5)}, "server 'a': a target is"),
+    ],
+)
+def test_a_server_that_is_none_is_named(servers, problem):
+    with pytest.raises(ValueError, match=problem):
+        Gateway(servers)
+
+
+def test_reprs_are_one_line_without_secrets():
+    gateway = Gateway({"a": "https://example.com/?key=secret"}, name="g")
+    assert repr(gateway) == "<Gateway 'g', Static(a)>"
+    assert "secret" not in repr(gateway.source.plan())
+    assert "secret" not in repr(gateway.dispatcher)
+
+
+@pytest.mark.system("O46")
+async def test_the_status_says_what_each_server_is_and_nothing_secret():
+    servers = {"a_b": named("a", "c"), "a": Member(named("b", "b_c"))}
+    gateway = Gateway(servers)
+    async with client_of(gateway) as client:
+        await client.list_tools()
+        status = gateway.status()
+        assert (status["sessions"], status["shared"]) == (0, 1)
+        [only] = status["sets"]
+        assert [each["name"] for each in only["servers"]] == ["a_b", "a"]
+        assert only["servers"][0]["capabilities"]["tools"] == {"listChanged": True}
+        assert "a_b_c" in only["collisions"]["tools"][0]
+        [upstreams] = gateway.sets.all()
+        assert repr(upstreams) == "<Upstreams a_b, a>"
+        assert repr(upstreams.members["a"]) == "<Upstream 'a', ready>"
+    assert gateway.status()["sets"] == []
