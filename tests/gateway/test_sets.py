@@ -1,0 +1,368 @@
+"""Who shares connections, and how long they are kept."""
+
+import asyncio
+
+import attrs
+import pytest
+from gated import PATIENCE, client_of, fake, named, tool_names
+from turns import until
+
+import mcpwire
+from mcpwire.gateway import Gateway
+from mcpwire.gateway.sets import Sets
+from mcpwire.server.auth import Principal
+from mcpwire.server.request import IN_MEMORY
+
+pytestmark = pytest.mark.anyio
+
+
+class Counted:
+    """A server that counts its connections, and those that are open."""
+
+    def __init__(self, server):
+        self.server = server
+        self.opened = 0
+        self.open = 0
+
+    def open_in_memory(self, client, limits):
+        self.opened += 1
+        self.open += 1
+        near = self.server.open_in_memory(client, limits)
+        after = near.after_close
+
+        async def closed():
+            self.open -= 1
+            if after is not None:
+                await after()
+
+        near.after_close = closed
+        return near
+
+
+def counted(*tools):
+    return Counted(named("a", *(tools or ("x",))))
+
+
+# By identity...
+
+
+async def test_requests_that_stand_alone_share_connections_and_sessions_do_not():
+    server = counted()
+    async with asyncio.timeout(PATIENCE), Gateway({"a": server}) as gateway:
+        for _ in range(2):
+            async with mcpwire.Client(gateway, mode="2026-07-28") as client:
+                await client.call_tool("a_x")
+        assert (server.opened, server.open) == (1, 1)
+        async with (
+            mcpwire.Client(gateway, mode="2025-11-25") as one,
+            mcpwire.Client(gateway, mode="2025-11-25") as other,
+        ):
+            await one.call_tool("a_x")
+            await other.call_tool("a_x")
+            assert server.open == 3
+            assert (gateway.status()["sessions"], gateway.status()["shared"]) == (2, 1)
+        assert (server.opened, server.open) == (3, 1)
+    assert server.open == 0
+
+
+async def test_sessions_can_share_connections_where_they_ask_for_the_same():
+    server = counted()
+    gateway = Gateway({"a": server}, share="identity")
+    async with asyncio.timeout(PATIENCE), gateway:
+        async with (
+            mcpwire.Client(gateway, mode="2025-11-25") as one,
+            mcpwire.Client(gateway, mode="2025-11-25") as other,
+            mcpwire.Client(gateway, mode="2025-11-25", roots=[]) as rooted,
+            mcpwire.Client(gateway, mode="2025-06-18") as older,
+        ):
+            for client in (one, other, rooted, older):
+                assert (await client.call_tool("a_x")).text == "a.x()"
+            assert server.opened == 3
+            assert all(each.is_busy for each in gateway.sets.all())
+        assert not any(each.is_busy for each in gateway.sets.all())
+        assert server.open == 3
+    assert server.open == 0
+
+
+FACTS = attrs.evolve(
+    IN_MEMORY, transport="http", headers={"x-tenant": "1", "traceparent": "2"}
+)
+
+
+@pytest.mark.parametrize(
+    ("other", "capabilities", "is_same"),
+    [
+        (FACTS, {}, True),
+        (attrs.evolve(FACTS, headers={**FACTS.headers, "accept": "x"}), {}, True),
+        (attrs.evolve(FACTS, headers={**FACTS.headers, "traceparent": "9"}), {}, True),
+        (attrs.evolve(FACTS, headers={"x-tenant": "2"}), {}, False),
+        (attrs.evolve(FACTS, headers={}), {}, False),
+        (attrs.evolve(FACTS, principal=Principal(subject="me")), {}, False),
+        (FACTS, {"sampling": {}}, False),
+    ],
+)
+def test_an_identity_is_principal_headers_and_capabilities(
+    other, capabilities, is_same
+):
+    gateway = Gateway({}, forward_headers=["X-Tenant", "traceparent"])
+    dispatcher = gateway.dispatcher
+    one = dispatcher._asking_of(FACTS, {}).identity
+    assert (dispatcher._asking_of(other, capabilities).identity == one) is is_same
+
+
+def test_a_path_of_ones_own_is_an_identity_of_its_own():
+    gateway = Gateway({"a": named("a", "x"), "b": named("b", "x")})
+    identities = {
+        gateway.dispatcher_for(name)._asking_of(FACTS, {}).identity
+        for name in (None, "a", "b")
+    }
+    assert len(identities) == 3
+
+
+# Opened once...
+
+
+async def test_a_set_is_opened_once_whoever_waits_for_it():
+    server = counted()
+    gateway = Gateway({"a": server})
+    async with client_of(gateway, "2026-07-28") as client:
+        await asyncio.gather(*(client.call_tool("a_x") for _ in range(5)))
+    assert server.opened == 1
+
+
+class Held:
+    """Stands for `Upstreams`; opens when the test says so."""
+
+    def __init__(self, *, problem=None, is_ready=True):
+        self.used_at = 0.0
+        self.is_busy = False
+        self.problem = problem
+        self.may_open = asyncio.Event()
+        if is_ready:
+            self.may_open.set()
+
+    async def open(self):
+        await self.may_open.wait()
+        if self.problem is not None:
+            raise self.problem
+
+
+def sets(maximum=2, idle=60.0):
+    closed = []
+    return Sets(maximum=maximum, idle=idle, close=closed.append), closed
+
+
+async def test_one_that_cannot_be_opened_is_tried_again_by_the_next():
+    kept, _ = sets()
+    problem = mcpwire.InternalError("no")
+    with pytest.raises(mcpwire.InternalError):
+        await kept.open("a", lambda: Held(problem=problem))
+    assert len(kept) == 0
+    good = Held()
+    assert await kept.open("a", lambda: good) is good
+    assert kept.find("a") is good
+    assert kept.find("b") is None
+    kept.close()
+
+
+async def test_whoever_stops_waiting_leaves_it_to_the_others():
+    kept, closed = sets()
+    slow = Held(is_ready=False)
+    first = asyncio.create_task(kept.open("a", lambda: slow))
+    second = asyncio.create_task(kept.open("a", Held))
+    await asyncio.sleep(0)
+    assert kept.find("a") is None
+    first.cancel()
+    slow.may_open.set()
+    assert await second is slow
+    assert first.cancelled()
+    assert closed == []
+    kept.close()
+    assert closed == [slow]
+
+
+async def test_closing_ends_what_is_being_opened():
+    kept, closed = sets()
+    slow = Held(is_ready=False)
+    waiting = asyncio.create_task(kept.open("a", lambda: slow))
+    await asyncio.sleep(0)
+    kept.close()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert closed == [slow]
+    assert len(kept) == 0
+
+
+# Closed at last...
+
+
+@pytest.mark.system("L-O7")
+async def test_beyond_the_maximum_the_one_unused_for_the_longest_time_goes():
+    kept, closed = sets(maximum=2)
+    one, two, three, four = Held(), Held(), Held(), Held()
+    await kept.open("1", lambda: one)
+    await kept.open("2", lambda: two)
+    assert kept.find("1") is one
+    await kept.open("3", lambda: three)
+    assert closed == [two]
+    one.is_busy = True
+    await kept.open("4", lambda: four)
+    assert closed == [two, three]
+    assert kept.all() == [one, four]
+    kept.close()
+
+
+async def test_what_is_in_use_is_kept_beyond_the_maximum():
+    kept, closed = sets(maximum=1)
+    busy, opening = Held(), Held(is_ready=False)
+    await kept.open("1", lambda: busy)
+    busy.is_busy = True
+    waiting = asyncio.create_task(kept.open("2", lambda: opening))
+    await asyncio.sleep(0)
+    await kept.open("3", Held)
+    assert closed == []
+    opening.may_open.set()
+    await waiting
+    kept.close()
+
+
+@pytest.mark.system("L-O7")
+async def test_what_is_not_used_for_a_while_is_closed_and_what_is_used_stays():
+    kept, closed = sets(idle=0.05)
+    idle, busy = Held(), Held()
+    await kept.open("idle", lambda: idle)
+    await kept.open("busy", lambda: busy)
+    busy.is_busy = True
+    async with asyncio.timeout(PATIENCE):
+        await until(lambda: closed, 0.005)
+    assert closed == [idle]
+    assert kept.find("busy") is busy
+    busy.is_busy = False
+    kept.left(busy)
+    async with asyncio.timeout(PATIENCE):
+        await until(lambda: not len(kept), 0.005)
+    assert closed == [idle, busy]
+    assert kept._timer is None
+
+
+async def test_a_set_comes_back_when_it_is_wanted_again():
+    server = counted()
+    gateway = Gateway({"a": server}, idle=0.02)
+    async with client_of(gateway, "2026-07-28") as client:
+        await client.call_tool("a_x")
+        async with asyncio.timeout(PATIENCE):
+            await until(lambda: not server.open, 0.005)
+        await client.call_tool("a_x")
+        assert server.opened == 2
+
+
+async def test_a_call_keeps_its_connections_however_long_it_takes():
+    may_end = asyncio.Event()
+    slow = mcpwire.Server("s")
+
+    @slow.tool
+    async def wait() -> str:
+        await may_end.wait()
+        return "done"
+
+    server = Counted(slow)
+    gateway = Gateway({"s": server}, idle=0.01, max_upstream_sets=1)
+    async with client_of(gateway, "2026-07-28") as client:
+        call = asyncio.create_task(client.call_tool("s_wait"))
+        async with mcpwire.Client(gateway, mode="2026-07-28", roots=[]) as other:
+            assert tool_names(await other.list_tools()) == ["s_wait"]
+            await asyncio.sleep(0.05)  # several times what is idle
+            assert server.open >= 1
+            may_end.set()
+            assert (await call).text == "done"
+
+
+@pytest.mark.system("L-O7")
+async def test_no_more_sessions_are_opened_than_there_may_be_sets():
+    gateway = Gateway({"a": named("a", "x")}, max_upstream_sets=1)
+    async with (
+        asyncio.timeout(PATIENCE),
+        mcpwire.Client(gateway, mode="2025-11-25") as client,
+    ):
+        second = mcpwire.Client(gateway, mode="2025-11-25")
+        with pytest.raises(mcpwire.MCPError, match="too many sessions"):
+            await second.connect()
+        assert (await client.call_tool("a_x")).text == "a.x()"
+    async with client_of(gateway, "2025-11-25") as client:
+        assert (await client.call_tool("a_x")).text == "a.x()"
+
+
+# Sessions and their ends...
+
+
+@pytest.mark.system("O73")
+async def test_a_session_that_ends_takes_its_connections_along():
+    server = counted()
+    async with asyncio.timeout(PATIENCE), Gateway({"a": server}) as gateway:
+        async with mcpwire.Client(gateway, mode="2025-11-25"):
+            assert (server.open, len(gateway.opened)) == (1, 1)
+        assert (server.open, len(gateway.opened)) == (0, 0)
+        assert not gateway.dispatcher._by_session
+        assert not gateway.dispatcher._closing
+
+
+async def test_closing_the_gateway_closes_what_sessions_have_and_works_twice():
+    server = counted()
+    gateway = Gateway({"a": server})
+    async with asyncio.timeout(PATIENCE):
+        client = mcpwire.Client(gateway, mode="2025-11-25")
+        await client.connect()
+        await gateway.aclose()
+        assert server.open == 0
+        await gateway.aclose()
+        await client.aclose()
+        async with mcpwire.Client(gateway) as again:
+            assert (await again.call_tool("a_x")).text == "a.x()"
+    assert server.open == 0
+
+
+async def test_a_server_that_cannot_be_let_go_of_keeps_none_of_the_others(caplog):
+    server = counted()
+    gateway = Gateway({"a": server, "b": fake("x")})
+    async with asyncio.timeout(PATIENCE):
+        client = mcpwire.Client(gateway, mode="2025-11-25")
+        await client.connect()
+        [upstreams] = gateway.opened
+
+        async def fails():
+            raise OSError("stuck")
+
+        member = upstreams.members["b"]
+        close, member.client.aclose = member.client.aclose, fails
+        await client.aclose()
+        await close()
+    assert server.open == 0
+    assert "stuck" in caplog.text
+
+
+async def test_a_session_that_was_opened_elsewhere_answers_as_when_it_was_opened():
+    gateway = Gateway({"a": named("a", "x")})
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "c", "version": "1"},
+    }
+    async with asyncio.timeout(PATIENCE), gateway:
+        dispatcher = gateway.dispatcher
+        session, result = await dispatcher.open_session(params, None)
+        assert dispatcher.initialize(params, session) == (session, result)
+        assert dispatcher.upstreams_of(session).plan.servers[0].name == "a"
+        dispatcher.notified(session, "notifications/initialized", {})
+        dispatcher.notified(session, "notifications/roots/list_changed", {})
+        dispatcher.notified(session, "notifications/other", {})
+        assert dispatcher.upstreams_of(session).is_busy
+        dispatcher.session_left(session)
+        dispatcher.session_left(session)
+        dispatcher.notified(session, "notifications/roots/list_changed", {})
+        await dispatcher.session_closed(session)
+        await dispatcher.session_closed(session)
+        assert dispatcher.upstreams_of(session) is None
+        stranger, _ = dispatcher.initialize(params, None)
+        assert dispatcher.upstreams_of(stranger) is None
+        with pytest.raises(mcpwire.InvalidRequest):
+            await dispatcher.open_session(params, stranger)
