@@ -27,6 +27,7 @@ from mcpwire.errors import (
     UrlElicitationRequired,
 )
 from mcpwire.gateway.bridge.calls import RelayedCall
+from mcpwire.gateway.bridge.headers import take_headers
 from mcpwire.gateway.bridge.rounds import finish
 from mcpwire.protocol.input_loop import INPUT_REQUIRED
 from mcpwire.protocol.many.bridging.declaring import can_be_asked
@@ -248,10 +249,8 @@ class Sending:
         client, call, method = self.client, self.call, self.method
         on_progress = call.heard if call.wants_progress else None
         relay = self.relay
-        gateway = relay.upstreams.gateway
-        if gateway.forward_headers:
-            # As a whole, whatever came before: what is not sent again is not passed on.
-            relay.upstreams.headers = gateway.forwarded(call.request.facts)
+        if relay.upstreams.gateway.forward_headers:
+            take_headers(relay.upstreams, call.request)
         flight = relay.flight
         flight.begin(call)
         try:

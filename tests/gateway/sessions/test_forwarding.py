@@ -1,0 +1,152 @@
+"""Header fields that go along from each request to the servers, by name."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from world import SESSIONS, A, B, a_world, chosen
+
+from mcpwire.gateway import Gateway, SealedIds
+
+pytestmark = pytest.mark.anyio
+
+KEY = b"k" * 32
+NAMES = ["X-Run", "X-Agent", "traceparent"]
+
+
+@pytest.mark.system("O27", "O90", "O28")
+@pytest.mark.parametrize("options", [{}, SESSIONS], ids=["stateless", "sessions"])
+async def test_they_are_read_from_every_request_and_replaced_as_a_whole(
+    options: Any,
+) -> None:
+    async with a_world(**options) as world:
+        gateway = Gateway(world.source(), forward_headers=NAMES)
+        outside = await world.outside(gateway)
+        session = await outside.opened(x_run="1", x_agent="ann", **chosen(A))
+        assert set(world.a.all("x-run")) == {"1"}  # the first connect, too
+        assert set(world.a.all("x-agent")) == {"ann"}
+        connected = len(world.a.seen)
+        await outside.call(session, "a-example_whoami", x_run="2")
+        await outside.call(session, "a-example_whoami")
+        later = world.a.seen[connected:]
+        assert later[-2].headers["x-run"] == "2"
+        assert "x-agent" not in later[-2].headers
+        assert "x-run" not in later[-1].headers
+        assert len(gateway.opened) == 1
+
+
+@pytest.mark.system("O27")
+async def test_a_choice_cannot_set_them_for_one_server() -> None:
+    async with a_world() as world:
+        gateway = Gateway(world.source(), forward_headers=NAMES)
+        outside = await world.outside(gateway)
+        fields = chosen(A, a={"X-Run": "stolen", "X-Own": "1"})
+        session = await outside.opened(x_run="1", **fields)
+        await outside.call(session, "a-example_whoami")
+        assert set(world.a.all("x-run")) == {"1", None}
+        assert set(world.a.all("x-own")) == {"1"}
+
+
+@pytest.mark.system("O27")
+async def test_they_are_in_no_session_id() -> None:
+    async with a_world() as world:
+        options: Any = {"forward_headers": NAMES}
+        ids = SealedIds([KEY])
+        before = await world.outside(Gateway(world.source(), sessions=ids, **options))
+        session = await before.opened(x_run="first", **chosen(A))
+        kept = ids.read(session)
+        assert kept is not None
+        assert kept.servers is not None
+        assert "first" not in str([each.headers for each in kept.servers])
+        seen = len(world.a.seen)
+        after = await world.outside(
+            Gateway(world.source(), sessions=SealedIds([KEY]), **options)
+        )
+        await after.initialize(session, x_run="second")
+        assert set(world.a.all("x-run")[seen:]) == {"second"}
+
+
+async def test_only_what_is_named_goes_along() -> None:
+    async with a_world() as world:
+        gateway = Gateway(world.static(), forward_headers=["X-Run"])
+        outside = await world.outside(gateway)
+        secrets = {"authorization": "Bearer x", "cookie": "a=b", "x-other": "1"}
+        session = await outside.opened(x_run="1", **secrets)
+        await outside.call(session, "a_whoami", x_run="1", **secrets)
+        for behind in (world.a, world.b):
+            assert set(behind.all("x-run")) == {"1"}
+            for name in secrets:
+                assert set(behind.all(name)) == {None}
+
+
+@pytest.mark.system("O27")
+async def test_calls_at_once_have_each_their_own() -> None:
+    async with a_world() as world:
+        gateway = Gateway(world.static(), forward_headers=["X-Run"])
+        outside = await world.outside(gateway)
+        session = await outside.opened()
+        connected = len(world.a.seen)
+        await asyncio.gather(
+            *(outside.call(session, "a_whoami", x_run=str(n)) for n in range(20))
+        )
+        calls = [
+            each.headers
+            for each in world.a.seen[connected:]
+            if each.headers.get("mcp-method") == "tools/call"
+        ]
+        assert sorted(int(each["x-run"]) for each in calls) == list(range(20))
+
+
+async def test_a_trace_opens_no_connections_of_its_own() -> None:
+    async with a_world() as world:
+        gateway = Gateway(world.static(), forward_headers=NAMES)
+        outside = await world.outside(gateway)
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        }
+        params = {"name": "a_whoami", "arguments": {}, "_meta": meta}
+        head = {
+            "mcp-protocol-version": "2026-07-28",
+            "mcp-method": "tools/call",
+            "mcp-name": "a_whoami",
+        }
+        traces = [f"00-{n:032x}-{n:016x}-01" for n in range(1, 4)]
+        for trace in traces:
+            answer = await outside.post("tools/call", params, traceparent=trace, **head)
+            assert answer.status_code == 200
+        assert len(gateway.sets) == 1
+        assert set(traces) <= set(world.a.all("traceparent"))
+        for run in ("1", "2"):
+            await outside.post("tools/call", params, x_run=run, **head)
+        assert len(gateway.sets) == 3
+
+
+async def test_what_cannot_be_sent_on_is_refused_by_name() -> None:
+    async with a_world() as world:
+        gateway = Gateway(world.static(), forward_headers=["X-Run"])
+        outside = await world.outside(gateway)
+        error = (await outside.initialize(x_run="\xe9")).json()["error"]
+        assert error["code"] == -32600
+        assert "'x-run'" in error["message"]
+
+
+@pytest.mark.system("O44")
+async def test_the_w3c_trace_goes_along_in_meta() -> None:
+    trace = "00-" + "1" * 32 + "-" + "2" * 16 + "-01"
+    async with a_world() as world:
+        seen = []
+
+        @world.b.server.middleware
+        async def look(params: Any, request: Any, on: Any) -> Any:
+            seen.append(request.meta.get("traceparent"))
+            return await on(params, request)
+
+        outside = await world.outside(Gateway(world.source()))
+        session = await outside.opened(**chosen(B))
+        params = {"name": "b-example_whoami", "_meta": {"traceparent": trace}}
+        await outside.post("tools/call", params, session)
+        assert seen[-1] == trace
