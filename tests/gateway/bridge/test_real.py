@@ -1,0 +1,174 @@
+"""The same over HTTP and pipes: streams say whose a question is, and ids are mapped."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from bridged import Downstream, Upstream, wait
+
+import mcpwire
+from mcpwire.gateway import Gateway
+from mcpwire.testing import AsgiTransport
+
+pytestmark = pytest.mark.anyio
+
+URL = "https://gateway.example/mcp"
+BEHIND = "https://up.example/mcp"
+JSON = {
+    "accept": "application/json, text/event-stream",
+    "content-type": "application/json",
+}
+
+ERAS = [
+    pytest.param(down, up, id=f"{down} before {up}")
+    for down in ("2025-11-25", "2026-07-28")
+    for up in ("2025-11-25", "2026-07-28")
+]
+
+
+@asynccontextmanager
+async def over_http(up, **options):
+    """Serve an upstream by HTTP behind a gateway by HTTP; yields a target's maker."""
+    inner = up.server.asgi(allowed_hosts=["up.example"])
+    async with httpx.AsyncClient(transport=AsgiTransport(inner)) as inside:
+        target = mcpwire.Http(BEHIND, http_client=inside)
+        async with Gateway({"up": target}, **options) as gateway:
+            outer = gateway.asgi(allowed_hosts=["gateway.example"])
+            async with httpx.AsyncClient(transport=AsgiTransport(outer)) as outside:
+                yield lambda: mcpwire.Http(URL, http_client=outside)
+
+
+@pytest.mark.system("A50", "A51", "A52", "L-O1")
+@pytest.mark.parametrize(("down", "up"), ERAS)
+async def test_both_eras_cross_over_http(down, up):
+    behind, side = Upstream(up), Downstream()
+    async with over_http(behind) as target:
+        options = side.options()
+        async with mcpwire.Client(target(), mode=down, **options) as client:
+            assert (await client.call_tool("up_echo", {"text": "x"})).text == "x"
+            heard = []
+            await client.call_tool("up_steps", on_progress=lambda *a: heard.append(a))
+            assert [each[0] for each in heard] == [1, 2.5, 3]
+            assert (await client.call_tool("up_twice")).text == "first second"
+            assert (await client.call_tool("up_model")).text == "from the model"
+            assert (await client.call_tool("up_visit")).text == "accept"
+            assert (await client.call_tool("up_roots")).text == "file:///home"
+            await client.set_log_level("warning")
+            await client.call_tool("up_talk")
+            await side.hears(1)
+            assert side.told.pop().params.data == {"loud": True}
+            await client.subscribe("memo://1")
+            behind.server.notify_resource_updated("memo://1")
+            await side.hears(1)
+            assert side.told.pop().params.uri == "memo://1"
+            call = asyncio.create_task(client.call_tool("up_slow"))
+            await wait(behind.began)
+            call.cancel()
+            await wait(behind.cancelled)
+
+
+async def test_over_http_each_question_reaches_the_client_whose_call_asks():
+    """Clients of the same capabilities share the server's one session."""
+    behind = Upstream("2025-11-25")
+    async with over_http(behind) as target:
+
+        async def ask(name):
+            options = {"elicitation": lambda _: {"name": name}}
+            async with mcpwire.Client(target(), mode="2026-07-28", **options) as client:
+                calls = [client.call_tool("up_form") for _ in range(4)]
+                return {result.text for result in await asyncio.gather(*calls)}
+
+        answers = await asyncio.gather(*map(ask, ("ann", "bob", "cid")))
+    assert answers == [{"accept ann"}, {"accept bob"}, {"accept cid"}]
+
+
+async def test_over_http_each_log_message_reaches_the_request_that_asked_for_it():
+    behind = Upstream("2025-11-25")
+    async with over_http(behind) as target:
+
+        async def listen(level):
+            side = Downstream()
+            async with mcpwire.Client(
+                target(), mode="2026-07-28", on_notification=side.hear
+            ) as client:
+                await client.set_log_level(level)
+                calls = [client.call_tool("up_talk") for _ in range(3)]
+                await asyncio.gather(*calls)
+                return sorted(each.params.level for each in side.told)
+
+        found = await asyncio.gather(*map(listen, ("debug", "warning", "alert")))
+    assert found == [["debug"] * 3 + ["warning"] * 3, ["warning"] * 3, []]
+
+
+@pytest.mark.system("O60", "O62")
+async def test_the_post_of_a_cancelled_request_ends_at_once():
+    behind = Upstream("2025-11-25")
+    gateway = Gateway({"up": behind.server})
+    app = gateway.asgi(allowed_hosts=["gateway.example"])
+    async with httpx.AsyncClient(transport=AsgiTransport(app), headers=JSON) as http:
+
+        async def post(method, params, **more):
+            message = {"jsonrpc": "2.0", "method": method, "params": params, **more}
+            return await http.post(URL, json=message)
+
+        about = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "c", "version": "1"},
+        }
+        opened = await post("initialize", about, id=1)
+        http.headers["mcp-session-id"] = opened.headers["mcp-session-id"]
+        await post("notifications/initialized", {})
+        call = asyncio.create_task(post("tools/call", {"name": "up_slow"}, id="x"))
+        await wait(behind.began)
+        async with asyncio.timeout(2):
+            await post("notifications/cancelled", {"requestId": "x"})
+            answer = await call
+            await behind.cancelled.wait()
+        text = answer.text
+        data = next(
+            line.removeprefix("data: ")
+            for line in text.splitlines()
+            if '"error"' in line
+        )
+        message = json.loads(data)
+        assert message["id"] == "x"
+        assert message["error"]["code"] == -32800
+        (upstreams,) = gateway.opened
+        assert not upstreams.members["up"].client.relay.flight.calls
+    await gateway.aclose()
+
+
+@pytest.mark.system("O61")
+async def test_a_client_that_leaves_its_request_ends_the_servers():
+    behind = Upstream("2026-07-28")
+    async with over_http(behind) as target:
+        async with mcpwire.Client(target(), mode="2026-07-28") as client:
+            call = asyncio.create_task(client.call_tool("up_slow"))
+            await wait(behind.began)
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await call
+        await wait(behind.cancelled)
+
+
+async def test_a_child_behind_the_gateway_is_as_any_other_server():
+    child = mcpwire.Stdio(sys.executable, ["-m", "mcpwire.server.demo"])
+    async with (
+        Gateway({"demo": child}) as gateway,
+        mcpwire.Client(gateway, mode="2026-07-28") as new,
+        mcpwire.Client(gateway, mode="2025-06-18") as old,
+    ):
+        for client in (new, old):
+            heard = []
+            result = await client.call_tool(
+                "demo_slow",
+                {"seconds": 0.05},
+                on_progress=lambda *step, heard=heard: heard.append(step),
+            )
+            assert not result.is_error
+            assert heard
