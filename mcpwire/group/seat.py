@@ -192,7 +192,7 @@ class Seat:
                     f"the server {self.name!r} was disconnected while connecting",
                     sent=False,
                 ) from None
-            if self._waiters == 1 and not self._taken:
+            if self._waiters == 1 and not task.done():
                 task.cancel()
                 await asyncio.wait([task])
             raise

@@ -1,0 +1,358 @@
+"""What a group does by a server's name."""
+
+import asyncio
+import logging
+
+import pytest
+from fakes import FakeServer, text
+from many import BOUND_S, CAPABILITIES, Life, Unreachable, grouped
+from turns import until
+
+import mcpwire
+from mcpwire import types
+from mcpwire.group import Member
+
+pytestmark = pytest.mark.anyio
+
+URI = "file:///a"
+PROMPT = {"type": "ref/prompt", "name": "p"}
+
+
+class Whole(Life):
+    """Has something of everything."""
+
+    def __init__(self, *held):
+        contents = [{"uri": URI, "text": "read"}]
+        message = {"role": "user", "content": {"type": "text", "text": "hi"}}
+        templates = [{"name": "t", "uriTemplate": "file:///{x}"}]
+        super().__init__(
+            "called",
+            *held,
+            **{
+                "resources/list": lambda *_: {"resources": [{"uri": URI, "name": "a"}]},
+                "resources/templates/list": lambda *_: {"resourceTemplates": templates},
+                "resources/read": lambda *_: {"contents": contents},
+                "prompts/list": lambda *_: {"prompts": [{"name": "p"}]},
+                "prompts/get": lambda *_: {"messages": [message]},
+                "completion/complete": lambda *_: {"completion": {"values": ["v"]}},
+                "logging/setLevel": lambda *_: {},
+            },
+        )
+
+
+VERBS = {
+    "call_tool": (("x", {"a": 1}), lambda result: result.text == "called"),
+    "list_tools": ((), lambda tools: [each.name for each in tools] == ["x"]),
+    "read_resource": ((URI,), lambda result: result.text == "read"),
+    "list_resources": ((), lambda found: [each.uri for each in found] == [URI]),
+    "list_resource_templates": ((), lambda found: [e.name for e in found] == ["t"]),
+    "list_prompts": ((), lambda found: [each.name for each in found] == ["p"]),
+    "get_prompt": (("p", {"a": "b"}), lambda found: len(found.messages) == 1),
+    "complete": ((PROMPT, "a", "v"), lambda found: found.completion.values == ["v"]),
+    "ping": ((), lambda seconds: 0 <= seconds < BOUND_S),
+    "subscribe": ((URI,), lambda nothing: nothing is None),
+    "set_log_level": (("error",), lambda nothing: nothing is None),
+}
+
+
+@pytest.mark.system(
+    "A20", "A21", "A22", "A24", "A25", "A26", "A27", "A28", "A29", "R05"
+)
+@pytest.mark.parametrize("verb", VERBS)
+async def test_each_verb_asks_the_server_of_that_name(verb, caplog):
+    args, is_right = VERBS[verb]
+    here, elsewhere = Whole(), Whole()
+    async with grouped({"here": here, "elsewhere": elsewhere}) as group:
+        before = len(elsewhere.received)
+        assert is_right(await getattr(group, verb)("here", *args))
+        assert is_right(await getattr(group["here"], verb)(*_typed(args)))
+        assert len(elsewhere.received) == before
+        assert not caplog.records
+        with pytest.raises(mcpwire.UnknownServer, match="known: 'here', 'elsewhere'"):
+            await getattr(group, verb)("nowhere", *args)
+    assert [each.server for each in caplog.records] == ["nowhere"]
+
+
+def _typed(args):
+    return [
+        types.PromptReference(name="p") if each is PROMPT else each for each in args
+    ]
+
+
+@pytest.mark.system("A26")
+async def test_a_subscription_is_taken_back_by_name():
+    server = Whole()
+    async with grouped({"a": server}) as group:
+        await group.subscribe("a", URI)
+        await group.unsubscribe("a", URI)
+    assert server.requests("resources/unsubscribe") == [{"uri": URI}]
+
+
+@pytest.mark.system("A21", "A27")
+@pytest.mark.parametrize("verb", ["call_tool", "get_prompt"])
+@pytest.mark.parametrize("wrong", [[1], "x", 3, True, [["a", 1]]])
+async def test_arguments_that_are_no_object_are_refused_before_the_server_is_looked_for(
+    verb, wrong
+):
+    async with grouped() as group:
+        kind = type(wrong).__name__
+        with pytest.raises(mcpwire.LocalProtocolError, match=f"object, got {kind}"):
+            await getattr(group, verb)("nowhere", "x", wrong)
+        with pytest.raises(mcpwire.UnknownServer):
+            await getattr(group, verb)("nowhere", "x", None)
+
+
+@pytest.mark.system("A28", "L-A15")
+@pytest.mark.parametrize(
+    "ref",
+    [
+        {},
+        {"name": "p"},
+        {"type": "ref/tool", "name": "p"},
+        {"type": "ref/prompt"},
+        {"type": "ref/resource", "name": "p"},
+        {"type": ["ref/prompt"]},
+    ],
+)
+async def test_a_reference_that_is_none_is_refused_before_the_server_is_looked_for(ref):
+    async with grouped() as group:
+        with pytest.raises(mcpwire.LocalProtocolError, match="ref"):
+            await group.complete("nowhere", ref, "a")
+
+
+@pytest.mark.system("A28")
+async def test_both_kinds_of_reference_are_completed():
+    server = Whole()
+    async with grouped({"a": server}) as group:
+        refs = [PROMPT, {"type": "ref/resource", "uri": "file:///{x}"}]
+        for ref in (*refs, types.PromptReference(name="p")):
+            await group.complete("a", ref, "a", "v", context={"b": "c"})
+    asked = server.requests("completion/complete")
+    assert [each["ref"] for each in asked] == [*refs, PROMPT]
+    assert asked[0]["context"] == {"arguments": {"b": "c"}}
+
+
+@pytest.mark.system("A22", "A23")
+async def test_a_tool_that_failed_is_a_result_and_raises_only_where_asked(
+    caplog,
+):
+    failed = {**text("no"), "isError": True, "structuredContent": {"why": 1}}
+    server = Life(**{"tools/call": lambda *_: failed})
+    async with grouped({"a": server}) as group:
+        result = await group.call_tool("a", "x")
+        assert (result.is_error, result.text) == (True, "no")
+        assert result.structured_content == {"why": 1}
+        with pytest.raises(mcpwire.ToolError, match="no"):
+            await group.call_tool("a", "x", check=True)
+    assert not caplog.records
+
+
+@pytest.mark.system("A30")
+async def test_what_a_server_said_of_itself_is_told_without_asking_it():
+    server = Whole()
+    server.members["instructions"] = "be kind"
+    async with grouped({"a": server, "b": Life()}) as group:
+        before = len(server.received)
+        info = group.server_info("a")
+        assert info["serverInfo"] == {"name": "fake", "version": "1"}
+        assert info["capabilities"] == CAPABILITIES
+        assert (info["protocolVersion"], info["instructions"]) == (
+            "2025-11-25",
+            "be kind",
+        )
+        assert len(server.received) == before
+        assert group.instructions() == {"a": "be kind"}
+        with pytest.raises(mcpwire.UnknownServer):
+            group.server_info("nowhere")
+    async with grouped({"a": server}, start="lazy") as group:
+        with pytest.raises(mcpwire.UnknownServer, match="not connected"):
+            group.server_info("a")
+
+
+@pytest.mark.system("A05", "A06")
+async def test_calls_of_one_server_and_of_several_run_beside_each_other():
+    a, b = Life("A", "tools/call"), Life("B", "tools/call")
+    async with grouped({"a": a, "b": b}) as group:
+        calls = [
+            asyncio.ensure_future(group.call_tool(name, "x"))
+            for name in ("a", "a", "b")
+        ]
+        await until(lambda: len(a.waiting) + len(b.waiting) == 3)
+        assert group.status()["a"].in_flight == 2
+        b.release()
+        a.release()
+        assert [(await call).text for call in calls] == ["A", "A", "B"]
+        assert group.status()["a"].calls == 2
+        assert group.status()["a"].in_flight == 0
+
+
+@pytest.mark.system("A03", "L-A2", "L-V3")
+async def test_the_time_of_a_call_is_the_groups_the_servers_or_its_own():
+    servers = {
+        "group": Life("", "tools/call"),
+        "own": Member(Life("", "tools/call"), timeout=0.03),
+    }
+    async with grouped(servers, timeout=0.02) as group:
+        asked = [
+            ("group", {}, 0.02),
+            ("own", {}, 0.03),
+            ("own", {"timeout": 0.01}, 0.01),
+        ]
+        for name, options, timeout in asked:
+            with pytest.raises(mcpwire.RequestTimeout) as caught:
+                await group.call_tool(name, "x", **options)
+            assert caught.value.timeout == timeout
+
+
+# Cancelling...
+
+
+def cancelled(server):
+    return [
+        message["params"]
+        for message in server.received
+        if message["method"] == "notifications/cancelled"
+    ]
+
+
+@pytest.mark.system("A31", "L-A1")
+async def test_a_call_is_cancelled_by_its_id(caplog):
+    server = Life("", "tools/call")
+    async with grouped({"a": server}) as group:
+        call = await group["a"].start_call("x")
+        for id in (None, 999, "7"):
+            group.cancel("a", id)
+        group.cancel("nowhere", call.request_id)
+        await group.ping("a")
+        assert cancelled(server) == []
+        group.cancel("a", call.request_id, "enough")
+        with pytest.raises(mcpwire.CallCancelled, match="enough"):
+            await call
+        assert cancelled(server) == [{"requestId": call.request_id, "reason": "enough"}]
+    assert [each.server for each in caplog.records] == ["nowhere"]
+
+
+@pytest.mark.system("A32", "L-A1")
+async def test_a_call_that_times_out_or_is_cancelled_is_told_to_its_server():
+    server, other = Life("", "tools/call"), Life()
+    async with grouped({"a": server, "b": other}) as group:
+        with pytest.raises(mcpwire.RequestTimeout):
+            await group.call_tool("a", "x", timeout=0.01)
+        call = asyncio.ensure_future(group.call_tool("a", "x"))
+        await until(lambda: len(server.waiting) == 2)
+        call.cancel()
+        await asyncio.wait([call])
+        await group.ping("a")
+        ids = [request["id"] for request in server.waiting]
+        assert [each["requestId"] for each in cancelled(server)] == ids
+        assert cancelled(other) == []
+
+
+# Roots...
+
+
+@pytest.mark.system("A35")
+async def test_changed_roots_are_told_to_one_or_all_and_failures_are_logged(caplog):
+    a, b, deaf = Life(), Life(), Life()
+    members = {"a": a, "b": b}
+    async with grouped(members, roots=[]) as group:
+        await group.connect("deaf", deaf, roots=None)
+        group.notify_roots_changed()
+        group.notify_roots_changed("a")
+        group.notify_roots_changed("nowhere")
+        told = "notifications/roots/list_changed"
+
+        def heard(server):
+            return [message["method"] for message in server.received].count(told)
+
+        await until(lambda: (heard(a), heard(b)) == (2, 1))
+        await until(lambda: len(caplog.records) == 2)
+        assert heard(deaf) == 0
+    assert {each.server for each in caplog.records} == {"deaf", "nowhere"}
+
+
+# What is logged...
+
+
+@pytest.mark.system("A07", "A63")
+async def test_each_failure_is_logged_once_with_its_fields(caplog):
+    server = Life(
+        "",
+        "tools/call",
+        **{"resources/read": lambda *_: mcpwire.RPCError("gone", code=-32002)},
+    )
+    url = "https://user:pw@example.com/a?key=s3cret#frag"
+    async with grouped({"a": server, "b": Unreachable()}, on_error="skip") as group:
+        with pytest.raises(mcpwire.RequestTimeout):
+            await group.call_tool("a", "slow", {"password": "hunter2"}, timeout=0.01)
+        with pytest.raises(mcpwire.RPCError):
+            await group.read_resource("a", url)
+        with pytest.raises(mcpwire.UnknownServer):
+            await group.call_tool("nowhere", "x")
+    logged = [
+        (each.levelname, each.server, each.tool, each.uri, each.timeout)
+        for each in caplog.records
+    ]
+    masked = "https://***@example.com/a?***"
+    assert logged == [
+        ("WARNING", "b", None, None, None),
+        ("WARNING", "a", "slow", None, 0.01),
+        ("WARNING", "a", None, masked, None),
+        ("WARNING", "nowhere", "x", None, None),
+    ]
+    kinds = ("ConnectError", "RequestTimeout", "ResourceNotFound", "UnknownServer")
+    for record, kind in zip(caplog.records, kinds, strict=True):
+        assert record.error.startswith(f"{kind}: ")
+        for secret in ("s3cret", "hunter2", "pw@"):
+            assert secret not in str(vars(record))
+
+
+@pytest.mark.system("A62")
+async def test_each_call_can_be_followed_in_the_log(caplog):
+    failed = {**text("no"), "isError": True}
+    servers = {"a": Life("fine"), "b": Life(**{"tools/call": lambda *_: failed})}
+    with caplog.at_level(logging.DEBUG, "mcpwire"):
+        async with grouped(servers) as group:
+            await group.call_tool("a", "x", {"password": "hunter2"})
+            await group.call_tool("b", "y")
+    logged = [
+        (each.event, each.server, each.tool, getattr(each, "ok", None), each.component)
+        for each in caplog.records
+        if hasattr(each, "event")
+    ]
+    assert logged == [
+        ("mcp_call", "a", "x", None, "mcp"),
+        ("mcp_result", "a", "x", True, "mcp"),
+        ("mcp_call", "b", "y", None, "mcp"),
+        ("mcp_result", "b", "y", False, "mcp"),
+    ]
+    assert "hunter2" not in caplog.text
+
+
+# All their tools...
+
+
+async def test_the_tools_of_all_are_one_set_that_follows_the_servers():
+    a, b, bare = Life("A"), Life("B"), FakeServer(capabilities={})
+    async with grouped({"a": a, "bare": bare}, deny="a/y") as group:
+        tools = await group.tools(confirm="never*")
+        assert set(tools.names) == {"mcp__a__x"}
+        assert (await tools.call("mcp__a__x")).text == "A"
+        await group.connect("b", b)
+        await until(lambda: set(tools.names) == {"mcp__a__x", "mcp__b__x"})
+        named = {"tools": [{"name": "z", "inputSchema": {"type": "object"}}]}
+        a.methods["tools/list"] = lambda *_: named
+        a.notify("notifications/tools/list_changed")
+        await until(lambda: set(tools.names) == {"mcp__a__z", "mcp__b__x"})
+        await group.disconnect("b")
+        await until(lambda: set(tools.names) == {"mcp__a__z"})
+
+
+async def test_what_one_member_says_of_its_tools_holds_for_them_alone():
+    servers = {"a": Member(Life("A"), deny="x"), "b": Life("B")}
+    async with grouped(servers) as group:
+        tools = await group.tools()
+        assert set(tools.names) == {"mcp__b__x"}
+        assert group.source.rules("a").deny == ("x",)
+        assert group.source.rules("nowhere") is None
+        assert group.source.client("b") is group["b"]

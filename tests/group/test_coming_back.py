@@ -1,0 +1,281 @@
+"""A server of a group that was lost comes back, and the group says how it is."""
+
+import asyncio
+import time
+
+import pytest
+from many import BOUND_S, Life, grouped
+from turns import until
+
+import mcpwire
+from mcpwire.auth.errors import AuthRequired, AuthTemporarilyUnavailable
+from mcpwire.group import Backoff
+
+pytestmark = pytest.mark.anyio
+
+AT_ONCE = Backoff(first=0.001, maximum=0.002)
+NEVER = mcpwire.Recovery(restart=False)
+
+
+def state(group, name="a"):
+    return group.status()[name].state
+
+
+@pytest.mark.system("L-A12", "L-A14", "L-V14", "V19")
+async def test_a_lost_server_says_so_and_the_next_call_opens_it_again():
+    server = Life("back")
+    async with grouped({"a": server, "b": Life()}) as group:
+        before = group.status()["a"]
+        assert (before.state, before.error, before.restarts) == ("ready", None, 0)
+        assert before.since <= time.monotonic()
+        server.die()
+        lost = group.status()["a"]
+        assert lost.state == "lost"
+        assert isinstance(lost.error, mcpwire.ConnectionClosed)
+        assert list(group.problems) == ["a"]
+        assert list(group) == ["a", "b"]
+        assert state(group, "b") == "ready"
+        assert (await group.call_tool("a", "x")).text == "back"
+        back = group.status()["a"]
+        assert (back.state, back.error, back.restarts) == ("ready", None, 1)
+        assert server.lives == 2
+
+
+async def test_a_server_that_may_not_come_back_stays_lost():
+    server = Life()
+    async with grouped({"a": server}, recovery=NEVER) as group:
+        server.die()
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await group.call_tool("a", "x")
+        assert state(group) == "lost"
+
+
+@pytest.mark.system("L-V14")
+async def test_with_a_backoff_it_comes_back_without_anybody_asking():
+    server = Life()
+    async with grouped({"a": server}, restart=AT_ONCE, recovery=NEVER) as group:
+        for restarts in (1, 2, 3):
+            server.die()
+            assert state(group) == "lost"
+            await until(lambda: state(group) == "ready")
+            assert group.status()["a"].restarts == restarts
+        assert server.lives == 4
+
+
+@pytest.mark.system("V19")
+async def test_it_says_that_it_is_trying_and_gives_up_after_so_many_attempts(caplog):
+    server = Life()
+    backoff = Backoff(first=0.001, maximum=0.002, attempts=3)
+    async with grouped({"a": server}, restart=backoff) as group:
+        await group.call_tool("a", "x")
+        server.broken = 100
+        server.die()
+        await until(lambda: state(group) == "restarting")
+        await until(lambda: state(group) == "failed")
+        assert isinstance(group.problems["a"], mcpwire.ConnectError)
+        assert "a" in group
+        server.broken = 0
+        assert (await group.call_tool("a", "x")).text == ""  # the client's own recovery
+        assert state(group) == "ready"
+    assert {each.server for each in caplog.records} == {"a"}
+
+
+async def test_one_that_dies_before_it_has_done_anything_is_given_up():
+    class Fleeting(Life):
+        def answer(self, request):
+            super().answer(request)
+            if request["method"] == "initialize" and self.lives > 1:
+                self.channel._loop.call_soon(self.die)
+
+    server = Fleeting()
+    backoff = Backoff(first=0.001, maximum=60, attempts=3)
+    async with grouped({"a": server}, restart=backoff) as group:
+        server.die()
+        await until(lambda: state(group) == "failed")
+        assert server.lives <= 5
+
+
+@pytest.mark.parametrize(
+    ("error", "stays"),
+    [
+        (AuthRequired("log in"), "needs_auth"),
+        (mcpwire.TokenError("no", error="invalid_grant"), "failed"),
+        (mcpwire.LocalProtocolError("wrong"), "failed"),
+        (AuthTemporarilyUnavailable("later"), None),
+        (mcpwire.ConnectError("gone", target="x"), None),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+async def test_what_somebody_has_to_mend_is_not_tried_again_by_itself(error, stays):
+    server = Life()
+    async with grouped({"a": server}, restart=AT_ONCE) as group:
+        server.error = error
+        server.die()
+        if stays is not None:
+            await until(lambda: state(group) == stays)
+            assert group.problems["a"] is error
+        else:
+            await until(lambda: group.problems.get("a") is error)
+            server.error = None
+            await until(lambda: state(group) == "ready")
+
+
+async def test_a_call_and_the_backoff_share_one_opening():
+    server = Life("x")
+    slowly = Backoff(first=BOUND_S, maximum=BOUND_S)
+    async with grouped({"a": server}, restart=slowly) as group:
+        server.die()
+        await until(lambda: state(group) == "restarting")
+        assert (await group.call_tool("a", "x")).text == "x"
+        assert (state(group), server.lives) == ("ready", 2)
+        server.die()
+        await until(lambda: state(group) == "restarting")
+        await group.connect("a")
+        assert (state(group), server.lives) == ("ready", 3)
+
+
+async def test_a_server_that_leaves_is_not_brought_back():
+    server = Life()
+    async with grouped({"a": server}, restart=AT_ONCE) as group:
+        server.broken = 1_000_000
+        server.die()
+        await until(lambda: state(group) == "restarting")
+        await group.disconnect("a")
+        left = server.broken
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert server.broken == left
+        assert state(group) == "idle"
+
+
+async def test_connecting_it_again_in_vain_is_final():
+    server = Life()
+    async with grouped({"a": server}) as group:
+        server.die()
+        server.broken = 2
+        with pytest.raises(mcpwire.ConnectError):
+            await group.connect("a")
+        assert state(group) == "failed"
+
+
+async def test_cancelling_who_connects_it_again_leaves_it_lost():
+    server = Life()
+    async with grouped({"a": server}) as group:
+        server.die()
+        server.held = {"initialize"}
+        connecting = asyncio.ensure_future(group.connect("a"))
+        await until(lambda: server.waiting)
+        connecting.cancel()
+        await asyncio.wait([connecting])
+        assert state(group) == "lost"
+        server.held.clear()
+        await group.call_tool("a", "x")
+
+
+@pytest.mark.system("L-A12")
+async def test_its_tools_are_listed_anew_and_its_subscriptions_told_again():
+    server = Life()
+    async with grouped({"a": server}, restart=AT_ONCE) as group:
+        tools = await group.tools()
+        await group.subscribe("a", "file:///a")
+        named = {"tools": [{"name": "z", "inputSchema": {"type": "object"}}]}
+        server.methods["tools/list"] = lambda *_: named
+        server.received.clear()
+        server.die()
+        await until(lambda: set(tools.names) == {"mcp__a__z"})
+        assert server.requests("resources/subscribe") == [{"uri": "file:///a"}]
+
+
+# Lazy servers...
+
+
+async def test_a_lazy_server_is_connected_with_its_first_use():
+    server, other = Life("now"), Life()
+    async with grouped({"a": server, "b": other}, start="lazy") as group:
+        assert list(group) == ["a", "b"]
+        assert (server.lives, state(group)) == (0, "idle")
+        assert not group["b"].is_connected
+        results = await asyncio.gather(*(group.call_tool("a", "x") for _ in range(3)))
+        assert {result.text for result in results} == {"now"}
+        assert (server.lives, other.lives) == (1, 0)
+        assert (await group.client("b")).is_connected
+        assert (await group.client("b")) is group["b"]
+        with pytest.raises(mcpwire.UnknownServer):
+            await group.client("nowhere")
+        await group.disconnect("a")
+        with pytest.raises(mcpwire.UnknownServer):
+            await group.call_tool("a", "x")
+    async with group:
+        assert (await group.call_tool("a", "x")).text == "now"
+
+
+async def test_a_lazy_server_that_fails_is_tried_with_each_use():
+    server = Life("now")
+    server.broken = 1
+    async with grouped({"a": server}, start="lazy", on_error="skip") as group:
+        with pytest.raises(mcpwire.ConnectError):
+            await group.call_tool("a", "x")
+        assert (state(group), "a" in group) == ("failed", True)
+        assert (await group.call_tool("a", "x")).text == "now"
+
+
+async def test_the_tools_of_lazy_servers_are_listed_by_connecting_them():
+    async with grouped({"a": Life("A")}, start="lazy") as group:
+        tools = await group.tools()
+        assert (await tools.call("mcp__a__x")).text == "A"
+
+
+async def test_all_lazy_servers_can_be_connected_at_once():
+    async with grouped({"a": Life(), "b": Life()}, start="lazy") as group:
+        assert (await group.connect_all()).ok == ("a", "b")
+
+
+async def test_a_lazy_server_that_nobody_uses_is_closed_and_opened_again():
+    server = Life("x")
+    async with grouped({"a": server}, start="lazy", idle=0.01) as group:
+        for lives in (1, 2):
+            assert (await group.call_tool("a", "x")).text == "x"
+            assert server.lives == lives
+            await until(lambda: state(group) == "idle")
+            await until(lambda: server.channel.lost)
+        assert "a" in group
+        assert group.status()["a"].restarts == 0
+
+
+async def test_a_call_that_meets_the_closing_waits_for_it():
+    server = Life("x")
+    async with grouped({"a": server}, start="lazy", idle=0.005) as group:
+        await group.call_tool("a", "x")
+        await until(lambda: state(group) == "idle")
+        assert (await group.call_tool("a", "x")).text == "x"
+
+
+async def test_a_lazy_server_with_a_call_or_a_user_is_not_idle():
+    busy, mine = Life("", "tools/call"), Life()
+    servers = {"busy": busy, "mine": mine}
+    async with grouped(servers, start="lazy", idle=0.003) as group:
+        call = asyncio.ensure_future(group.call_tool("busy", "x"))
+        await group.client("mine")
+        await until(lambda: busy.waiting)
+        await asyncio.sleep(0.02)  # six times as long as it may be idle
+        assert [state(group, name) for name in servers] == ["ready", "ready"]
+        busy.release()
+        await call
+        await until(lambda: state(group, "busy") == "idle")
+        assert state(group, "mine") == "ready"
+
+
+async def test_closing_an_idle_one_that_fails_is_logged(caplog):
+    class Failing(mcpwire.Client):
+        async def aclose(self):
+            await super().aclose()
+            if closing:
+                raise OSError(closing.pop())
+
+    closing = ["no"]
+    make = lambda _, target, **options: Failing(target, **options)  # noqa: E731 - short
+    servers = {"a": Life()}
+    async with grouped(servers, start="lazy", idle=0.003, make_client=make) as group:
+        await group.ping("a")
+        await until(lambda: caplog.records)
+        assert state(group) == "idle"

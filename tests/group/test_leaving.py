@@ -1,0 +1,206 @@
+"""How servers leave a group: at once, all of them, and in a bounded time."""
+
+import asyncio
+
+import pytest
+from many import BOUND_S, Life, Unreachable, grouped
+from turns import until
+
+import mcpwire
+from mcpwire.group import Group
+from mcpwire.group import seat as seats
+
+pytestmark = pytest.mark.anyio
+
+
+class Stubborn(mcpwire.Client):
+    """Takes its time to close, or fails to."""
+
+    def __init__(self, target, **options):
+        super().__init__(target, **options)
+        self.closing = asyncio.Event()
+        self.may_close = asyncio.Event()
+        self.error = None
+
+    async def aclose(self):
+        self.closing.set()
+        await self.may_close.wait()
+        await super().aclose()
+        if self.error is not None:
+            raise self.error
+
+
+def stubborn(name, target, **options):
+    return Stubborn(target, **options)
+
+
+@pytest.mark.system("A33")
+async def test_a_server_leaves_at_once_and_what_is_unknown_is_fine():
+    server = Life()
+    async with grouped({"a": server}, make_client=stubborn) as group:
+        await group.disconnect("nowhere")
+        client = group["a"]
+        leaving = asyncio.ensure_future(group.disconnect("a"))
+        await client.closing.wait()
+        assert "a" not in group
+        assert (len(group), group.status()["a"].state) == (0, "idle")
+        with pytest.raises(mcpwire.UnknownServer):
+            await group.call_tool("a", "x")
+        assert not leaving.done()
+        await group.connect("a", Life("new"))  # it waits for nothing of the old one
+        group["a"].may_close.set()
+        client.may_close.set()
+        await leaving
+        assert server.channel.lost
+        assert (await group.call_tool("a", "x")).text == "new"
+
+
+@pytest.mark.system("A33")
+async def test_closing_that_never_ends_is_given_up_in_time(monkeypatch):
+    monkeypatch.setattr(seats, "CLOSE_S", 0.01)
+    monkeypatch.setattr("mcpwire.group.roster.CLOSE_S", 0.01)
+    limits = mcpwire.Limits(close_grace=0.01, terminate_grace=0.01)
+    async with asyncio.timeout(BOUND_S):
+        group = Group({"a": Life()}, make_client=stubborn, limits=limits)
+        await group.connect_all()
+        client = group["a"]
+        with pytest.raises(mcpwire.RequestTimeout, match="close"):
+            await group.disconnect("a")
+        client.may_close.set()
+        await client.aclose()
+        await group.aclose()
+
+
+@pytest.mark.system("A33")
+async def test_who_waits_for_a_server_that_leaves_is_told(caplog):
+    server, slow = Life("", "tools/call"), Life("", "server/discover")
+    async with grouped({"a": server}) as group:
+        call = asyncio.ensure_future(group.call_tool("a", "x"))
+        connecting = asyncio.ensure_future(group.connect("slow", slow))
+        await until(lambda: server.waiting and slow.waiting)
+        for name, waiting in (("a", call), ("slow", connecting)):
+            await group.disconnect(name)
+            with pytest.raises(mcpwire.ConnectionClosed):
+                await waiting
+        assert list(group) == []
+        slow.release()
+        assert group.status()["slow"].state == "idle"
+
+
+async def test_disconnecting_wins_over_the_connecting_of_all():
+    slow = Life("", "server/discover")
+    async with grouped({"a": Life()}) as group:
+        connecting = asyncio.ensure_future(group.connect_all({"b": Life(), "s": slow}))
+        await until(lambda: slow.waiting)
+        await group.disconnect("s")
+        report = await connecting
+        assert report.ok == ("b",)
+        assert isinstance(report.failed["s"], mcpwire.ConnectionClosed)
+        assert list(group) == ["a", "b"]
+
+
+async def test_cancelling_who_disconnects_leaves_the_closing_under_way():
+    server = Life()
+    async with grouped({"a": server}, make_client=stubborn) as group:
+        client = group["a"]
+        leaving = asyncio.ensure_future(group.disconnect("a"))
+        await client.closing.wait()
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        client.may_close.set()
+        await until(lambda: server.channel.lost)
+
+
+@pytest.mark.system("A34")
+async def test_all_are_closed_the_first_error_is_raised_the_others_are_logged(
+    caplog,
+):
+    servers = {name: Life() for name in "abc"}
+    group = Group(servers, make_client=stubborn)
+    async with asyncio.timeout(BOUND_S):
+        await group.disconnect_all()
+        await group.connect_all()
+        clients = {name: group[name] for name in servers}
+        clients["a"].error = OSError("first")
+        clients["b"].error = LookupError("second")
+        leaving = asyncio.ensure_future(group.disconnect_all())
+        for client in clients.values():
+            await client.closing.wait()  # all at once
+        for client in reversed(clients.values()):
+            client.may_close.set()
+        with pytest.raises(OSError, match="first"):
+            await leaving
+    assert all(server.channel.lost for server in servers.values())
+    assert [each.server for each in caplog.records] == ["a", "b"]
+    assert len(group) == 0
+
+
+@pytest.mark.system("V18")
+async def test_leaving_a_group_closes_all_and_later_calls_name_what_is_not_there():
+    servers = {"a": Life(), "b": Life()}
+    async with grouped(servers) as group:
+        pass
+    assert all(server.channel.lost for server in servers.values())
+    with pytest.raises(mcpwire.UnknownServer, match="'a' is not connected"):
+        await group.call_tool("a", "x")
+    await group.aclose()
+    await group.aclose()
+
+
+async def test_what_ended_the_body_is_raised_and_what_closing_said_is_logged(caplog):
+    async def leave(error=None):
+        async with grouped({"a": Life()}, make_client=stubborn) as group:
+            group["a"].error = OSError("closing")
+            group["a"].may_close.set()
+            if error is not None:
+                raise error
+
+    with pytest.raises(LookupError, match="body"):
+        await leave(LookupError("body"))
+    with pytest.raises(OSError, match="closing"):
+        await leave()
+    assert "closing" in caplog.text
+
+
+async def test_leaving_while_servers_are_being_connected_leaves_nothing():
+    slow = Life("", "server/discover")
+    async with asyncio.timeout(BOUND_S):
+        group = Group({"slow": slow})
+        connecting = asyncio.ensure_future(group.connect_all())
+        await until(lambda: slow.waiting)
+        await group.aclose()
+        assert (await connecting).ok == ()
+        assert slow.channel.lost
+
+
+async def test_a_handler_may_let_its_own_server_go():
+    from asking import SAMPLE, Asking
+
+    left = asyncio.Event()
+
+    async def sampling(_):
+        left.set()
+        await group.disconnect("a")
+
+    server = Asking("sampling/createMessage", SAMPLE)
+    async with grouped({"a": server}, sampling=sampling) as group:
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await group.call_tool("a", "x")
+        assert left.is_set()
+        assert len(group) == 0
+
+
+async def test_a_server_that_its_user_closed_is_not_there():
+    server = Life()
+    async with grouped({"a": server}) as group:
+        await group["a"].aclose()
+        assert "a" not in group
+        assert group.status()["a"].state == "idle"
+        await group.connect_all()
+        assert (await group.call_tool("a", "x")).text == ""
+
+
+async def test_a_failed_server_leaves_as_well():
+    async with grouped({"a": Unreachable()}, on_error="skip") as group:
+        await group.disconnect("a")
+        assert group.problems == {}
