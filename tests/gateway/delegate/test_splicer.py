@@ -1,0 +1,220 @@
+"""Delegates through the gateway: when they are asked, and what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mcpwire import Client, Context, RPCError, Server, ToolError
+from mcpwire.gateway import Gateway, PendingBatch, Splicer, token_of, tokens_in
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+pytestmark = pytest.mark.anyio
+
+TOKEN = "0f9d3c1e-5a6b-4c7d-8e9f-0123456789ab"
+NOTIFICATIONS = "mcpwire/notifications"
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+server = Server("behind")
+
+
+@server.tool
+async def echo(words: str) -> str:
+    return words
+
+
+@server.tool
+async def fail() -> str:
+    raise ToolError("no")
+
+
+@server.tool
+async def linger(ctx: Context) -> str:
+    ctx.progress(1)
+    await asyncio.Event().wait()
+    return "never"
+
+
+class Delegate:
+    """Gives what a test says, and remembers when it was asked."""
+
+    def __init__(self, *rows: list[dict[str, Any]]) -> None:
+        self.rows: Any = list(rows)
+        self.asked: list[tuple[Mapping[str, str], str | None]] = []
+        self.at_once = self.most = 0
+
+    async def read_pending(
+        self, headers: Mapping[str, str], session_id: str | None
+    ) -> PendingBatch | None:
+        self.asked.append((headers, session_id))
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        await asyncio.sleep(0)  # so that others get a turn
+        self.at_once -= 1
+        if isinstance(self.rows, Exception):
+            raise self.rows
+        return None if self.rows is None else PendingBatch(TOKEN, self.rows)
+
+
+def a_client(delegate: Any, mode: str = "2025-11-25") -> Client:
+    return Client(Gateway({"s": server}, delegate=delegate), mode=mode)
+
+
+def texts(result: Any) -> list[str]:
+    return [block["text"] for block in result.raw["content"]]
+
+
+ERAS = pytest.mark.parametrize("mode", ["2025-11-25", "2026-07-28"])
+
+
+@pytest.mark.system("O02")
+@ERAS
+async def test_without_a_delegate_the_result_is_bare(mode: str) -> None:
+    async with a_client(None, mode) as client:
+        result = await client.call_tool("s_echo", {"words": "hi"})
+        assert texts(result) == ["hi"]
+        assert NOTIFICATIONS not in (result.raw.get("_meta") or {})
+
+
+@pytest.mark.system("O01", "O05")
+@pytest.mark.parametrize("rows", [None, [], [[]]])
+async def test_where_nothing_waits_the_result_is_untouched(rows: Any) -> None:
+    delegate = Delegate()
+    delegate.rows = rows
+    async with a_client(delegate) as client, a_client(None) as bare:
+        result = await client.call_tool("s_echo", {"words": "hi"})
+        assert result.raw == (await bare.call_tool("s_echo", {"words": "hi"})).raw
+        assert len(delegate.asked) == 1
+
+
+@pytest.mark.system("O04", "O06", "O07", "L-O14")
+@ERAS
+@pytest.mark.parametrize(
+    ("rows", "style", "middle", "count"),
+    [
+        ([[text("a")]], "flat", ["a"], 1),
+        ([[text("a")], [text("b")]], "flat", ["a", "b"], 2),
+        ([[text("a")], [], [text("b")]], "separated", ["a", "\n\n", "b"], 2),
+    ],
+)
+async def test_what_waits_stands_in_front(
+    rows: Any, style: str, middle: list[str], count: int, mode: str
+) -> None:
+    delegate = Splicer(Delegate(*rows), style=style)
+    async with a_client(delegate, mode) as client:
+        result = await client.call_tool("s_echo", {"words": "hi"})
+    first, *between, last, original = texts(result)
+    assert (between, original) == (middle, "hi")
+    assert tokens_in(first) == [TOKEN]
+    assert tokens_in(last) == []
+    assert token_of(result.raw) == TOKEN
+    assert result.raw["_meta"][NOTIFICATIONS]["count"] == count
+
+
+@pytest.mark.system("O03")
+async def test_it_is_asked_once_for_each_successful_call() -> None:
+    delegate = Delegate([text("news")])
+    async with a_client(delegate) as client:
+        for _ in range(2):
+            await client.call_tool("s_echo", {"words": "hi"})
+        assert len(delegate.asked) == 2
+        with pytest.raises(RPCError, match="unknown tool"):
+            await client.call_tool("s_nothing")
+        with pytest.raises(Exception, match=""):
+            await client.request("tools/call", {"name": "s_echo", "arguments": 1})
+        await client.list_tools()
+        assert len(delegate.asked) == 2
+
+
+@pytest.mark.system("O03")
+async def test_it_is_not_asked_for_a_call_that_was_cancelled() -> None:
+    delegate = Delegate([text("news")])
+    begun = asyncio.Event()
+    async with a_client(delegate) as client:
+        calling = asyncio.ensure_future(
+            client.call_tool("s_linger", on_progress=lambda *_: begun.set())
+        )
+        async with asyncio.timeout(5):
+            await begun.wait()
+        calling.cancel()
+        await asyncio.wait([calling])
+        await client.ping()
+        assert delegate.asked == []
+
+
+@pytest.mark.system("O03")
+async def test_it_is_asked_one_call_after_the_other_in_a_session() -> None:
+    delegate = Delegate([text("news")])
+    splicer = Splicer(delegate)
+    async with a_client(splicer) as client:
+        calls = [client.call_tool("s_echo", {"words": str(n)}) for n in range(5)]
+        results = await asyncio.gather(*calls)
+        assert [texts(result)[-1] for result in results] == list("01234")
+        assert (len(delegate.asked), delegate.most) == (5, 1)
+        assert splicer._locks == {}
+
+
+@pytest.mark.system("O01")
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ValueError("the backend is gone"),
+        [[{"type": "text", "text": float("nan")}]],
+        [[{"type": "text", "text": "\ud800"}]],
+        [object()],
+        7,
+    ],
+)
+async def test_its_failure_never_spoils_a_result(
+    rows: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    delegate = Delegate()
+    delegate.rows = rows
+    async with a_client(delegate) as client:
+        assert texts(await client.call_tool("s_echo", {"words": "hi"})) == ["hi"]
+        assert "the delegate failed" in caplog.text
+
+
+@pytest.mark.system("O01")
+async def test_one_that_takes_too_long_is_not_waited_for() -> None:
+    class Slow:
+        async def read_pending(self, *_: Any) -> None:
+            await asyncio.Event().wait()
+
+    async with a_client(Splicer(Slow(), timeout=0.01)) as client:
+        assert texts(await client.call_tool("s_echo", {"words": "hi"})) == ["hi"]
+
+
+@pytest.mark.system("L-O15")
+@pytest.mark.parametrize(("skips", "count"), [(True, 0), (False, 1)])
+async def test_results_that_say_a_tool_failed_can_be_left_alone(
+    skips: Any, count: int
+) -> None:
+    delegate = Delegate([text("news")])
+    async with a_client(Splicer(delegate, skip_on_tool_error=skips)) as client:
+        result = await client.call_tool("s_fail")
+        assert result.is_error
+        assert len(delegate.asked) == count
+        assert (token_of(result.raw) is None) is skips
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (lambda: Gateway({}, delegate=object()), TypeError, "read_pending"),
+        (lambda: Splicer(Delegate(), style="x"), ValueError, "style"),
+        (lambda: Splicer(Delegate(), tag="<"), ValueError, "tag"),
+        (lambda: Splicer(Delegate(), timeout=0), ValueError, "timeout"),
+    ],
+)
+def test_what_is_no_option_is_said_at_once(make: Any, error: Any, says: str) -> None:
+    with pytest.raises(error, match=says):
+        make()
