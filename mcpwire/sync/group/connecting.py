@@ -20,14 +20,19 @@ from mcpwire.sync.group.hearing import Hearing
 from mcpwire.sync.group.parallel import run_all
 from mcpwire.sync.group.seat import Seat
 from mcpwire.sync.group.verbs import Verbs
+from mcpwire.types import UNSET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Unpack
 
     from mcpwire.group.member import ClientOptions
+    from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
+    from mcpwire.protocol.host.roots import Roots
+    from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
     from mcpwire.protocol.many.reports import GroupEvent, Report
     from mcpwire.sync.group.source import GroupSource
+    from mcpwire.types import Unset
 
 __all__ = ["Connecting"]
 
@@ -127,6 +132,29 @@ class Connecting(Verbs, GroupBase[Seat, Client]):
         if seat is None or not (seat.is_there or seat.is_connecting):
             raise self._not_connected(server)
         return seat
+
+    def set_handlers(
+        self,
+        name: str | None = None,
+        *,
+        sampling: SamplingHandler | Sampling | Unset | None = UNSET,
+        elicitation: FormHandler | Elicitation | Unset | None = UNSET,
+        roots: Roots | Unset | None = UNSET,
+    ) -> None:
+        """Have others answer what a server asks, or all that have none of their own.
+
+        At any time, also for a name that is not known yet; it takes effect at once.
+        ``None`` takes a handler away, what is left out stays. What is declared follows
+        as `Client.set_handlers` says: in a session with the next handshake.
+
+        Raises:
+            ValueError: One of them is nothing of the kind, or an async function; names
+                it, changes nothing.
+        """
+        check_handlers(sampling=sampling, elicitation=elicitation, roots=roots)
+        super().set_handlers(
+            name, sampling=sampling, elicitation=elicitation, roots=roots
+        )
 
     # All of them...
 

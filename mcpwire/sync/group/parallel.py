@@ -72,11 +72,12 @@ def _start(
         thread = threading.Thread(
             target=copy_context().run, args=(work,), name="mcpwire-group", daemon=True
         )
+        threads.append(thread)  # first: it is to be known whenever an interrupt comes
         try:
             thread.start()
         except RuntimeError:  # there are too many, or the interpreter exits
+            threads.pop()
             return
-        threads.append(thread)
 
 
 def _join(threads: list[threading.Thread], whole: Stoppable | None) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mcpwire.errors import ConnectionClosed
 from mcpwire.group.logs import warn
 from mcpwire.protocol.many.reports import ServerStatus
+from mcpwire.sync._shell.handshake import OutOfTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,7 +157,10 @@ class Seat:
             if self.is_closed:
                 raise self._gone() from error
             with self._guard:
-                self._turn(_state_after(error), error)
+                if type(error) is OutOfTime:  # of the call that needed it
+                    self._turn("idle")
+                else:
+                    self._turn(_state_after(error), error)
             raise
         except BaseException:
             with self._guard:

@@ -234,6 +234,7 @@ def test_a_server_joins_and_leaves():
         assert list(group) == ["a"]
         group.disconnect("b")
         group.disconnect("never")
+        assert group.connect_all({"d": server("D")}).ok == ("d",)
         with pytest.raises(NotConnected, match="not connected"):
             group["b"]
         group.connect("b")

@@ -347,20 +347,20 @@ class LaterYes:
         return yes()
 
 
-@pytest.mark.parametrize(
-    ("approve", "rule"),
-    [
-        (lambda _: False, "approve"),
-        (refuse, "not today"),
-        (lambda _: 1 / 0, "approve: division by zero"),
-        (LaterYes(), "approve: it is no plain function"),
-    ],
-)
-def test_a_call_that_is_not_approved_is_not_made(made, shelf, approve, rule):
-    tools = made(shelf, approve=approve)
-    with pytest.raises(NotAllowed) as caught:
-        tools.call("mcp__a__x")
-    assert caught.value.rule == rule
+REFUSALS = [
+    (lambda _: False, "approve"),
+    (refuse, "not today"),
+    (lambda _: 1 / 0, "approve: division by zero"),
+    (LaterYes(), "approve: it is no plain function"),
+]
+
+
+def test_a_call_that_is_not_approved_is_not_made(made, shelf):
+    for approve, rule in REFUSALS:
+        tools = made(shelf, approve=approve)
+        with pytest.raises(NotAllowed) as caught:
+            tools.call("mcp__a__x")
+        assert caught.value.rule == rule
     assert shelf.calls == []
 
 
