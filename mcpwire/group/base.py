@@ -148,10 +148,19 @@ class GroupBase(Generic[SeatT, ClientT]):
         Raises:
             UnknownServer: There is none of that name; `NotConnected` where it is known.
         """
+        client = self.client_of(name)
+        self._seats[name].is_pinned = True
+        return client
+
+    def client_of(self, name: str) -> ClientT:
+        """Return a server's client, for a moment: it may be closed when it is idle.
+
+        Raises:
+            UnknownServer: There is none of that name.
+        """
         seat = self._seats.get(name)
         if seat is None or not seat.is_there:
             raise self._not_connected(name)
-        seat.is_pinned = True
         client: ClientT = seat.client
         return client
 
@@ -224,7 +233,7 @@ class GroupBase(Generic[SeatT, ClientT]):
         Raises:
             UnknownServer: There is none of that name, or it is not connected yet.
         """
-        client: Any = self[server]
+        client: Any = self.client_of(server)
         if client.protocol_version is None:
             raise self._not_connected(server)
         known = {

@@ -186,10 +186,15 @@ class Connecting(Roster):
 
         Raises what `connect` does.
         """
+        client = await self.connected(name)
+        self._seats[name].is_pinned = True
+        return client
+
+    async def connected(self, name: str) -> Client:
+        """Return a server's client, connected, for a moment; for `GroupSource`."""
         seat = self._seat(name)
         if seat.needs_opening:
             await self._connect_seat(seat)
-        seat.is_pinned = True
         return seat.client
 
     async def _connect_seat(self, seat: Seat) -> None:

@@ -150,9 +150,9 @@ class Roster(GroupBase[Seat, Client], Verbs):
                 "connected, or close it there first"
             )
         if self._loop is not None:  # it ended under the group
-            self._seats.clear()
+            for seat in self._seats.values():
+                seat.forget_loop()
             self._background.clear()
-            self._seat_lazy()
         self._loop = loop
         self._slots = None
 

@@ -174,6 +174,8 @@ class Seat:
         Cancelling the last caller undoes it. Raises what `Client.connect` does, and
         `ConnectionClosed` where it left the group meanwhile.
         """
+        if self.is_closed:
+            raise self._gone()
         task = self._connecting
         if task is None or task.cancelling():
             loop = asyncio.get_running_loop()
@@ -188,10 +190,7 @@ class Seat:
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if task.cancelled() and current is not None and not current.cancelling():
-                raise ConnectionClosed(
-                    f"the server {self.name!r} was disconnected while connecting",
-                    sent=False,
-                ) from None
+                raise self._gone() from None
             if self._waiters == 1 and not task.done():
                 task.cancel()
                 await asyncio.wait([task])
@@ -200,6 +199,11 @@ class Seat:
             self._taken += 1
         finally:
             self._waiters -= 1
+
+    def _gone(self) -> ConnectionClosed:
+        return ConnectionClosed(
+            f"the server {self.name!r} was disconnected while connecting", sent=False
+        )
 
     @property
     def is_unclaimed(self) -> bool:
@@ -375,6 +379,14 @@ class Seat:
 
     # The end...
 
+    def forget_loop(self) -> None:
+        """Let go of what belongs to a loop that has ended; the client does so, too."""
+        self._connecting = self._restarting = self._resting = self.before = None
+        self._timer = None
+        self._waiters = self._taken = self._in_flight = 0
+        self.has_lived = False
+        self._turn("idle")
+
     def leave(self) -> None:
         """Take note that it is no longer in the group; at once."""
         self.is_closed = True
@@ -400,12 +412,12 @@ class Seat:
             task.cancel()
         started = monotonic()
         try:
-            async with asyncio.timeout(self.patience):
+            async with asyncio.timeout(self.patience) as scope:
                 if ending:
                     await asyncio.wait(ending)
                 await self.client.aclose()
         except TimeoutError as error:
-            if isinstance(error, RequestTimeout):
+            if isinstance(error, RequestTimeout) or not scope.expired():
                 raise
             raise RequestTimeout(
                 method="close", timeout=self.patience, elapsed=monotonic() - started

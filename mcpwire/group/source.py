@@ -38,11 +38,11 @@ class GroupSource:
         Raises:
             UnknownServer: There is no such server.
         """
-        return self._group[server]
+        return self._group.client_of(server)
 
     async def list(self, server: str) -> builtins.list[Tool]:
         """Return all tools of a server; none where it did not declare to have any."""
-        client = await self._group.client(server)
+        client = await self._group.connected(server)
         capabilities = client.capabilities
         if capabilities is not None and capabilities.tools is None:
             return []

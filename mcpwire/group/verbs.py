@@ -67,7 +67,7 @@ class Verbs:
     def __iter__(self) -> Any:
         raise NotImplementedError
 
-    def __getitem__(self, server: str) -> Client:
+    def client_of(self, name: str) -> Client:  # noqa: D102 - that of `GroupBase`
         raise NotImplementedError
 
     # Tools...
@@ -204,13 +204,14 @@ class Verbs:
     # Without waiting...
 
     def notify_roots_changed(self, server: str | None = None) -> None:
-        """Tell a server, or each, that the roots changed; waits for nothing.
+        """Tell a server, or each that is connected, that the roots changed.
 
-        A server that is unknown, or that cannot be told, is logged.
+        Waits for nothing. A server that is unknown, or cannot be told, is logged.
         """
-        for name in tuple(self) if server is None else (server,):
+        ready = [name for name in self if self.client_of(name).is_connected]
+        for name in ready if server is None else (server,):
             try:
-                client = self[name]
+                client = self.client_of(name)
             except MCPError as error:
                 warn("telling of changed roots", name, error)
             else:
@@ -231,7 +232,7 @@ class Verbs:
         server is logged.
         """
         try:
-            self[server].cancel(request_id, reason)
+            self.client_of(server).cancel(request_id, reason)
         except MCPError as error:
             warn("cancelling", server, error)
 

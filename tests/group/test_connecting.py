@@ -444,13 +444,14 @@ def test_a_group_that_was_closed_works_on_another_loop():
     assert server.lives == 2
 
 
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 def test_a_loop_that_ended_under_a_group_does_not_keep_it():
-    group = Group({"a": Life()})
+    server = Life()
+    group = Group({"a": server})
     asyncio.run(group.connect_all())
 
     async def again():
         assert (await group.connect_all()).ok == ("a",)
+        assert (await group.call_tool("a", "x")).text == ""
         await group.aclose()
 
     asyncio.run(again())

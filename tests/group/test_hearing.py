@@ -1,0 +1,455 @@
+"""What the servers of a group tell: who hears it, in which order, and what is lost."""
+
+import asyncio
+import gc
+import logging
+
+import pytest
+from fakes import SILENCE
+from many import BOUND_S, CAPABILITIES, STATELESS, Life, grouped
+from turns import until
+
+import mcpwire
+from mcpwire import types
+from mcpwire.group import GroupEvent
+
+pytestmark = pytest.mark.anyio
+
+LOG = "notifications/message"
+PROGRESS = "notifications/progress"
+TOOLS = "notifications/tools/list_changed"
+UPDATED = "notifications/resources/updated"
+URI = "file:///a"
+
+TOLD = {
+    PROGRESS: {"progressToken": "t", "progress": 1.5, "total": 3, "message": "half"},
+    LOG: {"level": "notice", "logger": "l", "data": {"deep": [None]}},
+    UPDATED: {"uri": URI},
+    TOOLS: {},
+    "notifications/prompts/list_changed": {},
+    "notifications/resources/list_changed": {},
+    "notifications/of/its/own": {"x": 1},
+}
+
+
+def about(event):
+    return event.server, event.notification.method
+
+
+@pytest.mark.system("A40", "A41", "A42", "A43", "A17")
+@pytest.mark.parametrize("method", TOLD)
+async def test_each_kind_is_heard_with_the_server_that_told_it(method):
+    heard = []
+    servers = {name: Life() for name in "abc"}
+    async with grouped(servers, on_notification=heard.append) as group:
+        events = group.events()
+        for name in "cab":
+            servers[name].notify(method, **TOLD[method])
+            await group.ping(name)
+        assert [about(event) for event in heard] == [(name, method) for name in "cab"]
+        assert type(heard[0]) is GroupEvent
+        told = [await events.next(1) for _ in range(3)]
+        assert sorted(map(about, told)) == sorted(map(about, heard))
+        assert heard[0] in told
+        params = heard[0].notification.params
+        if method == PROGRESS:
+            assert (params.progress_token, params.progress) == ("t", 1.5)
+            assert (params.total, params.message) == (3, "half")
+        elif method == LOG:
+            assert (params.level, params.logger) == ("notice", "l")
+            assert params.data == {"deep": [None]}
+        elif method == UPDATED:
+            assert params.uri == URI
+
+
+@pytest.mark.system("A40", "A41")
+async def test_what_may_be_missing_may_be_missing():
+    heard = []
+    server = Life()
+    async with grouped({"a": server}, on_notification=heard.append) as group:
+        server.notify(PROGRESS, progressToken=0, progress=1)
+        server.notify(LOG, level="info", data=None)
+        await group.ping("a")
+    progress, log = (event.notification.params for event in heard)
+    assert (progress.total, progress.message) == (None, None)
+    assert (log.logger, log.data) == (None, None)
+
+
+@pytest.mark.system("A40")
+async def test_the_progress_of_a_call_goes_to_its_own_callback():
+    seen, heard = [], []
+    server = Life("x", "tools/call")
+    async with grouped({"a": server}, on_notification=heard.append) as group:
+        call = asyncio.ensure_future(
+            group.call_tool("a", "x", on_progress=lambda *told: seen.append(told))
+        )
+        await until(lambda: server.waiting)
+        token = server.waiting[0]["params"]["_meta"]["progressToken"]
+        server.notify(PROGRESS, progressToken=token, progress=1)
+        server.release()
+        await call
+    assert seen == [(1, None, None)]
+    assert heard == []
+
+
+@pytest.mark.system("A44", "A46", "L-A10")
+async def test_ten_thousand_events_for_a_slow_callback_stay_bounded_and_in_order():
+    heard, release = [], asyncio.Event()
+
+    async def slow(event):
+        heard.append(event)
+        await release.wait()
+
+    server, other = Life(), Life()
+    servers = {"a": server, "b": other}
+    async with grouped(servers, on_notification=slow) as group:
+        waiting = group._hearing._buffer._buffers
+        for number in range(10_000):
+            server.notify(PROGRESS, progressToken=1, progress=number)
+            if number % 1_000 == 0:
+                server.notify(TOOLS)
+                other.notify(LOG, level="info", data=number)
+                assert await group.ping("a") < BOUND_S  # reading goes on
+                assert sum(len(buffer._waiting) for buffer in waiting.values()) < 1_040
+        await group.ping("a")
+        assert group.dropped == 10_000 - 1_024 - 1  # one is being told
+        release.set()
+        await group.ping("a")
+        await until(lambda: len(heard) >= 1_024 + 1 + 1 + 10)
+    own = [event for event in heard if event.server == "a"]
+    told = [each.notification for each in own if each.notification.method == PROGRESS]
+    numbers = [each.params.progress for each in told]
+    assert numbers == [0, *range(10_000 - 1_024, 10_000)]
+    assert [each.notification.method for each in own].count(TOOLS) == 1
+    logs = [each.notification.params.data for each in heard if each.server == "b"]
+    assert logs == list(range(0, 10_000, 1_000))
+
+
+@pytest.mark.system("A44")
+async def test_a_callback_that_raises_is_logged_and_the_next_is_told(caplog):
+    heard = []
+
+    def callback(event):
+        heard.append(event)
+        raise LookupError("mine")
+
+    server = Life()
+    async with grouped({"a": server}, on_notification=callback) as group:
+        server.notify(TOOLS)
+        server.notify(TOOLS)
+        await group.ping("a")
+    assert len(heard) == 2
+    assert "mine" in caplog.text
+
+
+async def test_a_notification_against_the_rules_is_dropped_and_logged(caplog):
+    heard = []
+    server = Life()
+    async with grouped({"a": server}, on_notification=heard.append) as group:
+        events = group.events()
+        server.notify(LOG, level="info")
+        server.notify(TOOLS)
+        await group.ping("a")
+        assert [about(event) for event in heard] == [("a", TOOLS)]
+        assert about(await events.next(1)) == ("a", TOOLS)
+    assert {each.server for each in caplog.records} == {"a"}
+
+
+# Streams...
+
+
+@pytest.mark.system("A43", "L-A10")
+async def test_a_stream_that_is_not_read_keeps_what_must_not_be_lost():
+    server = Life()
+    limits = mcpwire.Limits(notifications=2)
+    async with grouped({"a": server}, limits=limits) as group:
+        await group.subscribe("a", URI)
+        async with group.events() as events:
+            for number in range(5):
+                server.notify(TOOLS)
+                server.notify(UPDATED, uri=URI)
+                server.notify(UPDATED, uri=f"file:///{number}")
+                server.notify(LOG, level="info", data=number)
+            await group.ping("a")
+            told = []
+            while (event := await events.next(0.01)) is not None:
+                told.append(event.notification)
+            assert [each.method for each in told] == [TOOLS, UPDATED, UPDATED, LOG]
+            assert told[1].params.uri == URI
+            assert (told[2].params.uri, told[3].params.data) == ("file:///4", 4)
+            assert events.dropped == events.dropped_of("a") == 8
+            assert not events.is_closed
+        assert events.is_closed
+
+
+async def test_a_stream_is_iterated_until_the_group_is_closed():
+    server = Life()
+    told = []
+
+    async def iterate(events):
+        async for event in events:
+            told.append(about(event))  # noqa: PERF401 - as each comes
+
+    async with grouped({"a": server}) as group:
+        events = group.events()
+        reading = [asyncio.ensure_future(iterate(events)) for _ in range(2)]
+        await asyncio.sleep(0)
+        server.notify(TOOLS)
+        await until(lambda: told)
+        server.notify(LOG, level="info", data=1)
+        await group.ping("a")
+    await asyncio.wait_for(asyncio.gather(*reading), BOUND_S)
+    assert told == [("a", TOOLS), ("a", LOG)]
+    assert events.is_closed
+    assert await events.next(1) is None
+
+
+async def test_a_stream_that_is_forgotten_costs_nothing_more():
+    async with grouped({"a": Life()}) as group:
+        events = group.events()
+        assert len(group._hearing.streams) == 1
+        del events
+        gc.collect()
+        assert len(group._hearing.streams) == 0
+
+
+async def test_waiting_for_an_event_can_be_cancelled_and_loses_nothing():
+    server = Life()
+    async with grouped({"a": server}) as group:
+        events = group.events()
+        waiting = asyncio.ensure_future(events.next())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        server.notify(TOOLS)
+        assert about(await events.next(1)) == ("a", TOOLS)
+        with pytest.raises(ValueError, match="timeout"):
+            await events.next(0)
+
+
+async def test_a_changed_list_is_asked_for_where_it_has_to_be():
+    server = Life(**{"subscriptions/listen": lambda *_: SILENCE})
+    server.version = STATELESS
+    async with grouped({"a": server}):
+        await until(lambda: server.requests("subscriptions/listen"))
+    wanted = server.requests("subscriptions/listen")[0]["notifications"]
+    assert wanted == {"toolsListChanged": True}
+
+
+async def test_what_a_server_says_that_has_left_is_not_heard():
+    heard = []
+    server = Life()
+    async with grouped({"a": server}, on_notification=heard.append) as group:
+        client = group["a"]
+        leaving = asyncio.ensure_future(group.disconnect("a"))
+        await asyncio.sleep(0)
+        client._connection.inbound.notification(TOOLS, None, None)
+        await leaving
+    assert heard == []
+
+
+async def test_a_callback_that_hangs_does_not_keep_a_group_from_closing():
+    hanging = asyncio.Event()
+
+    async def hang(_):
+        hanging.set()
+        await asyncio.Event().wait()
+
+    server = Life()
+    async with grouped({"a": server}, on_notification=hang):
+        server.notify(TOOLS)
+        await hanging.wait()
+
+
+async def test_a_callback_may_close_the_group():
+    closed = asyncio.Event()
+
+    async def close(_):
+        await group.aclose()
+        closed.set()
+
+    server = Life()
+    async with grouped({"a": server}, on_notification=close) as group:
+        server.notify(TOOLS)
+        await closed.wait()
+        assert len(group) == 0
+
+
+# Nobody hears...
+
+LEVELS = {
+    "debug": "DEBUG",
+    "info": "INFO",
+    "notice": "INFO",
+    "warning": "WARNING",
+    "error": "ERROR",
+    "critical": "CRITICAL",
+    "emergency": "CRITICAL",
+}
+
+
+@pytest.mark.system("A41", "A46", "A47")
+@pytest.mark.parametrize("level", LEVELS)
+async def test_what_a_server_logs_goes_to_the_log_where_nobody_hears_it(level, caplog):
+    caplog.set_level(logging.DEBUG, "mcpwire")
+    server = Life()
+    async with grouped({"a": server}) as group:
+        server.notify(LOG, level=level, logger="theirs", data="line\nbreak \x1b[1m")
+        server.notify(TOOLS)  # dropped: nobody hears it, nothing is kept for it
+        await group.ping("a")
+        (record,) = (each for each in caplog.records if "logged" in each.message)
+        assert record.levelname == LEVELS[level]
+        assert (record.server, record.logger) == ("a", "theirs")
+        assert "\n" not in record.message
+        assert "\x1b" not in record.message
+        caplog.clear()
+        events = group.events()
+        server.notify(LOG, level=level, data=1)
+        await group.ping("a")
+        assert not [each for each in caplog.records if "logged" in each.message]
+        assert about(await events.next(1)) == ("a", LOG)
+
+
+@pytest.mark.system("A47")
+async def test_ones_own_callback_goes_before_the_log(caplog):
+    heard = []
+    server = Life()
+    async with grouped({"a": server}, on_notification=heard.append) as group:
+        server.notify(LOG, level="error", data=1)
+        await group.ping("a")
+    assert len(heard) == 1
+    assert not caplog.records
+
+
+async def test_a_log_message_is_cut_and_one_without_level_is_no_secret_way_in(caplog):
+    server = Life()
+    async with grouped({"a": server}) as group:
+        server.notify(LOG, level="error", data="x" * 9_000)
+        server.notify(LOG, level=["error"], data="y")
+        server.notify(LOG)
+        await group.ping("a")
+    assert len(caplog.records[0].message) < 2_100
+
+
+# Their questions...
+
+
+def model(said):
+    def answer(_):
+        content = types.TextContent(said)
+        return types.CreateMessageResult(role="assistant", content=content, model="m")
+
+    return answer
+
+
+def asks(method="sampling/createMessage", params=None, **options):
+    from asking import SAMPLE, Asking
+
+    return Asking(method, SAMPLE if params is None else params, **options)
+
+
+async def answered(group, name, server):
+    await group.call_tool(name, "x")
+    return server.answered
+
+
+@pytest.mark.system("A17", "A50", "A53")
+@pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
+async def test_each_server_has_its_own_handler_at_any_time(version):
+    a, b, late = (asks(version=version) for _ in range(3))
+    async with grouped({"a": a, "b": b}, sampling=model("all")) as group:
+
+        async def said(name, server):
+            answer = await answered(group, name, server)
+            return answer["result"]["content"]["text"]
+
+        assert (await said("a", a), await said("b", b)) == ("all", "all")
+        group.set_handlers("a", sampling=model("own"))
+        group.set_handlers("late", sampling=model("late"))
+        assert (await said("a", a), await said("b", b)) == ("own", "all")
+        group.set_handlers(sampling=model("new"))
+        assert (await said("a", a), await said("b", b)) == ("own", "new")
+        await group.connect("late", late)
+        assert await said("late", late) == "late"
+        with pytest.raises(ValueError, match="sampling"):
+            group.set_handlers(sampling=3)
+        assert await said("b", b) == "new"
+
+
+@pytest.mark.system("A50", "A51", "A54", "L-A7")
+async def test_a_capability_is_declared_exactly_where_there_is_a_handler():
+    from mcpwire.group import Member
+
+    servers = {
+        "none": Life(),
+        "roots": Life(),
+        "own": Life(),
+    }
+    members = {
+        "none": Member(servers["none"], sampling=None),
+        "roots": Member(servers["roots"], sampling=None, roots=["file:///a"]),
+        "own": servers["own"],
+    }
+    async with grouped(members, sampling=model("x")) as group:
+        declared = {
+            name: server.requests("initialize")[0]["capabilities"]
+            for name, server in servers.items()
+        }
+        assert declared == {
+            "none": {},
+            "roots": {"roots": {"listChanged": True}},
+            "own": {"sampling": {}},
+        }
+        group.set_handlers("none", roots=[])
+        await group.connect("none", replace=True)
+        again = servers["none"].requests("initialize")[1]["capabilities"]
+        assert again == {"roots": {"listChanged": True}}
+
+
+@pytest.mark.system("A51")
+async def test_roots_are_answered_by_their_handler_and_refused_without_one():
+    a, b = asks("roots/list", {}), asks("roots/list", {})
+    async with grouped({"a": a, "b": b}) as group:
+        group.set_handlers("a", roots=lambda: ["file:///work"])
+        answer = await answered(group, "a", a)
+        assert answer["result"] == {"roots": [{"uri": "file:///work"}]}
+        assert (await answered(group, "b", b))["error"]["code"] == -32601
+        group.set_handlers("a", roots=lambda: 3)
+        assert (await answered(group, "a", a))["error"]["code"] == -32603
+
+
+@pytest.mark.system("A52")
+@pytest.mark.parametrize(
+    ("given", "wire"),
+    [
+        ({"name": "me"}, {"action": "accept", "content": {"name": "me", "age": 30}}),
+        ("decline", {"action": "decline"}),
+        ("cancel", {"action": "cancel"}),
+        ("what", -32603),
+        (3, -32603),
+    ],
+)
+async def test_forms_are_answered_by_their_handler(given, wire):
+    from asking import FORM
+
+    server = asks("elicitation/create", FORM)
+    async with grouped({"a": server}, elicitation=lambda _: given) as group:
+        answer = await answered(group, "a", server)
+    if isinstance(wire, int):
+        assert answer["error"]["code"] == wire
+    else:
+        assert answer["result"] == wire
+
+
+@pytest.mark.system("A52")
+async def test_without_a_handler_nothing_is_declared_and_a_form_is_refused():
+    from asking import FORM
+
+    server = asks("elicitation/create", FORM)
+    async with grouped({"a": server}) as group:
+        assert (await answered(group, "a", server))["error"]["code"] == -32601
+    assert server.requests("initialize")[0]["capabilities"] == {}
+
+
+def test_the_fakes_declare_what_the_tests_need():
+    assert CAPABILITIES["resources"] == {"subscribe": True}
