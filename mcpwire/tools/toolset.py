@@ -125,6 +125,8 @@ class ToolSet(ToolSetBase):
         finally:
             self._refreshing -= 1
         self._show_now()
+        for future in wanted:
+            future.result()
 
     async def aclose(self) -> None:
         """Hear no more of changes, and end the listings under way.
@@ -172,7 +174,12 @@ class ToolSet(ToolSetBase):
                 rounds += 1
                 fetch.again = False
                 fetch.served, fetch.waiting = fetch.waiting, []
-                await self._list(server)
+                try:
+                    await self._list(server)
+                except Exception as error:
+                    # A defect: whoever waits is told, else the loop is.
+                    if not _settle(fetch.served, error):
+                        raise
                 _settle(fetch.served)
                 # Whoever refreshes shows everything at once.
                 if fetch.heard or not self._refreshing:
@@ -332,7 +339,14 @@ class ToolSet(ToolSetBase):
         )
 
 
-def _settle(waiting: list[asyncio.Future[None]]) -> None:
-    for future in waiting:
-        if not future.done():
+def _settle(
+    waiting: list[asyncio.Future[None]], error: Exception | None = None
+) -> bool:
+    """Tell whoever still waits; return whether anybody did."""
+    found = [future for future in waiting if not future.done()]
+    for future in found:
+        if error is None:
             future.set_result(None)
+        else:
+            future.set_exception(error)
+    return bool(found)

@@ -8,6 +8,7 @@ from shelf import Shelf, lost, tool
 
 from mcpwire.errors import ConnectionClosed, LocalProtocolError, rpc_error
 from mcpwire.protocol.many.errors import NeedsConfirmation, NotAllowed, UnknownTool
+from mcpwire.protocol.many.names import NamePolicy
 from mcpwire.tools import ServerRules, ToolTransform
 from mcpwire.types import (
     CallToolResult,
@@ -236,6 +237,24 @@ async def test_a_tool_that_changes_while_somebody_is_asked_is_not_called(made, s
         await tools.call(READ, {})
     shelf.lists["files"] = []
     await tools.refresh()
+    assert shelf.calls == []
+
+
+@pytest.mark.system("L-V8")
+async def test_a_name_that_changes_hands_while_somebody_is_asked_is_not_called(made):
+    shelf = Shelf(a=["x"], b=["x"])
+
+    async def approve(call):
+        assert call.view.server == "a"
+        del shelf.lists["a"]
+        await tools.refresh()
+        assert tools["x"].server == "b"
+        return True
+
+    names = NamePolicy("{tool}", on_collision="first")
+    tools = await made(shelf, names=names, approve=approve)
+    with pytest.raises(NotAllowed, match="the tool changed meanwhile"):
+        await tools.call("x", {})
     assert shelf.calls == []
 
 

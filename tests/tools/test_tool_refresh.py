@@ -4,6 +4,8 @@ import asyncio
 import gc
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from shelf import Shelf, lost, tool
 from turns import until
 
@@ -20,10 +22,12 @@ def shelf():
     return Shelf(a=["x"], b=["y"])
 
 
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch):
-    monkeypatch.setattr(toolset, "PAUSES", (0.0,))
-    monkeypatch.setattr(toolset, "RESTS", 0)
+@pytest.fixture(autouse=True, scope="module")
+def no_pauses():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(toolset, "PAUSES", (0.0,))
+        patch.setattr(toolset, "RESTS", 0)
+        yield
 
 
 async def settled(tools):
@@ -197,6 +201,7 @@ async def test_a_refresh_that_is_cancelled_ends_what_only_it_wanted(
 async def test_a_refresh_that_is_cancelled_leaves_what_others_want(made, shelf):
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
+    shelf.lists["b"] = ["new"]
     first = asyncio.create_task(tools.refresh("a"))
     second = asyncio.create_task(tools.refresh("a"))
     shelf.tell("b")
@@ -205,12 +210,24 @@ async def test_a_refresh_that_is_cancelled_leaves_what_others_want(made, shelf):
     first.cancel()
     third.cancel()
     await asyncio.wait([first, third])
-    shelf.lists["b"] = ["new"]
-    shelf.tell("b")
     shelf.gate.set()
     await second
     await settled(tools)
     assert tools.names == ("mcp__a__x", "mcp__b__new")
+
+
+async def test_who_waits_does_not_wait_for_a_pause(made, shelf, monkeypatch):
+    monkeypatch.setattr(toolset, "PAUSES", (0.0, 3600.0))
+    tools = await made(shelf)
+    shelf.gate = asyncio.Event()
+    shelf.tell("a")
+    await asyncio.sleep(0)
+    refreshing = asyncio.create_task(tools.refresh("a"))
+    await asyncio.sleep(0)
+    shelf.gate.set()
+    async with asyncio.timeout(5):
+        await refreshing
+    assert shelf.listed[2:] == ["a", "a"]
 
 
 async def test_a_list_that_changes_with_each_listing_keeps_nobody_busy(
@@ -288,10 +305,69 @@ async def test_what_nobody_foresaw_comes_out_of_the_task(made, shelf):
     await asyncio.wait([task])
     assert task.exception() is shelf.lists["a"]
     assert tools._fetches == {}
+    with pytest.raises(RuntimeError, match="a defect"):
+        await tools.refresh()
+    assert len(tools) == 2
 
 
 async def test_without_servers_there_is_nothing_to_wait_for(made):
     assert len(await made(Shelf())) == 0
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("change"),
+            st.sampled_from("abc"),
+            st.lists(st.sampled_from("xyz"), unique=True),
+        ),
+        st.tuples(st.sampled_from(["leave", "fail", "refresh"]), st.sampled_from("ab")),
+        st.tuples(st.sampled_from(["turn", "hold", "let go"])),
+    ),
+    max_size=15,
+)
+
+
+@given(STEPS)
+@settings(max_examples=30, deadline=None)
+def test_whatever_happens_in_the_end_the_set_is_what_the_servers_have(steps):
+    asyncio.run(played(steps))
+
+
+async def played(steps):
+    shelf = Shelf(a=["x"], b=["y"])
+    tools = ToolSet(shelf)
+    refreshing = [asyncio.create_task(tools.refresh())]
+    gate = asyncio.Event()
+    for name, *rest in steps:
+        match name, *rest:
+            case "change", server, listed:
+                shelf.lists[server] = listed
+                shelf.tell(server)
+            case "fail", server:
+                shelf.lists[server] = lost()
+                shelf.tell(server)
+            case "leave", server:
+                shelf.lists.pop(server, None)
+                shelf.tell(server)
+            case "refresh", server:
+                refreshing.append(asyncio.create_task(tools.refresh(server)))
+            case ("turn",):
+                await asyncio.sleep(0)
+            case ("hold",):
+                shelf.gate = gate
+            case ("let go",):
+                gate.set()
+    gate.set()
+    await asyncio.wait(refreshing)
+    await settled(tools)
+    failing = {name for name, each in shelf.lists.items() if not isinstance(each, list)}
+    assert set(tools.problems) == failing
+    for server in shelf.lists.keys() - failing:
+        assert [view.tool for view in tools.of_server(server)] == shelf.lists[server]
+    assert {view.server for view in tools} <= set(shelf.lists)
+    await tools.aclose()
+    assert len(asyncio.all_tasks()) == 1
 
 
 # --- the end ---------------------------------------------------------------------
