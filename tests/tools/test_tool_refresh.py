@@ -113,9 +113,13 @@ async def test_servers_join_and_leave(made, shelf):
     shelf.tell("a")
     await settled(tools)
     assert tools.names == ("mcp__b__y", "mcp__c__z")
+    shelf.lists["b"] = lost()
+    await tools.refresh("b")
+    assert set(tools.problems) == {"b"}
     del shelf.lists["b"]
     await tools.refresh("b")
     assert tools.names == ("mcp__c__z",)
+    assert tools.problems == {}
 
 
 async def test_a_collision_that_comes_along_keeps_the_old_tools(made, shelf):
