@@ -15,6 +15,7 @@ import signal
 import stat
 import sys
 import threading
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.server.connection import ServerConnection
@@ -22,11 +23,12 @@ from mcpwire.server.lifespan import end_soon, leave_threads
 from mcpwire.transports.stdio.pipes import PipeDuplex
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
 
     from mcpwire.server.dispatcher import Dispatcher
 
-    Release = Callable[[], Awaitable[None]]
+    Around = Callable[[], AbstractAsyncContextManager[object]]
 
 __all__ = ["run_stdio", "serve_stdio"]
 
@@ -114,19 +116,11 @@ async def serve_stdio(
     *,
     stdin_fd: int = 0,
     stdout_fd: int = 1,
-    release: Release | None = None,
 ) -> None:
     """Serve one client until the input ends, then within a second.
 
     Both descriptors belong to the protocol meanwhile and are given back as they were.
     Cancelling it ends it as quickly.
-
-    Args:
-        dispatcher: Who answers.
-        stdin_fd: The descriptor that is read.
-        stdout_fd: The one that is written to.
-        release: Lets go of what the dispatcher holds beside its lifespan, at the very
-            end and in whatever time it takes; ``None``: there is nothing.
     """
     with _borrowed(stdin_fd, stdout_fd) as fds:
         connection = ServerConnection(dispatcher, transport="stdio")
@@ -141,11 +135,7 @@ async def serve_stdio(
             await channel.flush(FLUSH_GRACE_S)
         finally:
             over = clock() if over is None else over
-            try:
-                await _end(connection, over + END_BY_S)
-            finally:
-                if release is not None:
-                    await release()
+            await _end(connection, over + END_BY_S)
 
 
 async def _end(connection: ServerConnection, by: float) -> None:
@@ -156,17 +146,21 @@ async def _end(connection: ServerConnection, by: float) -> None:
         logger.warning("the server's lifespan took too long to end and was cancelled")
 
 
-def run_stdio(dispatcher: Dispatcher, *, release: Release | None = None) -> int:
+def run_stdio(dispatcher: Dispatcher, *, around: Around = nullcontext) -> int:
     """Serve on stdin and stdout as this process's whole work; return the exit code.
 
     It is 0 at the end of input. SIGINT and SIGTERM end it quietly with the code that a
     shell would name. A handler that does not end, be it in a thread, ends with the
     process: then this does not return.
+
+    Args:
+        dispatcher: Who answers.
+        around: Gives what is entered before and left behind serving, on its loop.
     """
     last_resort: list[threading.Timer] = []
     known = threading.enumerate()
     try:
-        code = asyncio.run(_run(dispatcher, last_resort, release))
+        code = asyncio.run(_run(dispatcher, last_resort, around))
     except KeyboardInterrupt:
         code = SIGNAL_EXIT + signal.SIGINT
     finally:
@@ -177,12 +171,14 @@ def run_stdio(dispatcher: Dispatcher, *, release: Release | None = None) -> int:
 
 
 async def _run(
-    dispatcher: Dispatcher, last_resort: list[threading.Timer], release: Release | None
+    dispatcher: Dispatcher, last_resort: list[threading.Timer], around: Around
 ) -> int:
+    async def serve() -> None:
+        async with around():
+            await serve_stdio(dispatcher)
+
     loop = asyncio.get_running_loop()
-    serving = loop.create_task(
-        serve_stdio(dispatcher, release=release), name="mcpwire-serve-stdio"
-    )
+    serving = loop.create_task(serve(), name="mcpwire-serve-stdio")
     received: list[int] = []
 
     def stop(number: int) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mcpwire.server.app import Server
 
-__all__ = ["serve"]
+__all__ = ["address_of", "serve"]
 
 DESCRIPTION: Final = """\
 Run a server: TARGET is `module:name` or `path/to/file.py:name`, where the name is that
@@ -83,7 +83,7 @@ def serve(argv: Sequence[str]) -> int:
     if options.http is None and for_http:
         name = next(iter(for_http))
         raise UsageError(f"--{name.replace('_', '-')} is for --http")
-    address = None if options.http is None else _address(options.http)
+    address = None if options.http is None else address_of(options.http)
     if options.reload:
         return _reload(options, argv)
     try:
@@ -137,7 +137,7 @@ def _renamed(given: dict[str, Any]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in given.items()}
 
 
-def _address(given: str) -> str:
+def address_of(given: str) -> str:
     """Return the address with the host that it leaves out: this machine's own.
 
     Raises:

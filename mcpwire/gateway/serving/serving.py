@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+import attrs
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
     from typing import Self
 
+    from mcpwire.config import Configuration
     from mcpwire.gateway.app import Gateway
+    from mcpwire.gateway.plan import Changes
     from mcpwire.gateway.serving.mounts import Mounts
 
-__all__ = ["Serving"]
+__all__ = ["Serving", "Watched"]
+
+
+@attrs.frozen
+class Watched:
+    """Files that say which servers there are."""
+
+    files: Sequence[str]
+
+    load: Callable[[], Mapping[str, Any]]
+    """Returns the servers that they name now, as a `Gateway` takes them."""
 
 
 class Serving:
-    """The part of a gateway that serves it."""
+    """The part of a gateway that serves it.
+
+    Attributes:
+        watched: The files that its servers come from, where they do.
+    """
+
+    watched: Watched | None = None
 
     @classmethod
     def from_config(
@@ -45,13 +68,22 @@ class Serving:
         """
         from mcpwire.config import load
 
-        deny = tuple(deny_urls)
-        found = load(source, layers, environment, only=only, deny_urls=deny)
+        deny, over = tuple(deny_urls), tuple(layers)
+        wanted = None if only is None else tuple(only)
+
+        def read() -> Configuration:
+            return load(source, over, environment, only=wanted, deny_urls=deny)
+
+        found = read()
         make: Any = cls
         made: Self = make(found.members(), deny_urls=deny, **options)
+        if found.files:
+            made.watched = Watched(
+                files=found.files, load=lambda: dict(read().members())
+            )
         return made
 
-    async def reload(self, source: Any, **options: Any) -> Any:
+    async def reload(self, source: Any, **options: Any) -> Changes:
         """Have the servers of another configuration, also where sessions are open.
 
         Servers that are as they were keep their connections; clients hear that the
@@ -130,29 +162,56 @@ class Serving:
         from mcpwire.server.stdio import serve_stdio
 
         gateway = cast("Gateway", self)
-        gateway.hold()
-        await serve_stdio(gateway.dispatcher, release=gateway.release)
+        async with gateway:
+            await serve_stdio(gateway.dispatcher)
 
-    def run(self, *, http: str | None = None, **options: Any) -> None:
+    def run(
+        self, *, http: str | None = None, watch: bool = False, **options: Any
+    ) -> None:
         """Serve as this process's whole work: on stdio, or over HTTP.
 
         Args:
             http: ``"HOST:PORT"`` to serve HTTP there; port 0 takes a free one.
+            watch: Whether the servers are others when the files of the configuration
+                are: then only those that changed are connected to anew.
             options: Those of `asgi`, and of `mcpwire.server.http.serving.serve_http`.
 
         Raises:
             SystemExit: It was ended by a signal, with the code of that.
+            ValueError: There are no files to watch.
         """
         gateway = cast("Gateway", self)
+        if watch and self.watched is None:
+            raise ValueError("watch needs a gateway that is made of files")
+        around = partial(_held, gateway, self.watched if watch else None)
         if http is not None:
             from mcpwire.server.http.serving import run_http
 
-            run_http(gateway, http, **options)
+            run_http(gateway, http, around=around, **options)
             return
         if options:
             raise TypeError(f"stdio has no option {next(iter(options))!r}")
         from mcpwire.server.stdio import run_stdio
 
-        code = run_stdio(gateway.dispatcher, release=gateway.aclose)
+        code = run_stdio(gateway.dispatcher, around=around)
         if code:
             raise SystemExit(code)
+
+
+@asynccontextmanager
+async def _held(gateway: Gateway, watched: Watched | None) -> AsyncIterator[None]:
+    """Keep a gateway open, and watch its files, for as long as it is served."""
+    async with gateway:
+        if watched is None:
+            yield
+            return
+        from mcpwire.gateway.serving.watching import watch
+
+        watching = asyncio.get_running_loop().create_task(
+            watch(gateway, watched), name="mcpwire-gateway-watch"
+        )
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.wait([watching])

@@ -90,7 +90,15 @@ class CannotListen(OSError):
     """There is no listening at an address; says why."""
 
 
-def run_http(server: Served, address: str = f"{LOCAL}:8000", **options: Any) -> None:
+def run_http(
+    server: Served,
+    address: str = f"{LOCAL}:8000",
+    *,
+    around: Callable[[], contextlib.AbstractAsyncContextManager[object]] = (
+        contextlib.nullcontext
+    ),
+    **options: Any,
+) -> None:
     """Serve over HTTP as this process's whole work, until SIGINT or SIGTERM.
 
     A handler that does not end, be it in a thread, ends with the process, with exit
@@ -99,6 +107,7 @@ def run_http(server: Served, address: str = f"{LOCAL}:8000", **options: Any) -> 
     Args:
         server: What is served.
         address: ``HOST:PORT``, or a port on this machine itself; 0 takes a free one.
+        around: Gives what is entered before and left behind serving, on its loop.
         options: Those of `serve_http`.
 
     Raises:
@@ -110,7 +119,8 @@ def run_http(server: Served, address: str = f"{LOCAL}:8000", **options: Any) -> 
     known = threading.enumerate()
 
     async def serve() -> list[threading.Timer]:
-        await serve_http(server, address, has_signals=True, **options)
+        async with around():
+            await serve_http(server, address, has_signals=True, **options)
         return end_soon(0)
 
     for timer in asyncio.run(serve()):
