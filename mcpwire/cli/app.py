@@ -53,6 +53,10 @@ def _dispatch(argv: list[str]) -> int:
         from mcpwire.cli.serve.command import serve
 
         return serve(argv[1:])
+    if argv[0] == "gateway":  # and its targets are many
+        from mcpwire.cli.serve.gateway import gateway
+
+        return gateway(argv[1:])
     from mcpwire.cli.grammar import parse
 
     options = parse(argv)

@@ -115,12 +115,14 @@ OVERVIEW: Final = f"""\
 usage: mcpwire COMMAND [options] TARGET [words]
        mcpwire COMMAND [options] [words] -- SERVER [ARG ...]
        mcpwire serve [options] MODULE:SERVER
+       mcpwire gateway [options] [NAME=TARGET ...]
 
 Talk to Model Context Protocol servers, and run them.
 
 commands:
 {_verb_lines()}
   serve        run a server of yours, on stdio or over HTTP
+  gateway      serve many servers as one, on stdio or over HTTP
 
 TARGET is a URL, or the server's command line as one word, quoted; it is run without a
 shell. Or leave TARGET out and put the command at the end, after `--`: everything there
