@@ -49,14 +49,8 @@ def _dispatch(argv: list[str]) -> int:
     if argv[0] == "--version":
         write_text(f"mcpwire {__version__}\n")
         return Exit.OK
-    if argv[0] == "serve":  # its target is no server to talk to, but one to be
-        from mcpwire.cli.serve.command import serve
-
-        return serve(argv[1:])
-    if argv[0] == "gateway":  # and its targets are many
-        from mcpwire.cli.serve.gateway import gateway
-
-        return gateway(argv[1:])
+    if argv[0] in {"serve", "gateway"}:
+        return _serve(argv[0], argv[1:])
     from mcpwire.cli.grammar import parse
 
     options = parse(argv)
@@ -64,6 +58,17 @@ def _dispatch(argv: list[str]) -> int:
         write_text(options.help)
         return Exit.OK
     return _perform(options)
+
+
+def _serve(verb: str, words: list[str]) -> int:
+    """Run a command whose target is no server to talk to, but one to be."""
+    if verb == "serve":
+        from mcpwire.cli.serve.command import serve
+
+        return serve(words)
+    from mcpwire.cli.serve.gateway import gateway
+
+    return gateway(words)
 
 
 def _report(argv: list[str], error: BaseException) -> int:
