@@ -50,9 +50,7 @@ async def test_without_paths_there_is_one() -> None:
         assert (await outside.http.get("/status")).status_code == 404
 
 
-async def test_paths_come_and_go_with_their_servers() -> (
-    None
-):
+async def test_paths_come_and_go_with_their_servers() -> None:
     async with a_world() as world:
         servers = world.static()
         gateway = Gateway({"a": servers["a"]})

@@ -1,0 +1,197 @@
+"""Gateways out of configurations, and servers that change while they serve."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from world import a_world
+
+from mcpwire import Client, Http
+from mcpwire.gateway import FromHeaders, Gateway, Static
+from mcpwire.gateway.serving.serving import Watched
+from mcpwire.gateway.serving.watching import Files, watch
+from mcpwire.protocol.many.errors import ConfigError, UnknownServer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+
+
+def write(path: Path, **servers: Any) -> str:
+    path.write_text(json.dumps({"mcpServers": servers}))
+    return str(path)
+
+
+A = {"url": "https://a.example/mcp"}
+B = {"url": "https://b.example/mcp"}
+
+
+def names(gateway: Gateway) -> list[str]:
+    source = gateway.source
+    assert isinstance(source, Static)
+    return [each.name for each in source.plan().servers]
+
+
+async def test_a_gateway_comes_out_of_files(tmp_path: Path) -> None:
+    first = write(tmp_path / "first.json", a=A, b={**B, "disabled": True})
+    second = write(tmp_path / "second.json", c=A)
+    assert names(Gateway.from_config(first)) == ["a"]
+    gateway = Gateway.from_config(first, layers=[second], name="mine")
+    assert names(gateway) == ["a", "c"]
+    assert gateway.info.name == "mine"
+    assert gateway.watched is not None
+    assert list(gateway.watched.files) == [first, second]
+    assert list(gateway.watched.load()) == ["a", "c"]
+    assert names(Gateway.from_config(first, only=["a"])) == ["a"]
+    in_memory = Gateway.from_config({"mcpServers": {"a": A}})
+    assert (names(in_memory), in_memory.watched) == (["a"], None)
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: Gateway.from_config({"mcpServers": {"a": {}}}), ConfigError),
+        (lambda: Gateway.from_config({"mcpServers": {}}, only=["x"]), UnknownServer),
+        (
+            lambda: Gateway.from_config(
+                {"mcpServers": {"a": A}}, deny_urls=["a.example"]
+            ),
+            ConfigError,
+        ),
+        (lambda: Gateway.from_config({"mcpServers": {}}, timeout=0), ValueError),
+    ],
+)
+def test_what_is_wrong_in_a_configuration_is_said_at_once(
+    make: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        make()
+
+
+async def test_only_the_servers_that_changed_are_connected_to_anew() -> None:
+    def member(url: dict[str, Any]) -> Any:
+        return Http(url["url"], http_client=world.inside)
+
+    async with a_world() as world:
+        gateway = Gateway({"a": member(A), "b": member(B)})
+        changed = asyncio.Event()
+
+        def listen(notification: Any) -> None:
+            if notification.method == "notifications/tools/list_changed":
+                changed.set()
+
+        async with Client(gateway, mode="2025-11-25", on_notification=listen) as client:
+            await client.list_tools()
+            before = world.a.verbs()
+            changes = await gateway.replace({"a": member(A), "c": member(B)})
+            assert (changes.added, changes.removed) == (("c",), ("b",))
+            async with asyncio.timeout(5):
+                await changed.wait()
+            tools = {tool.name for tool in await client.list_tools()}
+            assert tools == {"a_fail", "a_whoami", "c_fail", "c_whoami"}
+            again = [
+                each.headers.get("mcp-method")
+                for each in world.a.seen[len(before) :]
+                if each.verb == "POST"
+            ]
+            assert "server/discover" not in again
+            assert "initialize" not in again
+
+
+async def test_a_configuration_is_reloaded_and_a_wrong_one_is_not() -> None:
+    gateway = Gateway.from_config({"mcpServers": {"a": A}})
+    changes = await gateway.reload({"mcpServers": {"a": A, "b": B}})
+    assert (changes.added, names(gateway)) == (("b",), ["a", "b"])
+    with pytest.raises(ConfigError):
+        await gateway.reload({"mcpServers": {"a": {}}})
+    assert names(gateway) == ["a", "b"]
+    denying = Gateway({}, deny_urls=["a.example"])
+    with pytest.raises(ConfigError):
+        await denying.reload({"mcpServers": {"a": A}})
+    choosing = Gateway(FromHeaders())
+    with pytest.raises(TypeError):
+        await choosing.reload({"mcpServers": {"a": A}})
+
+
+# Files...
+
+
+def test_files_have_changed_when_one_of_them_has(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    files = Files([path])
+    assert not files.have_changed()
+    path.write_text("1")
+    assert files.have_changed()
+    assert not files.have_changed()
+    path.write_text("22")
+    assert files.have_changed()
+    other = tmp_path / "other"
+    other.write_text("22")
+    other.replace(path)
+    assert files.have_changed()
+    path.unlink()
+    assert files.have_changed()
+
+
+async def test_a_change_is_taken_over_and_a_wrong_one_reported(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    gateway = Gateway.from_config(write(path, a=A))
+    said: asyncio.Queue[str] = asyncio.Queue()
+    watched = gateway.watched
+    assert watched is not None
+    watching = asyncio.ensure_future(
+        watch(gateway, watched, interval=0.005, told=said.put_nowait)
+    )
+    async with asyncio.timeout(5):
+        await asyncio.sleep(0)  # it takes note of the files as they are
+        write(path, a=A, b=B)
+        assert await said.get() == "reloaded: added b"
+        path.write_text("{")
+        assert (await said.get()).startswith("nothing is reloaded: ")
+        assert names(gateway) == ["a", "b"]
+        write(path, b={**B, "timeout": 5})
+        assert await said.get() == "reloaded: removed a; changed b"
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
+
+
+async def test_what_changes_nothing_is_not_worth_a_word(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    write(path, a=A)
+    gateway = Gateway({"a": A["url"]})
+    said: list[str] = []
+    read = asyncio.Event()
+
+    def load() -> dict[str, Any]:
+        read.set()
+        return {"a": A["url"]}
+
+    watching = asyncio.ensure_future(
+        watch(gateway, Watched([str(path)], load), interval=0.005, told=said.append)
+    )
+    async with asyncio.timeout(5):
+        await asyncio.sleep(0)  # as above
+        path.write_text("{ }")
+        await read.wait()
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"watch": True}, ValueError, "made of files"),
+        ({"path": "/mcp"}, TypeError, "stdio has no option 'path'"),
+    ],
+)
+def test_what_makes_no_sense_is_not_run(options: Any, error: Any, says: str) -> None:
+    with pytest.raises(error, match=says):
+        Gateway({}).run(**options)
