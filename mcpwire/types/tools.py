@@ -86,7 +86,9 @@ class Tool(WireType):
     """A tool that a server offers."""
 
     name: str
-    input_schema: JsonObject
+    input_schema: Annotated[JsonObject, Spec(required=True)] = attrs.field(
+        factory=lambda: {"type": "object"}
+    )
     """The JSON Schema of the arguments, with every keyword as it came."""
 
     title: Title = None

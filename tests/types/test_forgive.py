@@ -88,6 +88,7 @@ def test_no_field_is_forgiven_without_a_row():
 def test_a_row_that_is_taken_out_is_refused(monkeypatch, row):
     cls = getattr(types, row.type)
     value = {"protocolVersion": "x", "supportedVersions": [], "toolUseId": "x"} | {
+        "name": "x",
         "type": "tool_result",
         "clientInfo": {"name": "a", "version": "1"},
     }
@@ -131,3 +132,12 @@ def afresh(cls):
 
 def test_rows_are_values():
     assert attrs.asdict(FORGIVEN[0])["found"] == ("null",)
+
+
+@pytest.mark.system("A72")
+@pytest.mark.parametrize("said", [{}, {"inputSchema": None}])
+def test_a_tool_that_says_nothing_of_its_arguments_takes_an_object(said):
+    listed = decode(types.ListToolsResult, {"tools": [{"name": "a"} | said]})
+    [tool] = listed.tools
+    assert tool.input_schema == {"type": "object"}
+    assert types.encode(tool) == {"name": "a", "inputSchema": {"type": "object"}}

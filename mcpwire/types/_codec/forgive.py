@@ -60,6 +60,12 @@ FORGIVEN: Final[tuple[Row, ...]] = (
         "it is a CallToolResult carried in a message",
     ),
     Row(
+        "Tool",
+        "inputSchema",
+        ("missing", "null"),
+        "one tool that says nothing of its arguments must not cost the whole list",
+    ),
+    Row(
         "InitializeResult",
         "serverInfo",
         ("missing", "null"),
