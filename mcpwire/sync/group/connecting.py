@@ -236,8 +236,16 @@ class Connecting(Verbs, GroupBase[Seat, Client]):
             Exception: What `Client.connect` raises.
         """
         with self._guard:
+            is_new = name not in self._known
             seat = self._seat_for(name, target, replace=replace, options=options)
-        self._connect_seat(seat)
+        try:
+            self._connect_seat(seat)
+        except Exception:
+            raise
+        except BaseException:
+            if is_new and name not in self._seats:
+                self._known.pop(name, None)
+            raise
         return seat.client
 
     def _seat_for(
@@ -267,10 +275,13 @@ class Connecting(Verbs, GroupBase[Seat, Client]):
 
         Raises what `connect` does.
         """
+        return self.connected(name)
+
+    def connected(self, name: str) -> Client:
+        """Do what `client` does; for `GroupSource`."""
         seat = self._seat(name)
         if seat.needs_opening:
             self._connect_seat(seat)
-        seat.is_pinned = True
         return seat.client
 
     def _connect_seat(self, seat: Seat) -> None:

@@ -223,24 +223,24 @@ class Seat:
             if self.is_closed or self._connecting or not self.has_lived:
                 return
             before = self._state
-            if self.client.is_connected:
-                if before == "lost":
-                    self._restarts += 1
+            is_open = self.client.is_connected
+            error = None if is_open else self.client.lost
+            if is_open:
+                self._restarts += before == "lost"
                 self._turn("ready")
-            else:
-                self._lost(before)
-            came_back = before == "lost" and self._state == "ready"
-        if came_back:
+            elif error is None:
+                if self.client.is_connected or self.client.lost is not None:
+                    return  # it turned between two looks, and will tell
+                # Whoever has the client closed it.
+                self.has_lived = False
+                self._taken = 0
+                self._turn("idle")
+            elif before == "ready":
+                self._turn("lost", error)
+            turn = before, self._state
+        if turn == ("lost", "ready"):
             self._owner.turned(self.name)
-
-    def _lost(self, before: ServerState) -> None:
-        error = self.client.lost
-        if error is None:  # whoever has the client closed it
-            self.has_lived = False
-            self._taken = 0
-            self._turn("idle")
-        elif before == "ready":
-            self._turn("lost", error)
+        elif turn == ("ready", "lost") and error is not None:
             warn("the connection", self.name, error)
 
     # Calls...

@@ -38,11 +38,11 @@ class GroupSource:
         Raises:
             UnknownServer: There is no such server.
         """
-        return self._group[server]
+        return self._group.client_of(server)
 
     def list(self, server: str) -> builtins.list[Tool]:
         """Return all tools of a server; none where it did not declare to have any."""
-        capabilities = self._group.client(server).capabilities
+        capabilities = self._group.connected(server).capabilities
         if capabilities is not None and capabilities.tools is None:
             return []
         return self._group.list_tools(server)

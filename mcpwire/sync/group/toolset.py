@@ -106,9 +106,14 @@ class ToolSet(ToolSetBase):
         Ctrl-C ends it at once; listings under way end by themselves.
         """
         wanted = dict.fromkeys(servers or self._source.servers())
-        run_all([partial(self._list, each) for each in wanted], CONCURRENCY)
+        defects: dict[str, Exception] = {}
+        tasks = [partial(self._list_for, each, defects) for each in wanted]
+        run_all(tasks, CONCURRENCY)
         with self._changing:
             self._rebuild()
+        for server in wanted:
+            if server in defects:
+                raise defects[server]
 
     def accept(self, *patterns: str) -> None:
         """Accept tools as they are now, all or those that a pattern fits, in the lock.
@@ -172,9 +177,19 @@ class ToolSet(ToolSetBase):
                     self._thread = None
                     return
             rounds += 1
+            defects: dict[str, Exception] = {}
             for server in servers:
-                self._list(server)
+                self._list_for(server, defects)
+            for server, error in defects.items():
+                logger.error("listing the tools of %r raised", server, exc_info=error)
             self._show()
+
+    def _list_for(self, server: str, defects: dict[str, Exception]) -> None:
+        """List a server's tools; what is no failure of the server's is kept."""
+        try:
+            self._list(server)
+        except Exception as error:  # noqa: BLE001 - whoever asked for it raises it
+            defects[server] = error
 
     def _list(self, server: str) -> None:
         """List a server's tools; what goes wrong is noted."""

@@ -61,7 +61,7 @@ class Verbs:
 
         def __iter__(self) -> Iterator[str]: ...
 
-        def __getitem__(self, server: str) -> Client: ...
+        def client_of(self, name: str) -> Client: ...  # noqa: D102 - as `GroupBase` has it
 
     # Tools...
 
@@ -194,13 +194,14 @@ class Verbs:
     # Without waiting...
 
     def notify_roots_changed(self, server: str | None = None) -> None:
-        """Tell a server, or each, that the roots changed; waits for no answer.
+        """Tell a server, or each that is connected, that the roots changed.
 
-        A server that is unknown, or that cannot be told, is logged.
+        Waits for no answer. A server that is unknown, or cannot be told, is logged.
         """
-        for name in tuple(self) if server is None else (server,):
+        ready = [name for name in self if self.client_of(name).is_connected]
+        for name in ready if server is None else (server,):
             try:
-                self[name].notify_roots_changed()
+                self.client_of(name).notify_roots_changed()
             except MCPError as error:
                 warn("telling of changed roots", name, error)
 
@@ -213,7 +214,7 @@ class Verbs:
         server is logged.
         """
         try:
-            self[server].cancel(request_id, reason)
+            self.client_of(server).cancel(request_id, reason)
         except MCPError as error:
             warn("cancelling", server, error)
 

@@ -363,11 +363,12 @@ def test_an_interrupt_while_one_is_connected_leaves_nothing(pace):
     def interrupt():
         raise KeyboardInterrupt
 
-    pace.meeting = threading.Barrier(1, action=interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        group.connect("a")
+    for name, target in (("a", None), ("new", server())):
+        pace.meeting = threading.Barrier(1, action=interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            group.connect(name, target)
     assert list(group) == []
-    assert group.status()["a"].state == "idle"
+    assert [status.state for status in group.status().values()] == ["idle"]
 
 
 # The end...

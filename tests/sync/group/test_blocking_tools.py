@@ -260,6 +260,22 @@ def test_without_a_thread_to_be_had_the_old_tools_stay(
     assert shelf.threads >= {threading.current_thread().name}
 
 
+def test_a_defect_comes_out_of_a_refresh_and_ends_nothing(made, shelf, caplog):
+    tools = made(shelf)
+    good, shelf.lists["a"] = shelf.lists["a"], ZeroDivisionError("a defect")
+    shelf.lists["b"] = ["y", "z"]
+    with pytest.raises(ZeroDivisionError):
+        tools.refresh()
+    assert tools.names == ("mcp__a__x", "mcp__b__y", "mcp__b__z")
+    shelf.tell("a")
+    settled(tools)
+    assert "listing the tools of 'a' raised" in caplog.text
+    shelf.lists["a"] = [*good, "more"]
+    shelf.tell("a")
+    settled(tools)
+    assert "mcp__a__more" in tools
+
+
 def test_a_lock_holds_tools_until_they_are_accepted(made, shelf):
     tools = made(shelf, lock=ToolLock())
     tools.accept()
