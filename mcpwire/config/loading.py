@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -74,6 +75,24 @@ class Configuration:
     def enabled(self) -> dict[str, ServerEntry]:
         """The entries that are enabled."""
         return {name: entry for name, entry in self.servers.items() if entry.enabled}
+
+    def document(self) -> dict[str, Any]:
+        """Return what was read as one document, by our names, to be written as JSON.
+
+        All layers are one in it; variables are not filled in, so that their secrets
+        stay where they are. All servers are in it, whichever were wanted.
+        """
+        raws = merge([list(layer) for layer in self.raw])
+        return {
+            "mcpServers": {
+                name: {
+                    field: "inf" if value == math.inf else value
+                    for field, value in raw.values.items()
+                    if field not in {"name", "merge"}
+                }
+                for name, raw in raws.items()
+            }
+        }
 
     def members(self) -> dict[str, Member]:
         """Return the enabled entries as members of a group."""

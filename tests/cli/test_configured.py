@@ -242,6 +242,15 @@ def test_the_times_and_folders_of_an_entry_are_those_of_the_client(
     assert "roots" in declared
 
 
+def test_a_configured_server_is_one_to_log_in_to(cli, configure):
+    configure(a={"url": URL, "auth": "oauth"}, b={"command": "c"})
+    done = cli("auth", "status", "@a", "--config", "x.json")
+    assert (done.code, done.out) == (3, "not logged in\n")
+    done = cli("auth", "status", "@b", "--config", "x.json")
+    assert done.code == 2
+    assert "only servers at a URL are logged in to" in done.err
+
+
 # All servers at once...
 
 

@@ -26,6 +26,11 @@ def test_a_file_of_the_page_can_be_used(tmp_path, text):
     assert (list(found), found.warnings) == (["time", "web"], ())
 
 
+def test_the_example_can_be_used():
+    found = load(Path(__file__).parents[2] / "examples" / "mcp.toml", environment={})
+    assert (list(found.enabled), found.warnings) == (["demo"], ())
+
+
 def test_the_page_has_the_table_of_the_fields():
     rows = [f"| `{n}` | {OF[f.of]} | {f.meaning} |" for n, f in FIELDS.items()]
     assert "\n".join(rows) in PAGE

@@ -1,5 +1,6 @@
 """Configurations that are fine: what becomes of them."""
 
+import json
 import logging
 import math
 import os
@@ -247,6 +248,20 @@ def test_what_was_loaded_is_a_source_too(toml):
     assert again["time"] == first["time"]
     assert again["web"].url == "https://b.example"
     assert again.files == (str(toml),)
+
+
+def test_what_was_read_can_be_written_again(tmp_path, toml):
+    over = [{"name": "web", "merge": "fields", "timeout": 7}]
+    first = load(toml, [over], VARIABLES, only=["web"])
+    path = tmp_path / "all.json"
+    text = json.dumps(first.document())
+    assert SENTINEL not in text
+    assert '"Bearer ${TOKEN}"' in text
+    path.write_text(text)
+    again = load(path, environment=VARIABLES)
+    assert list(again) == ["time", "web", "off"]
+    assert again["web"] == first["web"]
+    assert again["time"] == load(toml, environment=VARIABLES)["time"]
 
 
 def test_only_those_that_are_wanted_are_checked(toml):

@@ -42,7 +42,10 @@ async def list_servers(options: Options, output: Output, signals: Signals) -> in
     for warning in configuration.warnings:
         output.tell("warning", warning, f"mcpwire: {warning}")
     style = Style(output.bold, output.dim, _narrower(output.width))
-    group = _group(options, configuration.members())
+    try:
+        group = _group(options, configuration.members())
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     try:
         offers, failed = await _offers(group, style)
     finally:
@@ -54,8 +57,8 @@ async def list_servers(options: Options, output: Output, signals: Signals) -> in
     for name, offer in offers.items():
         if offer.refused is not None:
             failed[name] = offer.refused
-    for error in failed.values():
-        _forget_group(error)
+    for reason in failed.values():
+        _forget_group(reason)
     if output.is_json:
         output.document(_document(targets, offers, failed))
     else:
@@ -70,7 +73,7 @@ def _narrower(width: int | None) -> int | None:
 
 
 def _group(options: Options, members: Mapping[str, Any]) -> Group:
-    from mcpwire import Limits
+    from mcpwire import Limits, Recovery
     from mcpwire.group import Group
 
     timeout = options.timeout
@@ -81,6 +84,7 @@ def _group(options: Options, members: Mapping[str, Any]) -> Group:
         connect_timeout=timeout or CONNECT_TIMEOUT_S,
         mode=options.mode,
         limits=Limits(close_grace=CLOSE_GRACE_S, terminate_grace=CLOSE_GRACE_S),
+        recovery=Recovery(restart=False),
         **_hosting(options),
     )
 
@@ -115,15 +119,8 @@ def _refuse(_: object) -> NoReturn:
 async def _offers(
     group: Group, style: Style
 ) -> tuple[dict[str, Offer], dict[str, Exception]]:
-    """Ask all at once; what is lost meanwhile has failed like what never came.
-
-    Raises:
-        UsageError: An option is none.
-    """
-    try:
-        failed: dict[str, Exception] = dict((await group.connect_all()).failed)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    """Ask all at once; what is lost meanwhile has failed like what never came."""
+    failed: dict[str, Exception] = dict((await group.connect_all()).failed)
     offers: dict[str, Offer] = {}
 
     async def ask(name: str) -> None:
