@@ -120,25 +120,25 @@ def gateway(argv: Sequence[str]) -> int:
         write_text(parser.format_help())
         return Exit.OK
     _check(options)
-    try:
-        made = _gateway(options)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     if options.http is None:
-        made.run(watch=options.watch)
+        _gateway(options).run(watch=options.watch)
         return Exit.OK
     from mcpwire.cli.serve.command import address_of
+    from mcpwire.errors import LocalProtocolError
     from mcpwire.server.http.serving import CannotListen
 
     given = {key: getattr(options, name) for name, key in _FOR_HTTP.items()}
     for_http = {key: value for key, value in given.items() if value}
     address = address_of(options.http)
+    made = _gateway(options, for_http)
     try:
         made.run(http=address, watch=options.watch, **for_http)
     except CannotListen as error:
         raise UsageError(str(error.strerror)) from error
-    except (TypeError, ValueError) as error:
-        raise UsageError(str(error)) from error
+    except LocalProtocolError as error:
+        if isinstance(error.__context__, ImportError):  # of an extra
+            raise UsageError(str(error)) from error
+        raise
     return Exit.OK
 
 
@@ -162,7 +162,25 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("--watch is for --config FILE")
 
 
-def _gateway(options: argparse.Namespace) -> Gateway:
+def _gateway(
+    options: argparse.Namespace, for_http: Mapping[str, Any] | None = None
+) -> Gateway:
+    """Return the gateway, and check how it would be served over HTTP.
+
+    Raises:
+        UsageError: An option is wrong.
+        ConfigError: The configuration breaks a rule.
+    """
+    try:
+        made = _made(options)
+        if for_http is not None:
+            made.asgi(**for_http)
+    except (TypeError, ValueError) as error:
+        raise UsageError(str(error)) from error
+    return made
+
+
+def _made(options: argparse.Namespace) -> Gateway:
     from mcpwire.gateway import FromHeaders, Gateway
     from mcpwire.gateway.serving.serving import Watched
 
@@ -173,11 +191,11 @@ def _gateway(options: argparse.Namespace) -> Gateway:
     if not options.config:
         return Gateway(named, **settings)
     read = _reader(options.config)
+    configuration = read()
 
     def servers() -> Mapping[str, Any]:
         return {**read().members(), **named}
 
-    configuration = read()
     made = Gateway({**configuration.members(), **named}, **settings)
     made.watched = Watched(files=configuration.files, load=servers)
     return made

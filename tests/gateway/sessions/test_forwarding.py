@@ -16,7 +16,7 @@ KEY = b"k" * 32
 NAMES = ["X-Run", "X-Agent", "traceparent"]
 
 
-@pytest.mark.system("O27", "O90", "O28")
+@pytest.mark.system("O27", "O90")
 @pytest.mark.parametrize("options", [{}, SESSIONS], ids=["stateless", "sessions"])
 async def test_they_are_read_from_every_request_and_replaced_as_a_whole(
     options: Any,

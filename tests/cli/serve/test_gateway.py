@@ -1,0 +1,148 @@
+"""``mcpwire gateway``: many servers as one process."""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from base64 import b64encode
+
+import pytest
+
+import mcpwire
+from mcpwire.cli import main
+
+PATIENCE = 20.0
+
+DEMO = [sys.executable, "-m", "mcpwire", "demo-server"]
+COMMAND = " ".join(DEMO)
+
+SERVER = {"command": DEMO[0], "args": DEMO[1:]}
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Write a configuration of servers that are all the demonstration's."""
+
+    def write(*names):
+        path = tmp_path / "mcp.json"
+        path.write_text(json.dumps({"mcpServers": dict.fromkeys(names, SERVER)}))
+        return str(path)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name the servers"),
+        (["time"], "'time' is not NAME=TARGET"),
+        (["=x"], "'=x' is not NAME=TARGET"),
+        (["a="], "'a=' is not NAME=TARGET"),
+        (["a=x", "--path", "/x"], "--path is for --http"),
+        (["a=x", "--path-per-server"], "--path-per-server is for --http"),
+        (["a=x", "--session-key-env", "X"], "--session-key-env is for --http"),
+        (["a=x", "--watch"], "--watch is for --config FILE"),
+        (["a=x", "--from-headers", "--http", ":0"], "--from-headers is for clients"),
+        (["--from-headers"], "--from-headers is for --http"),
+        (["a=x", "--http", ":0", "--stdio"], "not allowed with"),
+        (["a=x", "--http", "x"], "the address must be HOST:PORT"),
+        (["a=x", "--http", ":0", "--path", "x"], "path must begin with a slash"),
+        (["a=x", "--timeout", "0"], "timeout"),
+        (["a=ftp://x"], "server 'a'"),
+        (["a=x", "--http", ":0", "--session-key-env", "NONE"], "NONE is empty"),
+        (["a=x", "--http", ":0", "--session-key-env", "BAD"], "BAD: session key 1 is"),
+        (["a=x", "--http", ":0", "--forward-header", "cookie"], "never forwarded"),
+        (["--config", "/nonexistent/mcp.json"], "/nonexistent/mcp.json"),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(words, said, capfd, monkeypatch):
+    monkeypatch.setenv("BAD", "not base64!")
+    assert main(["gateway", *words]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert said in line
+
+
+def test_its_help_shows_the_options(capfd):
+    assert main(["gateway", "--help"]) == 0
+    assert "--session-key-env" in capfd.readouterr().out
+
+
+def test_an_address_that_is_taken_is_one_sentence(capfd):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["gateway", "a=x", "--http", f":{port}"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "cannot listen" in line
+
+
+def test_a_package_that_is_missing_is_one_sentence(capfd, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main(["gateway", "a=x", "--http", ":0"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "pip install 'mcpwire[server]'" in line
+
+
+@pytest.mark.anyio
+async def test_on_stdio_it_is_all_its_servers():
+    words = ["-m", "mcpwire", "gateway", f"one={COMMAND}", f"two={COMMAND}"]
+    target = mcpwire.Stdio(sys.executable, [*words, "--deny", "*two*"])
+    async with mcpwire.Client(target) as client:
+        tools = [tool.name for tool in await client.list_tools()]
+        assert tools
+        assert all(name.startswith("one_") for name in tools)
+
+
+URL = re.compile(r"(http://127\.0\.0\.1:\d+)/here")
+
+
+@pytest.mark.anyio
+async def test_over_http_it_reloads_and_ends_with_sigterm(config):
+    path = config("one")
+    words = ["--config", path, "--http", ":0", "--path", "/here", "--watch"]
+    words += ["--path-per-server", "--status", "/status", "--session-key-env", "KEYS"]
+    process = started(*words, KEYS=b64encode(b"k" * 32).decode())
+    try:
+        base = (await asyncio.to_thread(found, process, URL))[1]
+        async with mcpwire.Client(f"{base}/here", mode="2025-11-25") as client:
+            one = {tool.name for tool in await client.list_tools()}
+            assert len(client.session_id) > 200  # it is sealed
+            config("one", "two")
+            line = await asyncio.to_thread(found, process, re.compile("reloaded"))
+            assert line.string.strip().endswith("reloaded: added two")
+            both = {tool.name for tool in await client.list_tools()}
+            assert both - one == {name.replace("one_", "two_") for name in one}
+        async with mcpwire.Client(f"{base}/here/two") as client:
+            names = {f"one_{tool.name}" for tool in await client.list_tools()}
+            assert names == one
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, PATIENCE) in {0, 128 + 15, -15}
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        process.wait(PATIENCE)
+        process.stderr.close()
+
+
+def started(*words, **env):
+    command = [sys.executable, "-u", "-m", "mcpwire", "gateway", *words]
+    return subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, **env},
+    )
+
+
+def found(process, pattern):
+    """Return the match of the next line of stderr that has one."""
+    for line in process.stderr:
+        match = pattern.search(line)
+        if match is not None:
+            return match
+    raise AssertionError(f"no line like {pattern.pattern!r} came")
