@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from mcpwire.cli.failures import Exit, UsageError
 from mcpwire.cli.streams import write_text
+from mcpwire.cli.text.escape import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from mcpwire.config import Configuration
     from mcpwire.gateway import Gateway
@@ -190,21 +192,23 @@ def _made(options: argparse.Namespace) -> Gateway:
         return Gateway(FromHeaders(), **settings)
     if not options.config:
         return Gateway(named, **settings)
-    read = _reader(options.config)
-    configuration = read()
+    configuration = _read(options)
+    for warning in configuration.warnings:
+        sys.stderr.write(f"mcpwire: {one_line(warning)}\n")
 
     def servers() -> Mapping[str, Any]:
-        return {**read().members(), **named}
+        return {**_read(options).members(), **named}
 
     made = Gateway({**configuration.members(), **named}, **settings)
     made.watched = Watched(files=configuration.files, load=servers)
     return made
 
 
-def _reader(file: str) -> Callable[[], Configuration]:
-    from mcpwire.config import load
+def _read(options: argparse.Namespace) -> Configuration:
+    from mcpwire.cli.target.configured import read_configuration
 
-    return lambda: load(file)
+    given: Any = options  # it has the one option that is looked at
+    return read_configuration(given)
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:

@@ -67,6 +67,19 @@ def test_what_makes_no_sense_is_one_sentence(words, said, capfd, monkeypatch):
     assert said in line
 
 
+def test_what_is_odd_in_a_configuration_is_told(config, capfd, tmp_path):
+    path = config("one")
+    told = json.loads((tmp_path / "mcp.json").read_text())
+    told["mcpServers"]["one"]["colour"] = "red"
+    (tmp_path / "mcp.json").write_text(json.dumps(told))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["gateway", "--config", path, "--http", f":{port}"]) == 2
+    odd, _ = capfd.readouterr().err.splitlines()
+    assert odd.startswith(f"mcpwire: {path}: ")
+    assert "colour" in odd
+
+
 def test_its_help_shows_the_options(capfd):
     assert main(["gateway", "--help"]) == 0
     assert "--session-key-env" in capfd.readouterr().out
