@@ -6,7 +6,7 @@ Each tool has a mean of its seconds and of its bytes. The latest call counts wit
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -22,7 +22,7 @@ BYTES_PER_TOKEN: Final = 4
 """A rule of thumb for English text and JSON; tokenizers differ."""
 
 MAX_TOOLS: Final = 10_000
-"""As many tools are remembered; the one that was called longest ago goes first."""
+"""As many tools are remembered; the one that was learnt first goes first."""
 
 
 @attrs.frozen
@@ -81,16 +81,15 @@ class Costs:
             seconds: How long it took.
             size: The bytes of its result.
         """
-        known = self._learnt.pop((server, tool), None)
+        known = self._learnt.get((server, tool))
         if known is None:
-            known = _Learnt(seconds, size, 0)
             if len(self._learnt) >= MAX_TOOLS:
                 # Other threads may forget the same one.
                 self._learnt.pop(next(iter(self._learnt)), None)
+            known = self._learnt[server, tool] = _Learnt(seconds, size, 0)
         known.seconds += self._weight * (seconds - known.seconds)
         known.size += self._weight * (size - known.size)
         known.calls += 1
-        self._learnt[server, tool] = known
 
     def of(self, server: str, tool: str) -> Cost:
         """Return what a call takes: learnt, or the value to start with."""
@@ -108,10 +107,15 @@ class Costs:
 
 def size_of(result: CallToolResult) -> int:
     """Return roughly how many bytes of a result a model gets to see."""
-    size = sum(
-        len(getattr(block, "text", "")) or len(json_text(encode(block)))
-        for block in result.content
-    )
     if not result.content and result.structured_content is not UNSET:
         return len(json_text(result.structured_content))
-    return size
+    return sum(map(_size, result.content))
+
+
+def _size(block: Any) -> int:
+    for part in (block, getattr(block, "resource", None)):
+        for name in ("text", "data", "blob"):
+            value = getattr(part, name, None)
+            if isinstance(value, str):
+                return len(value)
+    return len(json_text(encode(block)))

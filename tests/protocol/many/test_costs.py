@@ -4,7 +4,16 @@ import pytest
 
 from mcpwire.protocol.many import costs as costs_module
 from mcpwire.protocol.many.costs import Cost, Costs, size_of
-from mcpwire.types import CallToolResult, ImageContent, TextContent, encode
+from mcpwire.types import (
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+    encode,
+)
 from mcpwire.wire.json import encode as to_json
 
 
@@ -38,9 +47,9 @@ def test_what_was_learnt_can_be_forgotten():
 def test_so_many_tools_are_remembered_and_no_more(monkeypatch):
     monkeypatch.setattr(costs_module, "MAX_TOOLS", 2)
     costs = Costs()
-    for name in ("a", "b", "a", "c"):
+    for name in ("a", "b", "b", "c"):
         costs.note("calc", name, 1.0, 4)
-    assert [costs.of("calc", name).calls for name in "abc"] == [2, 0, 1]
+    assert [costs.of("calc", name).calls for name in "abc"] == [0, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -60,9 +69,15 @@ def test_a_value_out_of_its_range_is_refused_by_name(options, named):
 
 
 def test_the_size_of_a_result_is_what_a_model_sees_of_it():
-    image = ImageContent("AAAA", "image/png")
-    assert size_of(CallToolResult()) == 0
-    assert size_of(CallToolResult([TextContent("four")])) == 4
-    assert size_of(CallToolResult([image])) == len(to_json(encode(image)))
-    assert size_of(CallToolResult(structured_content=[1])) == 3
-    assert size_of(CallToolResult([TextContent("a")], structured_content=[1])) == 1
+    def size(*blocks, **members):
+        return size_of(CallToolResult(list(blocks), **members))
+
+    link = ResourceLink("file:///a", "a")
+    assert size() == 0
+    assert size(TextContent("four"), TextContent("")) == 4
+    assert size(ImageContent("AAAA", "image/png")) == 4
+    assert size(EmbeddedResource(TextResourceContents("a://", "five!"))) == 5
+    assert size(EmbeddedResource(BlobResourceContents("a://", "AAAAAA=="))) == 8
+    assert size(link) == len(to_json(encode(link)))
+    assert size(structured_content=[1]) == 3
+    assert size(TextContent("a"), structured_content=[1]) == 1

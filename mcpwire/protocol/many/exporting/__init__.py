@@ -27,8 +27,8 @@ from mcpwire.protocol.many.exporting.calls import (
     Outcome,
     plain,
 )
-from mcpwire.protocol.many.exporting.names import NameRule, VendorNames
-from mcpwire.protocol.many.exporting.schemas import without_nulls
+from mcpwire.protocol.many.exporting.names import NameRule, VendorNames, renamed_members
+from mcpwire.protocol.many.exporting.schemas import plain_root, without_nulls
 from mcpwire.protocol.many.flattening import cut_text
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ class _Form:
     calls: Callable[[object], list[ModelCall]]
     results: Callable[..., list[JsonObject]]
     can_be_strict: bool = False
+    arguments: NameRule | None = None
+    """What names of arguments have to be like; ``None``: any are taken."""
 
 
 _FORMS: Final[dict[str, _Form]] = {
@@ -67,7 +69,11 @@ _FORMS: Final[dict[str, _Form]] = {
         neutral.RULE, neutral.tool_to, neutral.calls_of, neutral.results_to
     ),
     "anthropic": _Form(
-        anthropic.RULE, anthropic.tool_to, anthropic.calls_of, anthropic.results_to
+        anthropic.RULE,
+        anthropic.tool_to,
+        anthropic.calls_of,
+        anthropic.results_to,
+        arguments=anthropic.ARGUMENTS,
     ),
     "openai": _Form(
         openai.RULE,
@@ -83,7 +89,13 @@ _FORMS: Final[dict[str, _Form]] = {
         openai.responses_results_to,
         can_be_strict=True,
     ),
-    "gemini": _Form(gemini.RULE, gemini.tool_to, gemini.calls_of, gemini.results_to),
+    "gemini": _Form(
+        gemini.RULE,
+        gemini.tool_to,
+        gemini.calls_of,
+        gemini.results_to,
+        arguments=gemini.ARGUMENTS,
+    ),
 }
 
 EXPORT_FORMS: Final = tuple(_FORMS)
@@ -112,14 +124,23 @@ class Export(list["JsonObject"]):
             raise ValueError(f"there is no strict mode in the form {form!r}")
         tool_to = partial(made.tool, strict=True) if strict else made.tool
         self._asked = {tool.name: tool.input_schema for tool in found} if strict else {}
+        self._arguments: dict[str, VendorNames] = {}
         super().__init__(
             tool_to(
                 self.names.of(tool.name),
                 _described(tool.description, max_description),
-                tool.input_schema,
+                self._schema(tool, made.arguments),
             )
             for tool in found
         )
+
+    def _schema(self, tool: Exportable, rule: NameRule | None) -> JsonObject:
+        if rule is None:
+            return tool.input_schema
+        schema, names = renamed_members(plain_root(tool.input_schema), rule)
+        if names is not None:
+            self._arguments[tool.name] = names
+        return schema
 
     def calls(self, answer: object) -> list[ModelCall]:
         """Return the calls that a model's answer asks for, under our names.
@@ -148,11 +169,14 @@ class Export(list["JsonObject"]):
         name = self.names.find(call.said)
         if name is None:
             return call
+        arguments = call.arguments
+        names = self._arguments.get(name)
+        if names is not None:
+            arguments = {names.find(key) or key: arguments[key] for key in arguments}
         schema = self._asked.get(name)
-        if schema is None:
-            return attrs.evolve(call, name=name)
-        meant = without_nulls(call.arguments, schema, schema)
-        return attrs.evolve(call, name=name, arguments=meant)
+        if schema is not None:
+            arguments = without_nulls(arguments, schema, schema)
+        return attrs.evolve(call, name=name, arguments=arguments)
 
 
 def export_tools(

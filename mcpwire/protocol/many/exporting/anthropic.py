@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from mcpwire.protocol.many.exporting.calls import ModelCall, Outcomes
     from mcpwire.types import JsonObject
 
-__all__ = ["RULE", "calls_of", "results_to", "tool_to"]
+__all__ = ["ARGUMENTS", "RULE", "calls_of", "results_to", "tool_to"]
 
 # Messages API, tools[].name: ^[a-zA-Z0-9_-]{1,64}$.
 RULE: Final = NameRule()
+
+# "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'".
+ARGUMENTS: Final = NameRule("A-Za-z0-9_.-", "A-Za-z0-9_.-", 64)
 
 _IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 

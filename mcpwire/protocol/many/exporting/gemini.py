@@ -31,12 +31,16 @@ if TYPE_CHECKING:
     from mcpwire.protocol.many.exporting.calls import ModelCall, Outcomes
     from mcpwire.types import JsonObject
 
-__all__ = ["RULE", "calls_of", "results_to", "schema_to", "tool_to"]
+__all__ = ["ARGUMENTS", "RULE", "calls_of", "results_to", "schema_to", "tool_to"]
 
 # FunctionDeclaration.name: starts with a letter or an underscore; a-z, A-Z, 0-9,
 # underscores, dots and dashes, with a maximum length of 64 (the strictest of what the
 # Gemini API and Vertex AI say).
 RULE: Final = NameRule("A-Za-z0-9_.-", "A-Za-z_", 64)
+
+# FunctionDeclaration.parameters: names start with a letter or an underscore, and have
+# only letters, digits and underscores, at most 64.
+ARGUMENTS: Final = NameRule("A-Za-z0-9_", "A-Za-z_", 64)
 
 # Schema, its fields; `format` and `enum` have values of their own.
 _KNOWN: Final = (

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from mcpwire.protocol.many.exporting.schemas import properties_of, required_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["NameRule", "VendorNames"]
+    from mcpwire.types import JsonObject
+
+__all__ = ["NameRule", "VendorNames", "renamed_members"]
 
 _HASH: Final = 8
 """Characters of a hash that tells two names apart."""
@@ -55,6 +59,27 @@ class VendorNames:
     def find(self, theirs: str) -> str | None:
         """Return the name of ours that the vendor's stands for."""
         return self._ours.get(theirs)
+
+
+def renamed_members(
+    schema: JsonObject, rule: NameRule
+) -> tuple[JsonObject, VendorNames | None]:
+    """Return an object's schema with members that the vendor takes; their names.
+
+    Those are ``None`` where each member is taken as it is, as nearly always.
+    """
+    properties = properties_of(schema)
+    names = VendorNames(properties, rule)
+    if all(names.of(name) == name for name in properties):
+        return schema, None
+    renamed = {
+        **schema,
+        "properties": {names.of(name): one for name, one in properties.items()},
+        "required": [
+            names.of(name) for name in required_of(schema) if name in properties
+        ],
+    }
+    return renamed, names
 
 
 def _spelled(name: str, rule: NameRule, salt: int = 0) -> str:

@@ -185,6 +185,29 @@ def test_gemini_gets_what_it_has_words_for(schema, made):
     assert only("gemini", tool)["parameters"]["properties"]["x"] == made
 
 
+@pytest.mark.parametrize("form", ["anthropic", "gemini"])
+def test_arguments_whose_names_are_refused_have_others_and_come_back(form):
+    schema = {
+        "type": "object",
+        "properties": {"$filter": {"type": "string"}, "top": {"type": "integer"}},
+        "required": ["$filter", "nothing"],
+    }
+    made = export_tools([Tool("query", schema)], form)
+    (tool,) = made
+    offered = tool["input_schema" if form == "anthropic" else "parameters"]
+    first, second = offered["properties"]
+    assert first.startswith("_filter_")
+    assert second == "top"
+    assert offered["required"] == [first]
+    said = {"name": "query", "input": {first: "x", "top": 1, "more": 2}}
+    answer = {
+        "anthropic": {"content": [{"type": "tool_use", **said}]},
+        "gemini": [{"functionCall": {**said, "args": said["input"]}}],
+    }[form]
+    (call,) = made.calls(answer)
+    assert call.arguments == {"$filter": "x", "top": 1, "more": 2}
+
+
 @pytest.mark.parametrize("form", EXPORT_FORMS)
 def test_a_description_is_cut_only_where_that_is_asked_for(form):
     tool = Tool("t", {"type": "object"}, description="long " * 500)
