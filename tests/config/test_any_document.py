@@ -3,7 +3,7 @@
 import contextlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentinel import SENTINEL
 
@@ -91,6 +91,7 @@ VARIABLES = {"SET": "set", "SECRET": SENTINEL, "LINE": f"a\n{SENTINEL}"}
 
 
 @pytest.mark.system("L-V11")
+@settings(deadline=None)  # a first import takes its time
 @given(DOCUMENT)
 def test_a_document_is_a_configuration_or_one_error_and_shows_no_secret(document):
     try:

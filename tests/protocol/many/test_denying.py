@@ -1,7 +1,7 @@
 """The list of hosts and URLs that servers may not be at."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpwire.protocol.many.denying import UrlDenyList
@@ -65,6 +65,7 @@ def test_what_a_list_refuses(entries, url, refused):
 
 
 @pytest.mark.system("V05")
+@settings(deadline=None)  # a first import takes its time
 @given(st.text())
 def test_no_text_is_too_odd_to_be_judged(url):
     assert UrlDenyList(["example.com", *PATH]).refuses(url) in {

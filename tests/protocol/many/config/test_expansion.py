@@ -1,7 +1,7 @@
 """Variables in texts of a configuration."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpwire.protocol.many.config.expansion import expand
@@ -84,6 +84,7 @@ def test_what_cannot_be_filled_in_is_said_without_what_stands_around_it(text, pr
     assert str(caught.value) == problem
 
 
+@settings(deadline=None)  # a first import takes its time
 @given(st.text(alphabet="$${}:-AN_e"))
 def test_every_text_is_filled_in_or_refused(text):
     try:
@@ -94,11 +95,13 @@ def test_every_text_is_filled_in_or_refused(text):
         assert "${" in text or expanded == text
 
 
+@settings(deadline=None)  # a first import takes its time
 @given(st.text(alphabet="$${}:-AN_e"))
 def test_a_text_whose_openings_are_doubled_comes_back_as_it_was(text):
     assert expand(text.replace("${", "$${"), {}) == text
 
 
+@settings(deadline=None)  # a first import takes its time
 @given(st.text(), st.text())
 def test_what_a_variable_holds_comes_through_as_it_is(value, around):
     around = around.replace("$", "")

@@ -4,7 +4,7 @@ import json
 
 import jsonschema_rs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpwire.protocol.many.config.fields import FIELDS
@@ -41,6 +41,7 @@ VALUES = st.one_of(
 )
 
 
+@settings(deadline=None)  # a first import takes its time
 @given(st.sampled_from(sorted(FIELDS)), VALUES)
 def test_the_schema_of_a_field_takes_what_its_check_takes(name, value):
     fault = FIELDS[name].kind.check(value)
