@@ -37,6 +37,11 @@ async def fail() -> str:
 
 
 @server.tool
+async def refuse() -> str:
+    raise RPCError("upstream error", code=7)
+
+
+@server.tool
 async def linger(ctx: Context) -> str:
     ctx.progress(1)
     await asyncio.Event().wait()
@@ -128,8 +133,8 @@ async def test_it_is_asked_once_for_each_successful_call() -> None:
         assert len(delegate.asked) == 2
         with pytest.raises(RPCError, match="unknown tool"):
             await client.call_tool("s_nothing")
-        with pytest.raises(RPCError):
-            await client.request("tools/call", {"name": "s_echo", "arguments": 1})
+        with pytest.raises(RPCError, match="upstream error"):
+            await client.call_tool("s_refuse")
         await client.list_tools()
         assert len(delegate.asked) == 2
 
