@@ -70,6 +70,21 @@ class Connecting(Verbs, GroupBase[Seat, Client]):
 
     # Who is there...
 
+    def __getitem__(self, name: str) -> Client:
+        """Return a server's client.
+
+        That of a lazy server may not be connected yet: `client` connects it.
+
+        Raises:
+            UnknownServer: There is none of that name; `NotConnected` where it is known.
+        """
+        return self.client_of(name)
+
+    def instructions(self) -> dict[str, str]:
+        """Return how servers want to be used, by name, of those that said so."""
+        with self._guard:
+            return super().instructions()
+
     def heard(
         self, server: str, method: str, params: dict[str, Any] | None, size: int
     ) -> None:
@@ -94,12 +109,13 @@ class Connecting(Verbs, GroupBase[Seat, Client]):
         """Put a server into the group, in the place of one of the same name."""
         member = self._known[name]
         options = self._client_arguments(name)
-        if self._make_client is None:
-            make = partial(
-                Client, member.target, background=self._background, **options
-            )
-        else:
-            make = partial(self._make_client, name, member.target, **options)
+        if self._background:
+            options["background"] = True
+        make: Callable[[], Client] = (
+            partial(Client, member.target, **options)
+            if self._make_client is None
+            else partial(self._make_client, name, member.target, **options)
+        )
         seat = Seat(
             self, name, member, make, is_lazy=self._is_lazy, listens=self._listens
         )

@@ -1,6 +1,7 @@
 """What a blocking group does by a server's name, and what it is like for threads."""
 
 import asyncio
+import contextlib
 import logging
 import subprocess
 import sys
@@ -305,6 +306,49 @@ async def test_it_works_where_a_loop_runs_and_from_its_threads():
             result = await asyncio.to_thread(group.call_tool, "a", "y")
         assert result.text == "y"
         assert group.tools().call("mcp__a__x").text == "x"
+
+
+def test_servers_come_and_go_while_other_threads_look():
+    with Group({"a": server(instructions="Gently.")}) as group:
+        ended = threading.Event()
+        failures = []
+
+        def look():
+            try:
+                while not ended.is_set():
+                    group.instructions()
+                    group.status()
+                    repr(group)
+                    for name in group:
+                        with contextlib.suppress(UnknownServer):  # it has just left
+                            assert group[name].server_info
+            except Exception as error:  # noqa: BLE001 - told in the test's thread
+                failures.append(error)
+
+        threads = [threading.Thread(target=look) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for turn in range(10):
+            group.connect("b", server(instructions="Quickly."))
+            group.connect_all({f"c{turn}": server()})
+            group.disconnect("b")
+        ended.set()
+        for thread in threads:
+            thread.join(10)
+        assert failures == []
+        assert len(group) == 11
+
+
+def test_clients_of_the_callers_own_making_read_all_the_time_too():
+    made = []
+
+    def make(name, target, **options):
+        made.append((name, options["background"]))
+        return mcpwire.sync.Client(target, **options)
+
+    with Group({"a": server()}, background=True, make_client=make) as group:
+        assert made == [("a", True)]
+        assert group.events().next(timeout=0.001) is None
 
 
 @pytest.mark.system("L-R2")
