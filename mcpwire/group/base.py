@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from mcpwire.errors import LocalProtocolError, MCPError
 from mcpwire.group.errors import NotConnected
 from mcpwire.group.member import HANDLERS, Member
-from mcpwire.group.options import check, check_timeouts, handlers_of, split
+from mcpwire.group.options import check, check_client_options, handlers_of, split
 from mcpwire.limits import DEFAULT_LIMITS, check_timeout
 from mcpwire.protocol.many.errors import UnknownServer
 from mcpwire.protocol.many.reports import Report, ServerStatus
@@ -98,7 +98,7 @@ class GroupBase(Generic[SeatT, ClientT]):
         check(concurrency, on_error, start, restart)
         client_options, self._tool_options = split(options)
         client_options = {"timeout": 30.0, "connect_timeout": 60.0, **client_options}
-        check_timeouts(client_options)
+        check_client_options(client_options)
         self._handlers = handlers_of(client_options)
         self._client_options = client_options
         self._limits = client_options.get("limits", DEFAULT_LIMITS)
@@ -171,7 +171,7 @@ class GroupBase(Generic[SeatT, ClientT]):
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names, in the order they were given."""
-        return iter([name for name in self._known if name in self])
+        return iter([name for name in tuple(self._known) if name in self])
 
     def __len__(self) -> int:
         """Return how many servers are in the group."""
@@ -194,7 +194,7 @@ class GroupBase(Generic[SeatT, ClientT]):
     @property
     def problems(self) -> dict[str, Exception]:
         """Why servers are not ready, by name; of those where something went wrong."""
-        seats = (self._seats.get(name) for name in self._known)
+        seats = (self._seats.get(name) for name in tuple(self._known))
         return {
             seat.name: seat.problem
             for seat in seats
@@ -206,7 +206,7 @@ class GroupBase(Generic[SeatT, ClientT]):
         return {each.server: each for each in self._statuses()}
 
     def _statuses(self) -> Iterator[ServerStatus]:
-        for name in self._known:
+        for name in tuple(self._known):
             seat = self._seats.get(name)
             yield (
                 ServerStatus(server=name, state="idle", since=self._left.get(name, 0.0))
@@ -276,7 +276,7 @@ class GroupBase(Generic[SeatT, ClientT]):
             self._handlers.update(given)
         else:
             self._own_handlers.setdefault(name, {}).update(given)
-        for each, seat in self._seats.items():
+        for each, seat in tuple(self._seats.items()):
             if name in {None, each}:
                 effective = self._handlers_for(each)
                 seat.client.set_handlers(**{key: effective[key] for key in given})

@@ -8,6 +8,7 @@ import attrs
 
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.many.policy.rules import ServerRules
+from mcpwire.protocol.negotiation import parse_mode
 from mcpwire.types import UNSET
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class Member(MemberOptions):
         mcpwire.Group({"files": Member("npx -y files-server", deny="delete_*")})
 
     Raises:
-        ValueError: A timeout is zero, negative or NaN; names it.
+        ValueError: A timeout is zero, negative or NaN, or there is no such mode.
         TypeError: A pattern is no string.
     """
 
@@ -127,8 +128,10 @@ class Member(MemberOptions):
     server in this process."""
 
     def __attrs_post_init__(self) -> None:
-        """Refuse rules that are none."""
+        """Refuse rules and modes that are none."""
         self.rules()
+        if isinstance(self.mode, str):
+            parse_mode(self.mode)
 
     @classmethod
     def of(cls, given: Any) -> Member:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from mcpwire.group.member import CLIENT_OPTIONS, HANDLERS, ClientOptions
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.many.restarting import Backoff
+from mcpwire.protocol.negotiation import parse_mode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
         """What a group is given for its clients and its tool sets."""
 
 
-__all__ = ["check", "check_timeouts", "handlers_of", "split"]
+__all__ = ["check", "check_client_options", "handlers_of", "split"]
 
 _TIMEOUTS = ("keepalive", "max_timeout", "probe_timeout")
 
@@ -64,14 +65,15 @@ def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return ours, others
 
 
-def check_timeouts(options: Mapping[str, Any]) -> None:
-    """Refuse times for clients that are none.
+def check_client_options(options: Mapping[str, Any]) -> None:
+    """Refuse options for clients of which no client could be made.
 
     Raises:
         ValueError: One of them is; names it.
     """
     for name in ("timeout", "connect_timeout", *_TIMEOUTS):
         check_timeout(options.get(name), name)
+    parse_mode(options.get("mode", "auto"))
 
 
 def handlers_of(options: dict[str, Any]) -> dict[str, Any]:

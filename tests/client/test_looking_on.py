@@ -202,3 +202,23 @@ def test_a_forgotten_client_that_was_observed_leaves_nothing_behind():
     del client, observer, undo
     gc.collect()
     assert gone() is None
+
+
+# Closing as it is being opened...
+
+
+async def test_a_client_that_was_closed_as_it_was_opened_stays_closed():
+    server = FakeServer({"tools/call": lambda *_: text("x")})
+    ends = set()
+    for turns in range(1, 25):  # before, in the midst of, and after the handshake
+        client = mcpwire.Client(server)
+        async with asyncio.timeout(BOUND_S):
+            connecting = asyncio.ensure_future(client.connect())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await client.aclose()
+            await asyncio.wait([connecting])
+            ends.add(type(connecting.exception()))
+            with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
+                await client.call_tool("x")
+    assert ends == {mcpwire.ConnectionClosed, type(None)}

@@ -70,8 +70,9 @@ class Life(FakeServer):
 
     def die(self) -> None:
         """End the connection, as a child that exits does."""
-        assert self.channel is not None
-        self.channel._other._hang_up()
+        other = None if self.channel is None else self.channel._other
+        if other is not None:
+            other._hang_up()
 
 
 class Unreachable:

@@ -68,6 +68,7 @@ def test_no_limit_and_a_tiny_one_are_times():
         ({"start": "late"}, "start"),
         ({"restart": True}, "restart"),
         ({"sampling": 3}, "sampling"),
+        ({"mode": "none"}, "mode"),
         ({"servers": {"": "x"}}, "name"),
         ({"servers": {3: "x"}}, "name"),
         ({"servers": {"a": 3}}, "server 'a': a target is"),
@@ -84,7 +85,9 @@ def test_an_argument_that_there_is_none_of_is_refused():
         Group(tiemout=3)
 
 
-def test_rules_of_a_member_that_are_none_are_refused():
+def test_rules_and_modes_of_a_member_that_are_none_are_refused():
+    with pytest.raises(ValueError, match="mode"):
+        Member("x", mode="none")
     with pytest.raises(TypeError):
         Member("x", allow=[3])
 

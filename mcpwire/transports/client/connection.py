@@ -225,6 +225,7 @@ class Connection(ConnectionState):
         if opening is not None:
             opening.cancel()
             await asyncio.wait([opening])
+            self._is_wanted = False  # it may have been through before it was cancelled
         channel, self._current, self.channel = self._current, None, None
         if channel is not None:
             await channel.aclose()

@@ -1,0 +1,109 @@
+"""Whatever is done to a group at once, nothing goes astray and nothing is left."""
+
+import asyncio
+import contextlib
+from random import Random
+
+import pytest
+from fakes import text
+from many import BOUND_S, Life
+from turns import until
+
+import mcpwire
+from mcpwire.group import Backoff, Group
+
+pytestmark = pytest.mark.anyio
+
+NAMES = "abc"
+EXPECTED = (
+    mcpwire.UnknownServer,
+    mcpwire.TransportError,
+    mcpwire.RequestTimeout,
+    mcpwire.LocalProtocolError,
+    TimeoutError,
+)
+
+
+class Echo(Life):
+    """Says what it is told, by its name; falls over now and then."""
+
+    def __init__(self, name, chance):
+        said = lambda params, _: text(f"{name}:{params['arguments']['n']}")  # noqa: E731 - short
+        super().__init__(name, **{"tools/call": said})
+        self.chance = chance
+        self.made = []
+
+    def open_in_memory(self, client, limits):
+        self.broken = self.chance.random() < 0.2
+        channel = super().open_in_memory(client, limits)
+        self.made.append(channel)
+        return channel
+
+
+class Treader:
+    """Does one thing after the other, whatever the others do."""
+
+    def __init__(self, group, servers, chance):
+        self.group = group
+        self.servers = servers
+        self.chance = chance
+        self.answers = 0
+
+    async def walk(self):
+        steps = (
+            *(self.call,) * 4,
+            self.group.disconnect,
+            self.group.connect,
+            lambda name: self.group.connect(name, self.servers[name], replace=True),
+            lambda name: self.group.connect_all(),
+            self.kill,
+            self.give_up,
+            lambda name: self.group.disconnect_all(),
+        )
+        for _ in range(40):
+            with contextlib.suppress(*EXPECTED):
+                await self.chance.choice(steps)(self.chance.choice(NAMES))
+            await asyncio.sleep(0)
+
+    async def call(self, name):
+        number = self.chance.random()
+        result = await self.group.call_tool(name, "x", {"n": number})
+        assert result.text == f"{name}:{number}"
+        self.answers += 1
+
+    async def kill(self, name):
+        self.servers[name].die()
+
+    async def give_up(self, _):
+        async with asyncio.timeout(self.chance.random() / 500):
+            await self.group.connect_all()
+
+
+@pytest.mark.system("A05", "L-A3")
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("start", ["eager", "lazy"])
+async def test_answers_are_the_callers_own_and_nothing_is_left(seed, start):
+    chance = Random(seed)
+    servers = {name: Echo(name, chance) for name in NAMES}
+    async with asyncio.timeout(BOUND_S):
+        group = Group(
+            servers,
+            start=start,
+            idle=0.002 if seed % 2 else None,
+            restart=Backoff(first=0.001, maximum=0.002) if seed % 3 else None,
+            on_error="skip",
+            concurrency=2,
+        )
+        group.events()
+        treaders = [Treader(group, servers, chance) for _ in range(8)]
+        await asyncio.gather(*(each.walk() for each in treaders))
+        await group.connect_all()
+        assert set(group) <= set(group.status()) == set(NAMES)
+        await group.aclose()
+        assert group._seats == {}
+        assert group._background == set()
+        made = [channel for server in servers.values() for channel in server.made]
+        await until(lambda: all(channel.lost for channel in made))
+    assert sum(each.answers for each in treaders)
+    names = {task.get_name() for task in asyncio.all_tasks()}
+    assert not [name for name in names if name.startswith("mcpwire")]
