@@ -8,7 +8,7 @@
              begins with ``# name.py`` is a file for the commands below it
 ``console``  ``$ command`` lines for a shell, each followed by its output
 ``text``     behind a program its output, else only to be read
-``sh``       only to be read: commands that change the machine
+``sh``       only to be read: what changes the machine, or serves until it is ended
 ===========  ==============================================================
 
 The pages about servers (`IN_PROCESS`) have snippets as for ``python -m asyncio``, with
@@ -254,7 +254,7 @@ class Runner:
 def program(block: Block) -> str:
     """Return a block's code as a whole program."""
     code = block.text
-    if "asyncio.run(" in code or "mcpwire.sync.Client(" in code:
+    if "asyncio.run(" in code or re.search(r"mcpwire\.sync\.(Client|Group)\(", code):
         return code
     at_url = block.document.endswith("http.md")
     target = f"http://{ADDRESS}/mcp" if at_url else "mcpwire demo-server"
