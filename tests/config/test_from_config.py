@@ -83,14 +83,14 @@ async def test_a_server_at_a_url_gets_headers_and_token(kind, mode):
 
 @pytest.mark.system("A18", "R16", "V02")
 async def test_servers_of_several_kinds_and_layers_make_one_group(tmp_path):
-    with hosted(demo_dispatcher()) as host:
+    with hosted(demo_dispatcher()) as first, hosted(demo_dispatcher()) as second:
         base = [
-            {"name": "one", "url": host.url, "denied_tools": ["slow"]},
+            {"name": "one", "url": first.url, "denied_tools": ["slow"]},
             {"name": "off", "command": "${NOT_SET_ANYWHERE}", "enabled": False},
             {"name": "two", "command": "no-such-program"},
         ]
         layer = tmp_path / "project.json"
-        layer.write_text(json.dumps({"mcpServers": {"two": {"url": host.url}}}))
+        layer.write_text(json.dumps({"mcpServers": {"two": {"url": second.url}}}))
         async with mcpwire.Group.from_config(base, layers=[layer]) as group:
             assert list(group) == ["one", "two"]
             names = (await group.tools()).names
