@@ -1,0 +1,176 @@
+"""Any JSON goes through a gateway as it came; what cannot is refused to that caller."""
+
+import asyncio
+import json
+
+import pytest
+from gated import PATIENCE, fake, through
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mcpwire
+from mcpwire.errors import rpc_error
+
+pytestmark = pytest.mark.system("O44")
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from([-0.0, 1.0, 1e300, 5e-324, 2**53 + 1])
+    | TEXT
+)
+
+JSON = st.recursive(
+    SCALARS,
+    lambda some: st.lists(some, max_size=4) | st.dictionaries(TEXT, some, max_size=4),
+    max_leaves=12,
+)
+
+OBJECTS = st.dictionaries(TEXT, JSON, max_size=5)
+
+ERAS = ["2026-07-28", "2025-11-25"]
+
+
+def spelled(value):
+    """Return a text that tells order, types and the sign of zero apart."""
+    return json.dumps(value)
+
+
+def run(main):
+    """Run a coroutine to its end, on a loop of its own."""
+
+    async def bounded():
+        async with asyncio.timeout(PATIENCE):
+            await main
+
+    asyncio.run(bounded())
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("version", ERAS)
+@settings(max_examples=12, deadline=None)
+@given(values=st.tuples(OBJECTS, JSON, JSON, JSON))
+def test_any_json_is_equal_in_value_order_and_type_on_the_other_side(
+    era, version, values
+):
+    arguments, member, data, meta = values
+    seen = []
+    stamp = {"resultType": "complete"} if version == ERAS[0] else {}
+
+    def call(params, server):
+        seen.append(params["arguments"])
+        return {
+            "content": [],
+            "structuredContent": {"": member},
+            "z": member,
+            "_meta": {"example.com/b": meta, "example.com/a": meta},
+            **stamp,
+        }
+
+    def read(params, server):
+        return rpc_error(-31000, "no \u2028", data=data)
+
+    hints = {"ttlMs": 0, "cacheScope": "private"} if stamp else {}
+    listing = {
+        "tools": [{"name": "x", "inputSchema": {"type": "object", "z": member}}],
+        **stamp,
+        **hints,
+    }
+    server = Answering(
+        {
+            "tools/list": lambda params, server: listing,
+            "tools/call": call,
+            "prompts/get": read,
+            "prompts/list": lambda params, server: {
+                "prompts": [{"name": "p"}],
+                **stamp,
+                **hints,
+            },
+        },
+        version=version,
+        capabilities={"tools": {}, "prompts": {}},
+    )
+
+    async def main():
+        async with through({"a": server}, era) as client:
+            [tool] = (await client.request("tools/list"))["tools"]
+            assert spelled(tool["inputSchema"]["z"]) == spelled(member)
+            params = {"name": "a_x", "arguments": arguments}
+            result = await client.request("tools/call", params)
+            with pytest.raises(mcpwire.RPCError) as caught:
+                await client.request("prompts/get", {"name": "a_p"})
+        assert spelled(seen) == spelled([arguments])
+        assert spelled(result["structuredContent"]) == spelled({"": member})
+        assert spelled(result["z"]) == spelled(member)
+        assert spelled(result["_meta"]["example.com/a"]) == spelled(meta)
+        ours = [key for key in result if key not in {"resultType", "_meta"}]
+        assert ours == ["content", "structuredContent", "z"]
+        error = caught.value
+        assert (error.code, error.message) == (-31000, "no \u2028")
+        assert spelled(error.data) == spelled(data)
+
+    run(main())
+
+
+class Answering(type(fake())):
+    """Sends the data of its errors, too."""
+
+    def send(self, message):
+        if "error" in message:
+            outcome = self.outcome(self.current["method"], {})
+            if outcome.data is not None:
+                message["error"]["data"] = outcome.data
+        super().send(message)
+
+
+UNREADABLE = {
+    "a number beyond all bounds": b"1e400",
+    "no number": b"NaN",
+    "half a character": b'"\\ud800"',
+    "text that is no UTF-8": b'"\xff"',
+    "more than can be nested": b"[" * 2000 + b"]" * 2000,
+    "more than can be written": b"[" * 400 + b"]" * 400,
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("raw", UNREADABLE.values(), ids=UNREADABLE)
+async def test_a_result_that_cannot_be_passed_on_fails_that_call_alone(era, raw):
+    from fakes import SILENCE
+
+    def call(params, server):
+        if params["arguments"]:
+            return {"content": [], "structuredContent": params["arguments"]}
+        id = json.dumps(server.current["id"]).encode()
+        server.channel._write(
+            b'{"jsonrpc":"2.0","id":%s,"result":{"content":[],"z":%s}}\n' % (id, raw)
+        )
+        return SILENCE
+
+    server = fake("x", methods={"tools/call": call})
+    async with through({"a": server}, era) as client:
+        outcomes = await asyncio.gather(
+            client.call_tool("a_x", {"n": 1}),
+            client.call_tool("a_x", {}),
+            client.call_tool("a_x", {"n": 2}),
+            return_exceptions=True,
+        )
+        assert isinstance(outcomes[1], mcpwire.RPCError)
+        assert outcomes[0].structured_content == {"n": 1}
+        assert outcomes[2].structured_content == {"n": 2}
+        assert (await client.call_tool("a_x", {"n": 3})).structured_content["n"] == 3
+
+
+@pytest.mark.anyio
+async def test_integers_beyond_64_bit_are_floats_on_the_other_side():
+    def call(params, server):
+        return {"content": [], "structuredContent": {"n": 2**70}}
+
+    async with through({"a": fake("x", methods={"tools/call": call})}) as client:
+        result = await client.call_tool("a_x")
+    assert result.structured_content == {"n": float(2**70)}
