@@ -49,6 +49,7 @@ async def test_nothing_of_a_definition_is_lost():
     server = FakeServer({"tools/list": lambda *_: {"tools": [tool]}})
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
         [listed] = await client.list_tools()
+        assert (await client.list_tools_page()).raw == {"tools": [tool]}
     assert listed.input_schema == listed.output_schema == SCHEMA
     assert list(listed.input_schema) == list(SCHEMA)
     assert listed.title == "X"
