@@ -27,7 +27,7 @@ from served import served
 
 SHOWN = [pair for document in DOCUMENTS for pair in pairs(document)]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-HARMLESS = re.compile(r"(pip install|make) [\w. -]+")
+HARMLESS = re.compile(r"(pip install|make|mcpwire gateway) [\w.:@ -]+")
 
 
 @pytest.fixture
@@ -127,6 +127,7 @@ PRINTED = {
     "use_the_server.py": "asked: Overwrite 'tea'?\nwrote 'tea'\nBoil water, wait",
     "server_in_fastapi.py": "401 without a token\ntea for ada\n",
     "test_your_server.py": "16 passed",
+    "many_servers.py": "not connected: broken (ConnectError)\n[{'sum': 0}, {'sum': 2},",
     "tools_for_a_model.py": "[MCP] shop.order -> no\n1 [{'type': 'text', 'text': 'se",
 }
 
