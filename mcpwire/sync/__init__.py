@@ -35,14 +35,13 @@ if TYPE_CHECKING:
         update_task,
         wait_for_task,
     )
-    from mcpwire.sync.group import Group, GroupEvents, ToolSet
+    from mcpwire.sync.group import Group, ToolSet
 
 _MODULE_OF: Final = {
     "CallOptions": "mcpwire.sync.client",
     "Client": "mcpwire.sync.client",
     "EventStream": "mcpwire.sync._made.streams",
     "Group": "mcpwire.sync.group",
-    "GroupEvents": "mcpwire.sync.group",
     "LoadedSkill": "mcpwire.sync.client.skills",
     "PendingCall": "mcpwire.sync._shell.calls",
     "ResourceWatch": "mcpwire.sync._made.streams",
@@ -67,7 +66,6 @@ __all__ = [
     "Client",
     "EventStream",
     "Group",
-    "GroupEvents",
     "LoadedSkill",
     "PendingCall",
     "ResourceWatch",
