@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from mcpwire._version import __version__
 from mcpwire.errors import InternalError, InvalidRequest
-from mcpwire.gateway.bridge import Parking, make_client
+from mcpwire.gateway.bridge import Parking, make_client, task_capabilities
 from mcpwire.gateway.plan import Changes, Planned, Static
 from mcpwire.gateway.serving.serving import Serving
 from mcpwire.gateway.sets import Sets
@@ -199,9 +199,10 @@ class Gateway(Settings, Serving):
 
     def own_capabilities(self, upstreams: Upstreams) -> dict[str, Any]:
         """Return what the gateway can do beside what its servers can."""
+        own = task_capabilities(upstreams)
         if any(upstreams.offering(kind) for kind in self.as_tools):
-            return {"tools": {}}
-        return {}
+            own["tools"] = {}
+        return own
 
     def check_room(self) -> None:
         """Refuse another set where there are too many.

@@ -16,7 +16,7 @@ from mcpwire.gateway.bridge import (
     StandaloneDownstream,
     roots_changed,
 )
-from mcpwire.gateway.routes import CAPABILITIES, Routes
+from mcpwire.gateway.routes import CAPABILITIES, SERVED, Routes
 from mcpwire.gateway.upstreams import Upstreams
 from mcpwire.server.dispatcher import INITIALIZED, Dispatcher
 from mcpwire.server.request import IN_MEMORY, Facts
@@ -83,7 +83,7 @@ class GatewayDispatcher(Dispatcher):
         self._closing: dict[Session, asyncio.Task[None]] = {}
         super().__init__(
             gateway.info,
-            capabilities=CAPABILITIES,
+            capabilities=SERVED,
             methods=self._handlers(),
             revisions=gateway.revisions,
             limits=gateway.limits,
@@ -102,7 +102,7 @@ class GatewayDispatcher(Dispatcher):
 
     def redeclare(self) -> None:
         """Put the gateway's middleware around everything anew."""
-        self.declare(CAPABILITIES, self._handlers())
+        self.declare(SERVED, self._handlers())
 
     # Whose servers...
 

@@ -9,7 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidParams, LocalProtocolError, ResourceNotFound, RPCError
-from mcpwire.gateway.bridge import forward, listen, set_level, subscribe, unsubscribe
+from mcpwire.gateway.bridge import (
+    TASK_CAPABILITIES,
+    forward,
+    listen,
+    set_level,
+    subscribe,
+    task_methods,
+    unsubscribe,
+)
 from mcpwire.gateway.lists.extras import call_extra
 from mcpwire.protocol.many.gateway.cursors import mark_of, page_of
 from mcpwire.protocol.many.gateway.uris import with_links, with_uris
@@ -30,7 +38,7 @@ if TYPE_CHECKING:
     Answer = Callable[[Json, RequestContext, Upstreams], Awaitable[Json]]
     """Answers a request of one method out of one set."""
 
-__all__ = ["CAPABILITIES", "Routes"]
+__all__ = ["CAPABILITIES", "SERVED", "Routes"]
 
 CAPABILITIES: Final = {
     "tools": {"listChanged": True},
@@ -40,6 +48,9 @@ CAPABILITIES: Final = {
     "logging": {},
 }
 """All that a gateway can do; a client is told what of it its servers can."""
+
+SERVED: Final = {**CAPABILITIES, **TASK_CAPABILITIES}
+"""The same with tasks, of which a client is told only where a server has them."""
 
 EXCERPT: Final = 100
 """How much of a name that the client chose an error message repeats."""
@@ -71,6 +82,7 @@ class Routes:
             "completion/complete": self._complete,
             "logging/setLevel": set_level,
             "subscriptions/listen": listen,
+            **task_methods(),
         }
 
     # Lists...

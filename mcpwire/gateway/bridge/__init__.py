@@ -27,8 +27,14 @@ from mcpwire.gateway.bridge.subscriptions import (
     subscribe,
     unsubscribe,
 )
+from mcpwire.gateway.bridge.tasks import (
+    TASK_CAPABILITIES,
+    task_capabilities,
+    task_methods,
+)
 
 __all__ = [
+    "TASK_CAPABILITIES",
     "Downstream",
     "Parking",
     "Relay",
@@ -42,5 +48,7 @@ __all__ = [
     "roots_changed",
     "set_level",
     "subscribe",
+    "task_capabilities",
+    "task_methods",
     "unsubscribe",
 ]

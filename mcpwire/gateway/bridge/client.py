@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.protocol.deadline import Deadline
+    from mcpwire.protocol.notices.interests import Filter
     from mcpwire.protocol.profile import Profile
     from mcpwire.transports.base import CallHandle, ReplyFn
     from mcpwire.versions import Revision
@@ -208,6 +209,22 @@ class RelayClient(Client):
         if method != "tools/call" or type(name) is not str:
             return None
         return self._may_repeat(name, None)
+
+    async def hear(self, wanted: Filter) -> Filter:
+        """Have the server tell of this too; return what of it it will tell.
+
+        Raises:
+            MCPError: As any request; nothing more is wanted then than before.
+        """
+        return await self._subscriptions.add(wanted, {})
+
+    async def unhear(self, wanted: Filter) -> None:
+        """Want this no longer.
+
+        Raises:
+            MCPError: As any request; it is not wanted any longer all the same.
+        """
+        await self._subscriptions.remove(wanted, {})
 
     def keep_level(self, level: str) -> None:
         """Tell each new session that log level too."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import InternalError, MCPError, RPCError, rpc_error
 from mcpwire.gateway.bridge.parking import Parking, ParkingLot
+from mcpwire.protocol.many.bridging.ids import TaskIds
 from mcpwire.versions import LATEST
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Downstream:
         revision: What it speaks.
         capabilities: What it declared.
         session: The session, where it is one.
+        tasks: Whose tasks its calls have become.
     """
 
     session: Session | None = None
@@ -38,6 +40,7 @@ class Downstream:
     def __init__(self, revision: Revision, capabilities: Mapping[str, Any]) -> None:
         self.revision = revision
         self.capabilities = capabilities
+        self.tasks = TaskIds()
 
     @property
     def is_busy(self) -> bool:

@@ -29,8 +29,9 @@ from mcpwire.errors import (
 from mcpwire.gateway.bridge.calls import RelayedCall
 from mcpwire.gateway.bridge.headers import take_headers
 from mcpwire.gateway.bridge.rounds import finish
-from mcpwire.protocol.input_loop import INPUT_REQUIRED
-from mcpwire.protocol.many.bridging.declaring import can_be_asked
+from mcpwire.gateway.bridge.tasks import created
+from mcpwire.protocol.input_loop import INPUT_REQUIRED, TASK
+from mcpwire.protocol.many.bridging.declaring import can_be_asked, declared_again
 from mcpwire.protocol.many.bridging.failures import passed_error
 from mcpwire.protocol.many.bridging.hops import (
     passed_meta,
@@ -42,9 +43,13 @@ from mcpwire.protocol.many.bridging.questions import (
     question_across,
     visits_of,
 )
-from mcpwire.protocol.methods import available, capability_declared
+from mcpwire.protocol.methods import (
+    available,
+    capability_declared,
+    declared_extensions,
+)
 from mcpwire.types import UNSET
-from mcpwire.types.meta import LOG_LEVEL
+from mcpwire.types.meta import CLIENT_CAPABILITIES, LOG_LEVEL
 from mcpwire.versions import LATEST, Era
 
 if TYPE_CHECKING:
@@ -56,6 +61,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.server.request import RequestContext, Session
+    from mcpwire.versions import Revision
 
 __all__ = ["Sending", "forward"]
 
@@ -91,25 +97,44 @@ async def forward(
     agreement = profile.agreement
     if agreement is None:
         raise InternalError(f"the server {upstream.name!r} is not connected")
-    if method in profile.refused:
+    if method in profile.refused and not _is_on(upstream, method, request):
         raise MethodNotFound(f"the server {upstream.name!r} does not offer {method}")
     upstream.calls += 1
     params.pop("_meta", None)
     sending = Sending(upstream, method, params, request)
     era = agreement.revision.era
+    if era is Era.STATELESS:
+        sending.follow_capabilities(agreement.revision)
     if request.session is not None:
         if era is Era.STATELESS:
             sending.follow_level(request.session)
             raw = await finish(sending, await sending.send(params))
         else:
             raw = await sending.send(params)
+            if "task" in params:
+                raw = created(raw, upstream.name, upstreams.downstream.tasks)
         return passed_result(raw, era, Era.SESSION)
     if era is Era.SESSION:
         return await _across(sending, upstreams)
     wanted = request.meta.get(LOG_LEVEL)
     if wanted is not None:
         sending.meta = {**(sending.meta or {}), LOG_LEVEL: wanted}
-    return passed_result(await sending.send(params), era, Era.STATELESS)
+    raw = await sending.send(params)
+    if raw.get("resultType") == TASK:
+        raw = created(raw, upstream.name, upstreams.downstream.tasks)
+    return passed_result(raw, era, Era.STATELESS)
+
+
+def _is_on(upstream: Upstream, method: str, request: RequestContext) -> bool:
+    """Tell whether a request switches an extension on that it needs, by itself."""
+    revision = upstream.revision
+    if revision is None or revision.era is not request.era:
+        return False
+    extensions = declared_extensions(request.client_capabilities)
+    spec = available(method, revision, "client", extensions)
+    return spec is not None and spec.extension in declared_extensions(
+        upstream.capabilities
+    )
 
 
 async def _across(sending: Sending, upstreams: Upstreams) -> dict[str, Any]:
@@ -225,6 +250,14 @@ class Sending:
         self.call = RelayedCall(request)
         self.meta: Mapping[str, Any] | None = passed_meta(request.meta)
         self.deadline: Deadline | None = client.requests.deadline(UNSET)
+
+    def follow_capabilities(self, revision: Revision) -> None:
+        """Have the request say what its own client declared, where others share."""
+        request = self.request
+        declared = request.client_capabilities
+        if declared != self.relay.downstream.capabilities:
+            said = declared_again(declared, request.revision, revision)
+            self.meta = {**(self.meta or {}), CLIENT_CAPABILITIES: said}
 
     def follow_level(self, session: Session) -> None:
         """Have each request ask for messages from the session's level on.

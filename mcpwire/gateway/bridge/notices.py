@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.gateway.bridge.calls import RelayedCall
+from mcpwire.protocol.many.bridging.ids import with_task_id
 from mcpwire.protocol.many.bridging.levels import reaches
 from mcpwire.protocol.methods import find
 from mcpwire.protocol.notices.interests import Filter
@@ -91,6 +92,25 @@ def _completed(relay: Relay, method: str, params: Params, _: object | None) -> N
         relay.downstream.tell(method, params)
 
 
+def _task_status(relay: Relay, method: str, params: Params, _: object | None) -> None:
+    # Of 2025-11-25 alone, and for the session whose call the task is.
+    downstream = relay.downstream
+    if downstream.revision is LATEST_SESSION and params is not None:
+        raw = params.get("taskId")
+        if type(raw) is str:
+            name = downstream.tasks.claim(relay.name, raw)
+            downstream.tell(method, with_task_id(params, raw, name))
+
+
+def _task(relay: Relay, method: str, params: Params, _: object | None) -> None:
+    raw = (params or {}).get("taskId")
+    if params is None or type(raw) is not str:
+        return
+    told = with_task_id(params, raw, relay.downstream.tasks.claim(relay.name, raw))
+    for send in list(relay.watched_tasks.get(raw, {}).values()):
+        send(method, told)
+
+
 _PASSED: Final[Mapping[str, Callable[[Relay, str, Params, object | None], None]]] = {
     "notifications/tools/list_changed": _list_changed,
     "notifications/prompts/list_changed": _list_changed,
@@ -98,4 +118,6 @@ _PASSED: Final[Mapping[str, Callable[[Relay, str, Params, object | None], None]]
     UPDATED: _updated,
     LOG: _log,
     COMPLETE: _completed,
+    "notifications/tasks/status": _task_status,
+    "notifications/tasks": _task,
 }

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.bridge.downstream import Downstream
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.protocol.profile import Profile
+    from mcpwire.server.request import NotifyFn
     from mcpwire.versions import Revision
 
 __all__ = ["Relay"]
@@ -50,6 +51,7 @@ class Relay:
         flight: The calls under way on the connection.
         watched: How many want to hear of a resource: by what the server calls it, then
             by what clients do.
+        watched_tasks: Who wants to hear of a task, by what the server calls it.
         dropped_logs: Log messages that no call could be found for.
         teller: Says that lists and resources changed.
     """
@@ -59,6 +61,7 @@ class Relay:
         self.name = name
         self.flight: Flight[RelayedCall] = Flight()
         self.watched: dict[str, Counter[str]] = {}
+        self.watched_tasks: dict[str, dict[object, NotifyFn]] = {}
         self.dropped_logs = 0
         self.teller = Teller(upstreams.hub)
         self._told_level: str | None = None
@@ -106,8 +109,10 @@ class Relay:
             RPCError: The client refused, or there is no form for what it answered.
         """
         downstream = self.downstream
-        revision = downstream.revision if call is None else call.request.revision
-        refused = refusal(method, params, revision, downstream.capabilities)
+        revision, declared = downstream.revision, downstream.capabilities
+        if call is not None:
+            revision, declared = call.request.revision, call.request.client_capabilities
+        refused = refusal(method, params, revision, declared)
         if refused is not None:
             raise refused
         put = question_across(

@@ -12,7 +12,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import MCPError, TransportError
+from mcpwire.gateway.bridge.tasks import WatchedTasks
 from mcpwire.protocol.many.bridging.failures import passed_error
+from mcpwire.protocol.methods import TASKS, declared_extensions
 from mcpwire.server.request import check_level
 from mcpwire.server.telling.subscriptions import Subscriptions
 from mcpwire.versions import Era
@@ -143,6 +145,7 @@ async def listen(
     wanted = params.get("notifications")
     uris = wanted.get(RESOURCES_FIELD) if type(wanted) is dict else None
     watched: list[tuple[Upstream, str, str]] = []
+    tasks = WatchedTasks()
     try:
         if type(uris) is list and all(type(uri) is str for uri in uris):
             watched = await _watch_all(list(dict.fromkeys(uris)), upstreams)
@@ -153,11 +156,19 @@ async def listen(
             capabilities=lambda: upstreams.capabilities(request.revision),
             watchable=lambda asked, _: [uri for uri in asked if uri in able],
         )
+        ids = wanted.get("taskIds") if type(wanted) is dict else None
+        if ids and TASKS in declared_extensions(request.client_capabilities):
+            answering.tasks = tasks  # type: ignore[assignment] # it does what is asked here
+            if type(ids) is list and all(type(id) is str for id in ids):
+                await tasks.add(ids, request, upstreams)
         return await answering.listen(params, request)
     finally:
         # By itself: whoever is cancelled has no time for it.
         for upstream, raw, name in watched:
             _later(upstream, _unwatch(upstream, raw, name))
+        for server, name in tasks.names:
+            upstream = upstreams.members[server]
+            _later(upstream, tasks.remove(upstream, name))
 
 
 async def _watch_all(

@@ -23,7 +23,7 @@ CELLS = [
 ]
 
 
-@pytest.mark.system("O44", "L-O1", "A50", "A51", "A52", "A54")
+@pytest.mark.system("O44", "L-O1", "L-O2", "A50", "A51", "A52", "A54")
 @pytest.mark.parametrize(("down", "up"), CELLS)
 async def test_calls_and_questions_cross(down, up):
     older = min(down, up)

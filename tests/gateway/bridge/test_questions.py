@@ -277,3 +277,17 @@ async def test_sessions_that_share_their_servers_are_asked_by_their_calls():
         for client in clients:
             assert client.lines == []
             await client.aclose()
+
+
+async def test_where_a_set_serves_several_clients_each_request_declares_its_own():
+    server = rounds(*(DONE for _ in range(3)))
+    key = f"{META}clientCapabilities"
+    async with Gateway({"up": server}) as gateway:
+        clients = [RawClient(gateway, "2026-07-28") for _ in range(3)]
+        declared = ({}, {"sampling": {}}, {"elicitation": {"url": {}}})
+        for client, each in zip(clients, declared, strict=True):
+            await client.open(**each)
+            await client.ask("tools/call", {"name": "up_t"})
+            await client.aclose()
+    calls = server.requests("tools/call")
+    assert [call["_meta"][key] for call in calls] == list(declared)

@@ -26,8 +26,8 @@ def declared_again(
 ) -> dict[str, Any]:
     """Return what to declare at a revision for a client that declared this at its own.
 
-    Experimental capabilities and tasks of the client's own stay behind: whatever they
-    are, nothing carries them any further.
+    Experimental capabilities stay behind, and so do the tasks that a client of
+    2025-11-25 holds itself: nothing carries them any further.
     """
     made = {
         "roots": _roots(declared.get("roots"), came, goes),
@@ -75,9 +75,12 @@ def _elicitation(given: Any, came: Revision, goes: Revision) -> dict[str, Any] |
 
 
 def _extensions(given: Any, came: Revision, goes: Revision) -> dict[str, Any] | None:
-    if type(given) is not dict or came.era is not goes.era or goes < _NOV_2025:
+    # The extensions of the stateless era, tasks first of all, are other ones than what
+    # sessions call so (SEP-2663, "Backward Compatibility").
+    if type(given) is not dict or not given:
         return None
-    # Tasks of the extension are requests of their own, which need somebody to take
-    # them to where they belong.
-    passed = {id: each for id, each in given.items() if id != TASKS}
-    return passed or None
+    if came.era is not goes.era or goes < _NOV_2025:
+        return None
+    if goes.era is Era.SESSION:
+        return {id: each for id, each in given.items() if id != TASKS} or None
+    return dict(given)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final
+from typing import Any, Final
 
-__all__ = ["TASKS_KEPT", "TaskIds"]
+from mcpwire.types.meta import RELATED_TASK
+
+__all__ = ["TASKS_KEPT", "TaskIds", "with_task_id"]
 
 TASKS_KEPT: Final = 10_000
 """How many tasks are remembered; the one that was used longest ago goes first."""
@@ -53,3 +55,26 @@ class TaskIds:
             return None
         self._owners.move_to_end(name)
         return self._owners[name]
+
+
+def with_task_id(fields: dict[str, Any], raw: str, name: str) -> dict[str, Any]:
+    """Return what says something of a task as clients know it; most often the same.
+
+    Args:
+        fields: A result, or params.
+        raw: What the server calls the task.
+        name: What clients do.
+    """
+    if raw == name:
+        return fields
+    made = dict(fields)
+    if made.get("taskId") == raw:
+        made["taskId"] = name
+    task = made.get("task")
+    if type(task) is dict and task.get("taskId") == raw:
+        made["task"] = {**task, "taskId": name}
+    meta = made.get("_meta")
+    related = meta.get(RELATED_TASK) if type(meta) is dict else None
+    if type(related) is dict and related.get("taskId") == raw:
+        made["_meta"] = {**made["_meta"], RELATED_TASK: {**related, "taskId": name}}
+    return made

@@ -14,7 +14,8 @@ from mcpwire.errors import (
     RPCError,
 )
 from mcpwire.protocol.many.bridging.failures import passed_error
-from mcpwire.protocol.many.bridging.ids import TaskIds
+from mcpwire.protocol.many.bridging.ids import TaskIds, with_task_id
+from mcpwire.types.meta import RELATED_TASK
 
 
 def test_what_the_server_answered_goes_through():
@@ -81,3 +82,22 @@ def test_the_task_that_was_used_longest_ago_is_forgotten_first():
     assert ids.owner("2") is None
     assert ids.owner("1") == ("a", "1")
     assert len(ids) == 2
+
+
+def test_what_says_something_of_a_task_says_it_under_the_name_that_clients_know():
+    plain = {"taskId": "1", "status": "working"}
+    assert with_task_id(plain, "1", "1") is plain
+    assert with_task_id(plain, "1", "b/1") == {"taskId": "b/1", "status": "working"}
+    created = {"task": {"taskId": "1", "ttl": None}}
+    assert with_task_id(created, "1", "b/1") == {"task": {"taskId": "b/1", "ttl": None}}
+    related = {"content": [], "_meta": {RELATED_TASK: {"taskId": "1"}, "k": 1}}
+    assert with_task_id(related, "1", "b/1") == {
+        "content": [],
+        "_meta": {RELATED_TASK: {"taskId": "b/1"}, "k": 1},
+    }
+    others = {"taskId": "2", "task": 5, "_meta": {RELATED_TASK: 5}}
+    assert with_task_id(others, "1", "b/1") == others
+    assert with_task_id({"task": {"taskId": "2"}, "_meta": 5}, "1", "b/1") == {
+        "task": {"taskId": "2"},
+        "_meta": 5,
+    }

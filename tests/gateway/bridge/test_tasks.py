@@ -1,0 +1,212 @@
+"""Calls that become tasks, of both kinds, each between two ends of its own era."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from bridged import Downstream, RawClient
+from fakes import FakeServer
+
+import mcpwire
+from mcpwire import Context
+from mcpwire.gateway import Gateway
+
+pytestmark = pytest.mark.anyio
+
+TASKS = "io.modelcontextprotocol/tasks"
+
+ERAS = ("2025-11-25", "2026-07-28")
+
+FORM = {"type": "object", "properties": {"name": {"type": "string"}}}
+
+
+def server(revision, release):
+    made = mcpwire.Server(
+        "up", revisions=[revision], extensions=[mcpwire.Tasks(poll_interval=0.01)]
+    )
+
+    @made.tool(task="required")
+    async def work(ctx: Context) -> str:
+        await release.wait()
+        return "worked"
+
+    @made.tool(task="required")
+    async def ask(ctx: Context) -> str:
+        answer = await ctx.elicit("who?", FORM)
+        return answer.content["name"]
+
+    @made.tool
+    def plain() -> str:
+        return "plain"
+
+    return made
+
+
+class Two:
+    """Two servers with tasks behind a gateway, and a client of the same era."""
+
+    def __init__(self, revision, **options):
+        self.release = asyncio.Event()
+        self.gateway = Gateway(
+            {name: server(revision, self.release) for name in ("a", "b")}
+        )
+        self.client = mcpwire.Client(
+            self.gateway, mode=revision, extensions=[TASKS], **options
+        )
+
+    async def __aenter__(self):
+        await self.gateway.__aenter__()
+        await self.client.connect()
+        return self
+
+    async def __aexit__(self, *_):
+        self.release.set()
+        await self.client.aclose()
+        await self.gateway.__aexit__(None, None, None)
+
+
+@pytest.mark.system("L-A11", "L-O1")
+@pytest.mark.parametrize("revision", ERAS)
+async def test_a_task_is_asked_for_where_it_runs(revision):
+    async with Two(revision) as two:
+        client = two.client
+        tasks = [await mcpwire.start_task(client, f"{each}_work") for each in "ab"]
+        for task in tasks:
+            seen = await mcpwire.get_task(client, task.task_id)
+            assert seen.status == "working"
+        two.release.set()
+        for task in tasks:
+            result = await mcpwire.wait_for_task(client, task.task_id, timeout=5)
+            assert result.text == "worked"
+        assert (await client.call_tool("a_plain")).text == "plain"
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_a_task_is_cancelled_where_it_runs(revision):
+    async with Two(revision) as two:
+        client = two.client
+        kept = await mcpwire.start_task(client, "a_work")
+        gone = await mcpwire.start_task(client, "b_work")
+        await mcpwire.cancel_task(client, gone.task_id)
+        async with asyncio.timeout(5):
+            while (await mcpwire.get_task(client, gone.task_id)).status == "working":
+                pass
+        assert (await mcpwire.get_task(client, gone.task_id)).status == "cancelled"
+        assert (await mcpwire.get_task(client, kept.task_id)).status == "working"
+        with pytest.raises(mcpwire.RPCError) as unknown:
+            await mcpwire.get_task(client, "nobody's")
+        assert unknown.value.code == -32602
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_what_a_task_asks_reaches_the_client_whose_it_is(revision):
+    side = Downstream()
+    async with Two(revision, elicitation=side.form) as two:
+        task = await mcpwire.start_task(two.client, "b_ask")
+        result = await mcpwire.wait_for_task(two.client, task.task_id, timeout=5)
+        assert result.text == "who"
+
+
+async def test_how_a_task_stands_is_told_to_who_listens():
+    async with Two("2026-07-28") as two:
+        task = await mcpwire.start_task(two.client, "b_work")
+        listening = two.client.listen(task_ids=[task.task_id, "nobody's"])
+        async with listening as changes, asyncio.timeout(5):
+            assert changes.acknowledged.task_ids == {task.task_id}
+            two.release.set()
+            async for change in changes:
+                if change.params.status == "completed":
+                    break
+        assert change.params.task_id == task.task_id
+        relay = next(iter(two.gateway.sets.all())).members["b"].client.relay
+        for _ in range(5):
+            await two.client.discover()
+        assert not relay.watched_tasks
+
+
+async def test_no_client_hears_of_tasks_that_its_revision_does_not_have():
+    release = asyncio.Event()
+    for inner, outer in ((*ERAS,), (*reversed(ERAS),), ("2025-11-25", "2025-06-18")):
+        async with (
+            Gateway({"a": server(inner, release)}) as gateway,
+            mcpwire.Client(gateway, mode=outer, extensions=[TASKS]) as client,
+        ):
+            assert client.capabilities.tasks is None
+            assert not client.capabilities.extensions
+            with pytest.raises(mcpwire.RPCError) as refused:
+                await client.request("tasks/get", {"taskId": "x"})
+            assert refused.value.code in {-32601, -32602}
+
+
+async def test_the_status_of_a_sessions_task_is_told_on_the_session():
+    task = {
+        "taskId": "1",
+        "status": "working",
+        "createdAt": "2026-01-01T00:00:00Z",
+        "lastUpdatedAt": "2026-01-01T00:00:00Z",
+        "ttl": None,
+    }
+    tools = [{"name": "t", "inputSchema": {"type": "object"}}]
+    can = {"tools": {}, "tasks": {"list": {}, "requests": {"tools": {"call": {}}}}}
+    servers = {
+        name: FakeServer(
+            {
+                "tools/list": lambda *_: {"tools": tools},
+                "tools/call": lambda *_: {"task": task},
+                "tasks/get": lambda *_: task,
+                "tasks/result": lambda *_: {"content": []},
+                "tasks/list": lambda params, _: {
+                    "tasks": [task],
+                    **({} if "cursor" in params else {"nextCursor": "n"}),
+                },
+            },
+            capabilities=can,
+        )
+        for name in "ab"
+    }
+    async with Gateway(servers) as gateway:
+        client = RawClient(gateway)
+        await client.open()
+        ids = []
+        for name in "ab":
+            params = {"name": f"{name}_t", "task": {"ttl": 5}}
+            answer = await client.ask("tools/call", params)
+            ids.append(answer["result"]["task"]["taskId"])
+        assert ids == ["1", "b/1"]  # both call it "1"
+        assert servers["a"].requests("tools/call")[0]["task"] == {"ttl": 5}
+        seen = await client.ask("tasks/get", {"taskId": "b/1"})
+        assert seen["result"]["taskId"] == "b/1"
+        assert servers["b"].requests("tasks/get") == [{"taskId": "1"}]
+        listed = await client.ask("tasks/list")
+        found = [each["taskId"] for each in listed["result"]["tasks"]]
+        assert found == ["1", "1", "b/1", "b/1"]
+        refused = await client.ask("tasks/list", {"cursor": "x"})
+        assert refused["error"]["code"] == -32602
+        servers["b"].notify("notifications/tasks/status", **task)
+        told = await client.hears("notifications/tasks/status")
+        assert told["params"] == {**task, "taskId": "b/1"}
+        await client.aclose()
+
+
+async def test_a_task_from_before_is_asked_for_where_only_one_server_has_tasks():
+    task = {
+        "resultType": "complete",
+        "taskId": "from-before",
+        "status": "working",
+        "createdAt": "2026-01-01T00:00:00Z",
+        "lastUpdatedAt": "2026-01-01T00:00:00Z",
+        "ttlMs": None,
+    }
+    made = FakeServer(
+        {"tasks/get": lambda *_: task},
+        version="2026-07-28",
+        capabilities={"extensions": {TASKS: {}}},
+    )
+    async with Gateway({"a": made}) as gateway:
+        client = RawClient(gateway, "2026-07-28")
+        await client.open(extensions={TASKS: {}})
+        answer = await client.ask("tasks/get", {"taskId": "from-before"})
+        assert answer["result"]["status"] == "working"
+        assert made.requests("tasks/get")[0]["taskId"] == "from-before"
+        await client.aclose()
