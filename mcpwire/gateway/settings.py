@@ -114,7 +114,7 @@ class Settings:
         self.forward_headers = check_forwarded(forward_headers, private)
         if hasattr(self.source, "withheld"):
             self.source.withheld = frozenset(self.forward_headers)
-        self.delegate = splicer_of(delegate)
+        self.delegate = splicer_of(delegate, withheld=private)
         self.sessions: SessionIds = HandleIds() if sessions is None else sessions
 
 

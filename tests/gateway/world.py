@@ -194,6 +194,11 @@ def _fields(session: str | None, more: Mapping[str, str]) -> dict[str, bytes]:
     return {name: value.encode("latin-1") for name, value in fields.items()}
 
 
+def fields_of(session: str) -> dict[str, bytes]:
+    """Return the fields of a request of a session."""
+    return _fields(session, {"accept": "text/event-stream"})
+
+
 def chosen(*urls: str, **headers: Mapping[str, str]) -> dict[str, str]:
     """Return the fields that choose servers; headers by ``a`` and ``b``."""
     by_url = {{"a": A, "b": B}[name]: dict(each) for name, each in headers.items()}

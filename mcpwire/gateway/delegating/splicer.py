@@ -21,7 +21,7 @@ from mcpwire.protocol.many.gateway.splicing import (
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
 
     from mcpwire.server.request import RequestContext
 
@@ -61,6 +61,9 @@ class Splicer:
         skip_on_tool_error: Whether results with `isError` are left alone.
         timeout: How long the delegate may take, in seconds; ``None``: no limit.
 
+    Attributes:
+        withheld: Names, in lower case, of fields that the delegate does not see.
+
     Raises:
         TypeError: The delegate is none.
         ValueError: An option is wrong.
@@ -86,6 +89,7 @@ class Splicer:
         self._tag = check_tag(tag)
         self._skips_errors = skip_on_tool_error
         self._timeout = check_timeout(timeout)
+        self.withheld: frozenset[str] = frozenset()
         self._locks: dict[Hashable, tuple[asyncio.Lock, int]] = {}
 
     async def splice(
@@ -119,11 +123,10 @@ class Splicer:
         self, result: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         session = request.session
+        id = session.id if session is not None else None
         try:
             async with asyncio.timeout(self._timeout):
-                batch = await self.delegate.read_pending(
-                    request.facts.headers, session.id if session is not None else None
-                )
+                batch = await self.delegate.read_pending(self._shown(request), id)
             if batch is None:
                 return result
             # What cannot be sent must not cost the result.
@@ -134,13 +137,27 @@ class Splicer:
             return result
         return spliced
 
+    def _shown(self, request: RequestContext) -> Mapping[str, str]:
+        """Return the fields of a request that a delegate may see."""
+        fields = request.facts.headers
+        if not self.withheld:
+            return fields
+        return {k: v for k, v in fields.items() if k.lower() not in self.withheld}
 
-def splicer_of(given: Any) -> Splicer | None:
+
+def splicer_of(given: Any, *, withheld: Iterable[str] = ()) -> Splicer | None:
     """Return how a gateway asks what it was given as its delegate.
+
+    Args:
+        given: A delegate, or a `Splicer`; ``None``: there is none.
+        withheld: Names, in lower case, of fields that it does not see: they hold
+            credentials for servers.
 
     Raises:
         TypeError: It is no delegate.
     """
-    if given is None or isinstance(given, Splicer):
-        return given
-    return Splicer(given)
+    if given is None:
+        return None
+    splicer = given if isinstance(given, Splicer) else Splicer(given)
+    splicer.withheld |= frozenset(withheld)
+    return splicer

@@ -169,3 +169,20 @@ async def test_it_works_through_the_gateway_by_the_agents_field() -> None:
         (token,) = tokens_in(blocks[0])
         assert len(delegate.confirm(token)) == 1
         assert "x-agent-id" not in world.a.seen[-1].headers
+
+
+async def test_a_delegate_sees_no_credentials() -> None:
+    seen: dict[str, str] = {}
+
+    class Looking:
+        async def read_pending(self, headers: Any, session_id: Any) -> None:
+            seen.update(headers)
+
+    async with a_world() as world:
+        outside = await world.outside(Gateway(world.source(), delegate=Looking()))
+        session = await outside.opened(**chosen(A))
+        secrets: Any = chosen(A, a={"X-Key": "hidden"})
+        await outside.call(session, "a-example_whoami", x_agent_id="ann", **secrets)
+    assert seen["x-agent-id"] == "ann"
+    assert "hidden" not in str(seen)
+    assert "authorization" not in seen

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from world import SESSIONS, A, B, a_world, chosen
+from world import SESSIONS, A, B, a_world, chosen, fields_of
 
 from mcpwire.gateway import Gateway, HandleIds, SealedIds
 from mcpwire.server.auth import ResourceServer, StaticTokens
@@ -184,6 +184,35 @@ async def test_an_id_is_good_for_nobody_but_whose_it_is() -> None:
             assert (await outside.initialize(session, **bob)).status_code == 404
             assert (await outside.initialize(session)).status_code == 401
             assert (await outside.initialize(session, **ann)).status_code == 200
+
+
+@pytest.mark.system("O24")
+@pytest.mark.parametrize("share", ["session", "identity"])
+async def test_what_changes_is_told_to_a_session_that_was_gone_on_with(
+    share: Any,
+) -> None:
+    async with a_world(**SESSIONS) as world:
+        options: Any = {"share": share}
+        before = await world.outside(
+            Gateway(world.source(), sessions=sealed(), **options)
+        )
+        session = await before.opened(**chosen(A))
+        await before.http.aclose()
+        after = await world.outside(
+            Gateway(world.source(), sessions=sealed(), **options)
+        )
+        assert await after.tools(session) == BOTH[:2]
+        heard = after.http.stream("GET", "/mcp", headers=fields_of(session))
+        async with asyncio.timeout(5), heard as stream:
+
+            @world.a.server.tool
+            async def later() -> str:
+                return "new"
+
+            async for line in stream.aiter_lines():
+                if "notifications/tools/list_changed" in line:
+                    break
+        assert "a-example_later" in await after.tools(session)
 
 
 # Ended for good...
