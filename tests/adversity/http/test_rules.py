@@ -141,7 +141,7 @@ async def test_a_refused_header_has_the_tools_listed_anew_once(shell, knows):
 
 @pytest.mark.system("L-U6")
 @pytest.mark.rule("LHTTP-13")
-@pytest.mark.parametrize("how", ["timeout", "cancel"])
+@pytest.mark.parametrize("how", ["timeout", "cancel", "id"])
 async def test_a_session_is_told_that_a_call_is_given_up(shell, how):
     with scripted_mcp() as server:
         async with asyncio.timeout(BOUND_S), shell(server.url) as client:
@@ -154,7 +154,7 @@ async def test_a_session_is_told_that_a_call_is_given_up(shell, how):
 
 @pytest.mark.system("L-U6")
 @pytest.mark.rule("TR-HTTP-24", "TR-HTTP-33")
-@pytest.mark.parametrize("how", ["timeout", "cancel"])
+@pytest.mark.parametrize("how", ["timeout", "cancel", "id"])
 async def test_without_sessions_a_call_is_given_up_by_closing_its_stream(shell, how):
     closed = []
 
@@ -178,7 +178,13 @@ async def give_up(client, server, how):
         return
     call = await client.start_call("slow", {"seconds": 60})
     await until(lambda: posts(server, "tools/call"))
-    call.cancel()
+    if how == "cancel":
+        call.cancel()
+        return
+    for id in (None, 999, call.request_id):
+        told = client.cancel(id)
+        if told is not None:  # that of a thread
+            await told
 
 
 @pytest.mark.rule("TR-HTTP-22")
