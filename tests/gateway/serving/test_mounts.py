@@ -156,7 +156,7 @@ def test_it_shows_in_one_line() -> None:
 # What the gateway has of a server over HTTP...
 
 
-@pytest.mark.system("O50", "O51", "O52", "O54", "O55")
+@pytest.mark.system("O50", "O51", "O54")
 @pytest.mark.parametrize(
     ("content", "headers", "status", "code"),
     [
