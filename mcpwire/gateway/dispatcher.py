@@ -53,13 +53,18 @@ class _Asking(NamedTuple):
     """Who asks by requests that stand alone."""
 
     identity: Hashable
-    """What is equal where the same client asks for the same servers."""
+    """What is equal where the same client asks for the same servers, whatever it
+    declares with a request."""
 
     plan: Plan
     headers: Mapping[str, str]
     capabilities: Mapping[str, Any]
 
     revision: Revision
+
+    def declaring(self) -> Hashable:
+        """Return what is equal where it also declares the same capabilities."""
+        return self.identity, encode(dict(self.capabilities))
 
 
 class GatewayDispatcher(Dispatcher):
@@ -147,26 +152,29 @@ class GatewayDispatcher(Dispatcher):
         plan: Plan | None = None,
         revision: Revision = LATEST,
     ) -> _Asking:
-        if plan is None:
-            plan = self.plan(facts, None)
+        plan = plan or self.plan(facts, None)
         headers = self._gateway.forwarded(facts)
         principal = facts.principal
         identity = (
             plan.key,
             revision,
             principal.key if principal is not None else None,
-            encode(dict(capabilities)),
             # What tells one request from the next tells nobody from anybody.
             tuple(sorted(kv for kv in headers.items() if kv[0] not in TRACE_KEYS)),
         )
         return _Asking(identity, plan, headers, capabilities, revision)
 
     async def _shared(self, asking: _Asking) -> Upstreams:
-        """Return the set of whoever asks, opened if it was not."""
-        sets = self._gateway.sets
-        found = sets.find(asking.identity)
+        """Return the set of whoever asks, opened if it was not.
+
+        What a client declares is said anew with each request to a server of 2026-07-28,
+        so that one set serves all of it. A session is told once: where a server has
+        one, who declares something else gets a set of his own.
+        """
+        found = self._found(asking)
         if found is not None:
             return found
+        sets = self._gateway.sets
 
         def make() -> Upstreams:
             downstream = StandaloneDownstream(
@@ -178,14 +186,25 @@ class GatewayDispatcher(Dispatcher):
                 self._gateway, asking.plan, downstream, headers=asking.headers
             )
 
-        return await sets.open(asking.identity, make)
+        found = await sets.open(asking.identity, make)
+        if found.serves(asking.capabilities):
+            return found
+        return await sets.open(asking.declaring(), make)
+
+    def _found(self, asking: _Asking) -> Upstreams | None:
+        """Return the set of whoever asks, if it is there and open."""
+        sets = self._gateway.sets
+        found = sets.find(asking.identity)
+        if found is not None and found.serves(asking.capabilities):
+            return found
+        return sets.find(asking.declaring())
 
     def _param_headers(
         self, params: Mapping[str, Any], request: RequestContext
     ) -> tuple[ParamHeader, ...]:
         """Return which arguments of a call its header fields repeat."""
         name = params.get("name")
-        upstreams = self._gateway.sets.find(self._asking(request).identity)
+        upstreams = self._found(self._asking(request))
         if upstreams is None or type(name) is not str:
             return ()
         return upstreams.catalog.param_headers(name)

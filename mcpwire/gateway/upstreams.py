@@ -17,6 +17,7 @@ from mcpwire.protocol.many.gateway.merging import (
     merged_instructions,
 )
 from mcpwire.server.telling.hub import PROMPTS, RESOURCES, TOOLS, Hub
+from mcpwire.versions import Era
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -211,6 +212,17 @@ class Upstreams:
     def is_busy(self) -> bool:
         """Whether closing it now would take something from somebody."""
         return self.users > 0 or len(self.hub) > 0 or self.downstream.is_busy
+
+    def serves(self, capabilities: Mapping[str, Any]) -> bool:
+        """Tell whether requests belong here of a client that declares these.
+
+        A session keeps what was declared when it opened, and what is not connected to
+        may turn out to have one.
+        """
+        if capabilities == self.downstream.capabilities:
+            return True
+        revisions = (each.revision for each in self.members.values())
+        return all(r is not None and r.era is Era.STATELESS for r in revisions)
 
     # What they are together...
 

@@ -72,16 +72,37 @@ async def test_sessions_can_share_connections_where_they_ask_for_the_same():
         async with (
             mcpwire.Client(gateway, mode="2025-11-25") as one,
             mcpwire.Client(gateway, mode="2025-11-25") as other,
-            mcpwire.Client(gateway, mode="2025-11-25", roots=[]) as rooted,
             mcpwire.Client(gateway, mode="2025-06-18") as older,
         ):
-            for client in (one, other, rooted, older):
+            for client in (one, other, older):
                 assert (await client.call_tool("a_x")).text == "a.x()"
-            assert server.opened == 3
+            assert server.opened == 2
             assert all(each.is_busy for each in gateway.sets.all())
         assert not any(each.is_busy for each in gateway.sets.all())
-        assert server.open == 3
+        assert server.open == 2
     assert server.open == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "sets"), [("2026-07-28", 1), ("2025-11-25", 2), (None, 2)]
+)
+async def test_what_a_client_declares_matters_where_a_server_is_told_only_once(
+    version, sets
+):
+    servers = {"a": named("a", "x")}
+    if version is None:
+        servers["gone"] = "/nowhere/at/all"
+    else:
+        servers["b"] = mcpwire.Server("b", revisions=[version])
+    async with (
+        asyncio.timeout(PATIENCE),
+        Gateway(servers) as gateway,
+        mcpwire.Client(gateway, mode="2026-07-28") as one,
+        mcpwire.Client(gateway, mode="2026-07-28", roots=[]) as rooted,
+    ):
+        for client in (one, rooted, one, rooted):
+            assert (await client.call_tool("a_x")).text == "a.x()"
+        assert len(gateway.sets) == sets
 
 
 FACTS = attrs.evolve(
@@ -98,16 +119,22 @@ FACTS = attrs.evolve(
         (attrs.evolve(FACTS, headers={"x-tenant": "2"}), {}, False),
         (attrs.evolve(FACTS, headers={}), {}, False),
         (attrs.evolve(FACTS, principal=Principal(subject="me")), {}, False),
-        (FACTS, {"sampling": {}}, False),
+        (FACTS, {"sampling": {}}, None),
     ],
 )
-def test_an_identity_is_principal_headers_and_capabilities(
+def test_an_identity_is_principal_and_headers_and_then_what_is_declared(
     other, capabilities, is_same
 ):
     gateway = Gateway({}, forward_headers=["X-Tenant", "traceparent"])
     dispatcher = gateway.dispatcher
-    one = dispatcher._asking_of(FACTS, {}).identity
-    assert (dispatcher._asking_of(other, capabilities).identity == one) is is_same
+    one = dispatcher._asking_of(FACTS, {})
+    asking = dispatcher._asking_of(other, capabilities)
+    if is_same is None:
+        assert asking.identity == one.identity
+        assert asking.declaring() != one.declaring()
+    else:
+        assert (asking.identity == one.identity) is is_same
+        assert (asking.declaring() == one.declaring()) is is_same
 
 
 def test_a_path_of_ones_own_is_an_identity_of_its_own():
