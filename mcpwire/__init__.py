@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire._version import __version__
 
 if TYPE_CHECKING:
-    from mcpwire import sync, types
+    from mcpwire import config, sync, types
     from mcpwire.auth.config import (
         ClientCredentials,
         EnterpriseManaged,
@@ -362,6 +362,7 @@ __all__ = [
     "__version__",
     "begin_login",
     "cancel_task",
+    "config",
     "current_context",
     "finish_login",
     "get_task",
@@ -380,7 +381,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name with its first use."""
-    if name in {"sync", "types"}:
+    if name in {"config", "sync", "types"}:
         return importlib.import_module(f"mcpwire.{name}")
     module = _MODULE_OF.get(name)
     if module is None:

@@ -23,7 +23,10 @@ __all__ = ["FOLDERS", "SENTINEL", "WATCH", "Watch", "install", "listens", "set_l
 SENTINEL: Final = "SENTINEL"
 AROUND: Final = 60
 
-FOLDERS: Final = ("adversity/oauth/", "auth/", "cli/", "oauth/", "servers/oauth/")
+FOLDERS: Final = (
+    *("adversity/oauth/", "auth/", "cli/", "config/", "oauth/", "servers/oauth/"),
+    *("gateway/sessions/", "gateway/serving/"),
+)
 """Tests that have secrets, where everything is listened to that anybody says."""
 
 LOGGERS: Final = ("mcpwire", "httpx")

@@ -274,14 +274,18 @@ class Host:
             self._pass_on(wire, message, conn)
 
     def _wire_for(self, message: Message) -> Wire:
-        """Return a wire on which that id is free."""
+        """Return a wire on which that id is free; from now on it is not."""
         for wire in tuple(self.alone):
             if wire.is_closed:
                 self.alone.remove(wire)
             elif message.get("id") not in wire.outlets:
-                return wire
-        wire = Wire(self, None)
-        self.alone.append(wire)
+                break
+        else:
+            wire = Wire(self, None)
+            self.alone.append(wire)
+        if "id" in message:
+            # At once: the next one that asks may have the same id.
+            wire.outlets[message["id"]] = Outlet(message)
         return wire
 
     def _session_of(self, request: RawRequest, conn: Connection) -> Wire | None:

@@ -282,3 +282,25 @@ def test_a_hook_that_closes_a_connection_in_use_ends_it_by_force():
         os.kill(pid, 0)
     with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
         client.call_tool("x")
+
+
+def test_a_client_that_was_closed_as_it_was_opened_stays_closed(monkeypatch):
+    """The opening is through with the handshake, and closing begins just then."""
+    client = mcpwire.sync.Client(echo())
+    connection = client._connection
+    begin_use, is_through = connection._begin_use, threading.Event()
+
+    def held(*what):
+        is_through.set()
+        until(lambda: connection._reviver._closings)
+        begin_use(*what)
+
+    monkeypatch.setattr(connection, "_begin_use", held)
+    with ThreadPoolExecutor(1) as threads:
+        connecting = threads.submit(client.connect)
+        assert is_through.wait(BOUND_S)
+        client.close()
+        connecting.exception(BOUND_S)
+    assert not client.is_connected
+    with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
+        client.call_tool("x", {"text": "hi"})

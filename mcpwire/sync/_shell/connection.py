@@ -217,6 +217,7 @@ class Connection(ConnectionState):
                 return  # a hook of ours closes what it watches: the opening ends next
             opening.handshake.stop()
             self._turns.wait_for_end(opening)
+            self._is_wanted = False  # it may have been through before it was stopped
         self._over.ring()
         channel, self.channel = self._current, None
         if channel is not None:
