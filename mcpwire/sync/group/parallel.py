@@ -7,6 +7,8 @@ from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Final, Protocol
 
+from mcpwire.sync._bell import Bell
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -50,39 +52,61 @@ def run_all(
                 return
             task()
 
-    threads: list[threading.Thread] = []
+    workers: list[_Worker] = []
     try:
         if limit > 1 and len(pending) > 1:
-            _start(threads, work, min(limit, len(pending)))
-        if not threads:
+            _start(workers, work, min(limit, len(pending)))
+        if not workers:
             work()
-        _join(threads, whole)
+        _join(workers, whole)
     except BaseException:
         pending.clear()
         if whole is not None:
             whole.stop()
-            _join(threads, whole)
+            _join(workers, whole)
         raise
 
 
-def _start(
-    threads: list[threading.Thread], work: Callable[[], None], count: int
-) -> None:
-    for _ in range(count):
-        thread = threading.Thread(
-            target=copy_context().run, args=(work,), name="mcpwire-group", daemon=True
+class _Worker:
+    """One thread, and when it has done its work.
+
+    `Thread.join` is no help there: up to Python 3.12 an interrupted one takes a thread
+    that goes on for one that has ended, and so does `is_alive` from then on.
+    """
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self.is_done = Bell()
+        self.thread = threading.Thread(
+            target=copy_context().run,
+            args=(self._run,),
+            name="mcpwire-group",
+            daemon=True,
         )
-        threads.append(thread)  # first: it is to be known whenever an interrupt comes
+
+    def _run(self) -> None:
         try:
-            thread.start()
+            self._work()
+        finally:
+            self.is_done.ring()
+
+
+def _start(workers: list[_Worker], work: Callable[[], None], count: int) -> None:
+    for _ in range(count):
+        worker = _Worker(work)
+        workers.append(worker)  # first: it is to be known whenever an interrupt comes
+        try:
+            worker.thread.start()
         except RuntimeError:  # there are too many, or the interpreter exits
-            threads.pop()
+            workers.pop()
             return
 
 
-def _join(threads: list[threading.Thread], whole: Stoppable | None) -> None:
-    for thread in threads:
-        while thread.is_alive():
-            thread.join(None if whole is None else PROD_S)
+def _join(workers: list[_Worker], whole: Stoppable | None) -> None:
+    for worker in workers:
+        # One that an interrupt kept from starting finds nothing to do if it does.
+        while worker.thread.ident is not None and not worker.is_done.wait(PROD_S):
             if whole is not None and whole.is_stopped:
                 whole.stop()
+        if worker.is_done.wait(0):
+            worker.thread.join()
