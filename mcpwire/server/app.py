@@ -14,6 +14,7 @@ from mcpwire.limits import Limits, check_timeout
 from mcpwire.protocol.methods import TASKS
 from mcpwire.server.asking.services import Services
 from mcpwire.server.asking.state import StateKeeper
+from mcpwire.server.custom import Serving
 from mcpwire.server.dispatcher import Dispatcher
 from mcpwire.server.features.definitions import compose
 from mcpwire.server.features.tools import ToolOptions
@@ -62,7 +63,7 @@ would take."""
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-class Server:
+class Server(Serving):
     """An MCP server of five revisions, on stdio, over HTTP and in memory.
 
     ::

@@ -10,10 +10,12 @@ from mcpwire.limits import DEFAULT_RECOVERY
 from mcpwire.transports.stdio.target import Stdio, parse_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from mcpwire.limits import Limits, Recovery
-    from mcpwire.transports.base import Inbound
+    from mcpwire.transports.base import Channel, Inbound
+    from mcpwire.transports.custom.channel import LinkChannel
+    from mcpwire.transports.custom.whole import WholeChannel
     from mcpwire.transports.http.legacy import LegacyChannel
     from mcpwire.transports.http.streamable.channel import HttpChannel
     from mcpwire.transports.http.target import Http, Memory
@@ -24,10 +26,25 @@ if TYPE_CHECKING:
     from mcpwire.transports.stdio.fallback import FallbackChannel
 
     OpenChannel = (
-        StdioChannel | FallbackChannel | MemoryChannel | HttpChannel | LegacyChannel
+        StdioChannel
+        | FallbackChannel
+        | MemoryChannel
+        | HttpChannel
+        | LegacyChannel
+        | LinkChannel
+        | WholeChannel
     )
 
-__all__ = ["InMemory", "Opener", "Stdio", "Target", "is_url", "opener", "resolve"]
+__all__ = [
+    "InMemory",
+    "Opener",
+    "OpensChannel",
+    "Stdio",
+    "Target",
+    "is_url",
+    "opener",
+    "resolve",
+]
 
 
 class InMemory(Protocol):
@@ -37,7 +54,21 @@ class InMemory(Protocol):
         """Start serving one connection and return the client's end of it."""
 
 
-Target: TypeAlias = "str | Stdio | Http | InMemory"
+class OpensChannel(Protocol):
+    """A transport of the user's: `Stream`, `Messages`, `Reverse`, or all their own."""
+
+    def open_channel(
+        self, inbound: Inbound, limits: Limits
+    ) -> Channel | Awaitable[Channel]:
+        """Open a connection, which tells `inbound` what the server starts.
+
+        Args:
+            inbound: Hears of it, on the loop that this is called on.
+            limits: What the peer may cost.
+        """
+
+
+Target: TypeAlias = "str | Stdio | Http | InMemory | OpensChannel"
 
 
 @attrs.frozen
@@ -59,7 +90,7 @@ class Opener:
     """Whose clocks stand still while a user logs in; ``None``: nobody ever does."""
 
 
-def resolve(target: Any) -> Stdio | Http | InMemory:
+def resolve(target: Any) -> Stdio | Http | InMemory | OpensChannel:
     """Return what a user's target means.
 
     Raises:
@@ -76,14 +107,17 @@ def resolve(target: Any) -> Stdio | Http | InMemory:
     if callable(getattr(target, "open_in_memory", None)):
         server: InMemory = target
         return server
+    if callable(getattr(target, "open_channel", None)):
+        transport: OpensChannel = target
+        return transport
     # HTTP is imported where somebody has a URL, not with each child.
     from mcpwire.transports.http.target import Http
 
     if isinstance(target, Http):
         return target
     raise ValueError(
-        "a target is a URL, a command line, an Http, a Stdio or a server object, "
-        f"got {target!r}"
+        "a target is a URL, a command line, an Http, a Stdio, a Stream, Messages, a "
+        f"Reverse, a server object or what has open_channel, got {target!r}"
     )
 
 
@@ -104,6 +138,8 @@ def opener(
     if isinstance(resolved, Stdio):
         return _stdio_opener(resolved, limits)
     if not hasattr(resolved, "open_in_memory"):
+        if hasattr(resolved, "open_channel"):
+            return _custom_opener(resolved, limits)
         return _http_opener(resolved, limits, recovery)
 
     def open_memory(inbound: Inbound) -> OpenChannel:
@@ -127,6 +163,18 @@ def _stdio_opener(target: Stdio, limits: Limits) -> Opener:
         return StdioChannel.open(target, inbound, limits=limits)
 
     return Opener(str(target), open_stdio)
+
+
+def _custom_opener(target: Any, limits: Limits) -> Opener:
+    from mcpwire.transports.custom.targets import Custom
+    from mcpwire.transports.custom.whole import WholeChannel, name_of
+
+    def open_custom(inbound: Inbound) -> OpenChannel:
+        if isinstance(target, Custom):
+            return target.open_channel(inbound, limits)
+        return WholeChannel(inbound, target, limits)
+
+    return Opener(name_of(target), open_custom)
 
 
 def _http_opener(target: Http, limits: Limits, recovery: Recovery) -> Opener:

@@ -1,0 +1,98 @@
+"""Serves one client over what the user opened: a byte stream, or single messages.
+
+The other end is a client with a `Stream` or `Messages` target, or one that waits for us
+with a `Reverse`: who opened the connection makes no difference to the protocol.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from mcpwire.server.dispatcher import Dispatcher
+    from mcpwire.transports.custom.links import CloseFn, ReceiveFn, SendFn
+    from mcpwire.transports.custom.targets import Custom
+
+__all__ = ["Serving", "serve"]
+
+ANSWER_GRACE_S: Final = 0.2
+"""How long handlers may go on after the end of what comes."""
+
+CANCEL_GRACE_S: Final = 0.2
+"""How long they may take to end once they are cancelled."""
+
+
+class Serving:
+    """The part of a server that serves connections of the user's."""
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """What is served."""
+        raise NotImplementedError
+
+    async def serve_stream(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Serve one client over a byte stream until it closes that.
+
+        It fits `asyncio.start_server` and `asyncio.start_unix_server`. The framing is
+        that of stdio: one JSON text per line. What was asked before the end is still
+        answered, if that takes a moment only. Cancelling it cancels the handlers and
+        closes the stream, in bounded time.
+        """
+        from mcpwire.transports.custom.targets import Stream
+
+        await serve(self.dispatcher, Stream((reader, writer), name="a stream"))
+
+    async def serve_messages(
+        self,
+        send: SendFn,
+        receive: ReceiveFn,
+        *,
+        close: CloseFn | None = None,
+        form: str = "bytes",
+    ) -> None:
+        """Serve one client over single messages, such as those of a WebSocket.
+
+        It returns when `receive` comes to the end, or either function raises.
+        Cancelling it cancels the handlers and closes, in bounded time.
+
+        Args:
+            send: Takes one message; plain or async.
+            receive: An async function that returns one message: a ``dict``, ``str`` or
+                bytes. ``None``, `EOFError` and `StopAsyncIteration` are the end.
+            close: Called once when it is over; plain or async.
+            form: What `send` takes: ``"bytes"``, ``"text"`` or ``"dict"``.
+
+        Raises:
+            ValueError: One of them is wrong.
+        """
+        from mcpwire.transports.custom.targets import Messages
+
+        await serve(self.dispatcher, Messages(send, receive, close=close, form=form))
+
+
+async def serve(dispatcher: Dispatcher, target: Custom) -> None:
+    """Serve one client over the connection of a target until that ends."""
+    # Both are imported with the first connection, not with each server.
+    from mcpwire.server.connection import ServerConnection
+    from mcpwire.transports.custom.channel import LinkChannel
+
+    kind = type(target).__name__.lower()
+    connection = ServerConnection(dispatcher, transport=kind)
+    channel = LinkChannel(
+        connection,
+        target.open_link,
+        role="server",
+        limits=dispatcher.limits,
+        target=target.name,
+    )
+    channel.at_end = connection.ended.set
+    connection.attach(channel)
+    try:
+        await connection.ended.wait()
+        await connection.settle(ANSWER_GRACE_S)
+    finally:
+        await connection.aclose(CANCEL_GRACE_S)

@@ -1,0 +1,1 @@
+"""Connections that users bring: byte streams, messages, and whole channels."""

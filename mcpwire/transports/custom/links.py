@@ -1,0 +1,248 @@
+"""The two ends that a user's connection can have: a byte stream, and single messages.
+
+2026-07-28 basic/transports, "Custom Transports": over a byte stream the framing is that
+of stdio; whatever carries messages carries the same JSON texts, one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.transports.stdio.spawning import READ_BYTES
+from mcpwire.wire.json import encode_line, loads
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    ReceiveFn = Callable[[], Awaitable[Any]]
+    SendFn = Callable[[Any], Any]
+    CloseFn = Callable[[], Any]
+    FailedFn = Callable[[str, Exception], None]
+
+__all__ = ["FORMS", "Link", "MessageLink", "StreamLink"]
+
+logger = logging.getLogger("mcpwire")
+
+
+def _as_bytes(line: bytes) -> bytes:
+    return line
+
+
+def _as_text(line: bytes) -> str:
+    return line.decode("utf-8")
+
+
+FORMS: Final[dict[str, Callable[[bytes], Any]]] = {
+    "bytes": _as_bytes,
+    "text": _as_text,
+    "dict": loads,
+}
+"""What a message may be handed over as, and how it is made of its line."""
+
+
+class Link:
+    """Somebody's end of a connection; subclasses say what moves the bytes.
+
+    Attributes:
+        over: Set when nothing of it is used any more.
+        failed: Takes what went wrong, and the error, where reading does not tell.
+        drained: Called when nothing waits any more.
+    """
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+        self.failed: FailedFn = _ignored
+        self.drained: Callable[[], object] = _nothing
+
+    async def read(self) -> bytes | None:
+        """Return the bytes that came next; ``None`` at the end.
+
+        Raises whatever the connection raises.
+        """
+        raise NotImplementedError
+
+    def write(self, data: bytes) -> None:
+        """Pass whole lines on, now or later; must not raise."""
+        raise NotImplementedError
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes were written that nobody has taken yet."""
+        raise NotImplementedError
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is known, without reading, that nothing will come."""
+        return False
+
+    async def close(self, *, politely: bool) -> None:
+        """Close it, politely with what waits passed on before; may take for ever."""
+        raise NotImplementedError
+
+    def abort(self) -> None:
+        """Let go at once."""
+        raise NotImplementedError
+
+
+class StreamLink(Link):
+    """An asyncio stream: lines end at byte 0x0A, as on stdio."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        super().__init__()
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self) -> bytes | None:
+        """Return what came next; ``None`` at the end of the stream."""
+        return await self._reader.read(READ_BYTES) or None
+
+    def write(self, data: bytes) -> None:
+        """Pass lines on; where the stream is gone, reading will say so."""
+        if not self._writer.is_closing():
+            self._writer.write(data)
+
+    @property
+    def waiting(self) -> int:
+        """What asyncio's transport has not passed on yet."""
+        return self._writer.transport.get_write_buffer_size()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the peer has closed it, and everything was read."""
+        return self._reader.at_eof() or self._writer.is_closing()
+
+    async def close(self, *, politely: bool) -> None:
+        """Close the stream; bytes that wait leave first, if the peer reads."""
+        if not politely:
+            self.abort()
+        self._writer.close()
+        # How it ends is nobody's concern any more.
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+    def abort(self) -> None:
+        """Drop the connection with all that waits."""
+        self._writer.transport.abort()
+
+
+class MessageLink(Link):
+    """Functions that send and receive one message each."""
+
+    def __init__(
+        self, send: SendFn, receive: ReceiveFn, close: CloseFn | None, form: str
+    ) -> None:
+        super().__init__()
+        self._send = send
+        self._receive = receive
+        self._close = close
+        self._form = FORMS[form]
+        self._leaving: deque[bytes] = deque()
+        self._waiting = 0
+        self._sending: asyncio.Task[None] | None = None
+
+    async def read(self) -> bytes | None:
+        """Return one message as its line; ``None`` after the last."""
+        try:
+            message = await self._receive()
+        except (EOFError, StopAsyncIteration):
+            return None
+        return None if message is None else _line_of(message)
+
+    def write(self, data: bytes) -> None:
+        """Send each line as a message of its own, in order, one after the other."""
+        self._leaving.extend(line for line in data.split(b"\n") if line)
+        self._waiting += len(data)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.get_running_loop().create_task(
+                self._send_all(), name="mcpwire-send"
+            )
+
+    async def _send_all(self) -> None:
+        while self._leaving:
+            line = self._leaving.popleft()
+            # From its first moment on it may be with the peer: at most once means that
+            # it does not count as unsent any more.
+            self._waiting -= len(line) + 1
+            try:
+                outcome = self._send(self._form(line))
+                if inspect.isawaitable(outcome):
+                    await outcome
+            except asyncio.CancelledError:
+                # Whoever did it: what waits will not leave. A channel that is closed
+                # already does not mind.
+                self._forget()
+                self.failed("sending failed", InterruptedError("it was cancelled"))
+                raise
+            except Exception as error:  # noqa: BLE001 - a user's function
+                self._forget()
+                self.failed("sending failed", error)
+                return
+        self.drained()
+
+    def _forget(self) -> None:
+        self._leaving.clear()
+        self._waiting = 0
+
+    @property
+    def waiting(self) -> int:
+        """The bytes of the messages whose sending has not begun."""
+        return self._waiting
+
+    async def close(self, *, politely: bool) -> None:
+        """Send what waits, if it goes politely, and call the user's `close`."""
+        sending = self._sending
+        if sending is not None:
+            if not politely:
+                sending.cancel()
+            await asyncio.wait([sending])
+        close, self._close = self._close, None
+        if close is None:
+            return
+        try:
+            outcome = close()
+            if inspect.isawaitable(outcome):
+                await outcome
+        except Exception:  # a user's function
+            logger.exception("closing a connection failed: %r raised", close)
+
+    def abort(self) -> None:
+        """Send nothing more; there is nobody to wait for a `close`."""
+        self._forget()
+        if self._sending is not None:
+            self._sending.cancel()
+
+
+def _line_of(message: Any) -> bytes:
+    """Return a message as one line.
+
+    Raises:
+        LocalProtocolError: It is neither JSON text nor a JSON object.
+    """
+    if isinstance(message, dict | list):
+        return encode_line(message)
+    if isinstance(message, str):
+        message = message.encode("utf-8", "surrogatepass")
+    if not isinstance(message, bytes | bytearray | memoryview):
+        raise LocalProtocolError(
+            "a message is a dict, a str, bytes, or None at the end, "
+            f"got a {type(message).__name__}"
+        )
+    # JSON may be written on several lines. A carriage return is white space between its
+    # tokens as a newline is, and just as wrong within a string.
+    return bytes(message).replace(b"\n", b"\r") + b"\n"
+
+
+def _ignored(_: str, __: Exception) -> None:
+    return None
+
+
+def _nothing() -> None:
+    return None
