@@ -126,8 +126,7 @@ class Connecting(Roster):
         """Close what this call alone had connected."""
         unwanted = [seat for seat in taken if seat.give_back() and not seat.is_closed]
         for seat in unwanted:
-            if self._seats.get(seat.name) is seat:
-                self._vacate(seat)
+            self._vacate(seat)
         if unwanted:
             closing = [self._spawn(seat.close_quietly(), "undo") for seat in unwanted]
             await _all_done(closing)

@@ -9,7 +9,9 @@ import attrs
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.many.policy.rules import ServerRules
 from mcpwire.protocol.negotiation import parse_mode
+from mcpwire.transports.targets import is_url
 from mcpwire.types import UNSET
+from mcpwire.wire.urls import mask_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -59,6 +61,13 @@ HANDLERS: Final = ("sampling", "elicitation", "roots")
 def _timeout(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
     if value is not UNSET:
         check_timeout(value, attribute.name)
+
+
+def _shown(target: Any) -> str:
+    """Return a target as one readable line, without the secrets of a URL."""
+    if isinstance(target, str):
+        return mask_url(target) if is_url(target) else target
+    return str(target)
 
 
 @attrs.frozen(kw_only=True)
@@ -123,7 +132,7 @@ class Member(MemberOptions):
         TypeError: A pattern is no string.
     """
 
-    target: Any
+    target: Any = attrs.field(repr=lambda target: repr(_shown(target)))
     """What a client can connect to: a command line, a URL, a `Stdio`, an `Http`, or a
     server in this process."""
 

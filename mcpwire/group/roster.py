@@ -103,9 +103,8 @@ class Roster(GroupBase[Seat, Client], Verbs):
 
     def _vacate(self, seat: Seat) -> None:
         """Take a server out of the group, at once."""
-        if self._seats.get(seat.name) is seat:
-            del self._seats[seat.name]
-            self._left[seat.name] = monotonic()
+        del self._seats[seat.name]
+        self._left[seat.name] = monotonic()
         seat.leave()
         self.source.tell(seat.name)
 

@@ -265,13 +265,10 @@ class Seat:
 
     def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
         """Hand a notification on, with where it is from."""
-        if not self.is_closed:
-            self._owner.heard(self.name, method, params, size)
+        self._owner.heard(self.name, method, params, size)
 
     def changed(self) -> None:
         """Look at the connection: it is lost, open again, or closed."""
-        if self.is_closed:
-            return
         if self.client.is_connected:
             self._opened()
         elif self.has_lived:

@@ -20,7 +20,7 @@ from mcpwire.limits import check_timeout
 from mcpwire.types import UNSET
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Coroutine, Iterator, Mapping
     from typing import Unpack
 
     from mcpwire.client import Client
@@ -53,22 +53,19 @@ class Verbs:
         LocalProtocolError: The arguments have the wrong shape; nothing was looked for.
     """
 
-    # Of the group...
+    if TYPE_CHECKING:  # of the group
 
-    def _seat(self, server: str) -> Seat:
-        raise NotImplementedError
+        def _seat(self, server: str) -> Seat: ...
 
-    def _timeout_of(self, seat: Seat) -> float | None:
-        raise NotImplementedError
+        def _timeout_of(self, seat: Seat) -> float | None: ...
 
-    def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> Any:
-        raise NotImplementedError
+        def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> Any: ...
 
-    def __iter__(self) -> Any:
-        raise NotImplementedError
+        def __iter__(self) -> Iterator[str]: ...
 
-    def client_of(self, name: str) -> Client:  # noqa: D102 - that of `GroupBase`
-        raise NotImplementedError
+        def client_of(self, name: str) -> Client:
+            """Return a server's client."""
+            ...
 
     # Tools...
 

@@ -356,3 +356,4 @@ async def test_what_one_member_says_of_its_tools_holds_for_them_alone():
         assert group.source.rules("a").deny == ("x",)
         assert group.source.rules("nowhere") is None
         assert group.source.client("b") is group["b"]
+        assert await group.source.request("b", "ping") < BOUND_S

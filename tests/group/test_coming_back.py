@@ -219,6 +219,16 @@ async def test_a_lazy_server_that_fails_is_tried_with_each_use():
         assert (await group.call_tool("a", "x")).text == "now"
 
 
+async def test_connecting_a_lazy_server_has_its_own_limit_as_well():
+    silent, quick = Life("", "server/discover", "initialize"), Life("x")
+    servers = {"silent": silent, "quick": quick}
+    options = {"start": "lazy", "timeout": None, "connect_timeout": 0.05}
+    async with grouped(servers, **options) as group:
+        with pytest.raises(mcpwire.RequestTimeout, match="server/discover"):
+            await group.call_tool("silent", "x", timeout=BOUND_S)
+        assert (await group.call_tool("quick", "x")).text == "x"
+
+
 async def test_the_tools_of_lazy_servers_are_listed_by_connecting_them():
     async with grouped({"a": Life("A")}, start="lazy") as group:
         tools = await group.tools()

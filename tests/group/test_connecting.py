@@ -92,6 +92,45 @@ def test_rules_and_modes_of_a_member_that_are_none_are_refused():
         Member("x", allow=[3])
 
 
+def test_members_are_equal_where_they_say_the_same_and_show_no_secrets():
+    url = "https://me:pw@example.com/mcp?key=s3cret"
+    assert Member(url, timeout=3) == Member(url, timeout=3) != Member(url)
+    shown = repr(Member(url)) + repr(Member("npx -y thing")) + repr(Member(Life()))
+    assert "example.com" in shown
+    assert "npx -y thing" in shown
+    assert "s3cret" not in shown
+    assert "pw" not in shown
+
+
+async def test_a_group_is_made_of_a_configuration():
+    configuration = {
+        "mcpServers": {
+            "a": {"command": "${PROGRAM}", "timeout": 3, "denied_tools": ["x"]},
+            "b": {"command": "b", "disabled": True},
+            "c": {"url": "https://example.com/mcp"},
+        }
+    }
+    group = Group.from_config(
+        configuration, environment={"PROGRAM": "thing"}, only=["a", "b"], timeout=5
+    )
+    assert list(group.status()) == ["a"]
+    assert group.rules("a").deny == ("x",)
+    with pytest.raises(mcpwire.ConfigError, match="example"):
+        Group.from_config(
+            configuration, environment={"PROGRAM": "x"}, deny_urls=["example.com"]
+        )
+
+
+def test_what_the_package_offers_is_imported_with_its_first_use():
+    from mcpwire import group
+
+    assert dir(group) == sorted(group.__all__)
+    for name in group.__all__:
+        assert getattr(group, name) is getattr(group, name)
+    with pytest.raises(AttributeError, match="'nothing'"):
+        _ = group.nothing
+
+
 # All at once...
 
 
@@ -327,6 +366,35 @@ async def test_cancelling_the_last_who_waits_undoes_what_had_begun():
         assert server.channel.lost
         assert group.status() == {}
         await group.aclose()
+
+
+@pytest.mark.parametrize("how", ["connect", "connect_all", "enter"])
+async def test_whenever_the_only_one_who_waits_is_cancelled_nothing_stays(how):
+    """The last turns are those in which it is connected, and nobody knows it yet."""
+    for turns in range(40):
+        server = Life()
+        group = Group({"a": server})
+        work = {
+            "connect": lambda: group.connect("b", server),  # noqa: B023 - at once
+            "connect_all": group.connect_all,
+            "enter": group.__aenter__,
+        }[how]()
+        async with asyncio.timeout(BOUND_S):
+            task = asyncio.ensure_future(work)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled():
+                assert len(group) == 1
+                break
+            assert len(group) == 0
+            assert list(group.status()) == ["a"]
+            assert server.channel is None or server.channel.lost
+            assert group._background == set()
+    else:
+        raise AssertionError("never connected")
+    await group.aclose()
 
 
 async def test_cancelling_the_connecting_of_all_closes_what_it_alone_had():

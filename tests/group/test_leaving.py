@@ -1,9 +1,11 @@
 """How servers leave a group: at once, all of them, and in a bounded time."""
 
 import asyncio
+import os
 
 import pytest
 from many import BOUND_S, Life, Unreachable, grouped
+from scripted import scripted
 from turns import until
 
 import mcpwire
@@ -173,6 +175,19 @@ async def test_leaving_while_servers_are_being_connected_leaves_nothing():
         assert slow.channel.lost
 
 
+async def test_what_goes_wrong_with_the_old_one_does_not_touch_the_new_one(caplog):
+    async with grouped({"a": Life()}, make_client=stubborn) as group:
+        old = group["a"]
+        old.error = TimeoutError("not ours")
+        replacing = asyncio.ensure_future(group.connect("a", Life("new"), replace=True))
+        await old.closing.wait()
+        assert not replacing.done()
+        old.may_close.set()
+        (await replacing).may_close.set()
+        assert (await group.call_tool("a", "x")).text == "new"
+    assert "not ours" in caplog.text
+
+
 async def test_a_handler_may_let_its_own_server_go():
     from asking import SAMPLE, Asking
 
@@ -204,3 +219,21 @@ async def test_a_failed_server_leaves_as_well():
     async with grouped({"a": Unreachable()}, on_error="skip") as group:
         await group.disconnect("a")
         assert group.problems == {}
+
+
+@pytest.mark.system("A18", "A33")
+async def test_children_in_a_group_are_left_in_time_also_one_that_hears_nothing():
+    deaf = scripted(
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nhandshake()\n"
+        "while True: time.sleep(60)\n"
+    )
+    servers = {"deaf": deaf, "memory": Life("x")}
+    limits = mcpwire.Limits(close_grace=0.02, terminate_grace=0.02)
+    async with grouped(servers, limits=limits) as group:
+        hanging = asyncio.ensure_future(group.call_tool("deaf", "x"))
+        assert (await group.call_tool("memory", "x")).text == "x"
+        pid = group["deaf"]._connection.channel.pid
+    with pytest.raises(mcpwire.ConnectionClosed):
+        await hanging
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)

@@ -140,7 +140,7 @@ class ClientInbound:
             change(method, params)
         for listener in tuple(self.listeners):
             listener.take(method, params)
-        for observer in self.observers:
+        for observer in tuple(self.observers):
             observer.heard(method, params, self.size())
         if self._delivery is not None:
             self._delivery.put(method, params)
@@ -225,7 +225,7 @@ class ClientInbound:
         """Let all listeners and observers look at the connection."""
         for listener in tuple(self.listeners):
             listener.wake()
-        for observer in self.observers:
+        for observer in tuple(self.observers):
             observer.changed()
 
     def lost(self, error: TransportError) -> None:
