@@ -341,3 +341,27 @@ class AskingServer(FakeServer):
             return
         result = {"content": [], "structuredContent": {"answers": found}}
         self.send({"jsonrpc": "2.0", "id": call, "result": result})
+
+
+# --- a server of the stateless era that asks
+
+
+def rounds(*results: Any) -> FakeServer:
+    """Return a server whose tool `t` comes to these, one after the other."""
+    left = list(results)
+    stamp = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    listed = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}], **stamp}
+    methods = {
+        "tools/list": lambda *_: listed,
+        "tools/call": lambda *_: left.pop(0),
+    }
+    return FakeServer(methods, version="2026-07-28", capabilities={"tools": {}})
+
+
+def needs(state: str | None = None, **questions: Any) -> dict[str, Any]:
+    """Return a result that asks, by key."""
+    result = {"resultType": "input_required", "inputRequests": questions}
+    return result if state is None else {**result, "requestState": state}
+
+
+DONE = {"resultType": "complete", "content": []}

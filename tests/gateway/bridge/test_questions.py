@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from bridged import FORM, META, AskingServer, RawClient, raw
-from fakes import SILENCE, FakeServer
+from bridged import DONE, FORM, META, AskingServer, RawClient, needs, raw, rounds
+from fakes import SILENCE
 
 from mcpwire.gateway import Gateway
 
@@ -170,26 +170,6 @@ async def test_cancelling_a_call_takes_its_question_back_only_if_the_server_does
 
 
 # --- a server of the stateless era before a client with a session
-
-
-def rounds(*results):
-    """Return a server whose tool `t` comes to these, one after the other."""
-    left = list(results)
-    stamp = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-    listed = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}], **stamp}
-    methods = {
-        "tools/list": lambda *_: listed,
-        "tools/call": lambda *_: left.pop(0),
-    }
-    return FakeServer(methods, version="2026-07-28", capabilities={"tools": {}})
-
-
-def needs(state=None, **questions):
-    result = {"resultType": "input_required", "inputRequests": questions}
-    return result if state is None else {**result, "requestState": state}
-
-
-DONE = {"resultType": "complete", "content": []}
 
 
 async def test_each_question_of_a_round_is_asked_and_its_state_goes_back_untouched():
