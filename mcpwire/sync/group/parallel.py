@@ -45,10 +45,10 @@ def run_all(
     pending = deque(tasks)
 
     def work() -> None:
-        while pending:
+        while True:
             try:
                 task = pending.popleft()
-            except IndexError:  # another thread took the last
+            except IndexError:
                 return
             task()
 
