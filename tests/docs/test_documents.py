@@ -128,6 +128,7 @@ PRINTED = {
     "server_in_fastapi.py": "401 without a token\ntea for ada\n",
     "test_your_server.py": "16 passed",
     "many_servers.py": "not connected: broken (ConnectError)\n[{'sum': 0}, {'sum': 2},",
+    "gateway.py": "clock_now, store_put\n12:00\nunknown tool: 'store_wipe'\n1 deliv",
     "tools_for_a_model.py": "[MCP] shop.order -> no\n1 [{'type': 'text', 'text': 'se",
 }
 
