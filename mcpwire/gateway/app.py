@@ -153,14 +153,6 @@ class Gateway(Settings, Serving):
 
     # What sessions and requests need of it...
 
-    def plan(self, facts: Facts, params: Mapping[str, Any] | None) -> Plan:
-        """Return the servers for who asks, the gateway's own among them.
-
-        Raises:
-            RPCError: This is the answer.
-        """
-        return self.completed(self.source.plan(facts, params))
-
     def completed(self, plan: Plan) -> Plan:
         """Return a source's plan with the gateway's own server."""
         return plan.beside(self._local)

@@ -16,6 +16,7 @@ from mcpwire.gateway.bridge import (
     StandaloneDownstream,
     roots_changed,
 )
+from mcpwire.gateway.plan import Plan
 from mcpwire.gateway.routes import CAPABILITIES, SERVED, Routes
 from mcpwire.gateway.upstreams import Upstreams
 from mcpwire.server.dispatcher import INITIALIZED, Dispatcher
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
     from mcpwire.gateway.app import Gateway
-    from mcpwire.gateway.plan import Plan
     from mcpwire.gateway.routes import Answer
     from mcpwire.gateway.sessions.keeping import Keeping
     from mcpwire.server.handlers import Handler
@@ -82,6 +82,7 @@ class GatewayDispatcher(Dispatcher):
         self._gateway = gateway
         self.only = only
         self._kept_by: Keeping | None = None
+        self._planned = Plan(), Plan()
         self._by_session: dict[Session, Upstreams] = {}
         self._shared_by: set[Session] = set()
         self._opened: dict[Session, dict[str, Any]] = {}
@@ -157,10 +158,12 @@ class GatewayDispatcher(Dispatcher):
         principal = facts.principal
         identity = (
             plan.key,
-            revision,
+            revision.name,
             principal.key if principal is not None else None,
             # What tells one request from the next tells nobody from anybody.
-            tuple(sorted(kv for kv in headers.items() if kv[0] not in TRACE_KEYS)),
+            tuple(sorted(kv for kv in headers.items() if kv[0] not in TRACE_KEYS))
+            if headers
+            else (),
         )
         return _Asking(identity, plan, headers, capabilities, revision)
 
@@ -215,7 +218,12 @@ class GatewayDispatcher(Dispatcher):
         Raises:
             RPCError: This is the answer.
         """
-        return self._narrowed(self._gateway.plan(facts, params))
+        found = self._gateway.source.plan(facts, params)
+        known, plan = self._planned
+        if found is not known:  # which it is with each request of a `Static`'s clients
+            plan = self.completed(found)
+            self._planned = found, plan
+        return plan
 
     def completed(self, plan: Plan) -> Plan:
         """Return a source's plan with the gateway's own server."""

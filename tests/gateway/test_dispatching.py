@@ -1,0 +1,99 @@
+"""What transports are told of a gateway's requests before they are answered."""
+
+import asyncio
+
+import pytest
+from gated import PATIENCE, named
+
+import mcpwire
+from mcpwire.gateway import Gateway
+from mcpwire.server.request import Facts
+from mcpwire.types.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+
+pytestmark = pytest.mark.anyio
+
+HTTP = Facts(transport="http")
+
+META = {PROTOCOL_VERSION: "2026-07-28", CLIENT_CAPABILITIES: {}}
+
+
+def mirrored(schema):
+    """Return a server with one tool of that schema."""
+    server = mcpwire.Server("m")
+
+    @server.method("tools/list")
+    async def listing(params, request):
+        return {"tools": [{"name": "x", "inputSchema": schema}]}
+
+    return server
+
+
+def schema(header):
+    return {
+        "type": "object",
+        "properties": {"region": {"type": "string", "x-mcp-header": header}},
+    }
+
+
+def headers_of(gateway, name):
+    params = {"name": name, "arguments": {}, "_meta": META}
+    dispatcher = gateway.dispatcher
+    request = dispatcher.admit(1, "tools/call", params, None, print, facts=HTTP)
+    return [each.name for each in dispatcher.param_headers(request, params)]
+
+
+@pytest.mark.parametrize(
+    ("header", "found"), [("Region", ["Mcp-Param-Region"]), ("not a token", [])]
+)
+async def test_header_fields_that_repeat_arguments_are_those_of_the_servers_tool(
+    header, found
+):
+    gateway = Gateway({"m": mirrored(schema(header)), "a": named("a", "x")})
+    async with asyncio.timeout(PATIENCE), mcpwire.Client(gateway) as client:
+        assert headers_of(gateway, "m_x") == []
+        await client.list_tools()
+        for _ in range(2):
+            assert headers_of(gateway, "m_x") == found
+            assert headers_of(gateway, "a_x") == []
+        assert headers_of(gateway, "gone") == []
+        assert headers_of(gateway, 5) == []
+
+
+async def test_nothing_is_known_of_servers_that_nobody_has_connected_to():
+    assert headers_of(Gateway({"m": mirrored(schema("Region"))}), "m_x") == []
+
+
+async def test_a_web_servers_start_and_end_keep_and_close_the_connections():
+    gateway = Gateway({"a": named("a", "x")})
+    dispatcher = gateway.dispatcher
+    async with asyncio.timeout(PATIENCE):
+        await dispatcher.start()
+        async with mcpwire.Client(gateway) as client:
+            await client.call_tool("a_x")
+        assert len(gateway.sets) == 1
+        await dispatcher.aclose()
+    assert len(gateway.sets) == 0
+
+
+async def test_resources_can_be_subscribed_to_under_the_names_that_clients_know():
+    def server(name):
+        found = mcpwire.Server(name)
+        found.add_resource("x:1", name)
+        return found
+
+    one, other = server("a"), server("b")
+    gateway = Gateway({"a": one, "b": other})
+    alias = "mcpgw://b/x%3A1"
+    async with (
+        asyncio.timeout(PATIENCE),
+        mcpwire.Client(gateway, mode="2025-11-25") as client,
+    ):
+        async with client.listen(uris=[alias]) as events:
+            one.notify_resource_updated("x:1")
+            other.notify_resource_updated("x:1")
+            async for event in events:
+                assert event.params.uri == alias
+                break
+        with pytest.raises(mcpwire.RPCError):
+            await client.request("resources/subscribe", {"uri": "y:1"})
+        await client.request("resources/unsubscribe", {"uri": alias})
