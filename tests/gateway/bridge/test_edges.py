@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import attrs
 import pytest
 from bridged import DONE, FORM, META, AskingServer, RawClient, needs, raw, rounds
 from fakes import SILENCE, FakeServer
@@ -13,6 +14,7 @@ from mcpwire.gateway import Gateway
 from mcpwire.gateway.bridge import forward
 from mcpwire.gateway.bridge.calls import RelayedCall
 from mcpwire.gateway.bridge.telling import Teller
+from mcpwire.limits import Recovery
 from mcpwire.server.request import RequestContext
 from mcpwire.server.telling.hub import TOOLS, Hub
 from mcpwire.versions import LATEST
@@ -69,8 +71,15 @@ async def test_a_client_that_does_not_answer_in_time_is_an_error_to_the_server()
 async def test_a_server_that_sends_its_client_away_is_asked_again_a_little_later():
     busy = {"resultType": "input_required", "requestState": "later"}
     server = rounds(busy, busy, DONE)
-    async with raw(server, **CAN) as client:
+    async with Gateway({"up": server}) as gateway:
+        client = RawClient(gateway)
+        await client.open()
+        (upstreams,) = gateway.opened
+        connection = upstreams.members["up"].client.connection
+        soon = Recovery(backoff_initial=0.01)
+        connection.settings = attrs.evolve(connection.settings, recovery=soon)
         answer = await client.ask("tools/call", {"name": "up_t"})
+        await client.aclose()
         assert answer["result"] == {"content": []}
     states = [call.get("requestState") for call in server.requests("tools/call")]
     assert states == [None, "later", "later"]

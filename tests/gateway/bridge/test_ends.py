@@ -165,7 +165,7 @@ async def test_thousands_of_calls_of_a_session_leave_nothing_behind():
         await client.open()
         await client.ask("tools/list")
         up.received.clear()
-        for _ in range(100):
+        for _ in range(30):
             ids = [client.request("tools/call", {"name": "up_t"}) for _ in range(100)]
             await asyncio.gather(*map(client.answer, ids))
             up.received.clear()
