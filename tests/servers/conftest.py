@@ -75,15 +75,18 @@ class Connect:
         self.token = uuid.uuid4().hex
         self.make = mcpwire.Client
 
-    @contextlib.asynccontextmanager
-    async def __call__(self, server: RealServer, **options):
-        target = mcpwire.Stdio(
+    def target(self, server: RealServer) -> mcpwire.Stdio:
+        """Return how it is started so that its processes are found again."""
+        return mcpwire.Stdio(
             server.argv[0],
             server.argv[1:],
             env={**server.env, VARIABLE: self.token},
             cwd=server.cwd,
         )
-        client = self.make(target, **options)
+
+    @contextlib.asynccontextmanager
+    async def __call__(self, server: RealServer, **options):
+        client = self.make(self.target(server), **options)
         with anyio.fail_after(PATIENCE):
             async with client:
                 assert self.processes() or not HAS_PROCESSES
