@@ -24,6 +24,8 @@ from mcpwire.protocol.many.gateway.uris import read_alias
 from mcpwire.wire.headers import find_param_headers
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mcpwire.gateway.upstream import Upstream
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.protocol.many.gateway.merging import Listed
@@ -53,6 +55,7 @@ class Catalog:
         self._upstreams = upstreams
         self._lists: dict[tuple[str, str], ServerList] = {}
         self._states: dict[str, tuple[Any, ...]] = {}
+        self._aliases: tuple[Merged, dict[str, dict[str, str]]] | None = None
         self._templates: tuple[Merged, TemplateOwners] | None = None
         self._headers: tuple[Merged, dict[str, tuple[ParamHeader, ...]]] | None = None
         self.known: dict[str, Merged] = {}
@@ -98,6 +101,8 @@ class Catalog:
             await stale[0].refresh()
         elif stale:
             await asyncio.gather(*(each.refresh() for each in stale))
+        if stale:  # others may be there by now
+            lists = [self._list_of(each, kind) for each in self._asked(kind)]
         state = tuple((each, each.got) for each in lists)
         if self._states.get(kind) != state:
             self.known[kind] = self._merge(
@@ -182,9 +187,10 @@ class Catalog:
         owner = known.owners.get(name) if known is not None else None
         if owner is None:
             owner = (await self.get(kind)).owners.get(name)
-        if owner is None:
+        upstream = self._upstreams.members.get(owner[0]) if owner is not None else None
+        if upstream is None or owner is None:
             return None
-        return self._upstreams.members[owner[0]], owner[1]
+        return upstream, owner[1]
 
     async def owner_of_uri(self, uri: str) -> tuple[Upstream, str] | None:
         """Return whose resource that is, most likely, and its URI there."""
@@ -197,17 +203,18 @@ class Catalog:
         Who lists it has it; an alias says whose it is; else those are asked whose
         templates give it; else the only server that has resources at all.
         """
-        members = self._upstreams.members
         known = self.known.get("resources")
         owner = known.owners.get(uri) if known is not None else None
         if owner is None:
             owner = (await self.get("resources")).owners.get(uri) or read_alias(uri)
+        members = self._upstreams.members
         if owner is not None and owner[0] in members:
             return [(members[owner[0]], owner[1])]
         templates = await self.get("templates")
         if self._templates is None or self._templates[0] is not templates:
             self._templates = templates, TemplateOwners(templates)
-        servers = self._templates[1].of(uri)
+        members = self._upstreams.members  # there may be others by now
+        servers = [each for each in self._templates[1].of(uri) if each in members]
         if servers:
             return [(members[server], uri) for server in servers]
         offering = self._upstreams.offering("resources")
@@ -220,16 +227,18 @@ class Catalog:
             return uri
         return known.names.get((server, uri), uri)
 
-    def aliases_of(self, server: str) -> dict[str, str]:
+    async def aliases_of(self, server: str) -> Mapping[str, str]:
         """Return the URIs of a server that clients know by an alias."""
-        known = self.known.get("resources")
-        if known is None or not known.collisions:
+        if len(self._upstreams.offering("resources")) < 2:
             return {}
-        return {
-            uri: name
-            for (owner, uri), name in known.names.items()
-            if owner == server and uri != name
-        }
+        resources = await self.get("resources")
+        if self._aliases is None or self._aliases[0] is not resources:
+            found: dict[str, dict[str, str]] = {}
+            for (owner, uri), name in resources.names.items():
+                if uri != name:
+                    found.setdefault(owner, {})[uri] = name
+            self._aliases = resources, found
+        return self._aliases[1].get(server, {})
 
 
 def _param_headers(tools: Merged, name: str) -> tuple[ParamHeader, ...]:

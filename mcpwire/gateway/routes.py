@@ -20,7 +20,7 @@ from mcpwire.gateway.bridge import (
 )
 from mcpwire.gateway.lists.extras import call_extra
 from mcpwire.protocol.many.gateway.cursors import mark_of, page_of
-from mcpwire.protocol.many.gateway.uris import with_links, with_uris
+from mcpwire.protocol.many.gateway.uris import has_links, with_links, with_uris
 from mcpwire.protocol.many.policy.transforms import check_arguments, without
 from mcpwire.wire.json import encode
 
@@ -146,8 +146,8 @@ class Routes:
             result = await forward(
                 upstream, "tools/call", {**params, "name": raw}, request, upstreams
             )
-        aliases = upstreams.catalog.aliases_of(upstream.name)
-        if aliases:
+        if has_links(result):
+            aliases = await upstreams.catalog.aliases_of(upstream.name)
             result = with_links(result, aliases)
         delegate = self._gateway.delegate
         if delegate is not None:
@@ -191,7 +191,7 @@ class Routes:
                     raise
                 refusal = _in_session(error, uri, request)  # others may have it
                 continue
-            return _with_aliases(result, upstream, upstreams)
+            return await _with_aliases(result, upstream, upstreams)
         raise refusal
 
     async def _subscribe(
@@ -284,9 +284,9 @@ def _completes(upstream: Upstream) -> bool:
     return is_unsaid or upstream.offers("completions")
 
 
-def _with_aliases(result: Json, upstream: Upstream, upstreams: Upstreams) -> Json:
+async def _with_aliases(result: Json, upstream: Upstream, upstreams: Upstreams) -> Json:
     """Let contents be called what the client called them."""
-    aliases = upstreams.catalog.aliases_of(upstream.name)
+    aliases = await upstreams.catalog.aliases_of(upstream.name)
     contents, changed = with_uris(result.get("contents"), aliases)
     return {**result, "contents": contents} if changed else result
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import InternalError, MCPError
+from mcpwire.errors import InternalError
 from mcpwire.gateway.catalog import Catalog
 from mcpwire.protocol.many.gateway.merging import (
     merged_capabilities,
@@ -135,7 +135,7 @@ class Upstreams:
     async def _connect(self, upstream: Upstream) -> None:
         try:
             await upstream.client.connect()
-        except (MCPError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is that server's
             upstream.problem = error
             upstream.retry_at = asyncio.get_running_loop().time() + RETRY_S
             logger.warning(

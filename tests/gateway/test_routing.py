@@ -359,7 +359,6 @@ async def test_links_in_results_lead_to_the_server_that_gave_them():
         name: fake("x", methods=methods, capabilities=capabilities) for name in "ab"
     }
     async with through(servers) as client:
-        await client.list_resources()
         [link] = (await client.call_tool("a_x")).content
         assert link.uri == "x:1"
         [link] = (await client.call_tool("b_x")).content

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["SCHEME", "alias_of", "read_alias", "with_links", "with_uris"]
+__all__ = ["SCHEME", "alias_of", "has_links", "read_alias", "with_links", "with_uris"]
 
 SCHEME: Final = "mcpgw://"
 """What begins each alias."""
@@ -56,6 +56,15 @@ def with_uris(contents: Any, names: Mapping[str, str]) -> tuple[Any, bool]:
             changed = True
         renamed.append(each)
     return (renamed, True) if changed else (contents, False)
+
+
+def has_links(result: dict[str, Any]) -> bool:
+    """Tell whether a tool's result names resources."""
+    content = result.get("content")
+    return type(content) is list and any(
+        type(block) is dict and ("uri" in block or "resource" in block)
+        for block in content
+    )
 
 
 def with_links(result: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

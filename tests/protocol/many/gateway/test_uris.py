@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from mcpwire.protocol.many.gateway.uris import (
     alias_of,
+    has_links,
     read_alias,
     with_links,
     with_uris,
@@ -73,6 +74,8 @@ OTHER = {"type": "text", "text": "a:b"}
 
 @pytest.mark.system("L-O9")
 def test_links_and_embedded_resources_of_a_result_get_the_alias():
+    assert has_links({"content": [OTHER, LINK]})
+    assert has_links({"content": [EMBEDDED]})
     result = {"content": [LINK, EMBEDDED, OTHER, 5, {"type": "resource"}], "x": 1}
     changed = with_links(result, NAMES)
     assert changed == {
@@ -93,3 +96,4 @@ def test_links_and_embedded_resources_of_a_result_get_the_alias():
 )
 def test_a_result_without_such_links_stays_what_it_is(result):
     assert with_links(result, NAMES) is result
+    assert not has_links(result)
