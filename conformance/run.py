@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from driver import report
 from driver.legs import ALONE, LEGS, ROOT, Leg
 from driver.processes import CLIENT, check_installed, list_scenarios, play
-from driver.standing import SERVER, stand
+from driver.standing import stand
 from driver.verdict import Run, judge, judge_stand, pinnable
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ async def run_server(
     leg: Leg, wanted: Collection[str] | None, *, control: bool = False
 ) -> tuple[list[Run], Stand]:
     """Put a server to a leg, and leave out what is run beside what it is about."""
-    runs, ended = await stand(leg, wanted, NOTHING if control else SERVER)
+    runs, ended = await stand(leg, wanted, NOTHING if control else None)
     if leg.runs_unscored:
         scored = await list_scenarios(leg)
         runs = [run for run in runs if run.scenario in scored]

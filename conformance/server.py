@@ -18,7 +18,12 @@ PARTS = (contents, questions, documents, jobs)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--port", type=int, default=3001)
-    server.run(http=f"127.0.0.1:{parser.parse_args().port}")
+    parser.add_argument("--stdio", action="store_true", help="serve there instead")
+    options = parser.parse_args()
+    if options.stdio:
+        server.run()
+    else:
+        server.run(http=f"127.0.0.1:{options.port}")
 
 
 if __name__ == "__main__":

@@ -79,6 +79,12 @@ class Leg:
     runs_unscored: bool = False
     """Whether the suite runs more than the leg is about."""
 
+    program: str = "server.py"
+    """What is put to it as a server."""
+
+    arguments: tuple[str, ...] = ()
+    """Further arguments of that program."""
+
     @property
     def pins(self) -> Path:
         """Return the file with the checks that have to succeed."""
@@ -190,7 +196,33 @@ SERVER_LEGS = (
     _server_at("O4", STABLE, "2025-06-18"),
 )
 
-LEGS = CLIENT_LEGS + SERVER_LEGS
+
+# --- the gateway: the same server, behind it -----------------------------------------
+
+
+def _through_gateway(name: str, revision: str, upstream: str) -> Leg:
+    version = ("--spec-version", revision)
+    return Leg(
+        name,
+        ALPHA,
+        f"everything at {revision}, through the gateway to a server over {upstream}",
+        version,
+        version,
+        side="server",
+        whole=("--suite", "all", *version),
+        program="gateway.py",
+        arguments=("--upstream", upstream),
+    )
+
+
+GATEWAY_LEGS = (
+    _through_gateway("G1", "2025-11-25", "http"),
+    _through_gateway("G2", "2026-07-28", "stdio"),
+    _through_gateway("G3", "2025-06-18", "http"),
+    _through_gateway("G4", "2026-07-28", "http"),
+)
+
+LEGS = CLIENT_LEGS + SERVER_LEGS + GATEWAY_LEGS
 
 
 def scenarios_in(listing: str, leg: Leg) -> list[str]:

@@ -27,12 +27,12 @@ from driver.verdict import Run, Stand
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
-    from collections.abc import AsyncIterator, Collection, Iterator
+    from collections.abc import AsyncIterator, Collection, Iterator, Sequence
     from pathlib import Path
 
     from driver.legs import Leg
 
-SERVER = ROOT / "conformance" / "server.py"
+PROGRAMS = ROOT / "conformance"
 NOTHING_FAILS = ROOT / "conformance" / "expected-failures.yml"
 HOST = "127.0.0.1"
 
@@ -48,7 +48,7 @@ FOLDER = re.compile(r"^server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z$")
 
 
 async def stand(
-    leg: Leg, wanted: Collection[str] | None = None, program: Path = SERVER
+    leg: Leg, wanted: Collection[str] | None = None, program: Path | None = None
 ) -> tuple[list[Run], Stand]:
     """Put a server to a leg: to all of it, or to some scenarios one by one."""
     folder = BUILD / leg.name
@@ -56,12 +56,13 @@ async def stand(
     folder.mkdir(parents=True)
     log = folder / "server.txt"
     suite_exit: int | None = 0
-    async with _started(program, log) as (process, url):
+    command = (str(program),) if program is not None else _command(leg)
+    async with _started(command, log) as (process, url):
         is_up = url is not None
         for options in _rounds(leg, wanted) if is_up else ():
-            command = [str(NODE), str(leg.suite.program), "server", "--url", str(url)]
-            command += ["--expected-failures", str(NOTHING_FAILS), *options]
-            code, _ = await run_bounded([*command, "-o", str(folder)], LEG_TIMEOUT)
+            suite = [str(NODE), str(leg.suite.program), "server", "--url", str(url)]
+            suite += ["--expected-failures", str(NOTHING_FAILS), *options]
+            code, _ = await run_bounded([*suite, "-o", str(folder)], LEG_TIMEOUT)
             suite_exit = (
                 None if suite_exit is None or code is None else suite_exit | code
             )
@@ -71,6 +72,10 @@ async def stand(
         is_up=is_up, suite_exit=suite_exit, server_exit=server_exit, wrote=wrote
     )
     return list(_played(folder)), ended
+
+
+def _command(leg: Leg) -> tuple[str, ...]:
+    return (str(PROGRAMS / leg.program), *leg.arguments)
 
 
 def _rounds(leg: Leg, wanted: Collection[str] | None) -> Iterator[list[str]]:
@@ -93,13 +98,13 @@ def _played(folder: Path) -> Iterator[Run]:
 
 @asynccontextmanager
 async def _started(
-    program: Path, log: Path
+    program: Sequence[str], log: Path
 ) -> AsyncIterator[tuple[Process, str | None]]:
     """Start a server; the URL is ``None`` where it did not come up."""
     with _kept_port() as port:
         with log.open("wb") as wrote:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, str(program), "--port", str(port)),
+                *(sys.executable, *program, "--port", str(port)),
                 cwd=ROOT,
                 env=environment(),
                 stdin=asyncio.subprocess.DEVNULL,

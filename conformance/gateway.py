@@ -1,0 +1,82 @@
+"""The gateway before the server that the official conformance suite tests.
+
+What the suite asks of `server.py` it asks of the gateway here; the server behind it is
+a process of its own, over stdio or HTTP, and keeps its names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import mcpwire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SERVER = Path(__file__).parent / "server.py"
+HOST = "127.0.0.1"
+START_TIMEOUT = 20.0
+POLL = 0.02
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--port", type=int, default=3001)
+    parser.add_argument("--upstream", choices=["http", "stdio"], default="http")
+    options = parser.parse_args()
+    if options.upstream == "stdio":
+        serve(mcpwire.Stdio(sys.executable, [str(SERVER), "--stdio"]), options.port)
+        return
+    with server_over_http() as url:
+        serve(mcpwire.Http(url), options.port)
+
+
+def serve(target: mcpwire.Stdio | mcpwire.Http, port: int) -> None:
+    """Serve the gateway before that one server until somebody ends it."""
+    names = mcpwire.NamePolicy.bare()
+    gateway = mcpwire.Gateway({"fixture": target}, names=names, on_error="raise")
+    gateway.run(http=f"{HOST}:{port}")
+
+
+@contextmanager
+def server_over_http() -> Iterator[str]:
+    """Run the server on a port of its own."""
+    with socket.socket() as keeper:
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeper.bind((HOST, 0))
+        port = keeper.getsockname()[1]
+        process = subprocess.Popen([sys.executable, str(SERVER), "--port", str(port)])
+        try:
+            await_port(process, port)
+            yield f"http://{HOST}:{port}/mcp"
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def await_port(process: subprocess.Popen[bytes], port: int) -> None:
+    """Return when somebody answers on the port.
+
+    Raises:
+        RuntimeError: Nobody does, or the process ended.
+    """
+    until = time.monotonic() + START_TIMEOUT
+    while process.poll() is None and time.monotonic() < until:
+        try:
+            socket.create_connection((HOST, port)).close()
+        except OSError:
+            time.sleep(POLL)  # nothing says when a port opens
+        else:
+            return
+    raise RuntimeError(f"the server did not come up on port {port}")
+
+
+if __name__ == "__main__":
+    main()
