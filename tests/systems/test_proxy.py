@@ -1,6 +1,7 @@
 """What objectiveai-mcp-proxy does for a client, done by the gateway in both eras."""
 
 import asyncio
+import json
 import time
 
 import pytest
@@ -9,6 +10,7 @@ from fakes import SILENCE, FakeServer, text
 import mcpwire
 from mcpwire.gateway import Gateway
 from mcpwire.protocol.many.gateway.splicing import PendingBatch
+from mcpwire.transports.custom.reverse import Reverse
 
 pytestmark = pytest.mark.anyio
 
@@ -242,3 +244,51 @@ async def test_a_delegate_is_asked_once_for_each_call_that_succeeded(mode):
             "a"
         ]
     await bare.aclose()
+
+
+class Laptop(FakeServer):
+    """A server that dials out to who uses it, one message at a time."""
+
+    def __init__(self, plain):
+        super().__init__(plain.methods, version=plain.version)
+        self.members = plain.members
+        self.said = asyncio.Queue()
+
+    def send(self, message):
+        self.said.put_nowait(message)
+
+    async def hear(self, message):
+        self.receive(json.dumps(message).encode())
+
+    async def dial(self, reverse):
+        self.said = asyncio.Queue()
+        await reverse.accept_messages(self.hear, self.said.get, form="dict")
+
+
+@MODES
+@UPSTREAMS
+@pytest.mark.system("O35", "O95")
+async def test_a_server_that_dials_out_is_an_upstream_like_any_other(mode, upstream):
+    laptop, reverse = Laptop(serving(upstream)), Reverse(name="laptop")
+    gateway = Gateway({"here": serving(SESSION), "laptop": reverse})
+    async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as tasks:
+        tasks.create_task(laptop.dial(reverse))
+        async with mcpwire.Client(gateway, mode=mode) as client:
+            names = [tool.name for tool in await client.list_tools()]
+            assert names == ["here_a", "here_b", "laptop_a", "laptop_b"]
+            calls = (client.call_tool(name) for name in names)
+            assert [result.text for result in await asyncio.gather(*calls)] == [
+                *("a", "b", "a", "b")
+            ]
+            laptop.methods["tools/call"] = lambda *_: SILENCE
+            running = asyncio.ensure_future(client.call_tool("laptop_a"))
+            await until(lambda: len(laptop.requests("tools/call")) == 3)
+            laptop.said.put_nowait(None)  # it hangs up
+            with pytest.raises(mcpwire.RPCError):
+                await running
+            assert (await client.call_tool("here_a")).text == "a"
+            laptop.methods["tools/call"] = serving(upstream).methods["tools/call"]
+            tasks.create_task(laptop.dial(reverse))
+            assert (await client.call_tool("laptop_b")).text == "b"
+        await gateway.aclose()
+        laptop.said.put_nowait(None)
