@@ -1,0 +1,128 @@
+"""Official clients use five real servers through the gateway, one of them broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from ports import kept_port
+from real_servers import NODE_PACKAGES, PEERS, RealServer, node
+from serving import EVERYTHING, Served
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
+
+HERE = Path(__file__).parent
+GATEWAY = (sys.executable, "-m", "mcpwire", "gateway", "--config")
+PATIENCE_S = 90.0
+STOP_S = 10.0
+ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
+NOON = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
+ALIAS = "mcpgw://web/demo%3A%2F%2Fresource%2Fstatic%2Fdocument%2Fstructure.md"
+EXPECTED = {
+    "server": "mcpwire-gateway",
+    "pipe": "Echo: one",
+    "web": "Echo: two",
+    "steps": [[1, 2, None], [2, 2, None]],
+    "prompt": "What's weather in Ulm?",
+    "last": [ALIAS, ALIAS],
+}
+"""What comes whole, by what was asked."""
+PARTS = {
+    "time": "T21:00:00+09:00",
+    "git": "nothing to commit",
+    "long": "Duration: 0.2 seconds, Steps: 2",
+    "asked": "- Name: Bob",
+    "read": "Resource 5:",
+}
+"""What is a part of what comes."""
+TOOLS = {
+    "pipe_echo",
+    "web_echo",
+    "time_get_current_time",
+    "time_convert_time",
+    "git_git_status",
+}
+
+
+@pytest.fixture
+def configuration(real, warm, web, tmp_path):
+    """Write down all five servers as desktop hosts do."""
+    servers = {
+        name: {"command": server.argv[0], "args": server.argv[1:], "env": server.env}
+        for name, server in {
+            "pipe": real("everything"),
+            "time": warm("time"),
+            "git": warm("git"),
+            "broken": RealServer("", (sys.executable, "-S", "-c", "exit(3)")),
+        }.items()
+    }
+    path = tmp_path / "mcp.json"
+    servers["web"] = {"url": web.url}
+    path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def served(configuration):
+    """Serve the gateway on a port; in the end it has to leave by itself."""
+    kind = replace(EVERYTHING, name="gateway", says=b"serving")
+    with kept_port() as port:
+        argv = (*GATEWAY, configuration, "--http", f"127.0.0.1:{port}")
+        served = Served(RealServer("gateway", argv), kind, port)
+        try:
+            yield served.url
+            served.process.send_signal(signal.SIGTERM)
+            assert served.process.wait(STOP_S) == 0
+        finally:
+            served.stop()
+
+
+PYTHON = (str(PEERS / "python-sdk/bin/python"), str(HERE / "python_client.py"))
+TYPESCRIPT = (node(), str(HERE / "typescript_client.cjs"))
+
+
+@pytest.mark.parametrize(
+    ("client", "places"),
+    [
+        (PYTHON, ("http legacy", "http auto", "stdio auto")),
+        (TYPESCRIPT, ("http legacy", "http auto")),
+    ],
+    ids=["python", "typescript"],
+)
+def test_an_official_client_uses_five_servers_as_one(
+    client, places, configuration, served, repository
+):
+    words = {"time": NOON, "git": {"repo_path": str(repository)}}
+    where = {"http": served, "stdio": (*GATEWAY, configuration, "--stdio")}
+    asked = [
+        (name, mode, where[transport], words)
+        for name in places
+        for transport, mode in [name.split()]
+    ]
+    done = subprocess.run(
+        [*client, json.dumps(asked)],
+        env={**os.environ, "NODE_PATH": str(NODE_PACKAGES.parent)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    results = json.loads(done.stdout)
+    assert results.keys() == set(places)
+    for name, result in results.items():
+        expected = {**EXPECTED, "version": ERAS[name.split()[1]]}
+        assert {key: result[key] for key in expected} == expected
+        assert {key: part in result[key] for key, part in PARTS.items()} == (
+            dict.fromkeys(PARTS, True)
+        )
+        assert set(result["tools"]) >= TOOLS
+        assert result["tools"] == sorted(result["tools"])
+        assert not any(tool.startswith("broken") for tool in result["tools"])
