@@ -50,16 +50,24 @@ def run(main):
     asyncio.run(bounded())
 
 
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("version", ERAS)
-@settings(max_examples=12, deadline=None)
-@given(values=st.tuples(OBJECTS, JSON, JSON, JSON))
-def test_any_json_is_equal_in_value_order_and_type_on_the_other_side(
-    era, version, values
-):
-    arguments, member, data, meta = values
-    seen = []
-    stamp = {"resultType": "complete"} if version == ERAS[0] else {}
+class Answering(type(fake())):
+    """Sends the data of its errors, too."""
+
+    def send(self, message):
+        if "error" in message:
+            outcome = self.outcome(self.current["method"], {})
+            if outcome.data is not None:
+                message["error"]["data"] = outcome.data
+        super().send(message)
+
+
+def server_of(version, values, seen):
+    """Return a server whose answers are made of these values."""
+    _, member, data, meta = values
+    stateless = version == ERAS[0]
+    stamp = {"resultType": "complete"} if stateless else {}
+    hints = {**stamp, "ttlMs": 0, "cacheScope": "private"} if stateless else {}
+    tool = {"name": "x", "inputSchema": {"type": "object", "z": member}}
 
     def call(params, server):
         seen.append(params["arguments"])
@@ -71,29 +79,33 @@ def test_any_json_is_equal_in_value_order_and_type_on_the_other_side(
             **stamp,
         }
 
-    def read(params, server):
-        return rpc_error(-31000, "no \u2028", data=data)
-
-    hints = {"ttlMs": 0, "cacheScope": "private"} if stamp else {}
-    listing = {
-        "tools": [{"name": "x", "inputSchema": {"type": "object", "z": member}}],
-        **stamp,
-        **hints,
-    }
-    server = Answering(
+    return Answering(
         {
-            "tools/list": lambda params, server: listing,
+            "tools/list": lambda params, server: {"tools": [tool], **hints},
             "tools/call": call,
-            "prompts/get": read,
             "prompts/list": lambda params, server: {
                 "prompts": [{"name": "p"}],
-                **stamp,
                 **hints,
             },
+            "prompts/get": lambda params, server: rpc_error(
+                -31000, "no \u2028", data=data
+            ),
         },
         version=version,
         capabilities={"tools": {}, "prompts": {}},
     )
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("version", ERAS)
+@settings(max_examples=12, deadline=None)
+@given(values=st.tuples(OBJECTS, JSON, JSON, JSON))
+def test_any_json_is_equal_in_value_order_and_type_on_the_other_side(
+    era, version, values
+):
+    arguments, member, data, meta = values
+    seen = []
+    server = server_of(version, values, seen)
 
     async def main():
         async with through({"a": server}, era) as client:
@@ -114,17 +126,6 @@ def test_any_json_is_equal_in_value_order_and_type_on_the_other_side(
         assert spelled(error.data) == spelled(data)
 
     run(main())
-
-
-class Answering(type(fake())):
-    """Sends the data of its errors, too."""
-
-    def send(self, message):
-        if "error" in message:
-            outcome = self.outcome(self.current["method"], {})
-            if outcome.data is not None:
-                message["error"]["data"] = outcome.data
-        super().send(message)
 
 
 UNREADABLE = {
