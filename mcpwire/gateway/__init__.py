@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.app import Gateway
     from mcpwire.gateway.delegating.queue import QueueDelegate
     from mcpwire.gateway.delegating.splicer import ContentDelegate, Splicer
-    from mcpwire.gateway.plan import Plan, Planned, Source, Static
+    from mcpwire.gateway.plan import Changes, Plan, Planned, Source, Static
     from mcpwire.gateway.sessions.from_headers import FromHeaders
     from mcpwire.gateway.sessions.ids import HandleIds, SealedIds, SessionIds
     from mcpwire.protocol.many.gateway.session_ids import Kept
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Changes",
     "ContentDelegate",
     "FromHeaders",
     "Gateway",
@@ -45,7 +46,7 @@ _EXPORTS: Final = {
     "mcpwire.gateway.app": ("Gateway",),
     "mcpwire.gateway.delegating.queue": ("QueueDelegate",),
     "mcpwire.gateway.delegating.splicer": ("ContentDelegate", "Splicer"),
-    "mcpwire.gateway.plan": ("Plan", "Planned", "Source", "Static"),
+    "mcpwire.gateway.plan": ("Changes", "Plan", "Planned", "Source", "Static"),
     "mcpwire.gateway.sessions.from_headers": ("FromHeaders",),
     "mcpwire.gateway.sessions.ids": ("HandleIds", "SealedIds", "SessionIds"),
     "mcpwire.protocol.many.gateway.session_ids": ("Kept",),
