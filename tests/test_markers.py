@@ -39,7 +39,10 @@ SHOWN: dict[int, dict[str, list[str]]] = {
         ],
     },
 }
-"""Issue -> marker -> the ids it had to show; an issue that closes adds its line."""
+"""Issue -> marker -> the ids it had to show; an issue that closes adds its line.
+
+Those of issue 8 are all of one marker: `systems/test_the_table.py` has them.
+"""
 
 
 def test_each_marker_carries_literal_ids():
