@@ -86,8 +86,9 @@ peers: ## install the real servers of the tests and the official suite into .pee
 		$(PEERS)/python-sdk/.made $(PEERS)/servers/.made $(PEERS)/authlib/.made \
 		$(PEERS)/conformance/.made
 
-bench-peers: peers ## install the clients too that only benchmarks compare (160 MB)
-	@$(MAKE_QUIETLY) -s $(PEERS)/chuk-mcp/.made $(PEERS)/mcp-use/.made
+bench-peers: peers ## install the rest too, which only benchmarks compare (200 MB)
+	@$(MAKE_QUIETLY) -s $(PEERS)/chuk-mcp/.made $(PEERS)/mcp-use/.made \
+		$(PEERS)/mcp-proxy/.made
 
 # --- proof --------------------------------------------------------------------------
 

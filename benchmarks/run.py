@@ -49,6 +49,12 @@ PARTS = [
         90,
         "--only 'HTTP: mcpwire' --widths 8",
     ),
+    Part(
+        "gateway",
+        "--rounds 3 --slices 3 --calls 200",
+        90,
+        "--only 'HTTP to stdio: mcpwire' --widths 8",
+    ),
     Part("large", "--rounds 1 --slices 2 --calls 100", 50, "--only memory --calls 20"),
     Part("loops", "--rounds 2 --slices 2 --calls 300", 50, "--only 'stdio: mcpwire'"),
     Part("footprint", "--rounds 1", 50, "--only mcpwire.sync --kernel-calls 0"),

@@ -14,7 +14,7 @@ from harness.figures import Budget, compared, summarise
 from harness.rounds import FOLDER, Plan, Variant, run_rounds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from harness.rounds import Round
 
@@ -82,6 +82,7 @@ def run(
     pairs: Sequence[tuple[str, str]] = (),
     is_blocking: bool = False,
     is_placed: bool = False,
+    derive: Callable[[list[Round]], None] | None = None,
 ) -> int:
     """Measure, print, save; return the exit code.
 
@@ -98,6 +99,7 @@ def run(
             before what is ours.
         is_blocking: Whether the variants block.
         is_placed: Whether they choose their cores themselves.
+        derive: Adds what follows from other figures to the rounds.
     """
     if widths is None:
         widths = () if is_blocking else WIDTHS
@@ -115,6 +117,8 @@ def run(
     described = machine.describe() | (notes or {})
     described["pinned"] = described["pinned"] and plan.pinned
     rounds = run_rounds(variants, plan, tell)
+    if derive is not None:
+        derive(rounds)
     baselines = {variant.name: variant.baseline for variant in variants}
     return conclude(options, plan, described, rounds, baselines, budgets, pairs)
 

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
 Result = dict[str, Any]
 
-KEY_FIGURES = ("cpu_us", "p50_us", "p99_us", "calls_per_s@8", "calls_per_s@32")
+KEY_FIGURES = (
+    "cpu_us",
+    "p50_us",
+    "p99_us",
+    "added_us",
+    "calls_per_s@8",
+    "calls_per_s@32",
+)
 """What a row of the last tables has; a file has more."""
 
 WITHIN_NOISE = 1.0

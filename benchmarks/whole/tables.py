@@ -37,6 +37,7 @@ WANTED = (
     "p50_us",
     "p99_us",
     "p999_us",
+    "added_us",
     "calls_per_s@8",
     "calls_per_s@32",
     "calls_per_s@512",

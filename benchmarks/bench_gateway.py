@@ -1,0 +1,244 @@
+"""What does a gateway add to a call, and how many calls go through it?
+
+The same `tools/call` to the same null server in C: directly, and through mcpwire's
+`Gateway`, FastMCP's proxy and mcp-proxy, each in its own environment, in the ways that
+they have: HTTP before a child, in both eras, and stdio before a server over HTTP.
+What is not installed is named and left out; `make bench-peers` installs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from contextlib import ExitStack, asynccontextmanager, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import floor
+import floor_http
+from bench_server import INITIALIZED, PLACED, Driven, session_head
+from harness.command import run
+from harness.rounds import Variant
+from harness.servers import (
+    INITIALIZE,
+    PEERS,
+    ROOT,
+    Program,
+    listening,
+    on_the_servers_core,
+)
+from null import build
+from null.serving import serving
+from whole.summary import Ahead
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from harness.rounds import Round
+
+FOLDER = Path(__file__).resolve().parent / "gateway"
+LATER = ", 2026-07-28"
+SLICES = 4
+WIDTHS = (1, 32)
+DIRECT, OURS = "direct", "mcpwire"
+
+
+def foreign(name: str, script: str, **environment: str) -> Program:
+    """Return a program of an environment of its own, ten times fewer calls of it."""
+    python = PEERS / name / "bin/python"
+    command = (str(python), str(FOLDER / script))
+    return Program(command, (python,), environment, portion=10)
+
+
+PROGRAMS = {
+    OURS: Program((sys.executable, str(FOLDER / "mcpwire_gateway.py"))),
+    # Unless told not to, it asks the network for a newer version at each start.
+    "FastMCP": foreign(
+        "fastmcp", "fastmcp_gateway.py", FASTMCP_CHECK_FOR_UPDATES="off"
+    ),
+    "mcp-proxy": foreign("mcp-proxy", "mcp_proxy_gateway.py"),
+}
+REMARKS = {
+    "direct": "the same load on the server itself, without a gateway",
+    "FastMCP": "its proxy is given a client that stays connected",
+    "mcp-proxy": "has sessions only, and these two of the ways",
+}
+
+
+LEGS = {
+    "HTTP to stdio": "http_to_stdio",
+    "HTTP to stdio" + LATER: "http_to_stdio_later",
+    "stdio to HTTP": "stdio_to_http",
+}
+"""The functions that go each way, through whom they are told."""
+
+ERAS = {False: "--legacy", True: "--modern"}
+"""What the null servers are told, by whether a leg is at 2026-07-28."""
+
+
+def takes(name: str, leg: str) -> bool:
+    """Tell whether that one goes that way."""
+    return name != "mcp-proxy" or LATER not in leg
+
+
+# How it is called...
+
+
+async def begin(call: Driven) -> None:
+    """See that a call does its work."""
+    floor.check(await call())
+
+
+@asynccontextmanager
+async def pipes(command: list[str], *, modern: bool) -> AsyncIterator[Driven]:
+    """Call the tool of that program over its pipes."""
+    with on_the_servers_core():
+        one = floor.Floor(command)
+    with closing(one):
+        if not modern:
+            await one.call("initialize", INITIALIZE)
+            os.write(one.stdin, INITIALIZED)
+        call = Driven(one, one.process.pid, modern=modern)
+        await begin(call)
+        yield call
+
+
+@asynccontextmanager
+async def port_of(port: int, pid: int, head: bytes | None) -> AsyncIterator[Driven]:
+    """Call the tool of what listens there; with the head of a session, in that one."""
+    one = floor_http.Floor(port, modern=head is None)
+    if head is not None:
+        one.head = head
+    call = Driven(one, pid, modern=head is None)
+    await begin(call)
+    yield call
+    one.close()
+    await asyncio.sleep(0)  # where asyncio closes what was aborted
+
+
+@asynccontextmanager
+async def over_http(name: str, *, modern: bool) -> AsyncIterator[Driven]:
+    """Call the child over HTTP; directly, over its pipes."""
+    upstream = [str(build.build("stdio_null")), ERAS[modern]]
+    if name == DIRECT:
+        async with pipes(upstream, modern=modern) as call:
+            yield call
+        return
+    os.environ["UPSTREAM"] = json.dumps([upstream[0], upstream[1:]])
+    with listening(PROGRAMS[name]) as (port, pid):
+        head = None if modern else session_head(port)
+        async with port_of(port, pid, head) as call:
+            yield call
+
+
+@asynccontextmanager
+async def stdio_to_http(name: str) -> AsyncIterator[Driven]:
+    """Call the server over HTTP through pipes; directly, over HTTP."""
+    with ExitStack() as stack:
+        with on_the_servers_core():
+            server = str(build.build("http_null"))
+            null = stack.enter_context(serving(server, ERAS[False], "--json"))
+        if name == DIRECT:
+            head = floor_http.head(null.port, modern=False)
+            async with port_of(null.port, null.pid, head) as call:
+                yield call
+            return
+        program = PROGRAMS[name]
+        os.environ.update(program.environment, UPSTREAM=json.dumps(null.url))
+        async with pipes(list(program.command), modern=False) as call:
+            yield call
+
+
+def http_to_stdio(name: str) -> Any:
+    return over_http(name, modern=False)
+
+
+def http_to_stdio_later(name: str) -> Any:
+    return over_http(name, modern=True)
+
+
+# The question...
+
+
+def variants() -> list[Variant]:
+    """Return the server itself and all that are installed, leg by leg."""
+    return [
+        Variant(
+            f"{leg}: {name}",
+            f"bench_gateway:{function}",
+            name,
+            f"{leg}: {DIRECT}",
+            portion=1 if name == DIRECT else PROGRAMS[name].portion,
+            leg=leg,
+        )
+        for leg, function in LEGS.items()
+        for name in (DIRECT, *PROGRAMS)
+        if name == DIRECT or (takes(name, leg) and PROGRAMS[name].missing() is None)
+    ]
+
+
+def add_what_is_added(rounds: list[Round]) -> None:
+    """Add what each call takes longer than a direct one, in each round.
+
+    Its ratio is to the direct call, too: 2 is twice a direct call more.
+    """
+    for measured in rounds:
+        for name, figures in measured.items():
+            direct = measured[f"{name.rpartition(': ')[0]}: {DIRECT}"]["p50_us"][
+                "value"
+            ]
+            added = figures["p50_us"]["value"] - direct
+            if added:
+                figures["added_us"] = {"value": added, "ratio": added / direct}
+
+
+PAIRS = [
+    (f"{leg}: {peer}", f"{leg}: {OURS}")
+    for leg in LEGS
+    for peer in PROGRAMS
+    if peer != OURS and takes(peer, leg)
+]
+BUDGETS = [Ahead(mine, against=peer) for peer, mine in PAIRS]
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of those who are installed."""
+    found = {}
+    for name, package in (("fastmcp", "fastmcp"), ("mcp-proxy", "mcp_proxy")):
+        for info in (PEERS / name).glob(f"lib/*/site-packages/{package}-*.dist-info"):
+            found[name] = info.name.removesuffix(".dist-info").partition("-")[2]
+    return found
+
+
+def main() -> int:
+    if not hasattr(os, "sched_setaffinity"):
+        print("bench_gateway.py: CPU time is read as Linux gives it; left out")
+        return 0
+    remarks = dict(REMARKS)
+    for name, program in PROGRAMS.items():
+        if (file := program.missing()) is not None:
+            where = file.relative_to(ROOT)
+            remarks[name] = f"left out: no {where}; `make bench-peers`"
+    try:
+        build.build("stdio_null")
+        notes = {"compiler": build.compiler_version(), "placed": PLACED}
+    except (build.NoCompiler, subprocess.CalledProcessError) as error:
+        sys.exit(f"bench_gateway.py: {error}")
+    return run(
+        "gateway",
+        variants(),
+        BUDGETS,
+        notes={**notes, "peers": versions(), "remarks": remarks},
+        widths=WIDTHS,
+        slices=SLICES,
+        pairs=PAIRS,
+        is_placed=True,
+        derive=add_what_is_added,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,21 @@
+"""mcpwire's `Gateway` before one server: on stdio, or over HTTP where PORT says so."""
+
+import json
+import os
+
+import mcpwire
+from mcpwire.gateway import Gateway
+
+upstream = json.loads(os.environ["UPSTREAM"])
+target = upstream if isinstance(upstream, str) else mcpwire.Stdio(*upstream)
+gateway = Gateway({"null": target}, names=mcpwire.NamePolicy.bare())
+
+if __name__ == "__main__":
+    if "PORT" in os.environ:
+        gateway.run(
+            http=f"127.0.0.1:{os.environ['PORT']}",
+            announce=lambda _: None,
+            uvicorn={"timeout_keep_alive": 3_600},
+        )
+    else:
+        gateway.run()

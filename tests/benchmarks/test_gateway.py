@@ -1,0 +1,75 @@
+"""Gateways that are measured: who goes which way; a call goes through ours."""
+
+import importlib
+import os
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def benchmark_module(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module
+
+
+@pytest.fixture
+def bench(benchmark_module):
+    build = benchmark_module("null.build")
+    try:
+        build.find_compiler()
+    except build.NoCompiler as error:
+        if os.environ.get("CI"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+    return benchmark_module("bench_gateway")
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="as Linux counts")
+def test_calls_go_through_ours_on_each_way(bench, benchmark_module):
+    rounds = benchmark_module("harness.rounds")
+    chosen = [each for each in bench.variants() if each.argument == bench.OURS]
+    assert [each.leg for each in chosen] == list(bench.LEGS)
+    for variant in chosen:
+        with rounds.started(variant) as child:
+            child.read()
+            figures = child.ask(calls=2, width=None) | child.ask(calls=4, width=3)
+            assert figures.keys() == {"cpu_us", "calls_per_s@3", "cpu_us@3"}
+            assert min(figures.values()) > 0
+
+
+def test_who_has_sessions_only_is_measured_in_sessions_only(bench):
+    ways = {leg for leg in bench.LEGS if bench.takes("mcp-proxy", leg)}
+    assert ways == {"HTTP to stdio", "stdio to HTTP"}
+    assert len(bench.PAIRS) == 5
+    names = {f"{leg}: {name}" for leg in bench.LEGS for name in bench.PROGRAMS}
+    for budget in bench.BUDGETS:
+        assert {budget.variant, budget.against} <= names
+
+
+def test_what_is_added_is_what_a_call_takes_longer_than_a_direct_one(bench):
+    def figures(p50):
+        return {"p50_us": {"value": p50, "ratio": p50 / 100}}
+
+    measured = {"A: direct": figures(100), "A: mcpwire": figures(350)}
+    bench.add_what_is_added([measured])
+    assert measured["A: mcpwire"]["added_us"] == {"value": 250, "ratio": 2.5}
+    assert "added_us" not in measured["A: direct"]
+
+
+def test_what_is_not_installed_is_left_out_and_named(bench, monkeypatch):
+    monkeypatch.setattr(bench, "PEERS", bench.ROOT / ".peers/absent")
+    absent = bench.foreign("mcp-proxy", "mcp_proxy_gateway.py")
+    monkeypatch.setitem(bench.PROGRAMS, "mcp-proxy", absent)
+    ran = {}
+
+    def run(name, found, *_, notes, **__):
+        ran.update(name=name, found=found, remarks=notes["remarks"])
+        return 0
+
+    monkeypatch.setattr(bench, "run", run)
+    assert bench.main() == 0
+    assert not any("mcp-proxy" in each.name for each in ran["found"])
+    assert ran["remarks"]["mcp-proxy"].startswith("left out: no .peers/absent")
