@@ -1,0 +1,108 @@
+"""The grounds that the shared suite runs on: each transport at both eras."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2] / "over_http"))
+
+from facing import GROUNDS
+
+import mcpwire
+from mcpwire.limits import Recovery
+
+ERAS = ("2025-11-25", "2026-07-28")
+
+
+class Happened:
+    """What the server's handlers did; it may run in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Semaphore(0)
+        self.cancelled = threading.Semaphore(0)
+
+    async def seen(self, what: threading.Semaphore, count: int = 1) -> bool:
+        """Wait until something has happened so many times."""
+
+        def take() -> bool:
+            return all(what.acquire(timeout=10) for _ in range(count))
+
+        return await asyncio.to_thread(take)
+
+
+@pytest.fixture
+def happened() -> Happened:
+    return Happened()
+
+
+@pytest.fixture
+def server(happened: Happened) -> mcpwire.Server:
+    server = mcpwire.Server("shared", "1.0")
+
+    @server.tool
+    async def echo(message: str) -> str:
+        return message
+
+    @server.tool
+    async def steps(ctx: mcpwire.Context, count: int) -> str:
+        for step in range(1, count + 1):
+            ctx.progress(step, count)
+        return "done"
+
+    @server.tool
+    async def fail() -> str:
+        raise mcpwire.ToolError("it failed")
+
+    @server.tool
+    async def hang() -> str:
+        happened.begun.release()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            happened.cancelled.release()
+            raise
+        return "never"
+
+    @server.tool
+    async def big(size: int) -> str:
+        return "x" * size
+
+    @server.tool
+    async def order(ctx: mcpwire.Context) -> str:
+        form = {"type": "object", "properties": {"drink": {"type": "string"}}}
+        answer = await ctx.elicit("What would you like?", form)
+        return str(answer.content["drink"])
+
+    return server
+
+
+@pytest.fixture(params=GROUNDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(params=ERAS)
+def era(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+async def ground(kind: str, server: mcpwire.Server, tmp_path: Path) -> Any:
+    async with asyncio.timeout(30), GROUNDS[kind](server, tmp_path) as ground:
+        yield ground
+
+
+@pytest.fixture
+def client_of(ground: Any, era: str) -> Any:
+    def make(**options: Any) -> mcpwire.Client:
+        options.setdefault("recovery", Recovery(backoff_initial=0.01))
+        return mcpwire.Client(ground.target, mode=era, **options)
+
+    return make

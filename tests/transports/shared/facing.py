@@ -1,0 +1,402 @@
+"""One server behind every kind of transport, each with a way to cut its connection.
+
+A `Ground` is one of them: `target` is what clients connect to, `cut` ends the
+connection in use as the other side, or the network, would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import mcpwire
+from mcpwire.server.stdio import serve_stdio
+from mcpwire.transports import Messages, Reverse, Stream
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    from mcpwire.transports import CallHandle, Inbound
+
+
+class Ground:
+    """Where a client meets the server.
+
+    Attributes:
+        target: What clients connect to.
+        cut: Ends the connection in use, out of the client's hands.
+        settle: Waits until what was served is over.
+    """
+
+    def __init__(
+        self,
+        target: Any,
+        cut: Callable[[], object],
+        settle: Callable[[], Awaitable[object]] | None = None,
+    ) -> None:
+        self.target = target
+        self.cut = cut
+        self.settle = settle or _at_once
+
+
+async def _at_once() -> None:
+    return None
+
+
+# Memory and a channel of the user's...
+
+
+class _Remembered:
+    """A target in memory that keeps its connections."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self.near: Any = None
+
+    def open_in_memory(self, inbound: Inbound, limits: Any) -> Any:
+        self.near = self._server.open_in_memory(inbound, limits)
+        return self.near
+
+    def cut(self) -> None:
+        near, far = self.near, self.near._other
+        near._hang_up()
+        far._hang_up()
+
+
+@contextlib.asynccontextmanager
+async def memory(server: Any, folder: Path) -> AsyncIterator[Ground]:
+    target = _Remembered(server)
+    yield Ground(target, target.cut)
+
+
+class Own:
+    """A transport with nothing but what `open_channel` and `Channel` ask for."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self.channel: OwnChannel | None = None
+
+    def open_channel(self, inbound: Inbound, limits: Any) -> OwnChannel:
+        self.channel = OwnChannel(self._server.open_in_memory(inbound, limits))
+        return self.channel
+
+    def cut(self) -> None:
+        near = self.channel.near
+        far = near._other
+        near._hang_up()
+        far._hang_up()
+
+
+class OwnChannel:
+    """The four members of a `Channel`, and none besides."""
+
+    def __init__(self, near: Any) -> None:
+        self.near = near
+
+    @property
+    def revision(self) -> Any:
+        return self.near.revision
+
+    @revision.setter
+    def revision(self, revision: Any) -> None:
+        self.near.revision = revision
+
+    async def call(
+        self,
+        method: str,
+        params: Any,
+        *,
+        deadline: Any,
+        handle: CallHandle | None = None,
+        on_notification: Any = None,
+        headers: Any = None,
+    ) -> Any:
+        # Deadlines are kept above: this one is not passed on.
+        return await self.near.call(
+            method,
+            params,
+            deadline=None,
+            handle=handle,
+            on_notification=on_notification,
+            headers=headers,
+        )
+
+    async def notify(self, method: str, params: Any = None, *, headers: Any = None):
+        await self.near.notify(method, params, headers=headers)
+
+    async def aclose(self) -> None:
+        await self.near.aclose()
+
+
+@contextlib.asynccontextmanager
+async def own(server: Any, folder: Path) -> AsyncIterator[Ground]:
+    target = Own(server)
+    yield Ground(target, target.cut)
+
+
+@contextlib.asynccontextmanager
+async def own_late(server: Any, folder: Path) -> AsyncIterator[Ground]:
+    target = Own(server)
+
+    class Late:
+        async def open_channel(self, inbound: Inbound, limits: Any) -> OwnChannel:
+            await asyncio.sleep(0)  # whatever takes a while
+            return target.open_channel(inbound, limits)
+
+    yield Ground(Late(), target.cut)
+
+
+# A child process...
+
+
+class _Pipes:
+    """Serves a child's pipes in this process, one child after the other."""
+
+    def __init__(self, server: Any, folder: Path) -> None:
+        self._server = server
+        self._paths = folder / "into", folder / "out_of"
+        for path in self._paths:
+            os.mkfifo(path)
+        self._pid = folder / "pid"
+        self._is_over = False
+        self._has_ended = asyncio.Event()
+        self._has_ended.set()
+        into, out_of = self._paths
+        script = f"echo $$ > {self._pid}; cat < {out_of} & exec cat > {into}"
+        self.target = mcpwire.Stdio("sh", ["-c", script])
+
+    def _open(self) -> list[int]:
+        """Wait for a child; nothing where there will be none."""
+        modes = os.O_RDONLY, os.O_WRONLY
+        return [os.open(*each) for each in zip(self._paths, modes, strict=True)]
+
+    async def serve(self, pool: ThreadPoolExecutor) -> None:
+        loop = asyncio.get_running_loop()
+        while not self._is_over:
+            fds = await loop.run_in_executor(pool, self._open)
+            try:
+                if self._is_over:
+                    return
+                self._has_ended.clear()
+                await serve_stdio(
+                    self._server.dispatcher, stdin_fd=fds[0], stdout_fd=fds[1]
+                )
+            finally:
+                self._has_ended.set()
+                for fd in fds:
+                    os.close(fd)
+
+    def cut(self) -> None:
+        os.killpg(int(self._pid.read_text(encoding="ascii")), signal.SIGKILL)
+
+    async def settle(self) -> None:
+        await self._has_ended.wait()
+
+    async def stop(self, serving: asyncio.Task[None]) -> None:
+        """End with the child that is here, or let nobody wait for another."""
+        self._is_over = True
+        await self.settle()
+        fds = [os.open(path, os.O_RDWR | os.O_NONBLOCK) for path in self._paths]
+        await asyncio.wait([serving])
+        for fd in fds:
+            os.close(fd)
+        serving.result()
+
+
+@contextlib.asynccontextmanager
+async def stdio(server: Any, folder: Path) -> AsyncIterator[Ground]:
+    """A child that passes its pipes on to a server in this process.
+
+    Child, pipes and both sides' code are real; only no interpreter is started.
+    """
+    pipes = _Pipes(server, folder)
+    with ThreadPoolExecutor(1) as pool:
+        serving = asyncio.create_task(pipes.serve(pool))
+        try:
+            yield Ground(pipes.target, pipes.cut, pipes.settle)
+        finally:
+            await pipes.stop(serving)
+
+
+# Byte streams...
+
+
+class _Listener:
+    """Serves each stream that comes, and keeps the last one's writer."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self.writer: Any = None
+        self.serving: set[asyncio.Task[Any]] = set()
+
+    async def __call__(self, reader: Any, writer: Any) -> None:
+        self.writer = writer
+        self.serving.add(asyncio.current_task())
+        await self._server.serve_stream(reader, writer)
+
+    def cut(self) -> None:
+        self.writer.transport.abort()
+
+    async def settle(self) -> None:
+        if self.serving:
+            await asyncio.wait(self.serving)
+
+
+@contextlib.asynccontextmanager
+async def tcp(server: Any, folder: Path) -> AsyncIterator[Ground]:
+    serve = _Listener(server)
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listener:
+        port = listener.sockets[0].getsockname()[1]
+        yield Ground(Stream.tcp("127.0.0.1", port), serve.cut, serve.settle)
+        await serve.settle()
+
+
+@contextlib.asynccontextmanager
+async def unix(server: Any, folder: Path) -> AsyncIterator[Ground]:
+    serve = _Listener(server)
+    # The path of a socket may be 107 bytes long, and pytest's folders have long names.
+    path = os.path.relpath(folder / "s")  # noqa: ASYNC240 - it touches no file
+    async with await asyncio.start_unix_server(serve, path):
+        yield Ground(Stream.unix(path), serve.cut, serve.settle)
+        await serve.settle()
+
+
+# Messages...
+
+
+@contextlib.asynccontextmanager
+async def messages(server: Any, folder: Path, form: str) -> AsyncIterator[Ground]:
+    serving: list[asyncio.Task[None]] = []
+    ends: list[asyncio.Queue[Any]] = []
+
+    async def open_pair() -> Messages:
+        there: asyncio.Queue[Any] = asyncio.Queue()
+        back: asyncio.Queue[Any] = asyncio.Queue()
+        ends[:] = [there, back]
+        serving.append(
+            asyncio.create_task(
+                server.serve_messages(
+                    back.put, there.get, close=lambda: back.put(None), form=form
+                )
+            )
+        )
+        return Messages(
+            there.put, back.get, close=lambda: there.put_nowait(None), form=form
+        )
+
+    def cut() -> None:
+        for end in ends:
+            end.put_nowait(None)
+
+    async def settle() -> None:
+        await asyncio.gather(*serving)
+
+    yield Ground(Messages(open=open_pair), cut, settle)
+    await settle()
+
+
+# The other way round...
+
+
+@contextlib.asynccontextmanager
+async def reverse(server: Any, folder: Path) -> AsyncIterator[Ground]:
+    """The server dials in, again and again, as those behind a firewall do."""
+    target = Reverse(name="dials in")
+    writers: list[Any] = []
+
+    async def dial(port: int) -> None:
+        while True:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writers.append(writer)
+            await server.serve_stream(reader, writer)
+
+    def cut() -> None:
+        writers[-1].transport.abort()
+
+    async with (
+        target,
+        await asyncio.start_server(target.accept, "127.0.0.1", 0) as listener,
+    ):
+        dialling = asyncio.create_task(dial(listener.sockets[0].getsockname()[1]))
+
+        async def settle() -> None:
+            dialling.cancel()
+            await asyncio.wait([dialling])
+
+        yield Ground(target, cut, settle)
+        await settle()
+
+
+@contextlib.asynccontextmanager
+async def reverse_messages(server: Any, folder: Path) -> AsyncIterator[Ground]:
+    target = Reverse(name="sends in")
+    ends: list[Any] = []
+
+    async def dial() -> None:
+        while True:
+            there: asyncio.Queue[Any] = asyncio.Queue()
+            back: asyncio.Queue[Any] = asyncio.Queue()
+            ends[:] = [there, back]
+            accepting = asyncio.create_task(
+                target.accept_messages(
+                    there.put,
+                    back.get,
+                    close=lambda: there.put_nowait(None),  # noqa: B023 - this turn's
+                )
+            )
+            try:
+                await server.serve_messages(
+                    back.put,
+                    there.get,
+                    close=lambda: back.put_nowait(None),  # noqa: B023 - as above
+                )
+            finally:
+                await accepting
+
+    def cut() -> None:
+        for end in ends:
+            end.put_nowait(None)
+
+    async with target:
+        dialling = asyncio.create_task(dial())
+
+        async def settle() -> None:
+            await target.aclose()
+            dialling.cancel()
+            await asyncio.wait([dialling])
+
+        yield Ground(target, cut, settle)
+        await settle()
+
+
+# HTTP...
+
+
+@contextlib.asynccontextmanager
+async def http(server: Any, folder: Path, mode: str) -> AsyncIterator[Ground]:
+    from hosting import hosted
+
+    with hosted(server, mode) as host:
+        yield Ground(mcpwire.Http(host.url), host.raw.close_connections)
+
+
+GROUNDS = {
+    "memory": memory,
+    "stdio": stdio,
+    "json": partial(http, mode="json"),
+    "sse": partial(http, mode="sse"),
+    "tcp": tcp,
+    "unix": unix,
+    "bytes": partial(messages, form="bytes"),
+    "dict": partial(messages, form="dict"),
+    "reverse": reverse,
+    "reverse_messages": reverse_messages,
+    "own": own,
+    "own_late": own_late,
+}

@@ -1,0 +1,141 @@
+"""What holds of a connection, whatever carries it: one suite for all transports.
+
+Those that users bring are held to the same as those that are built in.
+"""
+
+import asyncio
+
+import pytest
+
+import mcpwire
+from mcpwire.limits import Limits
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 10.0
+
+
+@pytest.mark.rule("TR-CUST-01", "TR-CUST-02", "TR-CUST-04")
+@pytest.mark.system("L-R1", "L-R5", "R13")
+async def test_a_client_connects_calls_and_closes_again_and_again(client_of, era):
+    client = client_of()
+    for _ in range(2):
+        async with client:
+            assert client.protocol_version == era
+            assert client.server_info.name == "shared"
+            assert {tool.name for tool in await client.list_tools()} >= {"echo"}
+            text = "ä\u2028\U0001f600\n\r" * 5_000
+            result = await client.call_tool("echo", {"message": text})
+            assert result.text == text
+        await client.aclose()
+    with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
+        await client.ping()
+
+
+@pytest.mark.rule("TR-CUST-01")
+async def test_errors_come_as_what_they_are(client_of):
+    async with client_of() as client:
+        with pytest.raises(mcpwire.InvalidParams, match="no tool"):
+            await client.call_tool("nothing")
+        failed = await client.call_tool("fail")
+        assert failed.is_error
+        assert "it failed" in failed.text
+        with pytest.raises(mcpwire.MethodNotFound):
+            await client.request("example/nothing", {})
+        assert (await client.call_tool("echo", {"message": "on"})).text == "on"
+
+
+@pytest.mark.rule("TR-CUST-01")
+async def test_progress_comes_to_its_call_before_the_result(client_of):
+    seen = {name: [] for name in "ab"}
+
+    async def run(client, name):
+        result = await client.call_tool(
+            "steps", {"count": 3}, on_progress=lambda *step: seen[name].append(step[0])
+        )
+        assert result.text == "done"
+
+    async with client_of() as client:
+        await asyncio.gather(*(run(client, name) for name in seen))
+    assert seen == {"a": [1, 2, 3], "b": [1, 2, 3]}
+
+
+@pytest.mark.rule("TR-CUST-01")
+@pytest.mark.system("O95")
+async def test_calls_at_once_get_their_own_answers(client_of):
+    expected = [f"{number} {'x' * (number * 40)}" for number in range(60)]
+    async with client_of() as client:
+        calls = (client.call_tool("echo", {"message": each}) for each in expected)
+        results = await asyncio.gather(*calls)
+    assert [result.text for result in results] == expected
+
+
+@pytest.mark.rule("TR-CUST-03")
+@pytest.mark.parametrize("how", ["task", "handle", "timeout"])
+async def test_a_call_that_is_given_up_ends_on_both_sides(client_of, happened, how):
+    async with client_of() as client:
+        if how == "timeout":
+            call = asyncio.create_task(client.call_tool("hang", timeout=0.1))
+            assert await happened.seen(happened.begun)
+            with pytest.raises(mcpwire.RequestTimeout):
+                await call
+        elif how == "handle":
+            call = await client.start_call("hang")
+            assert await happened.seen(happened.begun)
+            call.cancel("no longer needed")
+            with pytest.raises(mcpwire.CallCancelled, match="no longer needed"):
+                await call
+        else:
+            task = asyncio.create_task(client.call_tool("hang"))
+            assert await happened.seen(happened.begun)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert await happened.seen(happened.cancelled)
+        assert (await client.call_tool("echo", {"message": "on"})).text == "on"
+
+
+async def test_closing_ends_the_calls_that_are_open(client_of, ground, happened):
+    client = client_of()
+    await client.connect()
+    calls = [asyncio.create_task(client.call_tool("hang")) for _ in range(3)]
+    assert await happened.seen(happened.begun, 3)
+    async with asyncio.timeout(BOUND_S):
+        await client.aclose()
+        for call in calls:
+            with pytest.raises(mcpwire.ConnectionClosed):
+                await call
+    assert await happened.seen(happened.cancelled, 3)
+    await ground.settle()
+
+
+@pytest.mark.system("O95")
+async def test_a_connection_cut_in_the_middle_fails_its_calls_and_is_replaced(
+    client_of, ground, happened
+):
+    async with client_of() as client:
+        calls = [asyncio.create_task(client.call_tool("hang")) for _ in range(2)]
+        assert await happened.seen(happened.begun, 2)
+        ground.cut()
+        async with asyncio.timeout(BOUND_S):
+            for call in calls:
+                with pytest.raises(mcpwire.ConnectionClosed) as caught:
+                    await call
+                assert caught.value.sent
+            # The next call has it opened again.
+            assert (await client.call_tool("echo", {"message": "on"})).text == "on"
+    await ground.settle()
+
+
+async def test_a_message_over_the_limit_is_an_error_and_no_hang(client_of):
+    limits = Limits(message=4_096)
+    async with client_of(limits=limits) as client:
+        with pytest.raises(mcpwire.MCPError) as caught:
+            await client.call_tool("big", {"size": 8_192})
+        assert "Limits.message" in str(caught.value)
+        assert (await client.call_tool("echo", {"message": "on"})).text == "on"
+
+
+async def test_a_server_asks_and_is_answered(client_of):
+    async with client_of(elicitation=lambda _: {"drink": "tea"}) as client:
+        assert (await client.call_tool("order")).text == "tea"
