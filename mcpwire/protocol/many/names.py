@@ -311,12 +311,17 @@ class _Making:
         rule = self.policy.on_collision
         taken = [(RESERVED, name)] if name in self.reserved else []
         owners = (*taken, *found)
-        if rule == "raise" or any(self.level[each] == len(DIGITS) for each in found):
+        # One that has its whole hash stays: whoever made up that name makes way, as no
+        # server may keep all others from having names.
+        whole = [each for each in found if self.level[each] == len(DIGITS)]
+        if rule == "raise" or len(whole) > 1 or (whole and taken):
             raise NameCollision(name, owners=owners)
         self.collisions.append(Collision(name, owners, rule))
         for owner in found if taken or rule == "suffix" else found[1:]:
             if rule == "first":
                 del self.names[owner]
+                continue
+            if owner in whole:
                 continue
             self.level[owner] += 1
             self.names[owner] = self._name(owner)

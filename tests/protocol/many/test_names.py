@@ -225,6 +225,32 @@ def test_a_tool_that_is_called_like_anothers_suffixed_name_is_told_apart():
         assert table.find(table.name_of(*owner)) == owner
 
 
+@pytest.mark.parametrize(
+    "policy", [NamePolicy("{tool}"), NamePolicy("{tool}", max_length=None)]
+)
+def test_no_server_can_keep_another_ones_tools_from_having_names(policy):
+    victim = ("good", "x")
+    names = [victim, ("evil", "x")]
+    # It says beforehand what the other tool will be called, with ever more of its hash.
+    for _ in range(len(names_module.DIGITS)):
+        names.append(("evil", policy.table(names).name_of(*victim)))
+    tables = [policy.table(each) for each in (names, names[::-1])]
+    assert by_owner(tables[0], names) == by_owner(tables[1], names)
+    for table in tables:
+        assert len(table) == len(names)
+        for owner in names:
+            assert table.find(table.name_of(*owner)) == owner
+
+
+def test_a_name_that_is_a_whole_hash_and_taken_is_an_error():
+    policy = NamePolicy("{tool}", max_length=None)
+    reserved = ["x"]
+    for _ in names_module.DIGITS:
+        reserved.append(policy.table([("a", "x")], reserved=reserved).name_of("a", "x"))
+    with pytest.raises(NameCollision):
+        policy.table([("a", "x")], reserved=reserved)
+
+
 def test_hashes_that_are_all_the_same_end_in_an_error(monkeypatch):
     monkeypatch.setattr(names_module, "_hash", lambda _: "0" * 64)
     with pytest.raises(NameCollision):
