@@ -8,7 +8,7 @@ title, description, both schemas and the annotations.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -63,13 +63,42 @@ def fingerprint(tool: Tool) -> str:
     import hashlib
 
     whole = encode(tool)
-    # Keys are sorted, as an object's members have no order.
-    text = json.dumps(
-        {key: whole[key] for key in COVERED if key in whole},
-        sort_keys=True,
-        separators=(",", ":"),
-    )
+    text = _sorted({key: whole[key] for key in COVERED if key in whole})
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _sorted(value: Any) -> str:
+    """Return JSON with sorted keys, as an object's members have no order.
+
+    It does not recurse: a schema may be nested as deeply as messages are, and what one
+    server says is not to fail with the stack of whoever asks.
+    """
+    parts: list[str] = []
+    left: list[Any] = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, _Text):
+            parts.append(item)
+        elif isinstance(item, dict):
+            left.append(_Text("}"))
+            for at, key in enumerate(sorted(item, reverse=True), 1 - len(item)):
+                comma = "," if at else ""
+                left += (item[key], _Text(f"{comma}{json.dumps(key)}:"))
+            left.append(_Text("{"))
+        elif isinstance(item, (list, tuple)):
+            left.append(_Text("]"))
+            for at, member in enumerate(reversed(item), 1 - len(item)):
+                left += (member, _Text("," if at else ""))
+            left.append(_Text("["))
+        else:
+            parts.append(json.dumps(item))
+    return "".join(parts)
+
+
+class _Text(str):
+    """What is JSON already."""
+
+    __slots__ = ()
 
 
 def compare(accepted: Mapping[str, str], found: Mapping[str, str]) -> Differences:

@@ -1,7 +1,12 @@
 """Fingerprints of tools, and what differs from those that were accepted."""
 
+import hashlib
+import json
+
 import attrs
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mcpwire.protocol.many.policy.pinning import Differences, compare, fingerprint
 from mcpwire.types import Tool, ToolAnnotations, decode
@@ -51,6 +56,30 @@ def test_whatever_a_model_or_a_person_decides_by_is_in_it(change):
 
 def test_what_only_decorates_is_not_in_it():
     assert fingerprint(attrs.evolve(TOOL, meta={"a": 1})) == fingerprint(TOOL)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(), JSON))
+@settings(max_examples=60)
+def test_it_is_that_of_the_definition_as_sorted_json(schema):
+    text = json.dumps(
+        {"name": "x", "inputSchema": schema}, sort_keys=True, separators=(",", ":")
+    )
+    expected = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    assert fingerprint(Tool(name="x", input_schema=schema)) == expected
+
+
+def test_a_schema_has_one_however_deeply_it_is_nested():
+    schema = {"type": "string"}
+    for _ in range(5_000):
+        schema = {"items": [schema]}
+    assert fingerprint(Tool(name="x", input_schema=schema)).startswith("sha256:")
 
 
 def test_differences_are_told_by_kind():
