@@ -43,6 +43,22 @@ async def test_each_server_has_a_path_with_its_own_names(root_path: str) -> None
             assert answer.status_code == 404
 
 
+async def test_what_is_denied_is_denied_at_each_path() -> None:
+    async with a_world() as world:
+        gateway = Gateway(world.static(), deny=["a_whoami", "b/fail"])
+        outside = await world.outside(gateway, paths=True)
+        for path, names in {
+            "/mcp": ["a_fail", "b_whoami"],
+            "/mcp/a": ["fail"],
+            "/mcp/b": ["whoami"],
+        }.items():
+            session = await outside.opened(path=path)
+            assert await outside.tools(session, path=path) == names
+        session = await outside.opened(path="/mcp/a")
+        answer = await outside.call(session, "whoami", path="/mcp/a")
+        assert answer["error"]["code"] == -32602
+
+
 async def test_without_paths_there_is_one() -> None:
     async with a_world() as world:
         outside = await world.outside(Gateway(world.static()))

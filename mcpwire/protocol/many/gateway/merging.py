@@ -181,7 +181,7 @@ def merge_named(
     changed: dict[str, ToolTransform] = {}
     for owner, name in naming.names.items():
         listed, item = naming.items[owner]
-        keys = (name, naming.plain.name_of(*owner) or name, "/".join(owner))
+        keys = (name, *naming.keys(owner))
         if rules.refusal(keys) or listed.rules.refusal((*keys, owner[1])):
             continue
         transform = naming.transforms.get(owner)
@@ -231,6 +231,9 @@ class _Naming:
                 bare.setdefault(owner[1], owner)
         others = [owner for owner, (each, _) in self.items.items() if not each.is_bare]
         self.plain = self._plain(others, policy, bare)
+        # What a policy would call those says which rules are meant for them: they are
+        # the same tools, wherever they are listed.
+        self._policed = self._plain(self.items, policy, ()) if bare else self.plain
         self.transforms = self._found(patterns)
         labels = {
             owner: transform.name
@@ -254,18 +257,24 @@ class _Naming:
 
     @staticmethod
     def _plain(
-        others: Sequence[Owner], policy: NamePolicy, bare: Iterable[str]
+        others: Iterable[Owner], policy: NamePolicy, bare: Iterable[str]
     ) -> NameTable:
         # Here a collision is of no concern: renaming may be what ends it.
         return attrs.evolve(policy, on_collision="suffix").table(others, reserved=bare)
+
+    def keys(self, owner: Owner) -> tuple[str, ...]:
+        """Return by what patterns find a tool, whatever it is renamed to."""
+        plain, raw = self.plain.name_of(*owner), "/".join(owner)
+        if plain is not None:
+            return plain, raw
+        return owner[1], self._policed.name_of(*owner) or raw, raw
 
     def _found(
         self, patterns: Mapping[str, ToolTransform]
     ) -> dict[Owner, ToolTransform]:
         found: dict[Owner, ToolTransform] = {}
         for owner in self.items if patterns else ():
-            name = self.plain.name_of(*owner) or owner[1]
-            pattern = first_match(patterns, (name, "/".join(owner)))
+            pattern = first_match(patterns, self.keys(owner))
             if pattern is not None:
                 found[owner] = patterns[pattern]
         return found

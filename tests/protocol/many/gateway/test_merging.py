@@ -182,6 +182,26 @@ def test_names_that_stay_can_be_changed_by_transforms_too():
     assert names(merged) == ["n", "y"]
 
 
+@pytest.mark.parametrize(
+    ("rules", "left"),
+    [
+        (Rules(deny="a_x"), ["y"]),
+        (Rules(deny="x"), ["y"]),
+        (Rules(deny="a/x"), ["y"]),
+        (Rules(allow="a_*"), ["x", "y"]),
+        (Rules(allow="b_*"), []),
+    ],
+)
+def test_rules_for_what_a_policy_calls_a_tool_hold_where_its_name_stays(rules, left):
+    merged = merge_named([tools("a", "x", "y", is_bare=True)], PROXY, rules=rules)
+    assert names(merged) == left
+    new = ToolTransform(title="T")
+    merged = merge_named(
+        [tools("a", "x", is_bare=True)], PROXY, transforms={"a_x": new}
+    )
+    assert merged.items[0]["title"] == "T"
+
+
 def test_a_rule_for_the_name_before_holds_for_the_name_after():
     merged = merge_named(
         [tools("a", "x")],
