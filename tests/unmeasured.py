@@ -38,6 +38,8 @@ FOLDERS: Final = (
     "cli/test_terminal_asking.py",
     "conformance/",
     "docs/",
+    "gateway/test_scale.py",
+    "group/test_scale.py",
     "matrix/",
     "oauth/test_engine_interrupted.py",
     "oauth/test_promises.py",
