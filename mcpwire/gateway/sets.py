@@ -2,7 +2,7 @@
 
 A set is opened once, by whoever comes first; it is closed when it was not used for a
 while, or when there are too many and it is the one unused for the longest time. One in
-use is left alone.
+use is left alone: where all of them are, there is no room for another.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING
+
+from mcpwire.errors import InternalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -62,21 +64,27 @@ class Sets:
         Whoever stops waiting leaves it to the others.
 
         Raises:
-            RPCError: It cannot be opened; the next one tries again.
+            RPCError: It cannot be opened, or there are too many in use; the next one
+                tries again.
         """
         upstreams = self._sets.get(identity)
         if upstreams is None:
+            self._make_room()
             upstreams = self._sets[identity] = make()
             opening = asyncio.get_running_loop().create_task(
                 upstreams.open(), name="mcpwire-upstreams"
             )
             self._opening[identity] = opening
             opening.add_done_callback(lambda task: self._opened(identity, task))
-            self._make_room()
         self._sets.move_to_end(identity)
         task = self._opening.get(identity)
         if task is not None:
-            await asyncio.shield(task)
+            # Whoever waits uses it already: it must not go for another just before.
+            upstreams.users += 1
+            try:
+                await asyncio.shield(task)
+            finally:
+                upstreams.users -= 1
         return upstreams
 
     def _opened(self, identity: Hashable, opening: asyncio.Task[None]) -> None:
@@ -98,11 +106,18 @@ class Sets:
     # The end...
 
     def _make_room(self) -> None:
-        for identity, upstreams in list(self._sets.items()):
-            if len(self._sets) <= self._maximum:
-                return
+        """Have room for one more.
+
+        Raises:
+            InternalError: All there may be are in use.
+        """
+        if len(self._sets) < self._maximum:
+            return
+        for identity, upstreams in self._sets.items():
             if not upstreams.is_busy and identity not in self._opening:
                 self._drop(identity)
+                return
+        raise InternalError("too many connections to servers are in use already")
 
     def _sweep(self) -> None:
         self._timer = None

@@ -162,11 +162,20 @@ class Held:
 
     def __init__(self, *, problem=None, is_ready=True):
         self.used_at = 0.0
-        self.is_busy = False
+        self.users = 0
+        self.in_use = False
         self.problem = problem
         self.may_open = asyncio.Event()
         if is_ready:
             self.may_open.set()
+
+    @property
+    def is_busy(self):
+        return self.in_use or self.users > 0
+
+    @is_busy.setter
+    def is_busy(self, value):
+        self.in_use = value
 
     async def open(self):
         await self.may_open.wait()
@@ -239,17 +248,43 @@ async def test_beyond_the_maximum_the_one_unused_for_the_longest_time_goes():
     kept.close()
 
 
-async def test_what_is_in_use_is_kept_beyond_the_maximum():
-    kept, closed = sets(maximum=1)
+async def test_what_is_in_use_is_kept_and_no_more_than_the_maximum_is_opened():
+    kept, closed = sets(maximum=2)
     busy, opening = Held(), Held(is_ready=False)
     await kept.open("1", lambda: busy)
     busy.is_busy = True
     waiting = asyncio.create_task(kept.open("2", lambda: opening))
     await asyncio.sleep(0)
-    await kept.open("3", Held)
-    assert closed == []
+    made = []
+    for _ in range(3):
+        with pytest.raises(mcpwire.InternalError, match="too many"):
+            await kept.open("3", lambda: made.append("another"))
+    assert (closed, made) == ([], [])
     opening.may_open.set()
-    await waiting
+    assert await waiting is opening
+    third = Held()
+    assert await kept.open("3", lambda: third) is third
+    assert closed == [opening]
+    kept.close()
+
+
+async def test_one_that_was_just_opened_is_not_closed_before_it_is_used():
+    kept, closed = sets(maximum=1)
+    first = Held(is_ready=False)
+    waiting = asyncio.create_task(kept.open("1", lambda: first))
+    await asyncio.sleep(0)
+    opening = kept._opening["1"]
+    refused = []
+
+    def another(_):
+        with pytest.raises(mcpwire.InternalError) as caught:
+            kept._make_room()
+        refused.append(caught.value)
+
+    opening.add_done_callback(another)
+    first.may_open.set()
+    assert await waiting is first
+    assert (len(refused), closed) == (1, [])
     kept.close()
 
 

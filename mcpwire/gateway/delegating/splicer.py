@@ -132,6 +132,13 @@ class Splicer:
             # What cannot be sent must not cost the result.
             encode([batch.token, [list(row) for row in batch.rows]])
             spliced = splice(result, batch, style=self._style, tag=self._tag)
+        except asyncio.CancelledError:
+            # It may have been waiting for something that was cancelled, not we.
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            logger.exception("the delegate failed; the result stays as it is")
+            return result
         except Exception:  # whatever the delegate raises
             logger.exception("the delegate failed; the result stays as it is")
             return result

@@ -38,6 +38,9 @@ LIFETIME_S: Final = 86_400.0
 MAX_LENGTH: Final = 8_192
 """How long an id may be: many web servers take no longer heads."""
 
+MAX_KEPT: Final = 65_536
+"""How much is kept of one session, in bytes: it stays when the session is idle."""
+
 MAX_WITHDRAWN: Final = 100_000
 """How many ids that were ended before their time are remembered."""
 
@@ -218,13 +221,23 @@ class HandleIds:
         return f"HandleIds({len(self._store)} kept)"
 
     def issue(self, kept: Kept) -> str:
-        """Keep a session; return its id, which is a random text."""
+        """Keep a session; return its id, which is a random text.
+
+        Raises:
+            InvalidRequest: There is too much of it.
+        """
         if self._lifetime is not None:
             kept = _until(kept, self._clock() + self._lifetime)
+        text = encode_kept(kept)
+        if len(text) > MAX_KEPT:
+            raise InvalidRequest(
+                f"the session would be kept in {len(text)} bytes, and no more than "
+                f"{MAX_KEPT} may be: declare less, or choose fewer servers"
+            )
         while len(self._store) >= self._maximum:
             del self._store[next(iter(self._store))]
         id = secrets.token_urlsafe(HANDLE_BYTES)
-        self._store[id] = encode_kept(kept)
+        self._store[id] = text
         return id
 
     def read(self, id: str) -> Kept | None:

@@ -64,7 +64,7 @@ class Delegate:
         self.most = max(self.most, self.at_once)
         await asyncio.sleep(0)  # so that others get a turn
         self.at_once -= 1
-        if isinstance(self.rows, Exception):
+        if isinstance(self.rows, BaseException):
             raise self.rows
         return None if self.rows is None else PendingBatch(TOKEN, self.rows)
 
@@ -172,6 +172,7 @@ async def test_it_is_asked_one_call_after_the_other_in_a_session() -> None:
     "rows",
     [
         ValueError("the backend is gone"),
+        asyncio.CancelledError("something of the backend's, not the call"),
         [[{"type": "text", "text": float("nan")}]],
         [[{"type": "text", "text": "\ud800"}]],
         [object()],

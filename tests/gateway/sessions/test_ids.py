@@ -122,6 +122,15 @@ def test_a_handle_says_nothing_and_goes_with_the_oldest() -> None:
     assert [ids.read(id) is not None for id in issued] == [False, True, True]
 
 
+def test_not_much_is_kept_of_one_session() -> None:
+    store: dict[str, bytes] = {}
+    ids = HandleIds(store=store)
+    much = attrs.evolve(KEPT, client_capabilities={"experimental": {"x": "y" * 70_000}})
+    with pytest.raises(InvalidRequest, match="no more than 65536"):
+        ids.issue(much)
+    assert store == {}
+
+
 def test_handles_outlive_the_process_with_a_store_that_does() -> None:
     store: dict[str, bytes] = {}
     id = HandleIds(store=store).issue(KEPT)
