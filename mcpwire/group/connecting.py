@@ -52,8 +52,9 @@ class Connecting(Roster):
                 self._check_free(name)
             self._know(servers)
         names = tuple(self._known if servers is None else servers)
+        # Who has a place of its own already keeps it, but not for another target.
         seats = [
-            self._seats.get(name) or self._take_seat(name)
+            (servers is None and self._seats.get(name)) or self._take_seat(name)
             for name in names
             if self._known[name].enabled and not self._is_ready(name)
         ]
@@ -195,6 +196,16 @@ class Connecting(Roster):
         if seat.needs_opening:
             await self._connect_seat(seat)
         return seat.client
+
+    async def connected_in_turn(self, name: str) -> Client:
+        """Do what `connected` does, with no more of them at once than may be.
+
+        For what is done to many servers together; what is asked of one waits for none.
+        """
+        if not self._seat(name).needs_opening:
+            return self.client_of(name)
+        async with self.slots:
+            return await self.connected(name)
 
     async def _connect_seat(self, seat: Seat) -> None:
         try:

@@ -99,6 +99,23 @@ async def test_a_members_own_rules_hold_for_its_tools():
             await tools.call("mcp__a__read", {"path": "x"}, confirmed=True)
 
 
+async def test_a_function_of_one_server_that_fails_costs_the_others_nothing():
+    class Broken(mcpwire.Client):
+        async def list_tools(self, **_):
+            raise OSError("the function of the headers found no token")
+
+    def make(name, target, **options):
+        return (Broken if name == "a" else mcpwire.Client)(target, **options)
+
+    async with Group({"a": files(), "b": files()}, make_client=make) as group:
+        tools = await group.tools()
+        assert tools.names == ("mcp__b__read",)
+        assert list(tools.problems) == ["a"]
+        problem = tools.problems["a"]
+        assert str(problem) == "OSError: the function of the headers found no token"
+        assert isinstance(problem.__cause__, OSError)
+
+
 async def test_a_set_stands_still_when_its_group_is_closed():
     async with Group({"a": files()}) as group:
         tools = await group.tools()

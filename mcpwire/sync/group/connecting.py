@@ -62,6 +62,7 @@ class Connecting(Verbs, GroupBase[Seat, Client]):
         self._background = background
         self._listens = listen
         super().__init__(servers, options, idle=None, restart=None, **settings)
+        self._slots = threading.BoundedSemaphore(self._concurrency)
         check_handlers(**self._handlers, on_error=self._on_error)
         for member in self._known.values():
             check_handlers(**member.client_options())
@@ -199,7 +200,7 @@ class Connecting(Verbs, GroupBase[Seat, Client]):
                 self._know(servers)
             names = tuple(self._known if servers is None else servers)
             seats = [
-                self._fresh(name)
+                self._fresh(name) if servers is None else self._take_seat(name)
                 for name in names
                 if self._known[name].enabled and not self._is_ready(name)
             ]
@@ -299,6 +300,16 @@ class Connecting(Verbs, GroupBase[Seat, Client]):
         if seat.needs_opening:
             self._connect_seat(seat)
         return seat.client
+
+    def connected_in_turn(self, name: str) -> Client:
+        """Do what `connected` does, with no more of them at once than may be.
+
+        For what is done to many servers together; what is asked of one waits for none.
+        """
+        if not self._seat(name).needs_opening:
+            return self.client_of(name)
+        with self._slots:
+            return self.connected(name)
 
     def _connect_seat(self, seat: Seat) -> None:
         try:

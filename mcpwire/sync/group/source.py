@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mcpwire.errors import GroupError, MCPError
+
 if TYPE_CHECKING:
     import builtins
     from collections.abc import Callable, Mapping
@@ -41,11 +43,21 @@ class GroupSource:
         return self._group.client_of(server)
 
     def list(self, server: str) -> builtins.list[Tool]:
-        """Return all tools of a server; none where it did not declare to have any."""
-        capabilities = self._group.connected(server).capabilities
-        if capabilities is not None and capabilities.tools is None:
-            return []
-        return self._group.list_tools(server)
+        """Return all tools of a server; none where it did not declare to have any.
+
+        Raises:
+            GroupError: A function that was given for this server failed, such as that
+                of its headers: the other servers have nothing to do with it.
+        """
+        try:
+            capabilities = self._group.connected_in_turn(server).capabilities
+            if capabilities is not None and capabilities.tools is None:
+                return []
+            return self._group.list_tools(server)
+        except MCPError:
+            raise
+        except Exception as error:
+            raise GroupError(f"{type(error).__name__}: {error}") from error
 
     def call(
         self,

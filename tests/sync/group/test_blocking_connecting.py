@@ -4,6 +4,7 @@ import _thread
 import threading
 
 import pytest
+from able_servers import server as able_server
 from fakes import FakeServer, text
 from paced import Pace
 from waiting import until
@@ -11,7 +12,7 @@ from waiting import until
 from mcpwire.errors import ConnectError, ConnectionClosed, LocalProtocolError
 from mcpwire.group import Member, NotConnected
 from mcpwire.protocol.many.errors import UnknownServer
-from mcpwire.sync import Group
+from mcpwire.sync import Client, Group
 
 
 def server(name="x", **members):
@@ -60,6 +61,37 @@ def test_no_more_are_connected_at_once_than_was_said_and_no_thread_stays(pace):
         assert pace.at_once <= 3
         assert pace.threads == {"mcpwire-group"}
         assert ours() == []
+
+
+def test_no_more_are_connected_at_once_where_their_tools_are_wanted(pace):
+    able = {name: able_server() for name in "abcdefgh"}
+    with Group(able, concurrency=2, start="lazy", make_client=pace) as group:
+        assert len(group.tools()) == 8
+        assert pace.at_once <= 2
+        assert len(pace.order) == 8
+
+
+def test_another_target_takes_the_place_of_one_that_is_not_connected():
+    with Group({"a": server("first")}, start="lazy") as group:
+        assert group.connect_all({"a": server("second")}).ok == ("a",)
+        assert group.call_tool("a", "x").text == "second"
+
+
+def test_a_function_of_one_server_that_fails_costs_the_others_nothing():
+    class Broken(Client):
+        def list_tools(self, **_):
+            raise OSError("the function of the headers found no token")
+
+    def make(name, target, **options):
+        return (Broken if name == "a" else Client)(target, **options)
+
+    able = {name: able_server() for name in "ab"}
+    with Group(able, make_client=make) as group:
+        tools = group.tools()
+        assert tools.names == ("mcp__b__x",)
+        problem = tools.problems["a"]
+        assert str(problem) == "OSError: the function of the headers found no token"
+        assert isinstance(problem.__cause__, OSError)
 
 
 @pytest.mark.parametrize(("names", "concurrency"), [("a", 8), ("abc", 1)])
