@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mcpwire.client.base import ClientBase
 from mcpwire.errors import LocalProtocolError
+from mcpwire.protocol.methods import LEVELS
 from mcpwire.protocol.notices.interests import Filter
 from mcpwire.transports.client.streams import EventStream, ResourceWatch, Subscription
 from mcpwire.types import UNSET, decode
@@ -20,18 +21,6 @@ if TYPE_CHECKING:
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["NoticeVerbs"]
-
-LEVELS: Final = (
-    "debug",
-    "info",
-    "notice",
-    "warning",
-    "error",
-    "critical",
-    "alert",
-    "emergency",
-)
-"""RFC 5424's, from the least severe up."""
 
 
 class NoticeVerbs(ClientBase):

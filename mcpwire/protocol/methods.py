@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
 
 __all__ = [
+    "LEVELS",
     "METHODS",
     "SKILLS",
     "TASKS",
@@ -35,6 +36,13 @@ __all__ = [
 ]
 
 Sender: TypeAlias = Literal["client", "server"]
+
+LEVELS: Final = (
+    *("debug", "info", "notice", "warning"),
+    *("error", "critical", "alert", "emergency"),
+)
+"""The severities of `logging/setLevel` and `notifications/message`, the lowest first
+(RFC 5424)."""
 
 TASKS: Final = "io.modelcontextprotocol/tasks"
 """The tasks extension of the stateless era; 2025-11-25 has tasks of its own."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire.errors import InvalidParams, LocalProtocolError
+from mcpwire.protocol.methods import LEVELS
 from mcpwire.types.meta import CLIENT_INFO, LOG_LEVEL
 from mcpwire.versions import REVISIONS, Era
 from mcpwire.wire.jsonrpc import is_request_id
@@ -35,18 +36,6 @@ if TYPE_CHECKING:
     """The same, with a name for the question, or none."""
 
 __all__ = ["IN_MEMORY", "LEVELS", "Facts", "RequestContext", "Session", "check_level"]
-
-LEVELS: Final = (
-    "debug",
-    "info",
-    "notice",
-    "warning",
-    "error",
-    "critical",
-    "alert",
-    "emergency",
-)
-"""The severities of `notifications/message`, lowest first (RFC 5424)."""
 
 # 2024-11-05 has progress without a message.
 _MESSAGES_SINCE: Final = REVISIONS[1]

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mcpwire.errors import LocalProtocolError
+from mcpwire.protocol.methods import LEVELS
 from mcpwire.sync._made.streams import EventStream, ResourceWatch, Subscription
 from mcpwire.sync._shell.shared import Filter
 from mcpwire.sync.client.base import ClientBase
@@ -22,18 +23,6 @@ if TYPE_CHECKING:
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["NoticeVerbs"]
-
-LEVELS: Final = (
-    "debug",
-    "info",
-    "notice",
-    "warning",
-    "error",
-    "critical",
-    "alert",
-    "emergency",
-)
-"""RFC 5424's, from the least severe up."""
 
 
 class NoticeVerbs(ClientBase):

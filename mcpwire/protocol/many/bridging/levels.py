@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["LEVELS", "lowered", "reaches"]
+from mcpwire.protocol.methods import LEVELS
 
-LEVELS: Final = (
-    "debug",
-    "info",
-    "notice",
-    "warning",
-    "error",
-    "critical",
-    "alert",
-    "emergency",
-)
-"""The severities of `notifications/message`, lowest first (RFC 5424)."""
+__all__ = ["lowered", "reaches"]
 
 _RANKS: Final = {level: rank for rank, level in enumerate(LEVELS)}
 

@@ -11,7 +11,8 @@ from mcpwire.protocol.many.bridging.hops import (
     passed_result,
     without_rounds,
 )
-from mcpwire.protocol.many.bridging.levels import LEVELS, lowered, reaches
+from mcpwire.protocol.many.bridging.levels import lowered, reaches
+from mcpwire.protocol.methods import LEVELS
 from mcpwire.versions import Era
 
 PREFIX = "io.modelcontextprotocol/"
