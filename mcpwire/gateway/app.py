@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from weakref import WeakSet
 
 from mcpwire._version import __version__
 from mcpwire.errors import InternalError, InvalidRequest
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from mcpwire.gateway.dispatcher import GatewayDispatcher
     from mcpwire.gateway.plan import Plan, Source
+    from mcpwire.gateway.serving.mounts import Mounts
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.protocol.many.names import NamePolicy
     from mcpwire.protocol.many.policy.transforms import ToolTransform
@@ -79,7 +81,8 @@ class Gateway(Settings, Serving):
         sessions: What makes session ids; by default random ones.
         share: ``"session"``: each session has connections of its own. ``"identity"``:
             those share them that ask for the same as the same principal.
-        max_upstream_sets: How many sets of connections there may be.
+        max_upstream_sets: How many sets of connections there may be. Over HTTP the
+            session that was idle for longest goes for a new one.
         idle: How long a shared set is kept that nobody uses, in seconds.
         auth: Who may ask over HTTP.
         limits: Bounds on what one client, or one server, may cost.
@@ -146,6 +149,7 @@ class Gateway(Settings, Serving):
         self._dispatchers: dict[str | None, GatewayDispatcher] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._holders = 0
+        self.mounts: WeakSet[Mounts] = WeakSet()
 
     def __repr__(self) -> str:
         """Return one readable line."""
@@ -196,14 +200,23 @@ class Gateway(Settings, Serving):
             own["tools"] = {}
         return own
 
-    def check_room(self) -> None:
-        """Refuse another set where there are too many.
+    def make_room(self) -> None:
+        """Have room for one more set of a session's own.
+
+        For that the session over HTTP that was idle for longest is ended: it is opened
+        again as soon as its client comes back.
 
         Raises:
-            InternalError: There are.
+            InternalError: As many as there may be are in use.
         """
-        if len(self.opened) >= self.max_upstream_sets:
+        if len(self.opened) < self.max_upstream_sets:
+            return
+        found = [mount.longest_idle() for mount in self.mounts]
+        idle = [each for each in found if each is not None]
+        longest = min(idle, key=lambda each: each.used_at, default=None)
+        if longest is None or longest.session.end is None:
             raise InternalError("too many sessions are open already")
+        longest.session.end()
 
     async def replace(self, servers: Mapping[str, Any]) -> Changes:
         """Have other servers, also where sessions are open.

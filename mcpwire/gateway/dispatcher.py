@@ -287,7 +287,7 @@ class GatewayDispatcher(Dispatcher):
             upstreams.users += 1
             self._shared_by.add(session)
         else:
-            gateway.check_room()
+            gateway.make_room()
             upstreams = Upstreams(
                 gateway,
                 plan,

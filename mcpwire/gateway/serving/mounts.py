@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from mcpwire.gateway.app import Gateway
     from mcpwire.server.http.exchange import Receive, Scope, Send
+    from mcpwire.server.http.sessions.session import HttpSession
 
 __all__ = ["Mounts"]
 
@@ -74,6 +75,7 @@ class Mounts:
             bound=options.get("bound"),
         )
         self.limits = gateway.limits
+        gateway.mounts.add(self)
 
     def __repr__(self) -> str:
         """Return one readable line."""
@@ -135,6 +137,11 @@ class Mounts:
             raise HttpProblem(
                 405, "only GET is answered here", (("allow", "GET, HEAD"),)
             )
+
+    def longest_idle(self) -> HttpSession | None:
+        """Return the session that may go first for another; ``None``: none may."""
+        idle = [found for app in self._all if (found := app.longest_idle()) is not None]
+        return min(idle, key=lambda each: each.used_at, default=None)
 
     # Its life, as that of an `AsgiApp`...
 

@@ -59,6 +59,44 @@ async def test_what_is_denied_is_denied_at_each_path() -> None:
         assert answer["error"]["code"] == -32602
 
 
+@pytest.mark.system("L-O7")
+async def test_sessions_that_nobody_uses_keep_nobody_out() -> None:
+    async with a_world() as world:
+        gateway = Gateway(world.static(), max_upstream_sets=2)
+        outside = await world.outside(gateway, paths=True)
+        first = await outside.opened(path="/mcp/a")
+        second = await outside.opened()
+        assert (await outside.post("ping", {}, first, path="/mcp/a")).status_code == 200
+        for _ in range(3):
+            newest = await outside.opened()
+            assert len(gateway.opened) == 2
+        # Whose it was opens it again by coming back.
+        for session in (second, newest):
+            assert "a_whoami" in await outside.tools(session)
+            assert len(gateway.opened) == 2
+
+
+async def test_where_all_sessions_are_in_use_there_is_room_for_no_more() -> None:
+    async with a_world() as world:
+        begun, may_end = asyncio.Event(), asyncio.Event()
+
+        @world.a.server.tool
+        async def wait() -> str:
+            begun.set()
+            await may_end.wait()
+            return "done"
+
+        outside = await world.outside(Gateway(world.static(), max_upstream_sets=1))
+        session = await outside.opened()
+        call = asyncio.create_task(outside.call(session, "a_wait"))
+        async with asyncio.timeout(5):
+            await begun.wait()
+        error = (await outside.initialize()).json()["error"]
+        assert error["message"] == "too many sessions are open already"
+        may_end.set()
+        assert "result" in await call
+
+
 async def test_without_paths_there_is_one() -> None:
     async with a_world() as world:
         outside = await world.outside(Gateway(world.static()))

@@ -62,13 +62,19 @@ class Registry:
         """
         if len(self._sessions) + opening < self._maximum:
             return True
+        found = self.longest_idle()
+        if found is not None:
+            self.remove(found)
+        return found is not None
+
+    def longest_idle(self) -> HttpSession | None:
+        """Return the one that may go first for another; ``None``: all are in use."""
         for _ in range(min(STEPS_TO_ROOM, len(self._sessions))):
             id, session = next(iter(self._sessions.items()))
             if not session.is_active:
-                self.remove(session)
-                return True
+                return session
             self._touch(id, session)
-        return False
+        return None
 
     def add(self, session: HttpSession, id: str | None = None) -> str:
         """Take in a session; return the id it gets, unless one is given.

@@ -129,6 +129,10 @@ class Sessions:
         """How many requests are being answered."""
         return sum(map(len, (*self._registry, *self._alone)))
 
+    def longest_idle(self) -> HttpSession | None:
+        """Return the session that may go first for another; ``None``: none may."""
+        return self._registry.longest_idle()
+
     # POST...
 
     async def serve(self, exchange: Exchange, body: Any) -> None:
