@@ -1,7 +1,8 @@
 """What a group logs: one line for each failure, with fields to search by.
 
 Each record has the fields `server`, `tool`, `uri`, `timeout` and `error`, ``None``
-where there is none. URLs are masked, and arguments and results are not logged.
+where there is none. URLs are masked, and arguments and results are not logged. What is
+a server's is escaped and cut: each record is one line.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwire.protocol.many.reports import say
 from mcpwire.wire.urls import mask_url
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def fields(
         "tool": tool,
         "uri": mask_url(uri) if isinstance(uri, str) else None,
         "timeout": timeout if timeout is not None else getattr(error, "timeout", None),
-        "error": None if error is None else f"{type(error).__name__}: {error}",
+        "error": None if error is None else say(error),
         **more,
     }
 
@@ -68,10 +70,9 @@ def relay(server: str, params: Mapping[str, Any]) -> None:
 def warn(what: str, server: str | None, error: BaseException, **about: Any) -> None:
     """Say that something failed, and on which server."""
     logger.warning(
-        "server %r: %s failed: %s: %s",
+        "server %r: %s failed: %s",
         server,
         what,
-        type(error).__name__,
-        error,
+        say(error),
         extra=fields(server, error=error, **about),
     )

@@ -24,6 +24,7 @@ from mcpwire.protocol.many.policy.extras import extra_tools
 from mcpwire.protocol.many.policy.rules import ServerRules
 from mcpwire.protocol.many.policy.tracing import with_trace_argument, with_trace_meta
 from mcpwire.protocol.many.policy.transforms import check_arguments, without
+from mcpwire.protocol.many.reports import say
 from mcpwire.tools.building import Listed, build
 from mcpwire.tools.options import check_errors
 from mcpwire.tools.reading import Reading
@@ -80,7 +81,7 @@ class ToolSetBase(Reading):
         logger.warning(
             "the tools of %r could not be listed: %s",
             server,
-            error,
+            say(error),
             extra={"server": server, "error": error},
         )
 

@@ -274,6 +274,24 @@ async def test_changed_roots_are_told_to_one_or_all_and_failures_are_logged(capl
 # What is logged...
 
 
+async def test_no_server_writes_lines_of_its_own_into_the_log(caplog):
+    evil = mcpwire.RPCError("no\nCRITICAL all is lost\x1b[2J", code=-32000)
+    asked = ("tools/call", "tools/list")
+    server = Life(**{method: lambda *_: evil for method in asked})
+    async with grouped({"a": server}) as group:
+        with pytest.raises(mcpwire.RPCError):
+            await group.call_tool("a", "x")
+        assert list((await group.tools()).problems) == ["a"]
+    assert [each.name for each in caplog.records] == [
+        "mcpwire",
+        "mcpwire",
+        "mcpwire.tools",
+    ]
+    for record in caplog.records:
+        assert record.getMessage().isprintable()
+        assert str(record.server) == "a"
+
+
 @pytest.mark.system("A07", "A63")
 async def test_each_failure_is_logged_once_with_its_fields(caplog):
     server = Life(

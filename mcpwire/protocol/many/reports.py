@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from mcpwire.protocol.notifications import Notification
 
-__all__ = ["GroupEvent", "Report", "ServerState", "ServerStatus"]
+__all__ = ["GroupEvent", "Report", "ServerState", "ServerStatus", "say"]
 
 ServerState: TypeAlias = Literal[
     "idle", "connecting", "ready", "lost", "restarting", "failed", "needs_auth"
@@ -19,8 +19,18 @@ ServerState: TypeAlias = Literal[
 """What a server of a group is just now."""
 
 
-def _say(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+LONGEST: Final = 2_000
+"""How many characters of an error are shown."""
+
+
+def say(error: BaseException) -> str:
+    """Return an error as one line of a log, whatever its server put into it."""
+    text = str(error)
+    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    if not shown.isprintable():
+        # Some of it is for a terminal to obey, or looks like another line of the log.
+        shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)
+    return f"{type(error).__name__}: {shown}"
 
 
 @attrs.frozen
@@ -62,7 +72,7 @@ class Report:
     def __str__(self) -> str:
         """Return one line for each server."""
         lines = [f"{name}: connected{self._took(name)}" for name in self.ok]
-        lines += [f"{name}: {_say(error)}" for name, error in self.failed.items()]
+        lines += [f"{name}: {say(error)}" for name, error in self.failed.items()]
         return "\n".join(lines) or "no servers"
 
     def _took(self, name: str) -> str:
@@ -98,6 +108,6 @@ class ServerStatus:
 
     def __str__(self) -> str:
         """Return one readable line."""
-        why = "" if self.error is None else f" ({_say(self.error)})"
+        why = "" if self.error is None else f" ({say(self.error)})"
         again = f", {self.restarts} restart(s)" if self.restarts else ""
         return f"{self.server}: {self.state}{why}, {self.calls} call(s){again}"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mcpwire.errors import ConnectError
-from mcpwire.protocol.many.reports import Report, ServerStatus
+from mcpwire.errors import ConnectError, RPCError
+from mcpwire.protocol.many.reports import Report, ServerStatus, say
 
 GONE = ConnectError("x: no such file")
 
@@ -28,6 +28,15 @@ def test_a_report_has_a_line_for_each_server():
         "b: ConnectError: x: no such file",
     ]
     assert str(Report()) == "no servers"
+
+
+def test_what_a_server_puts_into_an_error_stays_on_its_line():
+    error = RPCError("no\nCRITICAL all is lost\x1b[2J\u202e", code=-32000)
+    assert say(error) == (
+        "RPCError: no\\nCRITICAL all is lost\\x1b[2J\\u202e (JSON-RPC error -32000)"
+    )
+    assert len(str(Report(failed={"a": error}, ok=("b",))).splitlines()) == 2
+    assert say(ConnectError("x" * 10_000)) == f"ConnectError: {'x' * 2_000}..."
 
 
 def test_a_status_is_one_line():
