@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from mcpwire.errors import TransportError
+    from mcpwire.transports._duplex import Duplex
     from mcpwire.transports.base import Inbound
-    from mcpwire.transports.memory import MemoryChannel
     from mcpwire.transports.targets import InMemory
 
 __all__ = ["BlockingMemory"]
@@ -55,15 +55,20 @@ class BlockingMemory(RelayedPipes):
 class _Host(Relay):
     """The thread and the loop of one server, and its end of the sockets."""
 
-    _near: MemoryChannel
+    _near: Duplex
 
-    def __init__(self, server: InMemory, theirs: socket.socket, limits: Limits) -> None:
+    def __init__(self, server: Any, theirs: socket.socket, limits: Limits) -> None:
         super().__init__(theirs, limits, NAME)
         self._server = server
 
     def _begin(self) -> None:
-        self._near = self._server.open_in_memory(self, self._limits)
+        self._near = self._open()
         self._near.receive = self._send  # type: ignore[method-assign]  # a conduit of bytes
+
+    def _open(self) -> Duplex:
+        """Open the connection that the sockets lead to."""
+        channel: Duplex = self._server.open_in_memory(self, self._limits)
+        return channel
 
     def _pass_on(self, lines: bytes) -> None:
         # What is delivered in memory are whole lines, whoever made them.

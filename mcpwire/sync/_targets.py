@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcpwire.limits import Limits, Recovery
+    from mcpwire.sync._custom import BlockingCustom
     from mcpwire.sync._http.channel import BlockingHttp
     from mcpwire.sync._http.engine import BlockingEngine
     from mcpwire.sync._http.httpx_engine import BlockingHttpxEngine
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.target import Http, Memory
     from mcpwire.transports.oauth.patience import Patience
 
-    OpenChannel = BlockingStdio | BlockingMemory | BlockingHttp | BlockingLegacy
+    OpenChannel = (
+        BlockingStdio | BlockingMemory | BlockingCustom | BlockingHttp | BlockingLegacy
+    )
 
 __all__ = ["BlockingOpener", "Stdio", "Target", "blocking_opener"]
 
@@ -77,8 +80,26 @@ def blocking_opener(
     if isinstance(resolved, Stdio):
         return BlockingOpener(str(resolved), open_stdio)
     if not hasattr(resolved, "open_in_memory"):
+        if hasattr(resolved, "open_channel"):
+            return _custom_opener(resolved, limits)
         return _http_opener(resolved, limits, recovery)
     return BlockingOpener(f"{type(resolved).__name__} in memory", open_memory)
+
+
+def _custom_opener(target: Any, limits: Limits) -> BlockingOpener:
+    from mcpwire.transports.custom.targets import Messages, Stream
+
+    if not isinstance(target, Stream | Messages):
+        raise ValueError(
+            f"a {type(target).__name__} belongs to one event loop: use mcpwire.Client"
+        )
+
+    def open_custom(inbound: Inbound) -> OpenChannel:
+        from mcpwire.sync._custom import BlockingCustom
+
+        return BlockingCustom.open(target, inbound, limits=limits)
+
+    return BlockingOpener(str(target), open_custom)
 
 
 def _http_opener(target: Http, limits: Limits, recovery: Recovery) -> BlockingOpener:

@@ -96,14 +96,19 @@ class MemoryChannel(Duplex):
             self._lose(TransportError("the peer closed it", target=self.target))
             self._other = None
 
+    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
+        """End this end, whatever ended it; the other sees the end of the stream."""
+        is_news = self._dead is None
+        super()._lose(error, cause)
+        if is_news and self._other is not None:
+            self._loop.call_soon(self._other._hang_up)  # noqa: SLF001 - the other half of us
+
     async def aclose(self) -> None:
         """Close this end; the other sees the end of the stream."""
         await super().aclose()
         other, self._other = self._other, None
-        if other is not None:
-            self._loop.call_soon(other._hang_up)  # noqa: SLF001 - the other half of us
-            if self.after_close is not None:
-                await self.after_close()
+        if other is not None and self.after_close is not None:
+            await self.after_close()
 
     def abandon(self) -> None:
         """Let go without waiting; the other end is not told."""

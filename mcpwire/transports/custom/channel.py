@@ -184,7 +184,8 @@ def _failure(error: Exception, target: str | None) -> TransportError:
     if isinstance(error, TransportError):
         return error
     errno = error.errno if isinstance(error, OSError) else None
-    return ConnectError(f"opening failed: {_word(error)}", target=target, errno=errno)
+    why = f"{target}: opening failed: {_word(error)}"
+    return ConnectError(why, target=target, errno=errno)
 
 
 def _word(error: Exception) -> str:

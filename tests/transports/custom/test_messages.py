@@ -1,0 +1,285 @@
+"""Single messages, however they are carried."""
+
+import asyncio
+import json
+
+import pytest
+
+import mcpwire
+from mcpwire.limits import Limits, Recovery
+from mcpwire.transports import Messages
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 10.0
+
+
+@pytest.fixture(autouse=True)
+async def bounded():
+    async with asyncio.timeout(BOUND_S):
+        yield
+
+
+@pytest.fixture
+def server():
+    server = mcpwire.Server("messages", "1.0")
+
+    @server.tool
+    async def echo(message: str) -> str:
+        return message
+
+    return server
+
+
+class Peer:
+    """A server of messages, by hand: what it gets, and what it says."""
+
+    def __init__(self):
+        self.got = asyncio.Queue()
+        self.says = asyncio.Queue()
+        self.closed = 0
+
+    def close(self):
+        self.closed += 1
+
+    def target(self, send=None, receive=None, **options):
+        options.setdefault("close", self.close)
+        return Messages(send or self.got.put, receive or self.says.get, **options)
+
+    async def agree(self):
+        """Take the first request and accept the latest revision."""
+        request = json.loads(await self.got.get())
+        result = {
+            "resultType": "complete",
+            "supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {}},
+            "ttlMs": 0,
+            "cacheScope": "private",
+        }
+        self.answer(request["id"], result)
+
+    def answer(self, id, result):
+        self.says.put_nowait({"jsonrpc": "2.0", "id": id, "result": result})
+
+
+async def connected(peer, target, **options):
+    client = mcpwire.Client(target, **options)
+    agreeing = asyncio.create_task(peer.agree())
+    await client.connect()
+    await agreeing
+    return client
+
+
+@pytest.mark.rule("TR-CUST-01")
+@pytest.mark.parametrize(
+    "form", [bytes, bytearray, memoryview, str, "spread", dict], ids=str
+)
+async def test_a_message_is_taken_in_whatever_form_it_comes(form):
+    peer = Peer()
+    client = await connected(peer, peer.target())
+    call = asyncio.create_task(client.call_tool("echo", {}))
+    request = json.loads(await peer.got.get())
+    content = [{"type": "text", "text": "ä\n"}]
+    result = {"resultType": "complete", "content": content}
+    answer = {"jsonrpc": "2.0", "id": request["id"], "result": result}
+    text = json.dumps(answer, indent=4 if form == "spread" else None)
+    made = {dict: answer, str: text, "spread": text}
+    peer.says.put_nowait(made.get(form) or form(text.encode()))
+    assert (await call).text == "ä\n"
+    await client.aclose()
+    assert peer.closed == 1
+
+
+@pytest.mark.parametrize(
+    ("form", "kind"), [("bytes", bytes), ("text", str), ("dict", dict)]
+)
+async def test_send_gets_one_message_in_the_form_that_it_takes(form, kind):
+    sent = []
+    peer = Peer()
+
+    def send(message):  # a plain function does as well
+        sent.append(message)
+        peer.got.put_nowait(
+            json.dumps(message) if isinstance(message, dict) else message
+        )
+
+    client = await connected(peer, peer.target(send, form=form))
+    calls = [asyncio.create_task(client.call_tool("echo", {})) for _ in range(3)]
+    for _ in calls:
+        request = json.loads(await peer.got.get())
+        peer.answer(request["id"], {"resultType": "complete", "content": []})
+    await asyncio.gather(*calls)
+    await client.aclose()
+    assert len(sent) == 4
+    assert {type(message) for message in sent} == {kind}
+
+
+@pytest.mark.parametrize(
+    ("ends", "why"),
+    [
+        (None, "the peer closed it"),
+        (EOFError(), "the peer closed it"),
+        (StopAsyncIteration(), "the peer closed it"),
+        (OSError("unplugged"), "receiving failed: OSError: unplugged"),
+        (asyncio.CancelledError(), "receiving was cancelled"),
+        (3.5, "a message is a dict, a str, bytes, or None at the end, got a float"),
+    ],
+    ids=repr,
+)
+async def test_the_end_of_what_comes_ends_the_calls_with_its_reason(ends, why):
+    peer = Peer()
+
+    async def receive():
+        message = await peer.says.get()
+        if isinstance(message, BaseException):
+            raise message
+        return message
+
+    client = await connected(peer, peer.target(receive=receive))
+    call = asyncio.create_task(client.call_tool("echo", {}, timeout=5))
+    await peer.got.get()
+    peer.says.put_nowait(ends)
+    with pytest.raises(mcpwire.ConnectionClosed, match=why) as caught:
+        await call
+    assert caught.value.sent
+    await client.aclose()
+    assert peer.closed == 1
+
+
+@pytest.mark.parametrize("ends", [OSError("full"), asyncio.CancelledError()], ids=repr)
+async def test_what_cannot_be_sent_ends_the_calls_which_may_have_run(ends):
+    peer = Peer()
+    fails = False
+
+    async def send(message):
+        if fails:
+            raise ends
+        await peer.got.put(message)
+
+    recovery = Recovery(restart=False)
+    client = await connected(peer, peer.target(send), recovery=recovery)
+    fails = True
+    call = asyncio.create_task(client.call_tool("echo", {}))
+    other = asyncio.create_task(client.call_tool("echo", {}))
+    with pytest.raises(mcpwire.ConnectionClosed, match="sending failed") as caught:
+        await call
+    # Half of it may have left: at most once.
+    assert caught.value.sent
+    with pytest.raises(mcpwire.MCPError):
+        await other
+    await client.aclose()
+
+
+async def test_who_is_slow_to_send_holds_the_rest_back_within_the_limit():
+    peer = Peer()
+    free = asyncio.Event()
+    free.set()
+
+    async def send(message):
+        await free.wait()
+        await peer.got.put(message)
+
+    limits = Limits(unwritten=5_000, close_grace=0.05)
+    client = await connected(peer, peer.target(send), limits=limits)
+    free.clear()
+    big = {"message": "x" * 2_000}
+    calls = [asyncio.create_task(client.call_tool("echo", big)) for _ in range(6)]
+    done, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+    for call in done:
+        with pytest.raises(mcpwire.TransportError, match="does not read"):
+            await call
+    await client.aclose()
+    for call in set(calls) - done:
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await call
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_close_that_fails_is_logged_and_no_more(caplog, asynchronous):
+    peer = Peer()
+
+    def fails():
+        raise OSError("it would not")
+
+    async def fails_later():
+        fails()
+
+    close = fails_later if asynchronous else fails
+    client = await connected(peer, peer.target(close=close))
+    await client.aclose()
+    assert "closing a connection failed" in caplog.text
+
+
+async def test_functions_that_never_end_do_not_hold_up_the_end(caplog):
+    peer = Peer()
+    released = asyncio.Event()
+
+    async def receive():
+        while True:
+            try:
+                return await peer.says.get()
+            except asyncio.CancelledError:
+                await released.wait()
+
+    async def close():
+        await asyncio.Event().wait()
+
+    target = peer.target(receive=receive, close=close)
+    limits = Limits(close_grace=0.05)
+    client = await connected(peer, target, limits=limits)
+    await client.aclose()
+    assert "receiving cannot be cancelled" in caplog.text
+    released.set()
+    peer.says.put_nowait(None)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({}, "give functions as send and receive"),
+        ({"send": print}, "give functions as send and receive"),
+        ({"send": print, "receive": print, "open": print}, "or as open alone"),
+        ({"open": print, "close": print}, "close belongs to"),
+        ({"open": print, "form": "yaml"}, "form must be one of"),
+    ],
+)
+async def test_what_says_too_little_or_too_much_is_refused_at_once(options, why):
+    with pytest.raises(ValueError, match=why):
+        Messages(**options)
+
+
+async def test_what_is_given_is_one_connection_and_open_opens_others(server):
+    peer = Peer()
+    target = peer.target()
+    client = await connected(peer, target)
+    await client.aclose()
+    with pytest.raises(mcpwire.ConnectError, match=r"Messages\(open=...\)"):
+        await client.connect()
+
+    async def wrong():
+        return print, print
+
+    with pytest.raises(mcpwire.ConnectError, match="must return Messages"):
+        await mcpwire.Client(Messages(open=wrong)).connect()
+
+
+@pytest.mark.unchecked_wire("a client by hand, which names no revision")
+async def test_a_server_ends_with_what_it_receives_and_closes(server):
+    there, back, closed = asyncio.Queue(), asyncio.Queue(), []
+    for ends in (None, EOFError()):
+
+        async def receive(ends=ends):
+            if there.empty():
+                if ends is None:
+                    return None
+                raise ends
+            return there.get_nowait()
+
+        there.put_nowait({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        await server.serve_messages(
+            back.put, receive, close=lambda: closed.append(1), form="dict"
+        )
+        assert (await back.get())["id"] == 1
+    assert closed == [1, 1]
+    with pytest.raises(ValueError, match="form must be"):
+        await server.serve_messages(back.put, there.get, form="xml")

@@ -1,0 +1,226 @@
+"""Byte streams that users bring: how they open, fail and end."""
+
+import asyncio
+import json
+import os
+
+import pytest
+
+import mcpwire
+from mcpwire.limits import Limits, Recovery
+from mcpwire.transports import Stream
+
+pytestmark = pytest.mark.anyio
+
+BOUND_S = 10.0
+
+
+@pytest.fixture
+def server():
+    server = mcpwire.Server("streams", "1.0")
+
+    @server.tool
+    async def echo(message: str) -> str:
+        return message
+
+    @server.tool
+    async def brief() -> str:
+        await asyncio.sleep(0)  # so that it is answered after the end of what came
+        return "answered"
+
+    @server.tool
+    async def stubborn() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    return server
+
+
+@pytest.fixture
+async def listening(server):
+    """Serve on a socket; give its path."""
+    serving = []
+
+    async def serve(reader, writer):
+        serving.append(asyncio.current_task())
+        await server.serve_stream(reader, writer)
+
+    path = f"s{os.getpid()}"
+    async with asyncio.timeout(BOUND_S):
+        listener = await asyncio.start_unix_server(serve, path)
+        try:
+            yield path
+            await asyncio.gather(*serving)
+        finally:
+            listener.close()
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a socket's path is short
+
+
+async def pair(path):
+    return await asyncio.open_unix_connection(path)
+
+
+@pytest.mark.rule("TR-CUST-02")
+async def test_the_framing_is_that_of_stdio(listening):
+    reader, writer = await pair(listening)
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    meta["io.modelcontextprotocol/clientCapabilities"] = {}
+    meta["io.modelcontextprotocol/clientInfo"] = {"name": "by hand", "version": "1"}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    params = {"name": "brief", "arguments": {}, "_meta": meta}
+    # The end of the stream ends its last line, and what was asked is answered.
+    writer.write(json.dumps({**request, "params": params}).encode())
+    writer.write_eof()
+    said = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    assert said.endswith(b"\n")
+    [line] = said.splitlines()
+    assert json.loads(line)["result"]["content"][0]["text"] == "answered"
+
+
+async def test_a_pair_that_is_open_is_one_connection_and_none_after_it(listening):
+    target = Stream(await pair(listening), name="given")
+    assert str(target) == "given"
+    assert repr(target) == "<Stream 'given'>"
+    client = mcpwire.Client(target)
+    async with client:
+        assert (await client.call_tool("echo", {"message": "x"})).text == "x"
+        assert client.stats.bytes_sent > 0
+    with pytest.raises(mcpwire.ConnectError, match="has been used"):
+        await client.connect()
+
+
+@pytest.mark.parametrize("given", [None, "unix:x", (1, 2, 3)])
+async def test_what_cannot_be_opened_is_refused_at_once(given):
+    with pytest.raises(ValueError, match="open must be an async function"):
+        Stream(given)
+
+
+async def test_a_stream_that_does_not_open_says_why():
+    with pytest.raises(mcpwire.ConnectError, match="unix:nobody: opening failed") as no:
+        await mcpwire.Client(Stream.unix("nobody")).connect()
+    assert no.value.errno is not None
+
+    async def fails():
+        raise mcpwire.ConnectError("the tunnel is down", target="tunnel")
+
+    with pytest.raises(mcpwire.ConnectError, match=r"^the tunnel is down$"):
+        await mcpwire.Client(Stream(fails)).connect()
+
+    async def gives_up():
+        raise asyncio.CancelledError
+
+    with pytest.raises(mcpwire.ConnectError, match="was cancelled"):
+        await mcpwire.Client(Stream(gives_up)).connect()
+
+    async def wrong():
+        raise ValueError
+
+    with pytest.raises(mcpwire.ConnectError, match=r"opening failed: ValueError$"):
+        await mcpwire.Client(Stream(wrong)).connect()
+
+
+async def test_a_stream_that_takes_for_ever_to_open_is_given_up_in_time():
+    given_up = asyncio.Event()
+
+    async def never():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            given_up.set()
+
+    client = mcpwire.Client(Stream(never), connect_timeout=0.05)
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(mcpwire.RequestTimeout):
+            await client.connect()
+    assert given_up.is_set()
+
+
+async def test_a_target_over_tcp_is_called_by_its_address():
+    assert str(Stream.tcp("127.0.0.1", 9)) == "tcp://127.0.0.1:9"
+    assert str(Stream.tcp("::1", 9, ssl=True)) == "tls://[::1]:9"
+
+
+async def test_a_trace_sees_what_goes_over_a_stream(listening):
+    events = []
+    client = mcpwire.Client(
+        Stream.unix(listening), trace=lambda event, _: events.append(event)
+    )
+    async with client:
+        await client.call_tool("echo", {"message": "x"})
+    assert {"open", "send", "written", "read", "receive", "close"} <= set(events)
+
+
+async def test_a_peer_that_does_not_read_is_an_error_and_closing_is_bounded():
+    accepted = asyncio.Event()
+
+    async def deaf(reader, writer):
+        accepted.set()
+        await gone.wait()
+        writer.transport.abort()
+
+    gone = asyncio.Event()
+    limits = Limits(unwritten=200_000, close_grace=0.05)
+    async with await asyncio.start_unix_server(deaf, "deaf"):
+        channel = Stream.unix("deaf").open_channel(_Nobody(), limits)
+        async with asyncio.timeout(BOUND_S):
+            await accepted.wait()
+
+            async def talk():
+                for _ in range(50):
+                    await channel.notify("x", {"text": "x" * 100_000})
+
+            with pytest.raises(mcpwire.TransportError, match="does not read"):
+                await talk()
+            await channel.aclose()
+        gone.set()
+        await asyncio.sleep(0)
+    with pytest.raises(mcpwire.ConnectionClosed, match="closed by this side"):
+        await channel.notify("x")
+
+
+class _Nobody:
+    def notification(self, *_): ...
+
+    def request(self, *_): ...
+
+    def cancelled(self, _): ...
+
+    def missed(self): ...
+
+    def lost(self, error): ...
+
+
+async def test_a_client_that_is_let_go_lets_the_stream_go(listening):
+    channel = Stream.unix(listening).open_channel(_Nobody(), Limits())
+    with pytest.raises(mcpwire.RPCError):
+        await channel.call("nothing", None, deadline=None)
+    channel.abandon()
+    with pytest.raises(mcpwire.ConnectionClosed):
+        await channel.call("nothing", None, deadline=None)
+
+
+async def test_serving_that_is_cancelled_ends_handlers_and_stream(server):
+    tasks = []
+
+    async def serve(reader, writer):
+        tasks.append(asyncio.current_task())
+        await server.serve_stream(reader, writer)
+
+    async with asyncio.timeout(BOUND_S):
+        listener = await asyncio.start_unix_server(serve, "c")
+        recovery = Recovery(restart=False)
+        async with mcpwire.Client(Stream.unix("c"), recovery=recovery) as client:
+            call = asyncio.create_task(client.call_tool("stubborn"))
+            await client.call_tool("echo", {"message": "x"})
+            tasks[0].cancel()
+            with pytest.raises(mcpwire.ConnectionClosed, match="the peer closed it"):
+                await call
+        with pytest.raises(asyncio.CancelledError):
+            await tasks[0]
+        listener.close()
