@@ -149,6 +149,7 @@ class Gateway(Settings, Serving):
         self._dispatchers: dict[str | None, GatewayDispatcher] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._holders = 0
+        self.listening = 0
         self.mounts: WeakSet[Mounts] = WeakSet()
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.gateway.bridge.calls import RelayedCall
@@ -82,8 +83,13 @@ def _call_of(relay: Relay, handle: object | None) -> RelayedCall | None:
     """Return the call that a message belongs to; ``None``: nothing shows which."""
     if isinstance(handle, RelayedCall):
         return handle
+    if handle is not None:
+        return None
+    if relay.downstream.session is None:
+        # Of several clients' calls: what one of them gave up is told nobody else.
+        return relay.flight.only(asyncio.get_running_loop().time())
     calls = relay.flight.calls
-    return next(iter(calls)) if handle is None and len(calls) == 1 else None
+    return next(iter(calls)) if len(calls) == 1 else None
 
 
 def _completed(relay: Relay, method: str, params: Params, _: object | None) -> None:

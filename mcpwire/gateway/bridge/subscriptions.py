@@ -11,10 +11,11 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import MCPError, TransportError
+from mcpwire.errors import InternalError, MCPError, TransportError
 from mcpwire.gateway.bridge.tasks import WatchedTasks
 from mcpwire.protocol.many.bridging.failures import passed_error
 from mcpwire.protocol.methods import TASKS, declared_extensions
+from mcpwire.server.features.resources import check_watched
 from mcpwire.server.request import check_level
 from mcpwire.server.telling.subscriptions import Subscriptions
 from mcpwire.versions import Era
@@ -96,12 +97,14 @@ async def subscribe(
         request: The client's request.
 
     Raises:
+        InvalidParams: The client watches too much already.
         RPCError: The server will not tell.
     """
     session = request.session
     assert session is not None  # the method table: sessions only
     if public in session.subscribed:
         return {}
+    check_watched(len(session.subscribed) + 1, public)
     session.subscribed.add(public)
     try:
         await _watch(upstream, raw, public)
@@ -139,16 +142,33 @@ async def listen(
     basic/patterns/subscriptions).
 
     Raises:
-        InvalidParams: The filter is malformed.
+        InvalidParams: The filter is malformed, or names too much.
         InternalError: Too many are open already.
     """
+    gateway = upstreams.gateway
+    # Of all sets, before any server is asked for anything.
+    if gateway.listening >= gateway.limits.listens:
+        raise InternalError("too many subscriptions are open already")
+    gateway.listening += 1
+    try:
+        return await _listen(params, request, upstreams)
+    finally:
+        gateway.listening -= 1
+
+
+async def _listen(
+    params: dict[str, Any], request: RequestContext, upstreams: Upstreams
+) -> dict[str, Any]:
     wanted = params.get("notifications")
     uris = wanted.get(RESOURCES_FIELD) if type(wanted) is dict else None
     watched: list[tuple[Upstream, str, str]] = []
     tasks = WatchedTasks()
     try:
         if type(uris) is list and all(type(uri) is str for uri in uris):
-            watched = await _watch_all(list(dict.fromkeys(uris)), upstreams)
+            asked = list(dict.fromkeys(uris))
+            for uri in asked:
+                check_watched(len(asked), uri)
+            await _watch_all(asked, upstreams, watched)
         able = {name for _, _, name in watched}
         answering = Subscriptions(
             upstreams.hub,
@@ -160,6 +180,8 @@ async def listen(
         if ids and TASKS in declared_extensions(request.client_capabilities):
             answering.tasks = tasks  # type: ignore[assignment] # it does what is asked here
             if type(ids) is list and all(type(id) is str for id in ids):
+                for id in ids:
+                    check_watched(len(ids), id)
                 await tasks.add(ids, request, upstreams)
         return await answering.listen(params, request)
     finally:
@@ -172,26 +194,25 @@ async def listen(
 
 
 async def _watch_all(
-    uris: list[str], upstreams: Upstreams
-) -> list[tuple[Upstream, str, str]]:
-    """Have the servers tell of these; return what they will tell."""
-    outcomes = await asyncio.gather(*(_watch_one(uri, upstreams) for uri in uris))
-    return [each for each in outcomes if each is not None]
+    uris: list[str], upstreams: Upstreams, watched: list[tuple[Upstream, str, str]]
+) -> None:
+    """Have the servers tell of these; note each that they will tell at once."""
+    await asyncio.gather(*(_watch_one(uri, upstreams, watched) for uri in uris))
 
 
 async def _watch_one(
-    uri: str, upstreams: Upstreams
-) -> tuple[Upstream, str, str] | None:
+    uri: str, upstreams: Upstreams, watched: list[tuple[Upstream, str, str]]
+) -> None:
     owner = await upstreams.catalog.owner_of_uri(uri)
     if owner is None:
-        return None
+        return
     upstream, raw = owner
     try:
         await _watch(upstream, raw, uri)
     except MCPError as error:
         logger.debug("%r tells nothing of a resource: %s", upstream.name, error)
-        return None
-    return upstream, raw, uri
+        return
+    watched.append((upstream, raw, uri))
 
 
 # --- what a session says once

@@ -193,6 +193,7 @@ class RawClient:
         self.version = version
         self.lines: list[dict[str, Any]] = []
         self.capabilities: dict[str, Any] = {}
+        self.gateway: Any = None
         self._came = asyncio.Event()
         self._last = 0
         self.channel = server.open_in_memory(self, DEFAULT_LIMITS)
@@ -274,6 +275,7 @@ async def raw(
     """Connect a raw client to a server through a gateway."""
     async with Gateway({"up": server}) as gateway:
         client = RawClient(gateway, version)
+        client.gateway = gateway
         await client.open(**capabilities)
         try:
             yield client

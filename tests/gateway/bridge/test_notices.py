@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+import attrs
 import pytest
 from bridged import META, AskingServer, RawClient, raw
-from fakes import FakeServer
+from fakes import SILENCE, FakeServer
+from turns import until
 
 from mcpwire.errors import rpc_error
 from mcpwire.gateway import Gateway
+from mcpwire.gateway.app import GATEWAY_LIMITS
 
 pytestmark = pytest.mark.anyio
 
@@ -199,6 +202,53 @@ async def test_a_subscription_is_acknowledged_without_what_no_server_tells_of():
             assert answer["error"]["code"] == -32602
 
 
+@pytest.mark.system("L-O7")
+async def test_no_more_is_listened_to_than_the_limits_allow():
+    up = server()
+    limits = attrs.evolve(GATEWAY_LIMITS, listens=2)
+    async with Gateway({"up": up}, limits=limits) as gateway:
+        clients = [RawClient(gateway, "2026-07-28") for _ in range(3)]
+        wanted = {"resourceSubscriptions": ["memo://1"]}
+        for client in clients[:2]:
+            await client.open()
+            client.request("subscriptions/listen", {"notifications": wanted})
+            await client.hears("notifications/subscriptions/acknowledged")
+        assert gateway.listening == 2
+        one, _, last = clients
+        await last.open()
+        answer = await last.ask("subscriptions/listen", {"notifications": wanted})
+        assert "too many subscriptions" in answer["error"]["message"]
+        await one.aclose()
+        await until(lambda: gateway.listening == 1)
+        for much in ([f"memo://{n}" for n in range(1_025)], ["memo://" + 9_000 * "x"]):
+            wanted = {"resourceSubscriptions": much}
+            answer = await last.ask("subscriptions/listen", {"notifications": wanted})
+            assert "watches 1024 resources at most" in answer["error"]["message"]
+        for client in clients[1:]:
+            await client.aclose()
+    assert gateway.listening == 0
+
+
+async def test_who_goes_while_servers_are_told_leaves_nothing_watched():
+    def told(params, _):
+        return {} if params["uri"] == "memo://1" else SILENCE
+
+    up = server(**{"resources/subscribe": told})
+    both = [*RESOURCES["resources"], {"uri": "memo://2", "name": "other"}]
+    up.methods["resources/list"] = lambda *_: {"resources": both}
+    async with raw(up, "2026-07-28") as client:
+        await client.ask("tools/list")
+        wanted = {"resourceSubscriptions": ["memo://1", "memo://2"]}
+        id = client.request("subscriptions/listen", {"notifications": wanted})
+        await until(lambda: len(up.requests("resources/subscribe")) == 2)
+        await settle(client)
+        client.send(method="notifications/cancelled", params={"requestId": id})
+        await until(lambda: {"uri": "memo://1"} in up.requests("resources/unsubscribe"))
+        await settle(client)
+        (upstreams,) = client.gateway.sets.all()
+        assert upstreams.members["up"].client.relay.watched == {}
+
+
 # --- the log
 
 
@@ -275,6 +325,30 @@ async def test_a_message_that_may_be_anybodys_is_nobodys_where_clients_share():
         (upstreams,) = gateway.sets.all()
         assert upstreams.members["up"].client.relay.dropped_logs == 1
         await client.aclose()
+
+
+@pytest.mark.system("L-O4")
+async def test_what_is_said_for_a_call_that_was_given_up_is_told_to_no_other_client():
+    up = server(**{"tools/call": lambda *_: SILENCE})
+    key = f"{META}logLevel"
+    async with Gateway({"up": up}) as gateway:
+        first, second = (RawClient(gateway, "2026-07-28") for _ in range(2))
+        await first.open()
+        await second.open()
+        for client in (first, second):
+            await client.ask("tools/list")
+        gone = first.request("tools/call", {"name": "up_t"}, **{key: "debug"})
+        await until(lambda: up.requests("tools/call"))
+        first.send(method="notifications/cancelled", params={"requestId": gone})
+        await until(lambda: up.requests("notifications/cancelled"))
+        second.request("tools/call", {"name": "up_t"}, **{key: "debug"})
+        await until(lambda: len(up.requests("tools/call")) == 2)
+        log(up, "error", "of the first client alone")
+        for client in (first, second):
+            await settle(client)
+            assert client.lines == []
+        await first.aclose()
+        await second.aclose()
 
 
 async def test_a_server_of_the_stateless_era_is_asked_for_the_sessions_level():

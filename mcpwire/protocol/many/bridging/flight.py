@@ -49,6 +49,21 @@ class Flight(Generic[C]):
         if self.calls.pop(call, self) is None:
             self._given_up.append(now + LINGERS_S)
 
+    def only(self, now: float) -> C | None:
+        """Return the call that all belongs to which nothing links to one, if any.
+
+        Args:
+            now: The time, by the clock that `give_up` was told.
+        """
+        return next(iter(self.calls), None) if self._count(now) == 1 else None
+
+    def _count(self, now: float) -> int:
+        """Return how many calls something may belong to."""
+        given_up = self._given_up
+        while given_up and given_up[0] <= now:
+            given_up.popleft()
+        return len(self.calls) + len(given_up)
+
     def whose(self, handle: object | None, now: float) -> C:
         """Return the call that a question belongs to.
 
@@ -64,10 +79,7 @@ class Flight(Generic[C]):
                 if call is handle:
                     return call
             raise InternalError("the call that this question belongs to is over")
-        given_up = self._given_up
-        while given_up and given_up[0] <= now:
-            given_up.popleft()
-        count = len(self.calls) + len(given_up)
+        count = self._count(now)
         if count == 1 and self.calls:
             return next(iter(self.calls))
         if not self.calls:

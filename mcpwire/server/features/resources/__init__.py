@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcpwire.server.handlers import Handler
     from mcpwire.server.request import RequestContext
 
-__all__ = ["Resources", "not_found", "remake"]
+__all__ = ["Resources", "check_watched", "not_found", "remake"]
 
 EXCERPT: Final = 100
 """How much of a URI that the client chose an error message repeats."""
@@ -231,7 +231,7 @@ class Resources:
         assert request.session is not None  # the method table: sessions only
         subscribed = request.session.subscribed
         if uri not in subscribed:
-            _check_watched(len(subscribed) + 1, uri)
+            check_watched(len(subscribed) + 1, uri)
             subscribed.add(uri)
         return {}
 
@@ -242,7 +242,7 @@ class Resources:
             InvalidParams: They are too many, or too long.
         """
         for uri in uris:
-            _check_watched(len(uris), uri)
+            check_watched(len(uris), uri)
         return [uri for uri in uris if self._is_there(uri, request)]
 
     def _is_there(self, uri: str, request: RequestContext) -> bool:
@@ -268,7 +268,12 @@ def _uri(params: Mapping[str, Any]) -> str:
     return uri
 
 
-def _check_watched(count: int, uri: str) -> None:
+def check_watched(count: int, uri: str) -> None:
+    """Refuse what nobody needs: too many watched resources, or too long a URI.
+
+    Raises:
+        InvalidParams: So it is.
+    """
     if count > _MAX_SUBSCRIPTIONS or len(uri) > _MAX_SUBSCRIBED:
         raise InvalidParams(
             f"a client watches {_MAX_SUBSCRIPTIONS} resources at most, by "

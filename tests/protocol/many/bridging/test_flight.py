@@ -39,7 +39,11 @@ def test_a_call_that_was_given_up_still_counts_for_a_while():
     flight.give_up("gone", 10.0)
     with pytest.raises(InternalError, match="2 calls are under way"):
         flight.whose(None, 10.0)
+    assert flight.only(10.0) is None
+    assert flight.only(10.0 + LINGERS_S) == "here"
     assert flight.whose(None, 10.0 + LINGERS_S) == "here"
+    flight.give_up("here", 20.0)
+    assert flight.only(20.0) is None
 
 
 def test_a_call_that_was_answered_cannot_be_given_up():
