@@ -129,6 +129,7 @@ PRINTED = {
     "test_your_server.py": "16 passed",
     "many_servers.py": "not connected: broken (ConnectError)\n[{'sum': 0}, {'sum': 2},",
     "gateway.py": "clock_now, store_put\n12:00\nunknown tool: 'store_wipe'\n1 deliv",
+    "own_transport.py": "queues: boiled for 4 minutes\nreverse: boiled for 6 min",
     "tools_for_a_model.py": "[MCP] shop.order -> no\n1 [{'type': 'text', 'text': 'se",
 }
 

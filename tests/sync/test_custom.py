@@ -90,5 +90,5 @@ def test_what_belongs_to_a_users_loop_is_refused_by_name(kind):
         def open_channel(self, inbound, limits): ...
 
     target = mcpwire.transports.Reverse() if kind == "reverse" else Own()
-    with pytest.raises(ValueError, match="use mcpwire.Client"):
+    with pytest.raises(ValueError, match=r"use mcpwire\.Client"):
         mcpwire.sync.Client(target)
