@@ -58,7 +58,7 @@ def _toml(text: str, shown: str) -> Any:
 
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # numbers of endless length, too
         said = str(error)
     raise ConfigError(f"is no TOML: {_lowered(said)}", file=shown)
 

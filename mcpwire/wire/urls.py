@@ -223,8 +223,10 @@ def same_origin(a: Url, b: Url) -> bool:
 def mask_url(text: str) -> str:
     """Return a text that may be a URL without its secrets and in printable ASCII.
 
-    Never raises. In a text that is no URL, all before its last ``@`` is hidden.
+    Never raises. In a text that is no URL, all before its last ``@`` is hidden. One
+    whose variables were filled in is shown as it was `written`.
     """
+    text = getattr(text, "written", text)
     match = _READABLE.fullmatch(text)
     if match is None:
         start = ""

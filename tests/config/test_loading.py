@@ -219,6 +219,49 @@ def test_no_secret_shows_in_what_is_read_of_a_configuration(toml, caplog):
     assert "auth='***'" in repr(tokens["a"])
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "x", "args": ["--key", "${TOKEN}", "--at=https://${TOKEN}.a/"]},
+        {"command": "x-${TOKEN}", "cwd": "/${TOKEN}"},
+        {"url": "https://h.example/s/${TOKEN}/mcp"},
+        {"url": "https://${TOKEN}.example/mcp", "proxy": "http://${TOKEN}.example"},
+    ],
+    ids=str,
+)
+def test_what_holds_a_variable_is_shown_as_it_was_written(entry):
+    found = load({"mcpServers": {"a": entry}}, environment=VARIABLES)["a"]
+    target = found.to_target()
+    shown = [repr(found), repr(found.to_member()), repr(target), str(target)]
+    for text in shown:
+        assert SENTINEL not in text
+        assert "${TOKEN}" in text
+    # It is there all the same.
+    assert SENTINEL in str(found.command) + "".join(found.args) + str(found.url)
+    literal = json.loads(json.dumps(entry).replace("${TOKEN}", VARIABLES["TOKEN"]))
+    assert found == load({"mcpServers": {"a": literal}})["a"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("url", "${TOKEN}"),
+        ("url", "http://h.example:${TOKEN}/"),
+        ("proxy", "${TOKEN}"),
+        ("proxy", "socks5://h/${TOKEN}"),
+        ("ca_file", "${TOKEN}"),
+    ],
+)
+def test_an_error_shows_what_was_written_and_not_what_a_variable_holds(field, value):
+    entry = {"url": "https://h.example/", field: value}
+    with pytest.raises(ConfigError) as caught:
+        load({"mcpServers": {"a": entry}}, environment=VARIABLES)
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert SENTINEL not in f"{error} {error!r}"
+        error = error.__cause__ or error.__context__
+
+
 # Sources and layers...
 
 

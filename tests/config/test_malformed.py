@@ -289,6 +289,13 @@ def refusal(tmp_path, monkeypatch):
     return refuse
 
 
+def test_a_number_of_endless_length_is_no_toml(tmp_path, refusal):
+    text = "[[servers]]\nname = 'a'\ncommand = 'x'\ntimeout = 1" + "0" * 5_000
+    (tmp_path / "mcp.toml").write_text(text)
+    said = "mcp.toml: is no TOML: exceeds the limit (4300 digits)"
+    assert refusal("mcp.toml").startswith(said)
+
+
 @pytest.mark.system("L-V11", "L-R13", "V05", "R01")
 @pytest.mark.parametrize(("text", "problem"), TOML, ids=range(len(TOML)))
 def test_a_malformed_toml_file_is_refused_in_one_sentence(

@@ -214,8 +214,9 @@ class Http:
         return pairs
 
     def __str__(self) -> str:
-        """Return the URL without its secrets."""
-        return str(self.parsed)
+        """Return the URL without its secrets, its variables as they were written."""
+        is_filled = hasattr(self.url, "written")
+        return mask_url(self.url) if is_filled else str(self.parsed)
 
     def __repr__(self) -> str:
         shown = [repr(str(self))]
@@ -404,7 +405,8 @@ def _check_proxy(proxy: Any) -> None:
     if not isinstance(proxy, str):
         raise ValueError(f"proxy must be a URL, got {type(proxy).__name__}")
     # Only the scheme of a SOCKS proxy differs.
-    text = re.sub(r"^socks5h?(?=://)", "http", proxy, flags=re.IGNORECASE)
+    match = re.match(r"socks5h?(?=://)", proxy, flags=re.IGNORECASE)
+    text = proxy if match is None else f"http{proxy[match.end() :]}"
     try:
         parsed = parse_url(text, allow_userinfo=True)
     except ValueError as error:

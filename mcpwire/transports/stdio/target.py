@@ -63,8 +63,12 @@ def _names(value: bool | Iterable[str]) -> bool | tuple[str, ...]:  # noqa: FBT0
 
 
 def _shown(words: Sequence[str]) -> tuple[str, ...]:
-    """Return a command's words with what is secret in their URLs hidden."""
-    return tuple(_masked(word) if "://" in word else word for word in words)
+    """Return a command's words with what is secret in their URLs hidden.
+
+    Those whose variables were filled in are shown as they were `written`.
+    """
+    written = (getattr(word, "written", word) for word in words)
+    return tuple(_masked(word) if "://" in word else word for word in written)
 
 
 def _masked(word: str) -> str:

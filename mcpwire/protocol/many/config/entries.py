@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.protocol.many.config.auth import form_of, key_of
 from mcpwire.protocol.many.config.documents import sentence
-from mcpwire.protocol.many.config.expansion import expand
+from mcpwire.protocol.many.config.expansion import Filled, expand
 from mcpwire.protocol.many.config.fields import FIELDS, transport_of_type
 
 if TYPE_CHECKING:
@@ -172,8 +172,11 @@ def _filled(
         raise raw.fault(str(error), name, at) from error
     if "\0" in text:
         raise raw.fault("must not hold a NUL character", name, at)
-    return text
+    return text if name in _NEVER_SHOWN else Filled.of(text, value)
 
+
+_NEVER_SHOWN: Final = frozenset({"env", "headers", "auth"})
+"""Fields no value of which is ever shown; those of the others may be variables'."""
 
 _SHOWN: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 """What the name of a variable is made of; anything else may be the secret itself."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["VARIABLE", "expand"]
+__all__ = ["VARIABLE", "Filled", "expand"]
 
 VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """What may be the name of a variable."""
@@ -36,6 +36,30 @@ EDITOR_NAMES: Final = frozenset(
     }
 )
 """What editors put in where a configuration names it, and nobody else does."""
+
+
+class Filled(str):
+    """A text whose variables are filled in; reprs show it as it was written.
+
+    Messages that mask URLs and show commands do the same with its `written`.
+    """
+
+    __slots__ = ("written",)
+
+    written: str
+
+    @classmethod
+    def of(cls, text: str, written: str) -> str:
+        """Return a text that remembers how it was written, where that is otherwise."""
+        if text == written:
+            return text
+        filled = cls(text)
+        filled.written = written
+        return filled
+
+    def __repr__(self) -> str:
+        """Return what was written, as a string's repr."""
+        return repr(self.written)
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:

@@ -1,10 +1,13 @@
 """Variables in texts of a configuration."""
 
+import copy
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpwire.protocol.many.config.expansion import expand
+from mcpwire.protocol.many.config.expansion import Filled, expand
+from mcpwire.wire.urls import mask_url
 
 SET = {"A": "alpha", "B": "${A}", "EMPTY": "", "lower_1": "one", "userHome": ""}
 
@@ -106,3 +109,17 @@ def test_a_text_whose_openings_are_doubled_comes_back_as_it_was(text):
 def test_what_a_variable_holds_comes_through_as_it_is(value, around):
     around = around.replace("$", "")
     assert expand(f"{around}${{A}}{around}", {"A": value}) == around + value + around
+
+
+def test_a_text_remembers_how_it_was_written():
+    filled = Filled.of("a-s3cret", "a-${KEY}")
+    assert filled == "a-s3cret"
+    assert [repr(each) for each in (filled, (filled,), copy.deepcopy(filled))] == [
+        "'a-${KEY}'",
+        "('a-${KEY}',)",
+        "'a-${KEY}'",
+    ]
+    assert mask_url(Filled.of("https://h/s3cret/?q", "https://h/${KEY}/?q")) == (
+        "https://h/${KEY}/?***"
+    )
+    assert type(Filled.of("a", "a")) is str
