@@ -10,7 +10,7 @@ import socket
 from typing import TYPE_CHECKING, Final, cast
 
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.sync._memory import _Host
+from mcpwire.sync._memory import Host
 from mcpwire.sync._relay import RelayedPipes
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class BlockingCustom(RelayedPipes):
         super()._stream_ended(host.why if cause is None else why, cause)
 
 
-class _LinkHost(_Host):
+class _LinkHost(Host):
     """The thread and the loop of one connection.
 
     Attributes:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.targets import InMemory
 
-__all__ = ["BlockingMemory"]
+__all__ = ["BlockingMemory", "Host"]
 
 NAME: Final = "mcpwire-memory"
 
@@ -39,7 +39,7 @@ class BlockingMemory(RelayedPipes):
         Raises whatever the server object raises.
         """
         ours, theirs = socket.socketpair()
-        host = _Host(server, theirs, limits)
+        host = Host(server, theirs, limits)
         try:
             host.start()
             return cls(inbound, ours, host, limits=limits, target="memory")
@@ -52,7 +52,7 @@ class BlockingMemory(RelayedPipes):
         super()._stream_ended(why if cause is not None else "the peer closed it", cause)
 
 
-class _Host(Relay):
+class Host(Relay):
     """The thread and the loop of one server, and its end of the sockets."""
 
     _near: Duplex

@@ -222,7 +222,7 @@ def test_an_interrupt_while_opening_leaves_nothing(monkeypatch):
         raise KeyboardInterrupt
 
     before = descriptors()
-    monkeypatch.setattr(_memory._Host, "start", interrupted)
+    monkeypatch.setattr(_memory.Host, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
         BlockingMemory.open(FakeServer(), Recorder(), limits=QUICK)
     assert hosts() == []
@@ -234,7 +234,7 @@ def test_an_interrupt_before_the_thread_leaves_nothing(monkeypatch):
         raise KeyboardInterrupt
 
     before = descriptors()
-    monkeypatch.setattr(_memory._Host, "start", interrupted)
+    monkeypatch.setattr(_memory.Host, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
         BlockingMemory.open(FakeServer(), Recorder(), limits=QUICK)
     assert descriptors() == before
