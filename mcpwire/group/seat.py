@@ -98,6 +98,7 @@ class Seat:
         self.patience = patience
         self.is_closed = False
         self.is_pinned = False  # somebody has the client itself: not closed when idle
+        self.is_logging = False  # it was asked for log messages: likewise
         self.has_lived = False
         self.seconds = 0.0
         # The closing of the one that this one replaces.
@@ -354,7 +355,7 @@ class Seat:
         if self.is_closed or not self.has_lived or idle is None:
             return
         left = self._used_at + idle - monotonic()
-        if self.is_pinned or self._in_flight or left > 0 or self.is_connecting:
+        if self._is_in_use or left > 0:
             seconds = left if left > 0 else idle
             self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
             return
@@ -364,6 +365,17 @@ class Seat:
         self._turn("idle")
         self._resting = asyncio.get_running_loop().create_task(
             self._rest(), name=f"mcpwire-group-rest-{self.name}"
+        )
+
+    @property
+    def _is_in_use(self) -> bool:
+        """Whether somebody calls it, has it, or waits for what it tells."""
+        return bool(
+            self.is_pinned
+            or self._in_flight
+            or self.is_connecting
+            or self.is_logging
+            or self.client.subscribed
         )
 
     async def _rest(self) -> None:

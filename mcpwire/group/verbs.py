@@ -195,7 +195,10 @@ class Verbs:
     async def set_log_level(
         self, server: str, level: LoggingLevel, **options: Unpack[CallOptions]
     ) -> None:
-        """Have a server send its log messages from a level on."""
+        """Have a server send its log messages from a level on.
+
+        One that is lazy is not closed for being idle from then on.
+        """
         await self._ask(server, "set_log_level", (level,), options)
 
     # Without waiting...
@@ -255,6 +258,7 @@ class Verbs:
                 options = await self._opened(seat, verb, options)
             result = await getattr(seat.client, verb)(*args, **options)
             answered = True
+            seat.is_logging = seat.is_logging or verb == "set_log_level"
         except (asyncio.CancelledError, ToolError):
             raise  # the caller's own doing; a result that was to be raised
         except Exception as error:

@@ -275,6 +275,20 @@ async def test_a_lazy_server_with_a_call_or_a_user_is_not_idle():
         assert state(group, "mine") == "ready"
 
 
+@pytest.mark.system("L-A10")
+async def test_a_lazy_server_that_somebody_waits_to_hear_from_is_not_idle():
+    methods = {"logging/setLevel": lambda *_: {}}
+    servers = {"told": Life(), "logs": Life(**methods)}
+    async with grouped(servers, start="lazy", idle=0.003) as group:
+        await group.subscribe("told", "mem://x")
+        await group.set_log_level("logs", "debug")
+        await asyncio.sleep(0.02)  # six times as long as it may be idle
+        assert [state(group, name) for name in servers] == ["ready", "ready"]
+        await group.unsubscribe("told", "mem://x")
+        await until(lambda: state(group, "told") == "idle")
+        assert state(group, "logs") == "ready"
+
+
 async def test_closing_an_idle_one_that_fails_is_logged(caplog):
     class Failing(mcpwire.Client):
         async def aclose(self):
