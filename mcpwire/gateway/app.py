@@ -9,7 +9,7 @@ from weakref import WeakSet
 from mcpwire._version import __version__
 from mcpwire.errors import InternalError, InvalidRequest
 from mcpwire.gateway.bridge import Parking, make_client, task_capabilities
-from mcpwire.gateway.plan import Changes, Planned, Static
+from mcpwire.gateway.plan import Changes, Plan, Planned, Static
 from mcpwire.gateway.serving.serving import Serving
 from mcpwire.gateway.sets import Sets
 from mcpwire.gateway.settings import Settings
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Literal, Self
 
     from mcpwire.gateway.dispatcher import GatewayDispatcher
-    from mcpwire.gateway.plan import Plan, Source
+    from mcpwire.gateway.plan import Source
     from mcpwire.gateway.serving.mounts import Mounts
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.protocol.many.names import NamePolicy
@@ -136,6 +136,8 @@ class Gateway(Settings, Serving):
         self._offer(names, Rules(allow=allow, deny=deny), transforms, as_tools)
         self._pass_on(forward_headers, delegate, sessions)
         self._local = () if local is None else (_local(local),)
+        if isinstance(self.source, Static):
+            self._check_names(self.source.servers)
         self._begin()
 
     def _begin(self) -> None:
@@ -159,8 +161,27 @@ class Gateway(Settings, Serving):
     # What sessions and requests need of it...
 
     def completed(self, plan: Plan) -> Plan:
-        """Return a source's plan with the gateway's own server."""
-        return plan.beside(self._local)
+        """Return a source's plan with the gateway's own server.
+
+        Raises:
+            InvalidRequest: Another one has its name.
+        """
+        try:
+            return plan.beside(self._local)
+        except ValueError as error:
+            raise InvalidRequest(str(error)) from None
+
+    def _check_names(self, servers: Iterable[Planned]) -> None:
+        """Refuse a server that has the name of the gateway's own.
+
+        Raises:
+            ValueError: One has.
+        """
+        Plan(servers=(*servers, *self._local))
+
+    def _check_servers(self, servers: tuple[Planned, ...]) -> None:
+        self._check_urls(servers)
+        self._check_names(servers)
 
     def make_upstream(self, upstreams: Upstreams, planned: Planned) -> Upstream:
         """Return one server of a set, not connected yet.
@@ -238,7 +259,7 @@ class Gateway(Settings, Serving):
         """
         if not isinstance(self.source, Static):
             raise TypeError(f"{self.source!r} does not have the same servers for all")
-        changes = self.source.replace(servers, self._check_urls)
+        changes = self.source.replace(servers, self._check_servers)
         if changes:
             plan = self.completed(self.source.plan())
             sets = (*self.opened, *self.sets.all())

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from mcpwire.gateway.bridge import (
     SessionDownstream,
     StandaloneDownstream,
+    forget_session,
     roots_changed,
+    take_headers,
 )
 from mcpwire.gateway.plan import Plan
 from mcpwire.gateway.routes import CAPABILITIES, SERVED, Routes
 from mcpwire.gateway.upstreams import Upstreams
+from mcpwire.protocol.methods import available, declared_extensions
 from mcpwire.server.dispatcher import INITIALIZED, Dispatcher
 from mcpwire.server.request import IN_MEMORY, Facts
 from mcpwire.server.routes import capabilities_at
@@ -104,7 +107,22 @@ class GatewayDispatcher(Dispatcher):
             method: partial(self._answer, answer) for method, answer in answers.items()
         }
         handlers["server/discover"] = self._discover_servers
-        return self._gateway.around.wrap(handlers)
+        return self._gateway.around.wrap(
+            {method: handlers[method] for method in handlers if self._is_asked(method)}
+        )
+
+    def _is_asked(self, method: str) -> bool:
+        """Tell whether a revision that is spoken has that request."""
+        return any(
+            available(
+                method,
+                revision,
+                "client",
+                declared_extensions(capabilities_at(revision, SERVED)),
+            )
+            is not None
+            for revision in self._gateway.revisions
+        )
 
     def redeclare(self) -> None:
         """Put the gateway's middleware around everything anew."""
@@ -120,6 +138,8 @@ class GatewayDispatcher(Dispatcher):
         if session is not None:
             upstreams = self._by_session.get(session)
             if upstreams is not None:
+                if self._gateway.forward_headers:
+                    take_headers(upstreams, request)
                 return answer(params, request, upstreams)
         return self._answer_alone(answer, params, request)
 
@@ -129,6 +149,8 @@ class GatewayDispatcher(Dispatcher):
         upstreams = await self._shared(self._asking(request))
         upstreams.users += 1
         try:
+            if self._gateway.forward_headers:
+                take_headers(upstreams, request)
             return await answer(params, request, upstreams)
         finally:
             upstreams.users -= 1
@@ -376,6 +398,7 @@ class GatewayDispatcher(Dispatcher):
         upstreams.hub.remove(session)
         if session in self._shared_by:
             self._shared_by.discard(session)
+            forget_session(upstreams, session)
             upstreams.users -= 1
             self._gateway.sets.left(upstreams)
             return

@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError
+from mcpwire.gateway.bridge import follow
 from mcpwire.gateway.catalog import Catalog
 from mcpwire.protocol.many.gateway.merging import (
     merged_capabilities,
@@ -133,6 +134,8 @@ class Upstreams:
             await self._connect(upstream)
 
     async def _connect(self, upstream: Upstream) -> None:
+        if self.is_closed:  # while others were connected to
+            return
         try:
             await upstream.client.connect()
         except Exception as error:  # noqa: BLE001 - whatever it is, it is that server's
@@ -159,16 +162,20 @@ class Upstreams:
             if kept is None or not kept.planned.is_as(planned):
                 kept = self.gateway.make_upstream(self, planned)
             members[planned.name] = kept
+        if self.is_closed:
+            return
         self.plan, self.members = plan, members
         gone = [each for each in before.values() if each not in members.values()]
         new = [each for each in members.values() if each not in before.values()]
         for each in gone:
             self.catalog.forget(each)
+        levels = {each.client.connection.log_level for each in before.values()}
         gate = asyncio.Semaphore(self.gateway.concurrency)
         await asyncio.gather(
             *(self._connect_by(gate, each) for each in new),
             *(each.client.aclose() for each in gone),
         )
+        await follow(self, gone, new, [level for level in levels if level is not None])
         for method in CHANGES.values():
             self.hub.tell(method)
 

@@ -47,6 +47,29 @@ def fake(*tools, methods=None, **options):
     return FakeServer(answers, **options)
 
 
+class Counted:
+    """A server that counts its connections, and those that are open."""
+
+    def __init__(self, server):
+        self.server = server
+        self.opened = 0
+        self.open = 0
+
+    def open_in_memory(self, client, limits):
+        self.opened += 1
+        self.open += 1
+        near = self.server.open_in_memory(client, limits)
+        after = near.after_close
+
+        async def closed():
+            self.open -= 1
+            if after is not None:
+                await after()
+
+        near.after_close = closed
+        return near
+
+
 @asynccontextmanager
 async def client_of(gateway, mode="2026-07-28", **options):
     """Connect to a gateway; close both."""

@@ -4,11 +4,21 @@ import asyncio
 import time
 
 import pytest
-from gated import ERAS, PATIENCE, client_of, fake, named, through, tool_names
+from gated import (
+    ERAS,
+    PATIENCE,
+    Counted,
+    client_of,
+    fake,
+    named,
+    through,
+    tool_names,
+)
+from turns import until
 
 import mcpwire
 from mcpwire.errors import InvalidRequest
-from mcpwire.gateway import Gateway, Plan, Planned
+from mcpwire.gateway import Gateway, Plan, Planned, Static
 from mcpwire.gateway import dispatcher as dispatching
 from mcpwire.gateway import upstreams as opening
 from mcpwire.group.member import Member
@@ -226,6 +236,39 @@ async def test_what_stands_alone_is_asked_about_each_time():
         with pytest.raises(InvalidRequest, match="name a server"):
             await client.list_tools()
     assert set(source.asked) == {None}
+
+
+async def test_the_gateways_own_server_shares_its_name_with_none():
+    own = named("own", "y")
+    with pytest.raises(ValueError, match="two servers are named 'local'"):
+        Gateway({"local": named("a", "x")}, local=own)
+    gateway = Gateway({"a": named("a", "x")}, local=own)
+    with pytest.raises(ValueError, match="two servers are named 'local'"):
+        await gateway.replace({"local": named("a", "x")})
+    assert [each.name for each in gateway.source.servers] == ["a"]
+
+    class Named:
+        def plan(self, facts, params):
+            return Static({"local": named("a", "x")}).plan()
+
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(mcpwire.MCPError, match="two servers are named 'local'"):
+            async with mcpwire.Client(Gateway(Named(), local=own), mode="2025-11-25"):
+                pass
+
+
+async def test_a_gateway_that_is_closed_connects_to_no_more_servers():
+    servers = {name: Counted(named(name, "x")) for name in "abcd"}
+    gateway = Gateway(servers, concurrency=1)
+    async with asyncio.timeout(PATIENCE):
+        client = mcpwire.Client(gateway, mode="2025-11-25")
+        connecting = asyncio.create_task(client.connect())
+        await until(lambda: servers["a"].opened)
+        await gateway.aclose()
+        await asyncio.wait([connecting])
+        assert [each.open for each in servers.values()] == [0, 0, 0, 0]
+        assert servers["d"].opened == 0
+        await client.aclose()
 
 
 def test_two_servers_of_one_name_are_no_plan():

@@ -4,7 +4,7 @@ import asyncio
 
 import attrs
 import pytest
-from gated import PATIENCE, client_of, fake, named, tool_names
+from gated import PATIENCE, Counted, client_of, fake, named, tool_names
 from turns import until
 
 import mcpwire
@@ -14,29 +14,6 @@ from mcpwire.server.auth import Principal
 from mcpwire.server.request import IN_MEMORY
 
 pytestmark = pytest.mark.anyio
-
-
-class Counted:
-    """A server that counts its connections, and those that are open."""
-
-    def __init__(self, server):
-        self.server = server
-        self.opened = 0
-        self.open = 0
-
-    def open_in_memory(self, client, limits):
-        self.opened += 1
-        self.open += 1
-        near = self.server.open_in_memory(client, limits)
-        after = near.after_close
-
-        async def closed():
-            self.open -= 1
-            if after is not None:
-                await after()
-
-        near.after_close = closed
-        return near
 
 
 def counted(*tools):

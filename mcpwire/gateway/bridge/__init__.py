@@ -18,9 +18,12 @@ from mcpwire.gateway.bridge.downstream import (
     StandaloneDownstream,
 )
 from mcpwire.gateway.bridge.forwarding import forward
+from mcpwire.gateway.bridge.headers import take_headers
 from mcpwire.gateway.bridge.parking import Parking
 from mcpwire.gateway.bridge.relay import Relay
 from mcpwire.gateway.bridge.subscriptions import (
+    follow,
+    forget_session,
     listen,
     roots_changed,
     set_level,
@@ -42,12 +45,15 @@ __all__ = [
     "RelayFeatures",
     "SessionDownstream",
     "StandaloneDownstream",
+    "follow",
+    "forget_session",
     "forward",
     "listen",
     "make_client",
     "roots_changed",
     "set_level",
     "subscribe",
+    "take_headers",
     "task_capabilities",
     "task_methods",
     "unsubscribe",

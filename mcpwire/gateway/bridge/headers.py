@@ -29,13 +29,16 @@ _causing: ContextVar[tuple[RequestContext, Mapping[str, str]] | None] = ContextV
 def take_headers(upstreams: Upstreams, request: RequestContext) -> None:
     """Let what a request causes have its fields, and what nobody causes from now on.
 
-    As a whole, whatever came before: what is not sent again is not passed on.
+    As a whole, whatever came before: what is not sent again is not passed on. Where
+    several clients share a set, what none of them causes keeps the fields by which they
+    share it.
 
     Raises:
         InvalidRequest: One of them cannot be sent on.
     """
     headers = upstreams.gateway.forwarded(request.facts)
-    upstreams.headers = headers
+    if upstreams.downstream.session is not None:
+        upstreams.headers = headers
     _causing.set((request, headers))
 
 

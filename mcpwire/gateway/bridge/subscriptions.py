@@ -21,12 +21,22 @@ from mcpwire.server.telling.subscriptions import Subscriptions
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mcpwire.gateway.bridge.client import RelayClient
     from mcpwire.gateway.upstream import Upstream
     from mcpwire.gateway.upstreams import Upstreams
-    from mcpwire.server.request import RequestContext
+    from mcpwire.server.request import RequestContext, Session
 
-__all__ = ["listen", "roots_changed", "set_level", "subscribe", "unsubscribe"]
+__all__ = [
+    "follow",
+    "forget_session",
+    "listen",
+    "roots_changed",
+    "set_level",
+    "subscribe",
+    "unsubscribe",
+]
 
 logger = logging.getLogger("mcpwire")
 
@@ -187,6 +197,8 @@ async def _listen(
     finally:
         # By itself: whoever is cancelled has no time for it.
         for upstream, raw, name in watched:
+            # It may be another one by that name now, which was asked in its place.
+            upstream = upstreams.members.get(upstream.name, upstream)  # noqa: PLW2901 - as said
             _later(upstream, _unwatch(upstream, raw, name))
         for server, name in tasks.names:
             upstream = upstreams.members[server]
@@ -213,6 +225,55 @@ async def _watch_one(
         logger.debug("%r tells nothing of a resource: %s", upstream.name, error)
         return
     watched.append((upstream, raw, uri))
+
+
+# --- servers that are others now, and clients that have left
+
+
+async def follow(
+    upstreams: Upstreams,
+    gone: Sequence[Upstream],
+    new: Sequence[Upstream],
+    levels: Sequence[str],
+) -> None:
+    """Have the servers of a set tell what clients wanted of those that are not there.
+
+    What none of them tells any more can be subscribed to anew, should one have it.
+
+    Args:
+        upstreams: The set.
+        gone: Who is not in it any more.
+        new: Who is now.
+        levels: From what levels on clients wanted messages.
+    """
+    is_shared = upstreams.downstream.session is None
+    for level in levels:
+        await asyncio.gather(
+            *(_level_to(each, level, is_shared=is_shared) for each in new)
+        )
+    lost: Counter[str] = Counter()
+    for each in gone:
+        for names in each.client.relay.watched.values():
+            lost.update(names)
+        each.client.relay.watched.clear()
+    await asyncio.gather(*(_watch_again(upstreams, *each) for each in lost.items()))
+
+
+async def _watch_again(upstreams: Upstreams, uri: str, count: int) -> None:
+    watched: list[tuple[Upstream, str, str]] = []
+    for _ in range(count):  # the client asks once, and counts
+        await _watch_one(uri, upstreams, watched)
+    if not watched:
+        for session in upstreams.hub.sessions():
+            session.subscribed.discard(uri)
+
+
+def forget_session(upstreams: Upstreams, session: Session) -> None:
+    """Have servers that others go on with tell nothing for a session that has left."""
+    for upstream in upstreams.members.values():
+        for raw, names in list(upstream.client.relay.watched.items()):
+            for name in session.subscribed.intersection(names):
+                _later(upstream, _unwatch(upstream, raw, name))
 
 
 # --- what a session says once

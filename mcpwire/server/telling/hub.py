@@ -106,6 +106,11 @@ class Hub:
         if listener is not None:
             self.forget(listener)
 
+    def sessions(self) -> list[Session]:
+        """Return the sessions that hear of changes."""
+        with self._lock:
+            return list(self._sessions)
+
     def listen(self, listener: Listener) -> None:
         """Let somebody hear of changes, on the running loop."""
         loop = asyncio.get_running_loop()

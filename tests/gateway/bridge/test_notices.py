@@ -249,6 +249,66 @@ async def test_who_goes_while_servers_are_told_leaves_nothing_watched():
         assert upstreams.members["up"].client.relay.watched == {}
 
 
+async def test_what_was_subscribed_to_is_told_by_a_server_that_took_the_place():
+    first, second, third = server(), server(), server()
+    third.methods["resources/subscribe"] = lambda *_: rpc_error(-32002, "none")
+    async with raw(first) as client:
+        await client.ask("resources/subscribe", {"uri": "memo://1"})
+        await client.ask("logging/setLevel", {"level": "error"})
+        await client.gateway.replace({"up": second})
+        assert second.requests("resources/subscribe") == [{"uri": "memo://1"}]
+        assert {"level": "error"} in second.requests("logging/setLevel")
+        second.notify(UPDATED, uri="memo://1")
+        assert (await client.hears(UPDATED))["params"]["uri"] == "memo://1"
+        await client.ask("resources/unsubscribe", {"uri": "memo://1"})
+        await until(lambda: second.requests("resources/unsubscribe"))
+        # One that will not tell is asked again when the client asks again.
+        await client.ask("resources/subscribe", {"uri": "memo://1"})
+        await client.gateway.replace({"up": third})
+        answer = await client.ask("resources/subscribe", {"uri": "memo://1"})
+        assert answer["error"]["code"] == -32002
+
+
+async def test_what_is_listened_to_is_told_by_a_server_that_took_the_place():
+    first, second = server(), server()
+    async with raw(first, "2026-07-28") as client:
+        await client.ask("tools/list")
+        wanted = {"resourceSubscriptions": ["memo://1"]}
+        ids = [
+            client.request("subscriptions/listen", {"notifications": wanted})
+            for _ in range(2)
+        ]
+        for _ in ids:
+            await client.hears("notifications/subscriptions/acknowledged")
+        await client.gateway.replace({"up": second})
+        second.notify(UPDATED, uri="memo://1")
+        for _ in ids:
+            await client.hears(UPDATED)
+        for id in ids:
+            assert second.requests("resources/unsubscribe") == []
+            client.send(method="notifications/cancelled", params={"requestId": id})
+            await settle(client)
+        await until(lambda: second.requests("resources/unsubscribe"))
+        assert len(second.requests("resources/subscribe")) == 1
+
+
+async def test_what_a_session_subscribed_to_is_given_up_when_it_leaves():
+    up = server()
+    async with Gateway({"up": up}, share="identity") as gateway:
+        one, other = RawClient(gateway), RawClient(gateway)
+        for client in (one, other):
+            await client.open()
+            await client.ask("resources/subscribe", {"uri": "memo://1"})
+        assert len(up.requests("resources/subscribe")) == 1
+        await one.aclose()
+        await settle(other)
+        assert up.requests("resources/unsubscribe") == []
+        await other.aclose()
+        await until(lambda: up.requests("resources/unsubscribe"))
+        (upstreams,) = gateway.sets.all()
+        assert upstreams.members["up"].client.relay.watched == {}
+
+
 # --- the log
 
 

@@ -38,6 +38,38 @@ async def test_they_are_read_from_every_request_and_replaced_as_a_whole(
 
 
 @pytest.mark.system("O27")
+@pytest.mark.parametrize(
+    ("method", "params"), [("tools/list", {}), ("logging/setLevel", {"level": "error"})]
+)
+async def test_they_are_of_the_request_also_where_the_gateway_asks_for_it(
+    method: str, params: dict[str, Any]
+) -> None:
+    async with a_world(**SESSIONS) as world:
+        gateway = Gateway({"a": world.static()["a"]}, forward_headers=NAMES)
+        outside = await world.outside(gateway)
+        session = await outside.opened(x_run="1", x_agent="ann")
+        world.a.seen.clear()
+        await outside.post(method, params, session, x_run="2")
+        assert set(world.a.all("x-run")) == {"2"}
+        assert set(world.a.all("x-agent")) == {None}
+
+
+@pytest.mark.system("O27")
+async def test_one_client_changes_none_of_those_that_share_its_connections() -> None:
+    async with a_world(**SESSIONS) as world:
+        servers = {"a": world.static()["a"]}
+        gateway = Gateway(servers, forward_headers=NAMES, share="identity")
+        outside = await world.outside(gateway)
+        one, other = [await outside.opened(x_run="same") for _ in range(2)]
+        await outside.call(one, "a_whoami", x_run="another")
+        assert world.a.all("x-run")[-1] == "another"
+        (upstreams,) = gateway.sets.all()
+        assert upstreams.headers == {"x-run": "same"}
+        await outside.call(other, "a_whoami", x_run="same")
+        assert world.a.all("x-run")[-1] == "same"
+
+
+@pytest.mark.system("O27")
 async def test_a_choice_cannot_set_them_for_one_server() -> None:
     async with a_world() as world:
         gateway = Gateway(world.source(), forward_headers=NAMES)
