@@ -156,6 +156,18 @@ def server(era):
     return made
 
 
+def gateway(era):
+    """Return a gateway before a server in the same process, whose names stay."""
+    import mcpwire
+    from mcpwire.gateway import Gateway
+
+    return Gateway(
+        {"counted": server(era)},
+        names=mcpwire.NamePolicy.bare(),
+        revisions=[VERSIONS[era]],
+    )
+
+
 def messages(era):
     """Give the bytes of one call after the other."""
     import itertools
@@ -179,6 +191,14 @@ def opening():
 
 
 def server_stdio(era, _):
+    over_stdio(era, server(era))
+
+
+def gateway_stdio(era, _):
+    over_stdio(era, gateway(era))
+
+
+def over_stdio(era, served):
     """Serve on two pipes; who calls is another thread, of which nothing is counted."""
     import asyncio
     import threading
@@ -195,7 +215,6 @@ def server_stdio(era, _):
             os.close(to_server)
 
         caller = threading.Thread(target=drive)
-        served = server(era)
         # Before the caller begins: another thread's imports would be counted.
         serving = loop.create_task(serve(served, requests_out, answers_in))
         caller.start()
@@ -267,11 +286,19 @@ def between_reads(heard):
 
 
 def server_http(era, _):
+    over_asgi(era, server(era))
+
+
+def gateway_http(era, _):
+    over_asgi(era, gateway(era))
+
+
+def over_asgi(era, served):
     """Call the ASGI application as a web server does that costs nothing."""
     import asyncio
 
     async def main():
-        app = server(era).asgi()
+        app = served.asgi()
         await app.start()
         headers = {**HEADERS, "mcp-protocol-version": VERSIONS[era]}
         if era == "session":
@@ -297,9 +324,16 @@ def server_http(era, _):
 
 
 async def post(app, headers, body):
+    import asyncio
+
     events = []
+    is_read = False
 
     async def receive():
+        nonlocal is_read
+        if is_read:  # whoever asks again wants to know when the client leaves
+            await asyncio.get_running_loop().create_future()
+        is_read = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(event):
@@ -333,6 +367,8 @@ PATHS = {
     "blocking http": blocking_http,
     "server stdio": server_stdio,
     "server http": server_http,
+    "gateway stdio": gateway_stdio,
+    "gateway http": gateway_http,
 }
 
 if __name__ == "__main__":

@@ -17,7 +17,15 @@ BOUND_S = 60.0
 
 CLIENT_PATHS = ("stdio", "blocking stdio")
 HTTP_PATHS = ("http json", "http sse", "blocking http json", "blocking http sse")
-PATHS = (*CLIENT_PATHS, *HTTP_PATHS, "memory", "server stdio", "server http")
+GATEWAY_PATHS = ("gateway stdio", "gateway http")
+PATHS = (
+    *CLIENT_PATHS,
+    *HTTP_PATHS,
+    "memory",
+    "server stdio",
+    "server http",
+    *GATEWAY_PATHS,
+)
 ERAS = ("session", "stateless")
 CELLS = [f"{path}, {era}" for path in PATHS for era in ERAS]
 

@@ -56,7 +56,8 @@ def test_no_side_starts_a_task_a_timer_or_a_thread_for_a_call(cell):
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_message_is_encoded_once_and_decoded_once(cell):
-    sides = 2 if cell.startswith("memory") else 1
+    # Behind the gateway is a server in memory, which encodes and decodes, too.
+    sides = {"memory": 2, "gateway": 3}.get(cell.partition(",")[0].split()[0], 1)
     assert (TABLE[cell]["encodes"], TABLE[cell]["decodes"]) == (sides, sides)
 
 
