@@ -6,7 +6,7 @@ protocol says stands in `dispatcher`, what a transport does in `stdio` and `http
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
@@ -14,7 +14,6 @@ from mcpwire.limits import Limits, check_timeout
 from mcpwire.protocol.methods import TASKS
 from mcpwire.server.asking.services import Services
 from mcpwire.server.asking.state import StateKeeper
-from mcpwire.server.custom import Serving
 from mcpwire.server.dispatcher import Dispatcher
 from mcpwire.server.features.definitions import compose
 from mcpwire.server.features.tools import ToolOptions
@@ -26,6 +25,7 @@ from mcpwire.types.lifecycle import Implementation
 from mcpwire.versions import REVISIONS, read_revisions
 
 if TYPE_CHECKING:
+    from asyncio import StreamReader, StreamWriter
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from contextlib import AbstractAsyncContextManager
     from os import PathLike
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from mcpwire.server.asking.state import SingleUse
     from mcpwire.server.auth.resource import ResourceServer
     from mcpwire.server.extensions import Extension
-    from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.server.features.components import Tool, Visible
     from mcpwire.server.features.keywords import (
         DirectoryKeywords,
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from mcpwire.server.features.table import Handle, Table
     from mcpwire.server.http.app import AsgiApp
     from mcpwire.transports.base import Inbound
+    from mcpwire.transports.custom.links import ReceiveFn, SendFn
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.types import Icon
     from mcpwire.versions import Revision
@@ -63,7 +63,7 @@ would take."""
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-class Server(Serving):
+class Server:
     """An MCP server of five revisions, on stdio, over HTTP and in memory.
 
     ::
@@ -472,7 +472,7 @@ class Server(Serving):
         """Let calls become tasks; those that run end with the server."""
         self._offering.tools.tasks = tasks
         self._offering.subscriptions.tasks = tasks
-        self.lifespan.add(partial(_closing, tasks))
+        self.lifespan.add(partial(aclosing, tasks))
 
     # Serving...
 
@@ -516,6 +516,26 @@ class Server(Serving):
         from mcpwire.server.stdio import serve_stdio
 
         await serve_stdio(self.dispatcher)
+
+    async def serve_stream(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """Serve one client over a byte stream; fits `asyncio.start_server`.
+
+        See `mcpwire.server.custom.serve_stream`.
+        """
+        from mcpwire.server.custom import serve_stream
+
+        await serve_stream(self.dispatcher, reader, writer)
+
+    async def serve_messages(
+        self, send: SendFn, receive: ReceiveFn, **options: Any
+    ) -> None:
+        """Serve one client over single messages, such as those of a WebSocket.
+
+        See `mcpwire.server.custom.serve_messages` for what it takes.
+        """
+        from mcpwire.server.custom import serve_messages
+
+        await serve_messages(self.dispatcher, send, receive, **options)
 
     def asgi(self, path: str = "/mcp", **options: Any) -> AsgiApp:
         """Return the server as an ASGI application; see `AsgiApp` for the options.
@@ -575,11 +595,3 @@ def _checked(auth: object) -> ResourceServer | None:
     if not isinstance(auth, ResourceServer):
         raise TypeError(f"auth takes a ResourceServer, got a {type(auth).__name__}")
     return auth
-
-
-@asynccontextmanager
-async def _closing(tasks: Tasks) -> AsyncIterator[None]:
-    try:
-        yield
-    finally:
-        await tasks.aclose()

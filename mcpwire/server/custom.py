@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mcpwire.server.connection import ServerConnection
+from mcpwire.transports.custom.channel import LinkChannel
+from mcpwire.transports.custom.targets import Custom, Messages, Stream
+
 if TYPE_CHECKING:
     import asyncio
 
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.transports.custom.links import CloseFn, ReceiveFn, SendFn
-    from mcpwire.transports.custom.targets import Custom
 
-__all__ = ["Serving", "serve"]
+__all__ = ["serve", "serve_messages", "serve_stream"]
 
 ANSWER_GRACE_S: Final = 0.2
 """How long handlers may go on after the end of what comes."""
@@ -24,62 +27,47 @@ CANCEL_GRACE_S: Final = 0.2
 """How long they may take to end once they are cancelled."""
 
 
-class Serving:
-    """The part of a server that serves connections of the user's."""
+async def serve_stream(
+    dispatcher: Dispatcher, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Serve one client over a byte stream until it closes that.
 
-    @property
-    def dispatcher(self) -> Dispatcher:
-        """What is served."""
-        raise NotImplementedError
+    The framing is that of stdio: one JSON text per line. What was asked before the end
+    is still answered, if that takes a moment only. Cancelling it cancels the handlers
+    and closes the stream, in bounded time.
+    """
+    await serve(dispatcher, Stream((reader, writer), name="a stream"))
 
-    async def serve_stream(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        """Serve one client over a byte stream until it closes that.
 
-        It fits `asyncio.start_server` and `asyncio.start_unix_server`. The framing is
-        that of stdio: one JSON text per line. What was asked before the end is still
-        answered, if that takes a moment only. Cancelling it cancels the handlers and
-        closes the stream, in bounded time.
-        """
-        from mcpwire.transports.custom.targets import Stream
+async def serve_messages(
+    dispatcher: Dispatcher,
+    send: SendFn,
+    receive: ReceiveFn,
+    *,
+    close: CloseFn | None = None,
+    form: str = "bytes",
+) -> None:
+    """Serve one client over single messages.
 
-        await serve(self.dispatcher, Stream((reader, writer), name="a stream"))
+    It returns when `receive` comes to the end, or either function raises. Cancelling it
+    cancels the handlers and closes, in bounded time.
 
-    async def serve_messages(
-        self,
-        send: SendFn,
-        receive: ReceiveFn,
-        *,
-        close: CloseFn | None = None,
-        form: str = "bytes",
-    ) -> None:
-        """Serve one client over single messages, such as those of a WebSocket.
+    Args:
+        dispatcher: Who answers.
+        send: Takes one message; plain or async.
+        receive: An async function that returns one message: a ``dict``, ``str`` or
+            bytes. ``None``, `EOFError` and `StopAsyncIteration` are the end.
+        close: Called once when it is over; plain or async.
+        form: What `send` takes: ``"bytes"``, ``"text"`` or ``"dict"``.
 
-        It returns when `receive` comes to the end, or either function raises.
-        Cancelling it cancels the handlers and closes, in bounded time.
-
-        Args:
-            send: Takes one message; plain or async.
-            receive: An async function that returns one message: a ``dict``, ``str`` or
-                bytes. ``None``, `EOFError` and `StopAsyncIteration` are the end.
-            close: Called once when it is over; plain or async.
-            form: What `send` takes: ``"bytes"``, ``"text"`` or ``"dict"``.
-
-        Raises:
-            ValueError: One of them is wrong.
-        """
-        from mcpwire.transports.custom.targets import Messages
-
-        await serve(self.dispatcher, Messages(send, receive, close=close, form=form))
+    Raises:
+        ValueError: One of them is wrong.
+    """
+    await serve(dispatcher, Messages(send, receive, close=close, form=form))
 
 
 async def serve(dispatcher: Dispatcher, target: Custom) -> None:
     """Serve one client over the connection of a target until that ends."""
-    # Both are imported with the first connection, not with each server.
-    from mcpwire.server.connection import ServerConnection
-    from mcpwire.transports.custom.channel import LinkChannel
-
     kind = type(target).__name__.lower()
     connection = ServerConnection(dispatcher, transport=kind)
     channel = LinkChannel(

@@ -7,12 +7,12 @@ in by the loop, not by that task, so that whoever waits for an answer goes on at
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import ConnectError, TransportError
 from mcpwire.transports._duplex import Duplex
+from mcpwire.transports.custom.links import shut
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -59,11 +59,13 @@ class LinkChannel(Duplex):
         except Exception as error:  # noqa: BLE001 - a user's function
             self._lose(_failure(error, self.target), error)
             return
+        if self._dead is not None:
+            # It came too late, for a function that would not be cancelled.
+            await shut(link, politely=False, grace=self._limits.close_grace)
+            return
         self._link = link
         link.failed = self._failed
         link.drained = self._writing_done
-        if self._dead is not None:
-            return
         early, self._early = self._early, []
         if early:
             self._write(b"".join(early))
@@ -137,26 +139,18 @@ class LinkChannel(Duplex):
         )
 
     async def _close(self, *, politely: bool) -> None:
-        """End reading and writing, each within `Limits.close_grace`."""
+        """End reading and writing, and close; each within `Limits.close_grace`."""
         working, grace = self._working, self._limits.close_grace
         if working is not None and not working.done():
             working.cancel()
             await asyncio.wait([working], timeout=grace)
             if not working.done():
                 logger.warning("%s: receiving cannot be cancelled", self.target)
-        link = self._link
-        if link is None:
-            return
-        try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(grace):
-                    await link.close(politely=politely)
-        finally:
-            link.abort()
-            link.over.set()
+        if self._link is not None:
+            await shut(self._link, politely=politely, grace=grace)
 
     async def aclose(self) -> None:
-        """Send what waits, then close; bounded by twice `Limits.close_grace`.
+        """Send what waits, then close; bounded by thrice `Limits.close_grace`.
 
         Cancelling it leaves the closing under way; call it again to wait for its end.
         """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     CloseFn = Callable[[], Any]
     FailedFn = Callable[[str, Exception], None]
 
-__all__ = ["FORMS", "Link", "MessageLink", "StreamLink"]
+__all__ = ["FORMS", "Link", "MessageLink", "StreamLink", "shut"]
 
 logger = logging.getLogger("mcpwire")
 
@@ -81,8 +81,11 @@ class Link:
         """Whether it is known, without reading, that nothing will come."""
         return False
 
-    async def close(self, *, politely: bool) -> None:
-        """Close it, politely with what waits passed on before; may take for ever."""
+    async def flush(self) -> None:
+        """Wait until what waits was passed on; may take for ever."""
+
+    async def close(self) -> None:
+        """Close it; may take for ever."""
         raise NotImplementedError
 
     def abort(self) -> None:
@@ -119,10 +122,8 @@ class StreamLink(Link):
         """Whether the peer has closed it, and everything was read."""
         return self._reader.at_eof() or self._writer.is_closing()
 
-    async def close(self, *, politely: bool) -> None:
+    async def close(self) -> None:
         """Close the stream; bytes that wait leave first, if the peer reads."""
-        if not politely:
-            self.abort()
         self._writer.close()
         # How it ends is nobody's concern any more.
         with contextlib.suppress(OSError):
@@ -196,13 +197,13 @@ class MessageLink(Link):
         """The bytes of the messages whose sending has not begun."""
         return self._waiting
 
-    async def close(self, *, politely: bool) -> None:
-        """Send what waits, if it goes politely, and call the user's `close`."""
-        sending = self._sending
-        if sending is not None:
-            if not politely:
-                sending.cancel()
-            await asyncio.wait([sending])
+    async def flush(self) -> None:
+        """Wait until everything is sent."""
+        if self._sending is not None:
+            await asyncio.wait([self._sending])
+
+    async def close(self) -> None:
+        """Call the user's `close`, once, whatever is still being sent."""
         close, self._close = self._close, None
         if close is None:
             return
@@ -210,14 +211,40 @@ class MessageLink(Link):
             outcome = close()
             if inspect.isawaitable(outcome):
                 await outcome
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            logger.warning("closing a connection failed: %r was cancelled", close)
         except Exception:  # a user's function
             logger.exception("closing a connection failed: %r raised", close)
 
     def abort(self) -> None:
-        """Send nothing more; there is nobody to wait for a `close`."""
+        """Send nothing more."""
         self._forget()
         if self._sending is not None:
             self._sending.cancel()
+
+
+async def shut(link: Link, *, politely: bool, grace: float) -> None:
+    """Close a link, politely with what waits passed on before.
+
+    Each of the two takes so many seconds at most, so that what hangs in the one does
+    not keep the other from being done.
+    """
+    try:
+        if politely:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    await link.flush()
+        else:
+            link.abort()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                await link.close()
+    finally:
+        link.abort()
+        link.over.set()
 
 
 def _line_of(message: Any) -> bytes:

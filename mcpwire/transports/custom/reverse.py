@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Self
 
 from mcpwire.errors import ConnectError
-from mcpwire.limits import check_timeout
+from mcpwire.limits import DEFAULT_LIMITS, check_timeout
 from mcpwire.transports.custom.targets import Custom, Messages
 
 if TYPE_CHECKING:
@@ -211,7 +211,6 @@ class Reverse(Custom):
 
 async def _refuse(link: Link) -> None:
     """Close a connection that no client has used; nothing waits to be sent on it."""
-    try:
-        await link.close(politely=False)
-    finally:
-        link.over.set()
+    from mcpwire.transports.custom.links import shut
+
+    await shut(link, politely=False, grace=DEFAULT_LIMITS.close_grace)

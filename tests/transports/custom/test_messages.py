@@ -233,6 +233,65 @@ async def test_functions_that_never_end_do_not_hold_up_the_end(caplog):
     peer.says.put_nowait(None)
 
 
+@pytest.mark.parametrize("swallows", [False, True])
+async def test_a_send_that_hangs_does_not_keep_close_from_being_called(swallows):
+    peer = Peer()
+    hangs = False
+    released = asyncio.Event()
+
+    async def send(message):
+        if not hangs:
+            await peer.got.put(message)
+            return
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if not swallows:
+                raise
+            await released.wait()
+
+    limits = Limits(close_grace=0.05)
+    client = await connected(peer, peer.target(send), limits=limits)
+    hangs = True
+    with pytest.raises(mcpwire.RequestTimeout):
+        await client.call_tool("echo", {}, timeout=0.05)
+    await client.aclose()
+    assert peer.closed == 1
+    released.set()
+
+
+async def test_a_connection_that_opens_too_late_is_closed_all_the_same(caplog):
+    peer = Peer()
+    released = asyncio.Event()
+
+    async def opens():
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await released.wait()
+        return peer.target()
+
+    limits = Limits(close_grace=0.05)
+    client = mcpwire.Client(Messages(open=opens), connect_timeout=0.05, limits=limits)
+    with pytest.raises(mcpwire.RequestTimeout):
+        await client.connect()
+    assert "cannot be cancelled" in caplog.text
+    released.set()
+    while not peer.closed:  # noqa: ASYNC110 - no event says it
+        await asyncio.sleep(0)
+
+
+async def test_a_close_that_is_cancelled_by_itself_cancels_nobody_else(caplog):
+    peer = Peer()
+
+    async def close():
+        raise asyncio.CancelledError
+
+    client = await connected(peer, peer.target(close=close))
+    await client.aclose()
+    assert "was cancelled" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [

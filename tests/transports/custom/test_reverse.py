@@ -211,7 +211,7 @@ async def test_what_comes_as_nobody_wants_it_any_more_is_for_the_next():
         with pytest.raises(asyncio.CancelledError):
             await opening
         link = await (taken[0] if after else target.open_link())
-        await link.close(politely=True)
+        await link.close()
         link.over.set()
         assert await accepting is True
         assert ends.closed == 1
