@@ -31,7 +31,14 @@ if TYPE_CHECKING:
     from mcpwire.protocol.many.restarting import Backoff
     from mcpwire.types import Unset
 
-__all__ = ["GroupBase", "SeatLike", "as_reference", "report_of", "taken_already"]
+__all__ = [
+    "GroupBase",
+    "SeatLike",
+    "as_meant",
+    "as_reference",
+    "report_of",
+    "taken_already",
+]
 
 
 class SeatLike(Protocol):

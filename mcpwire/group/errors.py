@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpwire.errors import ConnectionClosed, LocalProtocolError
 from mcpwire.protocol.many.errors import UnknownServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["NotConnected"]
+__all__ = ["NotConnected", "as_meant"]
 
 
 class NotConnected(UnknownServer):
@@ -31,3 +32,14 @@ class NotConnected(UnknownServer):
         self.problem = problem
         why = "" if problem is None else f" ({type(problem).__name__}: {problem})"
         self.args = (f"the server {server!r} is not connected{why}",)
+
+
+def as_meant(name: str, error: Exception, *, has_left: bool) -> Exception:
+    """Return what to tell of a call that failed.
+
+    Where the server left the group after it was looked up, its client says that nobody
+    has connected it, which is not the caller's mistake.
+    """
+    if has_left and isinstance(error, LocalProtocolError):
+        return ConnectionClosed(f"the server {name!r} was disconnected", sent=False)
+    return error

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from mcpwire.client import as_object
 from mcpwire.errors import MCPError, RequestTimeout, ToolError
 from mcpwire.group.base import as_reference
+from mcpwire.group.errors import as_meant
 from mcpwire.group.logs import fields, logger, warn
 from mcpwire.limits import check_timeout
 from mcpwire.types import UNSET
@@ -262,8 +263,11 @@ class Verbs:
         except (asyncio.CancelledError, ToolError):
             raise  # the caller's own doing; a result that was to be raised
         except Exception as error:
-            warn(verb, server, error, **about)
-            raise
+            meant = as_meant(server, error, has_left=seat.is_closed)
+            warn(verb, server, meant, **about)
+            if meant is error:
+                raise
+            raise meant from error
         finally:
             seat.end(answered=answered)
         return result

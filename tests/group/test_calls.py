@@ -375,3 +375,16 @@ async def test_what_one_member_says_of_its_tools_holds_for_them_alone():
         assert group.source.rules("nowhere") is None
         assert group.source.client("b") is group["b"]
         assert await group.source.request("b", "ping") < BOUND_S
+
+
+async def test_a_call_whose_server_leaves_just_then_says_so():
+    class Client(mcpwire.Client):
+        async def call_tool(self, *args, **options):
+            await group.disconnect("a")
+            return await super().call_tool(*args, **options)
+
+    make = lambda _, target, **options: Client(target, **options)  # noqa: E731 - short
+    async with grouped({"a": Life()}, make_client=make) as group:
+        with pytest.raises(mcpwire.ConnectionClosed, match="'a' was disconn") as caught:
+            await group.call_tool("a", "x")
+        assert caught.value.sent is False

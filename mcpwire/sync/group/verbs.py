@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mcpwire.errors import MCPError, RequestTimeout, ToolError
 from mcpwire.group.base import as_reference
+from mcpwire.group.errors import as_meant
 from mcpwire.group.logs import fields, logger, warn
 from mcpwire.limits import check_timeout
 from mcpwire.sync._shell.handshake import OutOfTime
@@ -241,8 +242,11 @@ class Verbs:
         except ToolError:
             raise  # a result that was to be raised
         except Exception as error:
-            warn(verb, server, error, **about)
-            raise
+            meant = as_meant(server, error, has_left=seat.is_closed)
+            warn(verb, server, meant, **about)
+            if meant is error:
+                raise
+            raise meant from error
         finally:
             seat.end()
 

@@ -485,3 +485,16 @@ def test_an_interrupt_while_closing_waits_for_no_server(pace, monkeypatch):
         group.close()
     assert len(abandoned) >= 2
     assert ours() == []
+
+
+def test_a_call_whose_server_leaves_just_then_says_so():
+    class Leaving(Client):
+        def call_tool(self, *args, **options):
+            group.disconnect("a")
+            return super().call_tool(*args, **options)
+
+    make = lambda _, target, **options: Leaving(target, **options)  # noqa: E731 - short
+    with Group({"a": server()}, make_client=make) as group:
+        with pytest.raises(ConnectionClosed, match="'a' was disconnected") as caught:
+            group.call_tool("a", "x")
+        assert caught.value.sent is False
