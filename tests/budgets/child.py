@@ -30,6 +30,8 @@ INITIALIZE = {
     "clientInfo": {"name": "counted", "version": "1"},
 }
 PATIENCE_S = 20.0
+TURNS_AFTER = 3
+"""Turns of the loop after which nothing is left to do for a call that was answered."""
 
 
 def sizes():
@@ -231,10 +233,22 @@ async def serve(served, requests_out, answers_in):
     await serve_stdio(served.dispatcher, stdin_fd=requests_out, stdout_fd=answers_in)
 
 
-def driven(era, loop, to_server, from_server):
-    """Call as a client does that waits for each answer; return what was counted."""
+def in_the_loop(loop, function):
+    """Call a function there, from another thread, and wait for its end."""
     import threading
 
+    is_done = threading.Event()
+    loop.call_soon_threadsafe(lambda: (function(), is_done.set()))
+    assert is_done.wait(PATIENCE_S)
+
+
+def settle(loop):
+    for _ in range(TURNS_AFTER):
+        in_the_loop(loop, int)
+
+
+def driven(era, loop, to_server, from_server):
+    """Call as a client does that waits for each answer; return what was counted."""
     import counting
 
     def send(message):
@@ -262,18 +276,13 @@ def driven(era, loop, to_server, from_server):
     for _ in range(counting.WARM_UP_CALLS):
         call()
     before = sizes()
-    left = counting.blocking_growth(call)
 
-    def in_the_loop(function):
-        is_done = threading.Event()
-        loop.call_soon_threadsafe(lambda: (function(), is_done.set()))
-        assert is_done.wait(PATIENCE_S)
-
+    left = counting.blocking_growth(call, lambda: settle(loop))
     profile = counting.Profile()
-    in_the_loop(profile.start)
+    in_the_loop(loop, profile.start)
     for _ in range(counting.LAPS + 2):
         call()
-    in_the_loop(profile.stop)
+    in_the_loop(loop, profile.stop)
     return modules, left, between_reads(profile.heard), before
 
 

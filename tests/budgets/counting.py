@@ -160,12 +160,15 @@ async def laps(call):
     return taken
 
 
-def blocking_growth(call):
+def blocking_growth(call, settle=lambda: None):
+    """Return the same; `settle` waits until whoever was called has done the rest."""
     windows = []
     for _ in range(WINDOWS):
+        settle()
         before = live()
         for _ in range(WINDOW_CALLS):
             call()
+        settle()
         windows.append((before, live()))
     return least_growth(windows)
 
