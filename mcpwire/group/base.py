@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = [
     "GroupBase",
     "SeatLike",
-    "as_meant",
     "as_reference",
     "report_of",
     "taken_already",
