@@ -123,6 +123,8 @@ if TYPE_CHECKING:
         ResourceWatch,
         Subscription,
     )
+    from mcpwire.transports.custom.reverse import Reverse
+    from mcpwire.transports.custom.targets import Messages, Stream
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.storage import (
         FileStorage,
@@ -248,6 +250,8 @@ _EXPORTS: Final = {
     "mcpwire.client.links": ("resolve_links",),
     "mcpwire.gateway": ("Gateway",),
     "mcpwire.group": ("Backoff", "Group", "GroupEvent", "Member", "NotConnected"),
+    "mcpwire.transports.custom.reverse": ("Reverse",),
+    "mcpwire.transports.custom.targets": ("Messages", "Stream"),
     "mcpwire.versions": ("REVISIONS", "Era", "Revision"),
 }
 
@@ -308,6 +312,7 @@ __all__ = [
     "Member",
     "MemoryStorage",
     "MessageTooLarge",
+    "Messages",
     "MethodNotFound",
     "MissingCapability",
     "NameCollision",
@@ -333,6 +338,7 @@ __all__ = [
     "ResourceWatch",
     "ResponseCache",
     "ResponseRefused",
+    "Reverse",
     "Revision",
     "Sampling",
     "Server",
@@ -343,6 +349,7 @@ __all__ = [
     "Stdio",
     "Storage",
     "StorageError",
+    "Stream",
     "Subscription",
     "Tasks",
     "TokenError",
