@@ -100,6 +100,14 @@ def test_a_name_that_does_not_resolve_is_named(monkeypatch, problem):
     assert error.__cause__ is not None
 
 
+def test_a_name_that_leads_to_no_public_address_is_refused_where_it_must():
+    with raw_server(echo) as server:
+        url = f"http://localhost:{server.port}/mcp"
+        assert "it has no public address" in str(fails(url, public_only=True))
+        with engine_for(url) as engine:
+            assert ask(engine, 1).json == 1
+
+
 @pytest.mark.fault("F20")
 def test_connecting_takes_no_longer_than_its_own_timeout(full):
     begun = monotonic()

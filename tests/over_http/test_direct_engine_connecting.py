@@ -74,6 +74,38 @@ async def test_where_all_addresses_refuse_that_is_said(monkeypatch):
     assert caught.value.reason == "refused"
 
 
+@pytest.mark.parametrize(
+    "addresses", [("127.0.0.1",), ("10.0.0.1", "169.254.169.254", "::1", "fd00::1")]
+)
+async def test_a_name_that_leads_to_no_public_address_is_refused_where_it_must(
+    monkeypatch, addresses
+):
+    tried = []
+    monkeypatch.setattr(_connecting, "_attempt", lambda *each: tried.append(each))
+    url = leads_to(monkeypatch, *addresses).format(1)
+    async with open_engine("direct", url, public_only=True) as engine:
+        with pytest.raises(ConnectError, match="it has no public address") as caught:
+            await engine.ask()
+    assert tried == []
+    assert caught.value.reason is None
+
+
+async def test_of_several_addresses_only_public_ones_are_connected_to(monkeypatch):
+    tried = []
+
+    async def attempt(_, address):
+        tried.append(address[4][0])
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
+
+    monkeypatch.setattr(_connecting, "_attempt", attempt)
+    addresses = ("10.0.0.1", "192.0.2.1", "1.1.1.1", "127.0.0.1", "2606:4700::1111")
+    url = leads_to(monkeypatch, *addresses).format(1)
+    async with open_engine("direct", url, public_only=True) as engine:
+        with pytest.raises(ConnectError, match="Connection refused"):
+            await engine.ask()
+    assert sorted(tried) == ["1.1.1.1", "2606:4700::1111"]
+
+
 async def test_a_name_without_an_address_is_no_place_to_connect_to(monkeypatch):
     url = leads_to(monkeypatch).format(1)
     async with open_engine("direct", url) as engine:

@@ -75,6 +75,8 @@ def test_without_httptools_there_is_httpx(monkeypatch):
     assert choose_engine(mcpwire.Http(URL)) == "httpx"
     with pytest.raises(ValueError, match="needs the package httptools"):
         choose_engine(mcpwire.Http(URL, engine="direct"))
+    with pytest.raises(ValueError, match="public_only needs the package httptools"):
+        choose_engine(mcpwire.Http("https://h.example/mcp", public_only=True))
 
 
 def test_a_proxy_of_the_environment_needs_httpx_unless_told_otherwise(monkeypatch):

@@ -139,6 +139,8 @@ def test_what_is_about_tls_is_refused_without_it(options, message):
     [
         ({"engine": "direct", "proxy": "http://p.example"}, "cannot do proxy"),
         ({"engine": "direct", "http2": True}, "cannot do http2"),
+        ({"public_only": True, "http2": True}, "public_only is kept by our own"),
+        ({"public_only": True, "engine": "httpx"}, "public_only is kept by our own"),
         ({"engine": "direct", "http_client": httpx.Client()}, "cannot do http_client"),
         (
             {"http_client": httpx.Client(), "proxy": "http://p.example"},

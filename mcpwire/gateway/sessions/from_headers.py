@@ -38,8 +38,8 @@ class FromHeaders:
 
     The gateway then connects to whatever a client names: whoever can reach it has it
     reach other machines. So hosts that are no public addresses are refused unless they
-    are allowed, `deny_urls` refuses more, and a name is what it resolves to: where that
-    matters, let the gateway reach others through a proxy that decides.
+    are allowed, also where a name leads there, and `deny_urls` refuses more. A proxy,
+    or an HTTP client of your own, resolves names itself and has to see to that.
 
     Args:
         servers: The field with the list.
@@ -75,6 +75,7 @@ class FromHeaders:
         self._servers = servers
         self._headers = headers
         self._allow_private = allow_private
+        options.setdefault("public_only", not allow_private)
         self._options = {**options, "allow_insecure": allow_insecure}
         Http("https://localhost", **self._options)  # says which of them is wrong
         if not isinstance(deny_urls, UrlDenyList):

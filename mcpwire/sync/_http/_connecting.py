@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import ConnectError, MCPError
 from mcpwire.transports.http._sockets import (
     HEAD_START_S,
+    allowed,
     connect_error,
     interleave,
     prepare,
@@ -120,7 +121,7 @@ def connect(
         patience.step = "resolving the name"
         addresses = _resolve(target.parsed.host, target.parsed.port, patience)
         patience.step = "connecting"
-        sock = _race(interleave(addresses), held, patience)
+        sock = _race(interleave(allowed(target, addresses)), held, patience)
         if context is not None:
             patience.step = "the TLS handshake"
             sock = _shake_hands(sock, context, server_name(target), held, patience)

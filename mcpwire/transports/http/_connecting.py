@@ -12,6 +12,7 @@ from mcpwire.errors import ConnectError
 from mcpwire.transports.http._plain import PlainTransport, can_watch
 from mcpwire.transports.http._sockets import (
     HEAD_START_S,
+    allowed,
     connect_error,
     interleave,
     server_name,
@@ -60,7 +61,7 @@ async def _create(
 ) -> Connection:
     loop = asyncio.get_running_loop()
     addresses = await _resolve(loop, target.parsed.host, target.parsed.port)
-    sock = await _race(loop, addresses)
+    sock = await _race(loop, allowed(target, addresses))
     if context is None and can_watch(loop):
         connection = factory()
         try:

@@ -22,7 +22,7 @@ def choose_engine(target: Http) -> Literal["direct", "httpx"]:
     That the options fit each other the target has checked.
 
     Raises:
-        ValueError: ``engine="direct"`` without httptools.
+        ValueError: ``engine="direct"``, or ``public_only``, without httptools.
     """
     if target.engine == "httpx":
         return "httpx"
@@ -31,9 +31,13 @@ def choose_engine(target: Http) -> Literal["direct", "httpx"]:
             raise ValueError("engine='direct' needs the package httptools")
         return "direct"
     needs_httpx = any(getattr(target, name) for name in _NEEDS_HTTPX)
-    if needs_httpx or proxy_applies(target) or not _has_httptools():
+    if needs_httpx or proxy_applies(target):
         return "httpx"
-    return "direct"
+    if _has_httptools():
+        return "direct"
+    if target.public_only:
+        raise ValueError("public_only needs the package httptools")
+    return "httpx"
 
 
 def _has_httptools() -> bool:

@@ -12,9 +12,10 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import ConnectError
+from mcpwire.wire.urls import address_class
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from mcpwire.protocol.http.request import Request
     from mcpwire.transports.http.target import Http
@@ -29,6 +30,7 @@ __all__ = [
     "TAIL_BYTES",
     "TAIL_S",
     "acknowledged",
+    "allowed",
     "connect_error",
     "encode",
     "ended_by_fin",
@@ -157,6 +159,23 @@ _FAILED: Final[dict[type[BaseException], str]] = {
     ConnectionRefusedError: "refused",
     TimeoutError: "timeout",
 }
+
+
+def allowed(target: Http, addresses: Sequence[Address]) -> Sequence[Address]:
+    """Return those of a host's addresses that may be connected to.
+
+    Raises:
+        ConnectError: None may.
+    """
+    if not target.public_only:
+        return addresses
+    found = [each for each in addresses if address_class(each[4][0]) == "public"]
+    if not found:
+        raise ConnectError(
+            f"cannot connect to {target.parsed.authority!r}: it has no public address",
+            target=str(target),
+        )
+    return found
 
 
 def connect_error(target: Http, error: BaseException) -> ConnectError:

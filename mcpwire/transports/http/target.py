@@ -162,6 +162,10 @@ class Http:
     allow_insecure: bool = _switch(default=False)
     """Whether credentials may travel unencrypted to another machine."""
 
+    public_only: bool = _switch(default=False)
+    """Whether to connect to public addresses only, whatever a name resolves to. A proxy
+    or an `http_client` connects by itself, and decides by itself."""
+
     parsed: Url = attrs.field(init=False, eq=False)
     """The parts of the URL."""
 
@@ -392,6 +396,7 @@ def _check_engine(target: Http) -> None:
         given = _given(target, "http_client", "proxy", "http2")
         if given:
             raise ValueError(f"engine='direct' cannot do {given[0]}=: leave engine out")
+    _check_public_only(target)
     if target.proxy is not None:
         _check_proxy(target.proxy)
     if target.http2:
@@ -399,6 +404,16 @@ def _check_engine(target: Http) -> None:
 
         if find_spec("h2") is None:
             raise ValueError("http2 needs the package h2: install 'mcpwire[http2]'")
+
+
+def _check_public_only(target: Http) -> None:
+    """Refuse what connects neither by our own exchange nor through somebody else."""
+    decides_elsewhere = target.http_client is not None or target.proxy is not None
+    is_ours = target.engine != "httpx" and not target.http2
+    if target.public_only and not (is_ours or decides_elsewhere):
+        raise ValueError(
+            "public_only is kept by our own exchange: leave engine and http2 out"
+        )
 
 
 def _check_proxy(proxy: Any) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+from typing import Any
+
 import pytest
 from world import A, B, a_world, chosen, message_of
 
@@ -151,3 +155,18 @@ async def test_names_that_were_given_are_kept() -> None:
             "second_fail",
             "second_whoami",
         ]
+
+
+async def test_a_name_that_leads_to_this_machine_is_not_connected_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def lookup(_: str, port: int, **__: Any) -> Any:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", lookup)
+    async with a_world() as world:
+        gateway = Gateway(FromHeaders(trust_env=False), on_error="raise")
+        outside = await world.outside(gateway)
+        answer = await outside.initialize(**chosen("http://inside.example:1/mcp"))
+        message = answer.json()["error"]["message"]
+        assert "'inside.example:1': it has no public address" in message
