@@ -84,7 +84,7 @@ class MemberOptions:
     """Which calls somebody has to confirm."""
 
     strip_arguments: Patterns = ()
-    """Arguments that are never sent, by their exact names."""
+    """What callers may not give: arguments that are taken out, by exact name."""
 
     trace_context: TraceContext = None
     """Whether, or by which function, trace context goes along; ``None``: as all."""

@@ -61,7 +61,8 @@ class ToolOptions(TypedDict, total=False):
     """Servers (globs of their names) whose word on side effects is believed."""
 
     strip_arguments: Patterns
-    """Arguments that are never sent, by their exact names: what is the host's own."""
+    """What callers may not give, by exact name, as it is the host's own: it is taken
+    out. What `transforms` and `approve` put in is sent."""
 
     trace_context: TraceContext
     """Whether trace context goes along in `_meta`. A function returns what is known,

@@ -3,7 +3,8 @@
 A pattern is a glob in which case counts: ``*`` is anything, ``?`` one character,
 ``[ab]`` one of these. It is held against the name that the tool has here, against the
 one it would have had without being renamed, and against ``server/tool``. The last is
-the exact one: no server can name a tool so that another server's pattern fits it.
+the exact one: no server can name a tool so that another server's pattern fits it, as
+long as no server's own name has a ``/`` in it.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class ServerRules(Rules):
     """
 
     strip_arguments: tuple[str, ...] = attrs.field(default=(), converter=as_patterns)
-    """Arguments that are never sent, by their exact names."""
+    """What callers may not give: arguments that are taken out, by exact name."""
 
     trace_context: TraceContext = None
     """Whether trace context goes along; ``None``: as for all servers."""

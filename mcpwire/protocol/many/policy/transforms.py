@@ -124,13 +124,15 @@ class ToolTransform:
             changed["properties"] = {
                 outer.get(name, name): self._defaulted(name, property_)
                 for name, property_ in properties.items()
-                if not self._is_gone(name)
+                if not self._is_gone(name) and not self._is_covered(name)
             }
         if isinstance(required, list):
             changed["required"] = [
                 outer.get(name, name)
                 for name in required
-                if not self._is_gone(name) and name not in self.defaults
+                if not self._is_gone(name)
+                and not self._is_covered(name)
+                and name not in self.defaults
             ]
         return changed
 
@@ -153,6 +155,10 @@ class ToolTransform:
 
     def _is_gone(self, name: Any) -> bool:
         return name in self.hide or name in self.fixed
+
+    def _is_covered(self, name: Any) -> bool:
+        """Tell whether its name outside is another argument's."""
+        return name in self.rename and name not in self.rename.values()
 
     def _defaulted(self, name: str, property_: Any) -> Any:
         if name not in self.defaults or not isinstance(property_, dict):

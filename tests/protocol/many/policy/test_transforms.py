@@ -69,6 +69,18 @@ def test_what_is_not_offered_is_refused(name):
         WHOLE.inside({name: "x"})
 
 
+@pytest.mark.parametrize("order", [["key", "cwd"], ["cwd", "key"]])
+def test_an_argument_under_another_ones_name_covers_that_one(order):
+    kinds = {"key": {"type": "integer"}, "cwd": {"type": "string"}}
+    schema = {"properties": {name: kinds[name] for name in order}, "required": order}
+    covering = ToolTransform(rename={"cwd": "key"})
+    assert covering.outside(schema) == {
+        "properties": {"cwd": {"type": "integer"}},
+        "required": ["cwd"],
+    }
+    assert covering.inside({"cwd": 5}) == {"key": 5}
+
+
 def test_two_names_may_change_places():
     swap = ToolTransform(rename={"a": "b", "b": "a"})
     assert swap.inside({"a": 1, "b": 2}) == {"b": 1, "a": 2}
