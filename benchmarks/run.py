@@ -51,8 +51,8 @@ PARTS = [
     ),
     Part(
         "gateway",
-        "--rounds 3 --slices 3 --calls 200",
-        90,
+        "--rounds 1 --slices 2 --calls 100",
+        22,
         "--only 'HTTP to stdio: mcpwire' --widths 8",
     ),
     Part("large", "--rounds 1 --slices 2 --calls 100", 50, "--only memory --calls 20"),
@@ -64,6 +64,7 @@ PARTS = [
         150,
         "--only 'stdio client' --most-calls 100 --most-sessions 1 --most-in-flight 2",
     ),
+    Part("many", "--rounds 1 --many 100", 7, "--only Group --many 5"),
 ]
 """In the order in which they run; together under fifteen minutes."""
 

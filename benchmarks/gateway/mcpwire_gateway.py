@@ -8,7 +8,8 @@ from mcpwire.gateway import Gateway
 
 upstream = json.loads(os.environ["UPSTREAM"])
 target = upstream if isinstance(upstream, str) else mcpwire.Stdio(*upstream)
-gateway = Gateway({"null": target}, names=mcpwire.NamePolicy.bare())
+share = os.environ.get("SHARE", "session")
+gateway = Gateway({"null": target}, names=mcpwire.NamePolicy.bare(), share=share)
 
 if __name__ == "__main__":
     if "PORT" in os.environ:

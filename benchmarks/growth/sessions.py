@@ -23,6 +23,7 @@ from null.serving import serving
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from harness.servers import Program
     from null.serving import Serving
 
     Open = Callable[[], Awaitable[Call]]
@@ -68,6 +69,10 @@ class Sessions:
         """Return what the process that is measured holds in memory."""
         return {"rss_kib": rss_kib(self.pid)}
 
+    async def files(self, _: int) -> dict[str, float]:
+        """Return how many files that process has open."""
+        return {"files": open_files(self.pid)}
+
 
 class Served(Sessions):
     """The same, where it is the server that is measured."""
@@ -84,6 +89,11 @@ def rss_kib(pid: int) -> float:
     """Return what a process holds in memory, as Linux tells."""
     text = Path(f"/proc/{pid}/statm").read_text(encoding="ascii")
     return int(text.split()[1]) * resource.getpagesize() / KIB
+
+
+def open_files(pid: int) -> int:
+    """Return how many files a process has open, as Linux tells."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
 def make_room(sessions: int) -> None:
@@ -212,10 +222,15 @@ async def stdio_server(name: str) -> AsyncIterator[Sessions]:
         yield await begun(Served(open_one, driven.pid))
 
 
+def http_server(name: str) -> Any:
+    return http_program(bench_server.PROGRAMS[name])
+
+
 @asynccontextmanager
-async def http_server(name: str) -> AsyncIterator[Sessions]:
+async def http_program(program: Program) -> AsyncIterator[Sessions]:
+    """Have sessions of a server over HTTP."""
     make_room(1_000)  # the server inherits it
-    with listening(bench_server.PROGRAMS[name]) as (port, pid):
+    with listening(program) as (port, pid):
         async with AsyncExitStack() as stack:
 
             async def open_one() -> Call:

@@ -61,7 +61,7 @@ AXES: dict[str, Sequence[Sequence[str]]] = {
 }
 """The tables of a question that has more than one, by figure."""
 
-ALL = ("footprint", "growth", "large")
+ALL = ("footprint", "growth", "large", "many")
 """Questions all of whose figures stand there."""
 
 

@@ -1,0 +1,68 @@
+"""A thousand servers in one group, and a thousand sessions at one gateway.
+
+They start with one and open more when they are told to, as in `sessions`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import bench_gateway
+from floor import ARGUMENTS
+from null import build
+
+from growth.sessions import Sessions, begun, http_program, make_room
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from floor import Call
+
+
+class Grouped(Sessions):
+    """Servers of one group, connected all at once."""
+
+    def __init__(self, group: Any, server: str) -> None:
+        super().__init__(self._open_one)
+        self.group = group
+        self.server = server
+
+    async def _open_one(self) -> Call:
+        raise NotImplementedError("a group connects many at once")
+
+    async def grow(self, many: int) -> dict[str, float]:
+        """Have so many servers in the group."""
+        import mcpwire
+
+        make_room(many)
+        target = mcpwire.Stdio(self.server, ["--legacy"])
+        names = [f"server{number}" for number in range(len(self.calls), many)]
+        await self.group.connect_all(dict.fromkeys(names, target))
+        self.calls += [self._call_of(name) for name in names]
+        return {}
+
+    def _call_of(self, name: str) -> Call:
+        async def call() -> Any:
+            return await self.group.call_tool(name, "echo", ARGUMENTS)
+
+        return call
+
+
+@asynccontextmanager
+async def group(server: str) -> AsyncIterator[Sessions]:
+    import mcpwire
+
+    async with mcpwire.Group(concurrency=32) as one:
+        yield await begun(Grouped(one, server))
+
+
+@asynccontextmanager
+async def gateway(share: str) -> AsyncIterator[Sessions]:
+    """Have sessions of a gateway over HTTP, with a child each or one for all."""
+    upstream = str(build.build("stdio_null"))
+    os.environ.update(SHARE=share, UPSTREAM=json.dumps([upstream, ["--legacy"]]))
+    async with http_program(bench_gateway.PROGRAMS[bench_gateway.OURS]) as sessions:
+        yield sessions

@@ -1,0 +1,40 @@
+"""Many servers and many sessions that are measured: a few of each, by the same way."""
+
+import importlib
+import os
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    build = importlib.import_module("null.build")
+    try:
+        build.find_compiler()
+    except build.NoCompiler as error:
+        if os.environ.get("CI"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+    return importlib.import_module("bench_many")
+
+
+def test_each_is_divided_by_what_is_measured_too(bench):
+    names = {each.name for each in bench.variants()}
+    assert {each.baseline for each in bench.variants()} == {bench.FLOOR, bench.SERVER}
+    assert {bench.FLOOR, bench.SERVER} < names
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="as Linux tells")
+@pytest.mark.parametrize(
+    ("name", "files"), [("Group, children", 4), ("gateway, a child each", 5)]
+)
+def test_each_of_a_few_takes_as_many_files_as_each_of_many(bench, name, files):
+    variant = next(each for each in bench.variants() if each.name == name)
+    figures = bench.looked_at(variant, 3)
+    assert figures.keys() == {"each_kib", "files_each", "opening_ms", "cpu_us"}
+    assert figures["files_each"] == files
+    assert min(figures["opening_ms"], figures["cpu_us"]) > 0
