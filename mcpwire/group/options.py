@@ -61,7 +61,7 @@ def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
         for name in others:
             if name not in ToolOptions.__annotations__:
-                raise TypeError(f"Group got an unexpected keyword argument {name!r}")
+                raise TypeError(f"a group got an unexpected keyword argument {name!r}")
     return ours, others
 
 
