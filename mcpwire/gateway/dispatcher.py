@@ -65,6 +65,9 @@ class _Asking(NamedTuple):
 
     revision: Revision
 
+    is_one: bool
+    """Whether it was proved who asks."""
+
     def declaring(self) -> Hashable:
         """Return what is equal where it also declares the same capabilities."""
         return self.identity, encode(dict(self.capabilities))
@@ -187,7 +190,8 @@ class GatewayDispatcher(Dispatcher):
             if headers
             else (),
         )
-        return _Asking(identity, plan, headers, capabilities, revision)
+        is_one = principal is not None
+        return _Asking(identity, plan, headers, capabilities, revision, is_one)
 
     async def _shared(self, asking: _Asking) -> Upstreams:
         """Return the set of whoever asks, opened if it was not.
@@ -206,6 +210,7 @@ class GatewayDispatcher(Dispatcher):
                 asking.capabilities,
                 parking=self._gateway.parking,
                 revision=asking.revision,
+                is_one=asking.is_one,
             )
             return Upstreams(
                 self._gateway, asking.plan, downstream, headers=asking.headers

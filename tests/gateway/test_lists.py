@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from fakes import SILENCE
-from gated import ERAS, TOOL, fake, named, through, tool_names
+from gated import ERAS, TOOL, client_of, fake, named, through, tool_names
 
 import mcpwire
 from mcpwire.errors import InternalError
@@ -65,6 +65,27 @@ async def test_a_server_is_not_asked_for_what_it_did_not_declare():
 
 
 @pytest.mark.system("L-O11")
+@pytest.mark.system("L-O7")
+async def test_a_list_that_is_too_long_is_left_out(monkeypatch, caplog):
+    monkeypatch.setattr(one, "MAX_LIST", 2_000)
+    pages = []
+
+    def endless(params, server):
+        pages.append(params)
+        tool = {**TOOL, "name": f"t{len(pages)}", "description": "x" * 500}
+        return {"tools": [tool], "nextCursor": str(len(pages))}
+
+    servers = {
+        "a": named("a", "x"),
+        "long": fake(methods={"tools/list": endless}),
+    }
+    gateway = Gateway(servers)
+    async with client_of(gateway, "2025-11-25") as client:
+        assert tool_names(await client.list_tools()) == ["a_x"]
+    assert len(pages) == 4
+    assert "more than 2000 bytes" in caplog.text
+
+
 async def test_all_pages_of_a_server_are_fetched_and_the_gateway_makes_its_own():
     def page(params, server):
         at = int(params.get("cursor", "0"))

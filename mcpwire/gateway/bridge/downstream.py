@@ -36,6 +36,8 @@ class Downstream:
     """
 
     session: Session | None = None
+    is_one: bool = True
+    """Whether all who share it are one and the same."""
 
     def __init__(self, revision: Revision, capabilities: Mapping[str, Any]) -> None:
         self.revision = revision
@@ -128,6 +130,7 @@ class StandaloneDownstream(Downstream):
         parking: What bounds the calls that wait for answers, the gateway's; one of its
             own without it.
         revision: What each of them speaks.
+        is_one: Whether they proved that they are one and the same.
     """
 
     def __init__(
@@ -136,8 +139,10 @@ class StandaloneDownstream(Downstream):
         *,
         parking: Parking | None = None,
         revision: Revision = LATEST,
+        is_one: bool = False,
     ) -> None:
         super().__init__(revision, capabilities)
+        self.is_one = is_one
         self.lot = ParkingLot(parking or Parking())
 
     @property

@@ -11,7 +11,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import InvalidParams, MCPError
+from mcpwire.errors import InvalidParams, MCPError, MethodNotFound
 from mcpwire.protocol.many.bridging.ids import with_task_id
 from mcpwire.protocol.methods import TASKS, capability_declared, declared_extensions
 from mcpwire.protocol.notices.interests import Filter
@@ -65,7 +65,8 @@ def task_capabilities(upstreams: Upstreams) -> dict[str, Any]:
             made["extensions"] = {TASKS: {}}
             continue
         tasks = made.setdefault("tasks", {"requests": {"tools": {"call": {}}}})
-        tasks |= {name: {} for name in _OF_SESSIONS if upstream.offers(f"tasks.{name}")}
+        can = _OF_SESSIONS if upstreams.downstream.is_one else ("cancel",)
+        tasks |= {name: {} for name in can if upstream.offers(f"tasks.{name}")}
     return made
 
 
@@ -141,9 +142,14 @@ async def _list(params: Json, request: RequestContext, upstreams: Upstreams) -> 
     """Answer with the tasks of all servers, at once.
 
     Raises:
+        MethodNotFound: They may be anybody's.
         InvalidParams: There is no page but the first.
         RPCError: As a server.
     """
+    if not upstreams.downstream.is_one:
+        # 2025-11-25 basic/utilities/tasks, "Task Listing": only those of who asks, whom
+        # nobody can tell from the others here.
+        raise MethodNotFound("tasks are not listed to clients that nobody can tell")
     if params.get("cursor") is not None:
         raise InvalidParams("params.cursor is none that this list has")
     found: list[Any] = []

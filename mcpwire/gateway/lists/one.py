@@ -11,11 +11,12 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import MCPError
+from mcpwire.errors import MCPError, RemoteProtocolError
 from mcpwire.gateway.lists.extras import extras_of
 from mcpwire.protocol.many.gateway.merging import Listed, listed
 from mcpwire.protocol.methods import find
 from mcpwire.protocol.paging import pages
+from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["ServerList"]
 
 logger = logging.getLogger("mcpwire")
+
+MAX_LIST: Final = 16 * 1024 * 1024
+"""How long all pages of one list may be together, in bytes of JSON: they are kept."""
 
 RETRY_S: Final = 5.0
 """How long a server whose list failed is left alone."""
@@ -124,7 +128,7 @@ class ServerList:
                 extras=tuple(self._extras()),
             )
         steps = pages(method, {}, limit=upstream.limits.pages)
-        planned = upstream.planned
+        planned, room = upstream.planned, MAX_LIST
         spec = find(method)
         assert spec is not None
         assert spec.list_key is not None
@@ -138,6 +142,11 @@ class ServerList:
                 except MCPError as error:
                     step = steps.throw(error)
                 else:
+                    room -= len(encode(result))
+                    if room < 0:
+                        raise RemoteProtocolError(
+                            f"{method}: the list has more than {MAX_LIST} bytes"
+                        )
                     step = steps.send(result)
         except StopIteration as done:
             return listed(
