@@ -215,18 +215,26 @@ async def test_a_task_from_before_is_asked_for_where_only_one_server_has_tasks()
 @pytest.mark.system("L-O4")
 @pytest.mark.parametrize(("share", "lists"), [("session", True), ("identity", False)])
 async def test_tasks_are_listed_to_none_but_those_whose_they_are(share, lists):
-    gateway = Gateway({"up": server("2025-11-25", asyncio.Event())}, share=share)
+    task = {
+        "taskId": "of-one-of-them",
+        "status": "working",
+        "createdAt": "2025-11-25T00:00:00Z",
+        "lastUpdatedAt": "2025-11-25T00:00:00Z",
+        "ttl": None,
+    }
+    can = {"list": {}, "requests": {"tools": {"call": {}}}}
+    up = FakeServer(
+        {"tasks/list": lambda *_: {"tasks": [task]}},
+        version="2025-11-25",
+        capabilities={"tools": {}, "tasks": can},
+    )
+    gateway = Gateway({"up": up}, share=share)
     async with gateway:
-        one, other = RawClient(gateway), RawClient(gateway)
-        await one.open()
-        await other.open()
-        await one.ask("tools/call", {"name": "up_work", "task": {}})
-        for client in (one, other):
-            answer = await client.ask("tasks/list")
-            assert ("result" in answer) is lists
-            assert lists or answer["error"]["code"] == -32601
-        sets = [*gateway.opened, *gateway.sets.all()]
-        for upstreams in sets:
+        client = RawClient(gateway)
+        await client.open()
+        answer = await client.ask("tasks/list")
+        assert answer.get("result") == ({"tasks": [task]} if lists else None)
+        assert lists or answer["error"]["code"] == -32601
+        for upstreams in (*gateway.opened, *gateway.sets.all()):
             assert ("list" in gateway.own_capabilities(upstreams)["tasks"]) is lists
-        for client in (one, other):
-            await client.aclose()
+        await client.aclose()
