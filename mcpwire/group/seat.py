@@ -184,7 +184,8 @@ class Seat:
                 self._connect(task), name=f"mcpwire-group-connect-{self.name}"
             )
             task.add_done_callback(_look_at)
-            self._connecting = task
+            if not task.done():  # an eager one may be
+                self._connecting = task
         self._waiters += 1
         try:
             await asyncio.shield(task)

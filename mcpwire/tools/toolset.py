@@ -111,9 +111,10 @@ class ToolSet(ToolSetBase):
 
         Cancelling ends the listings that nobody else wants.
         """
-        wanted = [self._want(each) for each in servers or self._source.servers()]
+        wanted: list[asyncio.Future[None]] = []
         self._refreshing += 1
         try:
+            wanted += map(self._want, servers or self._source.servers())
             if wanted:
                 await asyncio.wait(wanted)
         except asyncio.CancelledError:
@@ -144,26 +145,31 @@ class ToolSet(ToolSetBase):
             self._undo()
             self._end_all()
             return
-        self._fetch(server).heard = True
+        self._fetch(server)
 
     def _want(self, server: str) -> asyncio.Future[None]:
         """Return what is done when a listing is that begins from now on."""
-        fetch = self._fetch(server)
-        future = asyncio.get_running_loop().create_future()
-        fetch.waiting.append(future)
-        fetch.wake.set()
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._fetch(server, future)
         return future
 
-    def _fetch(self, server: str) -> _Fetch:
-        """Have the tools of a server listed, once more where that is under way."""
-        fetch = self._fetches.get(server)
-        if fetch is None:
-            fetch = self._fetches[server] = _Fetch()
+    def _fetch(self, server: str, waiting: asyncio.Future[None] | None = None) -> None:
+        """Have the tools of a server listed, once more where that is under way.
+
+        `waiting` is who wants to know of its end; ``None``: the server asked for it.
+        """
+        known = self._fetches.get(server)
+        fetch = self._fetches[server] = known or _Fetch()
+        fetch.again = True
+        if waiting is None:
+            fetch.heard = True
+        else:
+            fetch.waiting.append(waiting)
+            fetch.wake.set()
+        if known is None:  # last: an eager task may have ended before it has a name
             fetch.task = asyncio.get_running_loop().create_task(
                 self._follow(server, fetch), name=f"mcpwire tools of {server!r}"
             )
-        fetch.again = True
-        return fetch
 
     async def _follow(self, server: str, fetch: _Fetch) -> None:
         """List until nothing has changed meanwhile."""

@@ -5,6 +5,7 @@ import logging
 from math import nan
 
 import pytest
+from eager import eager
 from many import BOUND_S, Life, Unreachable, grouped
 from turns import until
 
@@ -594,3 +595,25 @@ async def test_a_server_that_says_nothing_is_given_up_in_time():
     ) as group:
         assert list(group) == ["a"]
         assert isinstance(group.problems["silent"], mcpwire.RequestTimeout)
+
+
+async def test_eager_tasks_that_end_at_once_leave_a_name_free():
+    class Client(mcpwire.Client):
+        async def connect(self):
+            if not self.is_connected:
+                await super().connect()
+
+    make = lambda _, target, **options: Client(target, **options)  # noqa: E731 - short
+    loop = asyncio.get_running_loop()
+    async with grouped({"a": Life()}, start="lazy", make_client=make) as group:
+        loop.set_task_factory(getattr(asyncio, "eager_task_factory", eager))
+        try:
+            await group.client_of("a").connect()
+            group._seats["a"].has_lived = False  # as though nobody had seen it
+            await group.client("a")
+            assert not group._seats["a"].is_connecting
+            await group.disconnect("a")
+            await group.connect("a")
+        finally:
+            loop.set_task_factory(None)
+        assert (await group.call_tool("a", "x")).text == ""

@@ -4,6 +4,7 @@ import asyncio
 import gc
 
 import pytest
+from eager import eager
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shelf import Shelf, lost, tool
@@ -312,6 +313,25 @@ async def test_what_nobody_foresaw_comes_out_of_the_task(made, shelf):
     with pytest.raises(RuntimeError, match="a defect"):
         await tools.refresh()
     assert len(tools) == 2
+
+
+async def test_eager_tasks_that_end_before_they_have_a_name_are_not_waited_for(
+    made, shelf
+):
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(getattr(asyncio, "eager_task_factory", eager))
+    try:
+        async with asyncio.timeout(5):
+            tools = await made(shelf)
+            assert shelf.listed == ["a", "b"]
+            shelf.lists["a"] = ["x", "z"]
+            shelf.tell("a")
+            assert shelf.listed == ["a", "b", "a"]
+            await tools.refresh()
+    finally:
+        loop.set_task_factory(None)
+    assert tools.names == ("mcp__a__x", "mcp__a__z", "mcp__b__y")
+    assert tools._fetches == {}
 
 
 async def test_without_servers_there_is_nothing_to_wait_for(made):

@@ -5,6 +5,7 @@ import fcntl
 import os
 
 import pytest
+from eager import eager
 from fakes import SILENCE, FakeServer, text
 from scripted import scripted
 
@@ -134,30 +135,6 @@ async def test_calls_that_fail_together_share_one_stderr_tail():
 
 # Eager tasks (from Python 3.12 on, if the application wants them) run before
 # `create_task` returns.
-
-
-def eager(loop, coroutine, **options):
-    """Make a task that has run to its first suspension: what 3.12's factory does."""
-    steps = []
-
-    def later(callback, *args, context=None):
-        steps.append((callback, args, context))
-
-    loop.call_soon = later
-    try:
-        task = asyncio.Task(coroutine, loop=loop, **options)
-    finally:
-        del loop.call_soon
-    current = asyncio.current_task(loop)
-    if current is not None:
-        asyncio.tasks._leave_task(loop, current)
-    try:
-        for callback, args, context in steps:
-            context.run(callback, *args)
-    finally:
-        if current is not None:
-            asyncio.tasks._enter_task(loop, current)
-    return task
 
 
 @pytest.fixture
