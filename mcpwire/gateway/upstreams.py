@@ -134,7 +134,7 @@ class Upstreams:
             await self._connect(upstream)
 
     async def _connect(self, upstream: Upstream) -> None:
-        if self.is_closed:  # while others were connected to
+        if not self._has(upstream):  # not any more, as others were connected to
             return
         try:
             await upstream.client.connect()
@@ -149,6 +149,12 @@ class Upstreams:
             )
         else:
             upstream.problem = None
+            if not self._has(upstream):  # nobody else would ever close it
+                await upstream.client.aclose()
+
+    def _has(self, upstream: Upstream) -> bool:
+        """Tell whether a server is wanted here still."""
+        return not self.is_closed and self.members.get(upstream.name) is upstream
 
     async def replace(self, plan: Plan) -> None:
         """Have other servers: those that are as they were keep their connections.
@@ -194,7 +200,7 @@ class Upstreams:
 
     async def _again(self, upstream: Upstream) -> None:
         await self._connect(upstream)
-        if upstream.problem is None:
+        if upstream.problem is None and self._has(upstream):
             for kind, method in CHANGES.items():
                 if upstream.offers(kind):
                     self.hub.tell(method)

@@ -257,6 +257,23 @@ async def test_the_gateways_own_server_shares_its_name_with_none():
                 pass
 
 
+@pytest.mark.parametrize("turns", [1, 5, 9, 13, 17])
+async def test_who_is_replaced_while_a_session_opens_is_not_connected_to(turns):
+    servers = {name: Counted(named(name, "x")) for name in "abc"}
+    async with asyncio.timeout(PATIENCE):
+        async with Gateway(servers, concurrency=1) as gateway:
+            client = mcpwire.Client(gateway, mode="2025-11-25")
+            connecting = asyncio.create_task(client.connect())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await gateway.replace({"a": servers["a"]})
+            await connecting
+            assert tool_names(await client.list_tools()) == ["a_x"]
+            assert [each.open for each in servers.values()] == [1, 0, 0]
+            await client.aclose()
+    assert [each.open for each in servers.values()] == [0, 0, 0]
+
+
 async def test_a_gateway_that_is_closed_connects_to_no_more_servers():
     servers = {name: Counted(named(name, "x")) for name in "abcd"}
     gateway = Gateway(servers, concurrency=1)
