@@ -1,0 +1,76 @@
+"""Whose place a server takes, and when: in turn, for another target, by eager tasks."""
+
+import asyncio
+
+import pytest
+from eager import eager
+from many import Life, grouped
+from turns import until
+
+import mcpwire
+
+pytestmark = pytest.mark.anyio
+
+
+def lives(*servers):
+    return [server.lives for server in servers]
+
+
+@pytest.mark.system("L-V12", "L-R7")
+async def test_no_more_are_connected_at_once_where_their_tools_are_wanted():
+    servers = {name: Life("", "server/discover") for name in "abcd"}
+    a, b, c, d = servers.values()
+    async with grouped(servers, concurrency=2, start="lazy") as group:
+        listing = asyncio.ensure_future(group.tools())
+        await until(lambda: a.waiting and b.waiting)
+        # What is asked of one server waits for no other.
+        calling = asyncio.ensure_future(group.call_tool("d", "x"))
+        await until(lambda: d.waiting)
+        d.release()
+        await calling
+        assert lives(a, b, c, d) == [1, 1, 0, 1]
+        a.release()
+        await until(lambda: c.waiting)
+        b.release()
+        c.release()
+        assert len(await listing) == 4
+
+
+@pytest.mark.parametrize("state", ["idle", "lost", "failed"])
+async def test_another_target_takes_the_place_of_one_that_is_not_connected(state):
+    first, second = Life("first"), Life("second")
+    options = {"idle": {"start": "lazy"}, "lost": {}, "failed": {"on_error": "skip"}}
+    first.broken = 2 if state == "failed" else 0
+    async with grouped({"a": first}, **options[state]) as group:
+        if state == "lost":
+            first.die()
+            await until(lambda: group.status()["a"].state == "lost")
+        assert group.status()["a"].state == state
+        report = await group.connect_all({"a": second})
+        assert report.ok == ("a",)
+        assert (await group.call_tool("a", "x")).text == "second"
+        assert len(group) == 1
+    assert first.lives == (1 if state == "lost" else 0)
+    assert second.lives == 1
+
+
+async def test_eager_tasks_that_end_at_once_leave_a_name_free():
+    class Client(mcpwire.Client):
+        async def connect(self):
+            if not self.is_connected:
+                await super().connect()
+
+    make = lambda _, target, **options: Client(target, **options)  # noqa: E731 - short
+    loop = asyncio.get_running_loop()
+    async with grouped({"a": Life()}, start="lazy", make_client=make) as group:
+        loop.set_task_factory(getattr(asyncio, "eager_task_factory", eager))
+        try:
+            await group.client_of("a").connect()
+            group._seats["a"].has_lived = False  # as though nobody had seen it
+            await group.client("a")
+            assert not group._seats["a"].is_connecting
+            await group.disconnect("a")
+            await group.connect("a")
+        finally:
+            loop.set_task_factory(None)
+        assert (await group.call_tool("a", "x")).text == ""
