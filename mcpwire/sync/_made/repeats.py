@@ -148,11 +148,13 @@ class Repeats:
             TransportError: It may have run already, it was tried often enough, or
                 nothing is opened again.
         """
-        attempt = 1
+        attempt, is_renewed = 1, False
         channel: Any = None  # of the last attempt
         while self._may_begin_again(error):
             if isinstance(error, SessionExpired):
-                seconds = self._pause_before_session(channel, attempt)
+                allows = not is_renewed or self._allows_session_after(channel, attempt)
+                seconds = 0.0 if allows else None
+                is_renewed = True
             else:
                 seconds = self._pause_before(error, method, attempt, options)
             if seconds is None or not self._fits(seconds, deadline):
@@ -176,18 +178,19 @@ class Repeats:
                     error = another
         raise self._last_word(error)
 
-    def _pause_before_session(self, channel: Any, attempt: int) -> float | None:
-        """Return the seconds before another session is opened; ``None``: none is.
+    def _allows_session_after(self, channel: Any, attempt: int) -> bool:
+        """Tell whether yet another session is opened for one request.
 
-        What a session answers so that has answered nothing else is the server's last
-        word. One that has was forgotten, as the first one was: nothing ran.
+        What a new session answers so that has answered nothing else is the server's
+        last word. One that has was forgotten, as the first one was: nothing ran.
         """
-        if channel is None:
-            return 0.0
+        if channel is None or attempt > self._connection.settings.recovery.attempts:
+            return False
         counted = channel.stats
-        has_served = channel.requests_sent - counted.unanswered > counted.before_open
-        attempts = self._connection.settings.recovery.attempts
-        return 0.0 if has_served and attempt <= attempts else None
+        has_served: bool = (
+            channel.requests_sent - counted.unanswered > counted.before_open
+        )
+        return has_served
 
     def _last_word(self, error: TransportError) -> MCPError:
         """Return what the server said, where it speaks no other era after all."""
