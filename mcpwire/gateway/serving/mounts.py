@@ -117,7 +117,10 @@ class Mounts:
         exchange = Exchange(scope, receive, send, self.limits)
         try:
             await self._check(exchange)
-            await exchange.reply(200, self._gateway.status())
+            status = self._gateway.status()
+            if not isinstance(self._gateway.source, Static):
+                del status["sets"]  # which servers somebody else chose is nobody's
+            await exchange.reply(200, status)
         except ClientGone:
             pass
         except HttpProblem as problem:

@@ -124,6 +124,15 @@ async def test_paths_are_for_servers_that_are_the_same_for_everybody() -> None:
 # How the servers are...
 
 
+async def test_the_status_names_no_servers_that_somebody_chose() -> None:
+    async with a_world() as world:
+        outside = await world.outside(Gateway(world.source()), status="/status")
+        await outside.opened(**chosen(A))
+        shown = await outside.http.get("/status")
+        assert shown.json()["sessions"] == 1
+        assert "example" not in shown.text
+
+
 @pytest.mark.system("O46")
 async def test_the_status_says_how_the_servers_are_and_no_secrets() -> None:
     async with a_world() as world:
