@@ -128,6 +128,11 @@ class Shell:
             return [self.exchange() for _ in range(count)]
         return list(self.run(self._one_by_one(count)))
 
+    def let_end(self, fed: Fed) -> None:
+        """Let the rest of an answer be read, where that happens by itself: on loops."""
+        if self._runner is not None:
+            self.run(_ended(fed))
+
     async def _one_by_one(self, count: int) -> list[Fed]:
         feds = [Fed() for _ in range(count)]
         for fed in feds:
@@ -155,6 +160,11 @@ class Shell:
             self.close_client()
         if self._runner is not None:
             self._runner.close()
+
+
+async def _ended(fed: Fed) -> None:
+    while not fed.has_ended:
+        await asyncio.sleep(0.001)  # nothing tells; whoever waits has a bound
 
 
 def answering(*answers: bytes) -> Callable[[Any], None]:

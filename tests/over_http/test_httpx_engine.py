@@ -125,6 +125,7 @@ def test_an_exchange_returns_with_its_answer_and_the_rest_is_read_later(kind, cl
         assert not fed.has_ended
         may_end.set()
         assert has_ended.wait(WAIT_S)
+        it.let_end(fed)
         assert it.exchange().has_ended
         assert fed.body == MARK + b" and more"
         assert fed.has_ended

@@ -177,7 +177,7 @@ WITHOUT_TWIN = (
     "mcpwire.transports.custom.",
 )
 """Servers run on loops, whoever talks to them, and a gateway is one; the targets of
-users say what both clients are to do, and what needs a loop the blocking one refuses."""
+users say what both clients do, and what needs a loop the blocking one refuses."""
 
 
 def test_each_name_that_belongs_to_a_loop_has_a_twin_that_does_not():

@@ -78,7 +78,8 @@ async def test_a_flood_waits_in_a_bounded_queue_and_what_is_dropped_is_counted(s
         limits=mcpwire.Limits(notifications=limit),
     )
     async with asyncio.timeout(BOUND_S), client:
-        assert (await client.call_tool("x")).text == "the answer"
+        answer = await client.call_tool("x", timeout=BOUND_S)
+        assert answer.text == "the answer"
         dropped = client.stats.dropped_notifications
         release.set()
         await drained.wait()
