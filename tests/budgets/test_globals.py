@@ -18,6 +18,8 @@ ALLOWED = {
     "auth/record.py: _members": "the fields of a class, once for each class of ours",
     "cli/ask/pages.py: STAYING": "browsers that outlive the command, so no zombies",
     "protocol/results/frontmatter.py: _bounded_loader": "a class, made with PyYAML",
+    "gateway/bridge/headers.py: _causing": "a context variable is the task's own",
+    "gateway/upstream.py: NOTHING": "stays empty: who gets it only reads",
     "server/asking/context.py: _current": "a context variable is the task's own",
     "server/features/calling.py: _NOTHING": "stays empty: who gets it only reads",
     "sync/_http/_httpx_streams.py: _current": "a context variable is the thread's own",

@@ -64,8 +64,6 @@ async def test_a_server_is_not_asked_for_what_it_did_not_declare():
     assert not [m for m in server.received if "resources" in m["method"]]
 
 
-@pytest.mark.system("L-O11")
-@pytest.mark.system("L-O7")
 async def test_a_list_that_is_too_long_is_left_out(monkeypatch, caplog):
     monkeypatch.setattr(one, "MAX_LIST", 2_000)
     pages = []
@@ -86,6 +84,7 @@ async def test_a_list_that_is_too_long_is_left_out(monkeypatch, caplog):
     assert "more than 2000 bytes" in caplog.text
 
 
+@pytest.mark.system("L-O11")
 async def test_all_pages_of_a_server_are_fetched_and_the_gateway_makes_its_own():
     def page(params, server):
         at = int(params.get("cursor", "0"))

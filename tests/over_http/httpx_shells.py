@@ -163,8 +163,8 @@ class Shell:
 
 
 async def _ended(fed: Fed) -> None:
-    while not fed.has_ended:
-        await asyncio.sleep(0.001)  # nothing tells; whoever waits has a bound
+    while not fed.has_ended:  # noqa: ASYNC110 - nothing tells; there is a bound
+        await asyncio.sleep(0.001)
 
 
 def answering(*answers: bytes) -> Callable[[Any], None]:
