@@ -82,7 +82,7 @@ $(PEERS)/%/.made: $(BENCH_PINS)/requirements-%.txt | $(VENV)/.dev
 	$(install_peer)
 
 peers: ## install the real servers of the tests and the official suite into .peers
-	@$(MAKE_QUIETLY) -s -j 3 $(PEERS)/fastmcp/.made $(PEERS)/node/.made \
+	@MAKEFLAGS= $(MAKE_QUIETLY) -s -j 3 $(PEERS)/fastmcp/.made $(PEERS)/node/.made \
 		$(PEERS)/python-sdk/.made $(PEERS)/servers/.made $(PEERS)/authlib/.made \
 		$(PEERS)/conformance/.made
 
