@@ -89,14 +89,20 @@ def cached(tree):
 
 
 def inside_functions(tree):
-    for node in ast.walk(tree):
+    """Return all that stands within functions, each node once."""
+    found, waiting = [], [tree]
+    while waiting:
+        node = waiting.pop()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            yield from ast.walk(node)
+            found += ast.walk(node)
+        else:
+            waiting += ast.iter_child_nodes(node)
+    return found
 
 
-def changed(tree, names):
+def changed(inside, names):
     """Return which of these names functions change, or bind anew."""
-    for node in inside_functions(tree):
+    for node in inside:
         if isinstance(node, ast.Global):
             yield from node.names
         value = None
@@ -118,12 +124,13 @@ def state_of(source):
         if is_empty(value)
         or (isinstance(value, ast.Call) and called(value) in CONTAINERS)
     }
+    inside = inside_functions(tree)
     local = {
         node.id
-        for node in inside_functions(tree)
+        for node in inside
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     }
-    return found | set(cached(tree)) | set(changed(tree, values.keys() - local))
+    return found | set(cached(tree)) | set(changed(inside, values.keys() - local))
 
 
 def state():

@@ -316,18 +316,30 @@ async def reverse(server: Any, folder: Path) -> AsyncIterator[Ground]:
             writers.append(writer)
             await server.serve_stream(reader, writer)
 
+    accepting: set[asyncio.Task[Any]] = set()
+
+    async def accept(*stream: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        accepting.add(task)
+        task.add_done_callback(accepting.discard)
+        await target.accept(*stream)
+
     def cut() -> None:
         writers[-1].transport.abort()
 
     async with (
         target,
-        await asyncio.start_server(target.accept, "127.0.0.1", 0) as listener,
+        await asyncio.start_server(accept, "127.0.0.1", 0) as listener,
     ):
         dialling = asyncio.create_task(dial(listener.sockets[0].getsockname()[1]))
 
         async def settle() -> None:
             dialling.cancel()
             await asyncio.wait([dialling])
+            await target.aclose()  # what was dialled again waits for a client
+            if accepting:
+                await asyncio.wait(set(accepting))
 
         yield Ground(target, cut, settle)
         await settle()
