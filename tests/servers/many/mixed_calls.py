@@ -84,13 +84,13 @@ def everything(server: str, number: int) -> tuple[Asked, ...]:
 
 
 def long(server: str, number: int, on_progress: Callable[..., Any]) -> Asked:
-    """Return a call that takes a while, and says so as soon as it has begun."""
-    seconds = 0.8 + number / 1000
+    """Return a call that says soon that it has begun, and takes long after that."""
+    seconds = 4.0 + number / 1000
     return Asked(
         server,
         CALL,
-        (LONG, {"duration": seconds, "steps": 8}),
-        f"Duration: {seconds} seconds, Steps: 8",
+        (LONG, {"duration": seconds, "steps": 40}),
+        f"Duration: {seconds} seconds, Steps: 40",
         {"on_progress": on_progress},
     )
 
