@@ -152,7 +152,7 @@ async def test_what_waits_for_a_child_that_does_not_read_is_bounded():
         mcpwire.Client(target, limits=limits) as client,
     ):
         first = asyncio.ensure_future(client.call_tool("x", {"data": "a" * 2**20}))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         with pytest.raises(mcpwire.TransportError, match="does not read"):
             await client.call_tool("x", {"data": "a" * 2**19}, timeout=None)
         first.cancel()
@@ -403,7 +403,7 @@ async def test_cancelling_the_task_returns_at_once_and_tells_the_server_once():
     )
     async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         call = asyncio.ensure_future(client.call_tool("x"))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call

@@ -407,7 +407,7 @@ async def test_a_slow_notification_callback_drops_what_is_over_the_limit():
     drained = asyncio.Event()
 
     async def slowly(notification):
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         heard.append(notification.params.data)
         if len(heard) == 11:  # the first, and the ten that may wait behind it
             drained.set()

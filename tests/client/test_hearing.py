@@ -196,7 +196,7 @@ async def test_events_bring_every_notification_and_end_with_the_client(version):
             server.tell("notifications/tools/list_changed")
             assert (await anext(stream)).method == "notifications/tools/list_changed"
             last = asyncio.ensure_future(anext(stream))
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a turn of the loop
         with pytest.raises(StopAsyncIteration):
             await last
 
@@ -258,7 +258,7 @@ async def test_a_malformed_notification_is_skipped_and_counted(caplog):
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
         stream = client.events()
         task = asyncio.ensure_future(anext(stream))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         server.send({"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": 1}})
         server.notify("notifications/tools/list_changed")
         assert (await task).method == "notifications/tools/list_changed"

@@ -33,7 +33,7 @@ async def test_a_sampling_handler_answers_while_the_call_that_needs_it_runs(vers
     seen = []
 
     async def sample(params):
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         seen.append(params)
         return types.CreateMessageResult(
             role="assistant", content=types.TextContent("Hi."), model="m"

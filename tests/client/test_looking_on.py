@@ -63,7 +63,7 @@ async def test_a_lost_connection_is_not_opened_again_for_who_only_looks_on():
     client, observer, _ = looking_on(server)
     async with asyncio.timeout(BOUND_S), client:
         server.channel._other._hang_up()
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         assert client.stats.connections == 1
         assert observer.seen[-1] == (False, False)
 
@@ -237,7 +237,7 @@ async def test_a_client_that_was_closed_as_it_was_opened_stays_closed():
         async with asyncio.timeout(BOUND_S):
             connecting = asyncio.ensure_future(client.connect())
             for _ in range(turns):
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # a turn of the loop
             await client.aclose()
             await asyncio.wait([connecting])
             ends.add(type(connecting.exception()))

@@ -104,7 +104,7 @@ async def test_a_cancelled_connect_leaves_nothing(turns):
     async with asyncio.timeout(BOUND_S):
         task = asyncio.create_task(client.connect())
         for _ in range(turns):
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a turn of the loop
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -118,7 +118,7 @@ async def test_cancelling_one_of_two_connecting_callers_does_not_harm_the_other(
     async with asyncio.timeout(BOUND_S):
         first = asyncio.create_task(client.connect())
         second = asyncio.create_task(client.connect())
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
@@ -134,7 +134,7 @@ async def test_closing_during_connect_ends_it_with_a_typed_error(turns):
     async with asyncio.timeout(BOUND_S):
         task = asyncio.create_task(client.connect())
         for _ in range(turns):
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a turn of the loop
         await client.aclose()
         if turns == 0:  # nothing had begun that could be closed
             task.cancel()
@@ -154,7 +154,7 @@ async def test_a_cancelled_close_goes_on_and_can_be_waited_for(turns):
         pid = client._connection.channel.pid
         task = asyncio.create_task(client.aclose())
         for _ in range(turns):
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a turn of the loop
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await client.aclose()
@@ -168,7 +168,7 @@ async def test_closing_during_calls_fails_each_of_them():
     async with asyncio.timeout(BOUND_S):
         await client.connect()
         calls = [asyncio.create_task(client.call_tool("x")) for _ in range(10)]
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         await client.aclose()
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {mcpwire.ConnectionClosed}
@@ -285,7 +285,7 @@ async def test_a_repr_is_one_line_that_says_target_state_and_revision():
     assert repr(client).endswith("not connected>")
     async with asyncio.timeout(BOUND_S):
         task = asyncio.create_task(client.connect())
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         assert repr(client).endswith("connecting>")
         await task
         assert repr(client).endswith("connected, 2025-11-25>")
@@ -295,6 +295,6 @@ async def test_a_repr_is_one_line_that_says_target_state_and_revision():
             await client.call_tool("x")
         assert "lost: the server was killed by SIGKILL" in repr(client)
         task = asyncio.create_task(client.aclose())
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         assert repr(client).endswith("closing>")
         await task

@@ -154,7 +154,7 @@ async def test_progress_beyond_the_limit_is_dropped_while_a_callback_is_slow():
     seen = []
 
     async def slowly(progress, *_):
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         seen.append(progress)
 
     limits = mcpwire.Limits(notifications=10)

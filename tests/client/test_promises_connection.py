@@ -22,7 +22,7 @@ async def test_connecting_while_it_closes_waits_and_then_connects():
         await client.connect()
         first = client._connection.channel.pid
         closing = asyncio.create_task(client.aclose())
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         await client.connect()
         assert closing.done()
         assert client._connection.channel.pid != first
@@ -39,7 +39,7 @@ async def test_closing_waits_until_a_callback_it_cancelled_has_ended():
             await asyncio.Event().wait()
         finally:
             for _ in range(3):
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # a turn of the loop
             left.set()
 
     server = FakeServer()
@@ -195,7 +195,7 @@ async def test_errors_of_a_connection_name_its_target():
     target = scripted("handshake()\nrecv(); recv()", "the-one")
     async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         call = asyncio.create_task(client.call_tool("x"))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         await client.aclose()
         with pytest.raises(mcpwire.ConnectionClosed) as closed:
             await call

@@ -343,8 +343,8 @@ async def test_closing_ends_the_opening_again_and_who_waits_for_it(monkeypatch):
         server.die()
         await lost(client)
         call = asyncio.create_task(client.call_tool("x"))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # a turn of the loop
         await client.aclose()
         with pytest.raises(mcpwire.ConnectionClosed):
             await call

@@ -55,7 +55,7 @@ async def test_who_waits_for_a_started_call_may_stop_waiting():
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
         call = await client.start_call("x")
         waiting = asyncio.ensure_future(call)
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         waiting.cancel()
         await asyncio.wait([waiting])
         assert not call.done
@@ -115,7 +115,7 @@ async def test_cancelling_the_start_of_a_call_cancels_the_call(monkeypatch):
     server = FakeServer({"tools/call": lambda *_: SILENCE})
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
         starting = asyncio.create_task(client.start_call("x"))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         starting.cancel()
         await asyncio.wait([starting])
         assert starting.cancelled()

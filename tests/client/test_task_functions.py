@@ -167,7 +167,7 @@ async def test_who_stops_waiting_leaves_the_task_alone(version):
         with pytest.raises(mcpwire.RequestTimeout):
             await mcpwire.wait_for_task(c, task, timeout=0.03)
         waiting = asyncio.ensure_future(mcpwire.wait_for_task(c, task))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting

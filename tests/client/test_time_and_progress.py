@@ -87,7 +87,7 @@ async def test_progress_comes_in_order_and_before_the_result(version):
     seen, late = [], []
 
     async def tardily(*args):
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         late.append(args)
 
     server = FakeServer({"tools/call": slow}, version=version)

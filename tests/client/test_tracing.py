@@ -84,7 +84,7 @@ async def test_the_hook_hears_of_a_lost_connection():
         mcpwire.Client(server, trace=lambda *args: seen.append(args)) as client,
     ):
         call = asyncio.create_task(client.call_tool("x"))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         await server.channel.aclose()
         with pytest.raises(mcpwire.MCPError):
             await call

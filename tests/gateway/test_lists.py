@@ -233,7 +233,7 @@ async def test_a_change_during_a_fetch_causes_another_one():
         [upstreams] = gateway.sets.all()
         upstreams.catalog.drop("tools", "s")
         second = asyncio.create_task(client.list_tools())
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         slow.may_answer.set()
         assert tool_names(await first) in (["s_old"], ["s_new"])
         assert tool_names(await second) == ["s_new"]
@@ -246,7 +246,7 @@ async def test_a_reader_that_leaves_takes_the_list_from_nobody():
         first = asyncio.create_task(client.list_tools())
         await slow.was_asked.wait()
         second = asyncio.create_task(client.list_tools())
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         first.cancel()
         slow.may_answer.set()
         assert tool_names(await second) == ["s_old"]

@@ -183,7 +183,7 @@ async def test_whoever_stops_waiting_leaves_it_to_the_others():
     slow = Held(is_ready=False)
     first = asyncio.create_task(kept.open("a", lambda: slow))
     second = asyncio.create_task(kept.open("a", Held))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     assert kept.find("a") is None
     first.cancel()
     slow.may_open.set()
@@ -198,7 +198,7 @@ async def test_closing_ends_what_is_being_opened():
     kept, closed = sets()
     slow = Held(is_ready=False)
     waiting = asyncio.create_task(kept.open("a", lambda: slow))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     kept.close()
     with pytest.raises(asyncio.CancelledError):
         await waiting
@@ -231,7 +231,7 @@ async def test_what_is_in_use_is_kept_and_no_more_than_the_maximum_is_opened():
     await kept.open("1", lambda: busy)
     busy.is_busy = True
     waiting = asyncio.create_task(kept.open("2", lambda: opening))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     made = []
     for _ in range(3):
         with pytest.raises(mcpwire.InternalError, match="too many"):
@@ -249,7 +249,7 @@ async def test_one_that_was_just_opened_is_not_closed_before_it_is_used():
     kept, closed = sets(maximum=1)
     first = Held(is_ready=False)
     waiting = asyncio.create_task(kept.open("1", lambda: first))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     opening = kept._opening["1"]
     refused = []
 

@@ -63,7 +63,7 @@ class Treader:
         for _ in range(40):
             with contextlib.suppress(*EXPECTED):
                 await self.chance.choice(steps)(self.chance.choice(NAMES))
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a turn of the loop
 
     async def call(self, name):
         number = self.chance.random()

@@ -143,7 +143,7 @@ async def test_a_server_that_leaves_is_not_brought_back():
         await group.disconnect("a")
         left = server.broken
         for _ in range(20):
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a turn of the loop
         assert server.broken == left
         assert state(group) == "idle"
 

@@ -184,7 +184,7 @@ async def test_a_function_decides_what_a_failure_means():
     seen = []
 
     async def decide(name, error):
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         seen.append((name, str(error)))
         if name == "fatal":
             raise LookupError(name)
@@ -382,7 +382,7 @@ async def test_whenever_the_only_one_who_waits_is_cancelled_nothing_stays(how):
         async with asyncio.timeout(BOUND_S):
             task = asyncio.ensure_future(work)
             for _ in range(turns):
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # a turn of the loop
             task.cancel()
             await asyncio.wait([task])
             if not task.cancelled():
@@ -422,7 +422,7 @@ async def test_what_somebody_else_connected_meanwhile_stays():
         connecting = asyncio.ensure_future(group.connect_all())
         await until(lambda: wanted.waiting and slow.waiting)
         asked = asyncio.ensure_future(group.connect("wanted"))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         wanted.release()
         await asked
         connecting.cancel()
@@ -468,7 +468,7 @@ async def test_a_call_waits_for_its_server_that_is_being_connected():
         connecting = asyncio.ensure_future(group.connect_all())
         await until(lambda: slow.waiting)
         call = asyncio.ensure_future(group.call_tool("slow", "x"))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         slow.release()
         assert (await call).text == "S"
         await connecting

@@ -193,7 +193,7 @@ async def test_a_stream_is_iterated_until_the_group_is_closed():
     async with grouped({"a": server}) as group:
         events = group.events()
         reading = [asyncio.ensure_future(iterate(events)) for _ in range(2)]
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         server.notify(TOOLS)
         await until(lambda: told)
         server.notify(LOG, level="info", data=1)
@@ -218,7 +218,7 @@ async def test_waiting_for_an_event_can_be_cancelled_and_loses_nothing():
     async with grouped({"a": server}) as group:
         events = group.events()
         waiting = asyncio.ensure_future(events.next())
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         waiting.cancel()
         await asyncio.wait([waiting])
         server.notify(TOOLS)
@@ -242,7 +242,7 @@ async def test_what_a_server_says_that_has_left_is_not_heard():
     async with grouped({"a": server}, on_notification=heard.append) as group:
         client = group["a"]
         leaving = asyncio.ensure_future(group.disconnect("a"))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         client._connection.inbound.notification(TOOLS, None, None)
         await leaving
     assert heard == []

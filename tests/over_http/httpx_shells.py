@@ -164,7 +164,7 @@ class Shell:
 
 async def _ended(fed: Fed) -> None:
     while not fed.has_ended:  # noqa: ASYNC110 - nothing tells; there is a bound
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0.001)  # as above
 
 
 def answering(*answers: bytes) -> Callable[[Any], None]:

@@ -68,7 +68,7 @@ async def test_what_needs_a_session_waits_until_it_is_open_and_keeps_its_order()
     dispatcher = Later()
     hand = Hand(dispatcher)
     hand.send(OPENING, request(2, "tools/list"), request(3, "tools/list"))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     assert hand.rest() == []
     dispatcher.may_open.set()
     assert [(await hand.next())["id"] for _ in range(3)] == [1, 2, 3]
@@ -132,7 +132,7 @@ async def test_opening_that_is_withdrawn_is_as_if_it_had_not_begun():
     dispatcher = Later()
     hand = Hand(dispatcher)
     hand.send(OPENING, request(2, "tools/list"))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     hand.send(notice("notifications/cancelled", requestId=1))
     assert (await hand.next())["error"]["code"] == -32602
     dispatcher.may_open.set()
@@ -163,7 +163,7 @@ async def test_a_connection_that_ends_while_opening_leaves_no_session_behind():
     dispatcher = Later()
     hand = Hand(dispatcher)
     hand.send(OPENING, request(2, "tools/list"))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     await hand.connection.aclose()
     assert dispatcher.left == dispatcher.closed == []
     assert hand.rest() == []
@@ -180,7 +180,7 @@ async def test_a_session_that_opens_although_its_client_is_gone_leaves_at_once()
     dispatcher = Stubborn()
     hand = Hand(dispatcher)
     hand.send(OPENING)
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     await hand.connection.aclose()
     assert len(dispatcher.left) == 1
 

@@ -45,7 +45,7 @@ def answering(outcome, method="resources/read", *, slowly=False):
         return outcome
 
     async def slow_handler(params, request):
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         return handler(params, request)
 
     chosen = slow_handler if slowly else handler

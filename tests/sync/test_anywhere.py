@@ -101,11 +101,11 @@ def test_inside_a_running_loop_it_works_and_blocks_it():
     async def tick():
         while True:
             ticks.append(1)
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a turn of the loop
 
     async def main():
         ticking = asyncio.create_task(tick())
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         with mcpwire.sync.Client(echo()) as client:
             before = len(ticks)
             assert client.call_tool("x", {"text": "hi"}).text == "hi"

@@ -56,7 +56,7 @@ def serving(version, names=("b", "a"), uris=(), **methods):
 async def until(told):
     """Wait until that is so, while others are at work."""
     while not told():  # noqa: ASYNC110 - what it waits for is another end of the wire
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
 
 
 @MODES

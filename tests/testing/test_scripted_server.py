@@ -28,7 +28,7 @@ ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 async def waiting(call):
     """Return a task for a call, its request under way."""
     task = asyncio.create_task(call)
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     return task
 
 
@@ -254,7 +254,7 @@ async def test_each_part_comes_in_a_turn_of_its_own_and_none_overtakes():
         for turn in range(20):
             if len(turns) < len(parts):
                 turns.append(turn)
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a turn of the loop
         channel.receive = receive
     assert parts == [b"ab", b"cd", b"e\n", b"f\n"]
     assert [b - a for a, b in itertools.pairwise(turns)] == [3, 3, 1]
@@ -357,7 +357,7 @@ async def test_an_answer_that_cannot_come_any_more_is_not_waited_for():
     async with asyncio.timeout(BOUND_S):
         await client.connect()
         asking = asyncio.create_task(server.request("ping", id=[]))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         await client.aclose()
         with pytest.raises(AssertionError, match="no answer to 'ping' came before"):
             await asking
@@ -414,7 +414,7 @@ async def test_what_is_under_way_when_the_connection_ends_is_dropped():
         for turn in range(60):
             if turn == 5:
                 await client.aclose()
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a turn of the loop
         with pytest.raises(mcpwire.ConnectionClosed):
             await call
     assert len(server.requests("tools/call")) == 1

@@ -57,7 +57,7 @@ async def test_the_old_tools_stay_until_the_new_list_is_whole(made, shelf):
     shelf.gate = asyncio.Event()
     shelf.lists["a"] = []
     shelf.tell("a")
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     assert shelf.listed[2:] == ["a"]
     assert (await tools.call("mcp__a__x")).text == "done"
     assert len(tools) == 2
@@ -71,7 +71,7 @@ async def test_what_changes_during_a_listing_causes_one_more(made, shelf):
     shelf.gate = asyncio.Event()
     for _ in range(100):
         shelf.tell("a")
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     shelf.lists["a"] = ["new"]
     for _ in range(100):
         shelf.tell("a")
@@ -143,8 +143,8 @@ async def test_all_servers_are_asked_at_the_same_time(made, shelf):
     tools = ToolSet(shelf)
     shelf.gate = asyncio.Event()
     refreshing = asyncio.create_task(tools.refresh())
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # a turn of the loop
     assert shelf.listed == ["a", "b"]
     assert len(tools) == 0
     shelf.gate.set()
@@ -159,10 +159,10 @@ async def test_a_refresh_is_not_content_with_a_list_that_was_asked_for_before(
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
     shelf.tell("a")
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     shelf.lists["a"] = ["new"]
     refreshing = asyncio.create_task(tools.refresh("a"))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     shelf.gate.set()
     await refreshing
     assert "mcp__a__new" in tools
@@ -172,8 +172,8 @@ async def test_a_change_during_a_refresh_of_another_is_shown(made, shelf):
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
     refreshing = asyncio.create_task(tools.refresh("b"))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # a turn of the loop
     hung, shelf.gate = shelf.gate, None
     shelf.lists["a"] = ["z"]
     shelf.tell("a")
@@ -191,9 +191,9 @@ async def test_a_refresh_that_is_cancelled_ends_what_only_it_wanted(
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
     refreshing = asyncio.create_task(tools.refresh("a"))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     if has_begun:
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
     refreshing.cancel()
     await asyncio.wait([refreshing])
     assert refreshing.cancelled()
@@ -211,7 +211,7 @@ async def test_a_refresh_that_is_cancelled_leaves_what_others_want(made, shelf):
     second = asyncio.create_task(tools.refresh("a"))
     shelf.tell("b")
     third = asyncio.create_task(tools.refresh("b"))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     first.cancel()
     third.cancel()
     await asyncio.wait([first, third])
@@ -226,9 +226,9 @@ async def test_who_waits_does_not_wait_for_a_pause(made, shelf, monkeypatch):
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
     shelf.tell("a")
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     refreshing = asyncio.create_task(tools.refresh("a"))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     shelf.gate.set()
     async with asyncio.timeout(5):
         await refreshing
@@ -249,7 +249,7 @@ async def test_a_list_that_changes_with_each_listing_keeps_nobody_busy(
     shelf.list = list_and_tell
     shelf.tell("a")
     for _ in range(50):
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
     assert shelf.listed[2:] == ["a"]
     # Whoever asks for it does not wait so long.
     async with asyncio.timeout(5):
@@ -295,7 +295,7 @@ async def test_a_pause_ends_by_itself(made, shelf, monkeypatch):
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
     shelf.tell("a")
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     shelf.tell("a")
     shelf.gate.set()
     await settled(tools)
@@ -377,7 +377,7 @@ async def played(steps):
             case "refresh", server:
                 refreshing.append(asyncio.create_task(tools.refresh(server)))
             case ("turn",):
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # a turn of the loop
             case ("hold",):
                 shelf.gate = gate
             case ("let go",):
@@ -402,7 +402,7 @@ async def test_the_end_of_the_source_ends_the_listings(made, shelf):
     shelf.gate = asyncio.Event()
     shelf.tell("a")
     refreshing = asyncio.create_task(tools.refresh("b"))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     tasks = [each.task for each in tools._fetches.values()]
     shelf.tell(None)
     await asyncio.wait([*tasks, refreshing])
@@ -419,7 +419,7 @@ async def test_closing_ends_the_listings_and_is_done_twice(made, shelf, has_begu
     shelf.gate = asyncio.Event()
     shelf.tell("a")
     if has_begun:
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
     await tools.aclose()
     await tools.aclose()
     assert asyncio.all_tasks() == before

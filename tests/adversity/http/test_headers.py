@@ -55,7 +55,7 @@ async def test_on_asyncio_the_function_may_be_async():
     numbers = itertools.count()
 
     async def headers():
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         return {"X-Number": str(next(numbers))}
 
     with scripted_mcp() as server:

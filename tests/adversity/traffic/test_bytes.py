@@ -213,7 +213,7 @@ async def test_half_a_line_costs_nothing_while_the_rest_is_waited_for():
 
         channel._loop.add_reader(channel._read_fd, count)
         for _ in range(1000):
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a turn of the loop
         assert reads == 0  # no turn of the loop was spent on it
         await client.notify("x/go")
         assert (await call).text == "whole"

@@ -62,7 +62,7 @@ def asked(heard):
 async def test_fifty_cancelled_tasks_are_fifty_notifications_with_their_ids(era):
     async with asyncio.timeout(BOUND_S), mcpwire.Client(hearing(era)) as client:
         calls = [asyncio.create_task(client.call_tool("slow")) for _ in range(CALLS)]
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         for call in calls:
             call.cancel()
         ends = await asyncio.gather(*calls, return_exceptions=True)

@@ -125,7 +125,7 @@ async def test_a_flood_never_keeps_the_loop_from_turning():
     ):
         assert (await client.call_tool("x")).text == "the answer"
     turns.stop()
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     assert 0 < turns.most_events <= READ_BYTES // SHORTEST_LINE + 1
 
 

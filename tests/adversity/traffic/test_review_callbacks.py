@@ -93,7 +93,7 @@ async def test_a_stderr_function_that_raises_hides_no_exit(caplog):
     async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         pid = client._connection.channel.pid
         call = asyncio.create_task(client.call_tool("x"))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         # The loop is blocked so that output and exit are seen in one turn of it.
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 - as said
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
@@ -182,7 +182,7 @@ async def test_with_eager_tasks_a_handler_is_answered_and_forgotten(suspends):
 
     async def handler():
         if suspends:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a turn of the loop
         return {"a": 1}
 
     tasks.start(1, handler, replies.append)

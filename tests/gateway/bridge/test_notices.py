@@ -79,7 +79,7 @@ async def test_many_changes_at_once_are_told_as_one_and_later_ones_once_more():
         await client.ask("tools/list")
         for _ in range(20):
             up.notify(CHANGED)
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a turn of the loop
         await client.hears(CHANGED)
         up.notify(CHANGED)
         await client.hears(CHANGED)

@@ -169,10 +169,10 @@ async def test_the_same_ids_in_many_sessions_are_never_mixed_up():
 
     async def work(params, request):
         order.append(None)
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         if len(order) % 3:
             request.log("info", params["arguments"]["text"])
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         return content(params["arguments"]["text"])
 
     async with Bench(work) as bench:
@@ -197,7 +197,7 @@ async def test_the_same_ids_in_many_sessions_are_never_mixed_up():
 @pytest.mark.case("D15")
 async def test_a_thousand_calls_at_once_on_one_session_are_all_answered():
     async def work(params, request):
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         return content(params["arguments"]["text"])
 
     async with Bench(work) as bench:

@@ -278,7 +278,7 @@ async def test_a_connection_that_opens_too_late_is_closed_all_the_same(caplog):
     assert "cannot be cancelled" in caplog.text
     released.set()
     while not peer.closed:  # noqa: ASYNC110 - no event says it
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
 
 
 async def test_a_close_that_is_cancelled_by_itself_cancels_nobody_else(caplog):

@@ -179,7 +179,7 @@ async def test_a_peer_that_does_not_read_is_an_error_and_closing_is_bounded():
                 await talk()
             await channel.aclose()
         gone.set()
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
     with pytest.raises(mcpwire.ConnectionClosed, match="closed by this side"):
         await channel.notify("x")
 

@@ -123,7 +123,7 @@ async def test_time_stands_still_while_the_server_asks():
     own, heard = Own(forever), Heard()
     channel = opened(own, heard)
     call = asyncio.create_task(channel.call("x", None, deadline=after(0.05)))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     replies = []
     for id in (7, 8):
         own.inbound.request(id, "roots/list", None, replies.append, None)
@@ -199,7 +199,7 @@ async def test_a_loss_ends_all_calls_and_closes_the_channel_once():
     calls = [
         asyncio.create_task(channel.call("x", None, deadline=None)) for _ in range(2)
     ]
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     own.inbound.lost(TransportError("the line is dead"))
     own.inbound.lost(TransportError("twice"))
     for call in calls:
@@ -300,7 +300,7 @@ async def test_one_that_opens_for_ever_is_given_up_in_time():
         await client.connect()
     channel = opened(Slow())
     call = asyncio.create_task(channel.call("x", None, deadline=None))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     channel.give_up(TransportError("enough"))
     with pytest.raises(mcpwire.ConnectionClosed, match="enough"):
         await call
