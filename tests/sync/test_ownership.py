@@ -10,6 +10,7 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
+from quick import quick
 from scripted import ECHO_LOOP, scripted
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -18,6 +19,7 @@ from waiting import BOUND_S, until
 
 import mcpwire
 import mcpwire.sync
+from mcpwire.testing import leaks
 
 
 def echo():
@@ -241,12 +243,22 @@ def test_a_repr_is_one_line_that_says_target_state_and_revision(threads):
 
 def test_nothing_is_left_of_connecting_and_closing_many_times():
     client = mcpwire.sync.Client(echo(), background=True)
-    before = threading.active_count()
+    watch = leaks.Watch()
     for _ in range(10):
         with client:
             assert_works(client)
-    assert threading.active_count() == before
+    assert watch.settle() == []
     assert client.stats.connections == 10
+
+
+@pytest.mark.fault("F44")
+def test_the_thread_that_watches_the_time_for_connecting_ends_with_connecting():
+    before = set(threading.enumerate())
+    for _ in range(20):
+        client = mcpwire.sync.Client(quick())
+        client.connect()
+        assert set(threading.enumerate()) <= before
+        client.close()
 
 
 def test_what_is_closed_again_and_again_by_its_own_callback_stays_closed():

@@ -39,6 +39,9 @@ __all__ = ["Handshake", "OutOfTime"]
 LOOK_S: Final = 0.05
 """How often is looked whether a user who logs in has come back."""
 
+ENDING_S: Final = 1.0
+"""How long is waited for a thread that has nothing more to do, so that none is left."""
+
 
 class OutOfTime(TimeoutError):
     """The time for connecting is over."""
@@ -196,8 +199,10 @@ class Handshake:
                     is_over.ring()
 
         try:
-            threading.Thread(target=run, name="mcpwire-open", daemon=True).start()
+            thread = threading.Thread(target=run, name="mcpwire-open", daemon=True)
+            thread.start()
             is_over.wait()
+            thread.join(ENDING_S)
         except BaseException:
             try:
                 if not claim.acquire(blocking=False):
@@ -296,6 +301,8 @@ class Handshake:
                 self._over.ring()
             finally:  # also when that is interrupted
                 timer.cancel()
+            if timer.is_alive():
+                timer.join(ENDING_S)
 
     def _too_late(self) -> None:
         while self.until is not None and self._now() < self.until:
