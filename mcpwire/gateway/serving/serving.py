@@ -1,4 +1,4 @@
-"""What `Gateway` has to be served: on stdio, over HTTP, from a configuration."""
+"""What `Gateway` has to be served: on stdio, over HTTP, over what the user opened."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 
 if TYPE_CHECKING:
+    from asyncio import StreamReader, StreamWriter
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
     from typing import Self
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.app import Gateway
     from mcpwire.gateway.plan import Changes
     from mcpwire.gateway.serving.mounts import Mounts
+    from mcpwire.transports.custom.links import ReceiveFn, SendFn
 
 __all__ = ["Serving", "Watched"]
 
@@ -165,6 +167,32 @@ class Serving:
         async with gateway:
             await serve_stdio(gateway.dispatcher)
 
+    async def serve_stream(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """Serve one client over a byte stream; fits `asyncio.start_server`.
+
+        See `mcpwire.server.custom.serve_stream`. What clients share of the servers is
+        let go of with the last of them, unless the gateway is entered.
+        """
+        from mcpwire.server.custom import serve_stream
+
+        gateway = cast("Gateway", self)
+        async with _in_use(gateway):
+            await serve_stream(gateway.dispatcher, reader, writer)
+
+    async def serve_messages(
+        self, send: SendFn, receive: ReceiveFn, **options: Any
+    ) -> None:
+        """Serve one client over single messages, such as those of a WebSocket.
+
+        See `mcpwire.server.custom.serve_messages` for what it takes and raises, and
+        `serve_stream` for what is let go of.
+        """
+        from mcpwire.server.custom import serve_messages
+
+        gateway = cast("Gateway", self)
+        async with _in_use(gateway):
+            await serve_messages(gateway.dispatcher, send, receive, **options)
+
     def run(
         self, *, http: str | None = None, watch: bool = False, **options: Any
     ) -> None:
@@ -196,6 +224,16 @@ class Serving:
         code = run_stdio(gateway.dispatcher, around=around)
         if code:
             raise SystemExit(code)
+
+
+@asynccontextmanager
+async def _in_use(gateway: Gateway) -> AsyncIterator[None]:
+    """Hold a gateway for as long as one client is served."""
+    gateway.hold()
+    try:
+        yield
+    finally:
+        await gateway.release()
 
 
 @asynccontextmanager
