@@ -27,6 +27,10 @@ class ToolSourceBase(Protocol):
         """
         ...
 
+    def has(self, server: str) -> bool:
+        """Tell whether that is one of them, however many there are."""
+        ...
+
     def rules(self, server: str) -> ServerRules | None:
         """Return what holds for a server's tools alone."""
         ...

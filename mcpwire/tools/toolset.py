@@ -204,7 +204,7 @@ class ToolSet(ToolSetBase):
 
     async def _list(self, server: str) -> None:
         """List a server's tools; what goes wrong is noted."""
-        if server not in self._source.servers():
+        if not self._source.has(server):
             return
         try:
             self._take(server, await self._source.list(server))

@@ -38,11 +38,16 @@ class Shelf:
         self.answer: Any = None
         self.calls: list[tuple[str, str, Any, dict[str, Any]]] = []
         self.listed: list[str] = []
+        self.enumerated = 0
         self.gate: asyncio.Event | None = None
         self.callbacks: list[Any] = []
 
     def servers(self) -> list[str]:
+        self.enumerated += 1
         return list(self.lists)
+
+    def has(self, server: str) -> bool:
+        return server in self.lists
 
     def rules(self, server: str) -> ServerRules | None:
         return self.server_rules.get(server)

@@ -66,6 +66,16 @@ async def test_the_old_tools_stay_until_the_new_list_is_whole(made, shelf):
     assert tools.names == ("mcp__b__y",)
 
 
+async def test_many_servers_are_listed_without_going_through_all_for_each(made):
+    counts = []
+    for number in (5, 500):
+        shelf = Shelf(**{f"s{n}": [f"x{n}"] for n in range(number)})
+        tools = await made(shelf)
+        assert len(tools) == number
+        counts.append(shelf.enumerated)
+    assert counts[0] == counts[1] == 2
+
+
 async def test_what_changes_during_a_listing_causes_one_more(made, shelf):
     tools = await made(shelf)
     shelf.gate = asyncio.Event()

@@ -30,6 +30,10 @@ class GroupSource:
         """Return the servers that there are, in the order they were given."""
         return tuple(self._group)
 
+    def has(self, server: str) -> bool:
+        """Tell whether there is a server of that name."""
+        return server in self._group
+
     def rules(self, server: str) -> ServerRules | None:
         """Return what holds for a server's tools alone."""
         return self._group.rules(server)

@@ -196,7 +196,7 @@ class ToolSet(ToolSetBase):
         with self._changing:
             self._begun += 1
             begun = self._begun
-        if server not in self._source.servers():
+        if not self._source.has(server):
             return
         try:
             tools = self._source.list(server)

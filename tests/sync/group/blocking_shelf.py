@@ -24,6 +24,7 @@ class BlockingShelf:
         self.answer: Any = None
         self.calls: list[tuple[Any, ...]] = []
         self.listed: list[str] = []
+        self.enumerated = 0
         self.gate = threading.Event()
         self.gate.set()
         self.threads: set[str] = set()
@@ -31,7 +32,11 @@ class BlockingShelf:
         self.on_list: Any = lambda server: None
 
     def servers(self) -> list[str]:
+        self.enumerated += 1
         return list(self.lists)
+
+    def has(self, server: str) -> bool:
+        return server in self.lists
 
     def rules(self, _: str) -> None:
         return None

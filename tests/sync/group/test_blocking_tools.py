@@ -78,6 +78,15 @@ def test_one_server_alone_is_listed_by_the_thread_that_asks(made):
     assert shelf.threads == {threading.current_thread().name}
 
 
+def test_many_servers_are_listed_without_going_through_all_for_each(made):
+    counts = []
+    for number in (5, 100):
+        shelf = BlockingShelf(**{f"s{n}": [f"x{n}"] for n in range(number)})
+        assert len(made(shelf)) == number
+        counts.append(shelf.enumerated)
+    assert counts[0] == counts[1] == 2
+
+
 def test_the_pauses_are_those_of_the_asyncio_set():
     assert toolset.PAUSES == asyncio_toolset.PAUSES
 
