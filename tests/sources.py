@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import gc
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -14,8 +16,20 @@ if TYPE_CHECKING:
 PACKAGE: Final = "mcpwire"
 
 
-parse = cache(ast.parse)
-"""Several gates and lists read the same files."""
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Keep the collector out while trees are made, and until they are let go of.
+
+    They hold no cycles and millions of nodes: whatever looks for cycles meanwhile goes
+    through all of them, again and again.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True)
@@ -32,7 +46,7 @@ class Module:
     def parse(cls, name: str, source: str, *, path: str = "", is_package: bool = False):
         """Parse a source text under a dotted name."""
         path = path or name.replace(".", "/") + ".py"
-        return cls(name, path, source, parse(source), is_package)
+        return cls(name, path, source, ast.parse(source), is_package)
 
     @cached_property
     def statements(self) -> list[tuple[ast.stmt, str]]:
@@ -48,19 +62,15 @@ class Import(NamedTuple):
     when: str
 
 
-def load(root: Path, folder: str) -> list[Module]:
-    """Parse every source file below a folder of the checkout."""
-    modules = []
+def read(root: Path, folder: str) -> Iterator[Module]:
+    """Parse every source file below a folder of the checkout, one after the other."""
     for path in sorted((root / folder).rglob("*.py")):
         relative = path.relative_to(root)
         parts = list(relative.with_suffix("").parts)
         is_package = parts[-1] == "__init__"
         name = ".".join(parts[:-1] if is_package else parts)
         source = path.read_text(encoding="utf-8")
-        modules.append(
-            Module.parse(name, source, path=str(relative), is_package=is_package)
-        )
-    return modules
+        yield Module.parse(name, source, path=str(relative), is_package=is_package)
 
 
 def _is_typing_guard(test: ast.expr) -> bool:

@@ -18,6 +18,7 @@ def test_the_manifest_is_well_formed_without_the_rules_at_hand():
     assert manifest.compare_with_rules(STATUSES, STATUSES) == []
 
 
+@pytest.mark.timeout(180)
 def test_what_is_covered_has_a_test_and_what_has_a_test_is_covered():
     assert manifest.compare_with_tests(STATUSES, manifest.tested_rules()) == []
 

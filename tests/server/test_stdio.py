@@ -95,9 +95,12 @@ def read_from(fd, count):
 
 
 def prompt(attempt):
-    """Return the quickest of three attempts, as soon as one is prompt."""
+    """Return the quickest of some attempts, as soon as one is prompt.
+
+    Others may keep the machine from any one of them, hardly from all.
+    """
     taken = []
-    for _ in range(3):
+    for _ in range(8):
         taken.append(attempt())
         if taken[-1] < PROMPT:
             break
