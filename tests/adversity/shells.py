@@ -14,7 +14,7 @@ import mcpwire
 import mcpwire.sync
 
 BLOCKED_S = 120.0
-"""Longer than any test may take: whoever waits for it is told by the test's own bound."""
+"""Longer than a test may take: its own bound says that something hangs."""
 
 THREADS = 128
 """More than any test has calls in flight."""

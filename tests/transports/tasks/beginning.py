@@ -8,7 +8,7 @@ import pytest
 from mcpwire.transports.tasks import first_step
 from mcpwire.transports.tasks.first_step import FirstSteps
 
-BOUND_S = 10.0
+BOUND_S = 40.0
 VARIABLE = ContextVar("variable", default="nothing")
 
 by_hand = pytest.mark.skipif(
