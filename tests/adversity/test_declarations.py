@@ -10,7 +10,7 @@ import mcpwire
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fault("F49")]
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 TOOLS = {"tools/call": lambda *_: text("ok")}
 ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 

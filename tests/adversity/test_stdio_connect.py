@@ -13,7 +13,7 @@ import mcpwire
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 
 async def failure(shell, target, expected=mcpwire.MCPError, **options):

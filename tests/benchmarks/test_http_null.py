@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 BUILD = Path(__file__).parents[2] / "benchmarks" / "null" / "build.py"
-PATIENCE = 10.0
+PATIENCE = 30.0
 HELLO = b'"result":{"content":[{"type":"text","text":"hello"}]}}'
 INITIALIZED = (
     b'"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},'

@@ -9,7 +9,7 @@ import mcpwire
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 URI = "file:///a"
 CAPABILITIES = {"tools": {"listChanged": True}, "resources": {"subscribe": True}}
 

@@ -10,7 +10,7 @@ import mcpwire
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 WHO = contextvars.ContextVar("WHO", default="nobody")
 
 

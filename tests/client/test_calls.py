@@ -10,7 +10,7 @@ from mcpwire import types
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 META = "io.modelcontextprotocol/"
 

@@ -11,7 +11,7 @@ from mcpwire import types
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 
 async def asked(server, **features):

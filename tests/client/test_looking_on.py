@@ -16,7 +16,7 @@ from mcpwire import types
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 
 class Looking:

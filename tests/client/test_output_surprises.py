@@ -17,7 +17,7 @@ import shells
 
 pytestmark = [pytest.mark.anyio, pytest.mark.pain("P37")]
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 SCHEMA = {
     "type": "object",
     "properties": {"n": {"type": "integer"}},

@@ -13,7 +13,7 @@ import mcpwire
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 
 async def test_connecting_while_it_closes_waits_and_then_connects():

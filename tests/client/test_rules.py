@@ -16,7 +16,7 @@ from mcpwire.versions import REVISIONS
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 META = "io.modelcontextprotocol/"
 
 

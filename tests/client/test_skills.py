@@ -19,7 +19,7 @@ from hosting import hosted
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 COMPLETE = {"resultType": "complete"}
 KEPT = {**COMPLETE, "ttlMs": 0, "cacheScope": "private"}
 

@@ -11,7 +11,7 @@ import mcpwire
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 STATELESS = "2026-07-28"
 
 

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
 from hosting import hosted
 from task_server import DONE, FORM, TaskServer, needs, standing
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 ID = "t-1"
 WORKING = standing("working")
 SLOW = standing("working", pollIntervalMs=3_600_000)

@@ -29,7 +29,7 @@ from task_server import (
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 WORKING = standing("working")
 SLOW = standing("working", pollIntervalMs=3_600_000)
 CALL = ["tools/call"]

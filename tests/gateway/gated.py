@@ -10,7 +10,7 @@ from fakes import FakeServer
 import mcpwire
 from mcpwire.gateway import Gateway
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 
 ERAS = ["2026-07-28", "2025-11-25"]
 

@@ -12,7 +12,7 @@ from mcpwire.versions import REVISIONS
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 
 
 @pytest.mark.parametrize("revision", [revision.name for revision in REVISIONS])

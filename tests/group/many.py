@@ -19,7 +19,7 @@ CAPABILITIES = {
     "completions": {},
     "logging": {},
 }
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 
 class Life(FakeServer):

@@ -20,7 +20,7 @@ from mcpwire.transports.oauth.receiver import LoopbackReceiver
 STATE = "a-state_of~this.login"
 GOOD = f"code=a%20code&state={STATE}&iss=https%3A%2F%2Flogin.example"
 CAME = {"code": "a code", "state": STATE, "iss": "https://login.example"}
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 
 class Waiting:

@@ -20,7 +20,7 @@ from mcpwire.transports.http.target import Http
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 
 class Answer:

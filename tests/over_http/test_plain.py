@@ -13,7 +13,7 @@ from mcpwire.transports.http import _plain
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 
 class Recorder(asyncio.BufferedProtocol):

@@ -18,7 +18,7 @@ from mcpwire.errors import ConnectError
 from mcpwire.transports.http.tls import ssl_context
 
 URL = "https://localhost/mcp"
-BOUND_S = 10.0
+BOUND_S = 30.0
 HUSH = "hush-hush"
 
 AUTHORITY = trustme.CA()

@@ -8,7 +8,7 @@ from mcpwire.server.dispatcher import Dispatcher
 from mcpwire.transports._duplex import Duplex
 from mcpwire.types import Implementation
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 
 CLIENT = {"name": "hand", "version": "1"}
 SERVER = {"name": "under-test", "version": "2"}

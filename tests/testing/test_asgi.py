@@ -9,7 +9,7 @@ from mcpwire.testing import AsgiTransport
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 URL = "http://localhost/mcp"
 START = {"type": "http.response.start", "status": 200, "headers": []}
 

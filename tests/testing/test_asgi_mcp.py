@@ -12,7 +12,7 @@ from mcpwire.testing import AsgiTransport, VirtualClockLoop, leak_check
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 URL = "http://localhost/mcp"
 
 ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])

@@ -12,7 +12,7 @@ from mcpwire.testing import SILENCE, ScriptedClient, ScriptedServer, later, text
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 DEMO = mcpwire.Stdio(sys.executable, ["-m", "mcpwire", "demo-server"])
 

@@ -11,7 +11,7 @@ import pytest
 import mcpwire
 from mcpwire.testing import ScriptedClient, child, scripted_command
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 anyio_test = pytest.mark.anyio
 

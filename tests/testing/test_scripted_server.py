@@ -21,7 +21,7 @@ from mcpwire.types import CallToolResult, TextContent
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 
 

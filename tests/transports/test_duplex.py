@@ -22,7 +22,7 @@ from mcpwire.versions import REVISIONS
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 SESSION = REVISIONS[3]
 
 

@@ -13,7 +13,7 @@ from mcpwire.transports.tasks.first_step import FirstSteps
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 
 class Bench:

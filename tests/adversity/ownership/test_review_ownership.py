@@ -13,7 +13,7 @@ import mcpwire
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 SHORT = mcpwire.Limits(close_grace=0.2, terminate_grace=0.2)
 STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
 SILENT = STUBBORN + "print('up', file=sys.stderr, flush=True)\ntime.sleep(60)"

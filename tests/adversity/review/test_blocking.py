@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-BOUND_S = 8.0
+BOUND_S = 30.0
 """In which everything must be over; a test that reaches it has found a hang."""
 
 QUICK = Limits(close_grace=0.2, terminate_grace=0.2)

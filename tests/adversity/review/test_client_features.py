@@ -13,7 +13,7 @@ from mcpwire.transports.inbound_tasks import InboundTasks
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 SESSION = "2025-11-25"
 STATELESS = "2026-07-28"
 URI = "file:///a"

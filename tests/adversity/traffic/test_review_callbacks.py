@@ -15,7 +15,7 @@ from mcpwire.transports.stdio import process
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 
 def log(server, data):

@@ -11,7 +11,7 @@ from mcpwire.transports.stdio.pipes import SHARED_BYTES, PipeDuplex
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 
 class Deaf:

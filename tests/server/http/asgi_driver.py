@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 
 
 def scope(verb="POST", path="/mcp", headers=(), **more):

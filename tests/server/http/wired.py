@@ -10,7 +10,7 @@ from hosted import echo, fields, tools
 from mcpwire.server.http.app import AsgiApp
 from mcpwire.versions import REVISIONS
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 
 HERE = Path(__file__).parent
 PATHS = [str(HERE), str(HERE.parent)]

@@ -13,7 +13,7 @@ from mcpwire.server.http.timers import Clocks
 from mcpwire.server.request import Facts
 from mcpwire.wire.sse import SSEDecoder
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 
 QUICK = 0.001
 """When a call that takes its time is answered by a stream, here."""

@@ -10,7 +10,7 @@ from mcpwire.server.extensions.tasks import Tasks
 from mcpwire.server.request import Facts, RequestContext, Session
 from mcpwire.versions import find_revision
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 
 ID = "io.modelcontextprotocol/tasks"
 RELATED = "io.modelcontextprotocol/related-task"

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcpwire.types import CallToolResult, TextContent, Tool
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 
 def tool(name: str) -> Tool:

@@ -8,7 +8,7 @@ from typing import Any
 from mcpwire.errors import ConnectError
 from mcpwire.sync import Client
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 
 class Pace:

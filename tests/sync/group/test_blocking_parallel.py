@@ -6,7 +6,7 @@ import pytest
 
 from mcpwire.sync.group.parallel import run_all
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 
 class Whole:

@@ -11,7 +11,7 @@ from mcpwire.transports import Messages
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 
 @pytest.fixture(autouse=True)

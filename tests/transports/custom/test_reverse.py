@@ -11,7 +11,7 @@ from mcpwire.transports import Reverse
 
 pytestmark = [pytest.mark.anyio, pytest.mark.system("O95")]
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 ONCE = Recovery(restart=False)
 
 

@@ -12,7 +12,7 @@ from mcpwire.transports import Stream
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from mcpwire.transports.custom.whole import WholeChannel
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from mcpwire.limits import Limits
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 
 @pytest.mark.rule("TR-CUST-01", "TR-CUST-02", "TR-CUST-04")

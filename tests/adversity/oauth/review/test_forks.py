@@ -13,7 +13,7 @@ from authorization_server import oauth, protected_server
 import mcpwire
 import mcpwire.sync
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 

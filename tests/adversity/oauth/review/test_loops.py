@@ -10,7 +10,7 @@ from authorization_server import browse, oauth, protected_server
 
 import mcpwire
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 
 
 @pytest.mark.filterwarnings("ignore")  # a loop that is closed under its tasks says so
