@@ -19,10 +19,9 @@ from mcpwire.gateway.bridge import (
     unsubscribe,
 )
 from mcpwire.gateway.lists.extras import call_extra
-from mcpwire.protocol.many.gateway.cursors import mark_of, page_of
+from mcpwire.protocol.many.gateway.cursors import page_of
 from mcpwire.protocol.many.gateway.uris import has_links, with_links, with_uris
 from mcpwire.protocol.many.policy.transforms import check_arguments, without
-from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -116,9 +115,8 @@ class Routes:
         size = self._gateway.page_size
         following = None
         if size is not None or cursor is not None:
-            mark = mark_of(map(encode, items))
             items, following = page_of(
-                items, cursor, size=size or max(len(items), 1), mark=mark
+                items, cursor, size=size or max(len(items), 1), mark=merged.mark
             )
         result: Json = {key: list(items), **merged.hints}
         if following is not None:

@@ -11,6 +11,7 @@ from mcpwire.errors import InternalError
 from mcpwire.gateway import Gateway, Static
 from mcpwire.gateway.lists import one
 from mcpwire.group.member import Member
+from mcpwire.protocol.many.gateway import cursors, merging
 from mcpwire.protocol.many.names import NamePolicy
 
 pytestmark = pytest.mark.anyio
@@ -102,6 +103,20 @@ async def test_all_pages_of_a_server_are_fetched_and_the_gateway_makes_its_own()
         with pytest.raises(mcpwire.InvalidParams, match="no cursor"):
             await client.list_tools_page("1")
     assert len([m for m in server.received if m["method"] == "tools/list"]) == 7
+
+
+async def test_a_list_is_marked_once_for_all_of_its_pages(monkeypatch):
+    marked = []
+
+    def mark_of(texts):
+        marked.append(list(texts))
+        return cursors.mark_of(marked[-1])
+
+    monkeypatch.setattr(merging, "mark_of", mark_of)
+    async with through({"s": named("s", *"abcdef")}, page_size=1) as client:
+        assert len(await client.list_tools()) == 6
+        assert len(marked) == 1
+        assert len(marked[0]) == 6
 
 
 @pytest.mark.system("L-O11")

@@ -6,15 +6,18 @@ ambiguous is another. What is no item (no object, no name) is left out.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from mcpwire.protocol.many.gateway.cursors import mark_of
 from mcpwire.protocol.many.gateway.uris import alias_of
 from mcpwire.protocol.many.names import Collision, NamePolicy, Owner
 from mcpwire.protocol.many.policy.rules import ServerRules, first_match
 from mcpwire.protocol.many.policy.transforms import object_schema
 from mcpwire.versions import REVISIONS
+from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -94,6 +97,11 @@ class Merged:
 
     hints: Mapping[str, Any] = attrs.field(factory=dict)
     """`ttlMs`, `cacheScope`, and `_meta` where there is any."""
+
+    @cached_property
+    def mark(self) -> bytes:
+        """What tells this list from others, as its cursors do."""
+        return mark_of(map(encode, self.items))
 
 
 # One server's pages...
