@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 
 import pytest
+from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer, text
 
 import mcpwire
@@ -39,6 +40,7 @@ async def test_progress_callbacks_run_in_the_context_of_their_call():
     assert heard == ["plain", "async"]
 
 
+@on_a_virtual_clock
 async def test_a_hanging_callback_withholds_no_answer_of_a_call_without_limit(
     monkeypatch,
 ):
@@ -54,6 +56,7 @@ async def test_a_hanging_callback_withholds_no_answer_of_a_call_without_limit(
     assert result.text == "done"
 
 
+@on_a_virtual_clock
 async def test_many_deadlines_are_looked_at_together(monkeypatch):
     server = FakeServer({"tools/call": lambda *_: SILENCE})
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:

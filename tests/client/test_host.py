@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from asking import FORM, SAMPLE, STATELESS, Asking
+from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer
 
 import mcpwire
@@ -143,6 +144,7 @@ async def test_without_a_session_an_error_of_a_handler_is_raised_as_it_is():
 
 @pytest.mark.pain("P08")
 @ERA
+@on_a_virtual_clock
 async def test_the_clock_of_a_call_stands_still_while_a_handler_is_busy(version):
     async def slowly(_):
         await asyncio.sleep(0.2)
@@ -158,6 +160,7 @@ async def test_the_clock_of_a_call_stands_still_while_a_handler_is_busy(version)
 
 
 @pytest.mark.pain("P02", "P08")
+@on_a_virtual_clock
 async def test_a_handlers_own_call_keeps_its_time_where_nothing_else_is_answered():
     async def sample(_):
         await client.list_tools(timeout=0.05)

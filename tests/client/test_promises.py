@@ -7,6 +7,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer, text
 
 import mcpwire
@@ -71,6 +72,7 @@ def test_no_code_of_the_clients_side_raises_an_error_of_the_peers():
 # Bounds...
 
 
+@on_a_virtual_clock
 async def test_one_timeout_spans_all_input_rounds_and_the_pauses_between_them():
     server = FakeServer(
         {"tools/call": lambda *_: asking(requestState="busy")}, version="2026-07-28"
@@ -85,6 +87,7 @@ async def test_one_timeout_spans_all_input_rounds_and_the_pauses_between_them():
     assert len(server.requests("tools/call")) == 2
 
 
+@on_a_virtual_clock
 async def test_a_later_round_has_what_the_first_has_left_of_the_time():
     def call(params, server):
         if "requestState" not in params:
@@ -302,6 +305,7 @@ async def test_it_introduces_itself_as_it_is_told_and_hears_instructions():
     assert opening["clientInfo"] == {"name": "mine", "version": "7", "title": "Mine"}
 
 
+@on_a_virtual_clock
 async def test_without_a_probe_timeout_the_probe_stays_alone():
     server = FakeServer({"server/discover": lambda *_: SILENCE})
     client = mcpwire.Client(server, probe_timeout=None, connect_timeout=0.2)

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer, text
 
 import mcpwire
@@ -22,6 +23,7 @@ def client(server, **options):
 
 @pytest.mark.system("A04", "L-A2", "L-R6", "L-V3")
 @pytest.mark.rule("LIFE-15")
+@on_a_virtual_clock
 async def test_a_call_has_the_clients_timeout_its_own_or_none():
     server = FakeServer({"tools/call": lambda *_: SILENCE})
     async with asyncio.timeout(BOUND_S), client(server, timeout=0.05) as c:
@@ -50,6 +52,7 @@ async def test_a_timeout_out_of_range_is_refused(timeout):
 
 
 @pytest.mark.system("A03")
+@on_a_virtual_clock
 async def test_one_timeout_spans_all_pages_of_a_list():
     def page(params, server):
         number = int(params.get("cursor", "0")) + 1
@@ -101,6 +104,7 @@ async def test_progress_comes_in_order_and_before_the_result(version):
     assert first["_meta"]["progressToken"] != second["_meta"]["progressToken"]
 
 
+@on_a_virtual_clock
 async def test_a_progress_callback_that_hangs_does_not_withhold_the_result():
     def slow(params, server):
         token = params["_meta"]["progressToken"]
@@ -136,6 +140,7 @@ async def test_a_progress_callback_that_raises_is_logged(caplog):
 
 @pytest.mark.system("L-A2")
 @pytest.mark.rule("LIFE-15")
+@on_a_virtual_clock
 async def test_progress_extends_a_call_up_to_its_maximum_when_asked_for():
     def endless(params, server):
         loop = asyncio.get_running_loop()
