@@ -1,14 +1,21 @@
 """Tests whose clock stands still while code runs: no machine is too busy for them."""
 
+import functools
+
 import pytest
 
 from mcpwire.testing import VirtualClockLoop
 
-VIRTUAL = ("asyncio", {"loop_factory": VirtualClockLoop})
 
-on_a_virtual_clock = pytest.mark.parametrize(
-    "anyio_backend", [VIRTUAL], ids=["virtual"]
-)
-    "anyio_backend", [VIRTUAL], ids=["virtual"]
-)
+def _on(loop_factory):
+    backend = ("asyncio", {"loop_factory": loop_factory})
+    return pytest.mark.parametrize("anyio_backend", [backend], ids=["virtual"])
+
+
+on_a_virtual_clock = _on(VirtualClockLoop)
 """For what happens in memory alone; who waits there for a timer must not turn idly."""
+
+on_a_clock_by_hand = _on(
+    functools.partial(VirtualClockLoop, auto_advance=False, patience=50.0)
+)
+"""For children and sockets, which take their time; the test lets time pass itself."""
