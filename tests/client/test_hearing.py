@@ -4,6 +4,7 @@ import asyncio
 import gc
 
 import pytest
+from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer, text
 from turns import until
 
@@ -146,6 +147,7 @@ async def test_what_refuses_to_listen_refuses_a_subscription():
         assert (await anext(stream)).method == "notifications/x"
 
 
+@on_a_virtual_clock
 async def test_a_subscription_that_is_not_acknowledged_in_time_is_taken_back():
     server = Telling(STATELESS)
     server.methods["subscriptions/listen"] = lambda *_: SILENCE

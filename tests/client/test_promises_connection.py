@@ -6,8 +6,10 @@ import select
 import threading
 
 import pytest
+from clocks import on_a_clock_by_hand
 from fakes import SILENCE, FakeServer, text
 from scripted import ECHO_LOOP, scripted
+from turns import until
 
 import mcpwire
 
@@ -81,11 +83,15 @@ async def test_noise_before_the_agreement_is_told_in_the_log(caplog):
     assert "Welcome!" in caplog.text
 
 
+@on_a_clock_by_hand
 async def test_a_call_that_times_out_quotes_the_noise():
     target = scripted("handshake()\nrecv(); raw(b'oops, no JSON\\n'); recv(); recv()")
     async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        call = asyncio.create_task(client.call_tool("x", timeout=1))
+        await until(lambda: client.stats.noise)
+        await asyncio.get_running_loop().advance(2)
         with pytest.raises(mcpwire.RequestTimeout) as caught:
-            await client.call_tool("x", timeout=0.3)
+            await call
     assert "oops, no JSON" in str(caught.value)
 
 

@@ -5,6 +5,7 @@ import os
 import signal
 
 import pytest
+from clocks import on_a_clock_by_hand, on_a_virtual_clock
 from fakes import SILENCE, FakeServer, text
 from scripted import ECHO_LOOP, scripted
 from turns import until
@@ -285,6 +286,7 @@ async def test_opening_again_is_tried_as_often_as_recovery_says():
         assert server.failures == 95
 
 
+@on_a_virtual_clock
 async def test_after_all_attempts_it_rests_and_then_tries_again():
     server = Failing()
     recovery = mcpwire.Recovery(backoff_initial=0.001, backoff_max=0.2, attempts=1)
@@ -396,6 +398,7 @@ async def test_side_effects_happen_once_whatever_dies_when(tmp_path):
     assert ran == [str(n) for n in range(1, 10)]
 
 
+@on_a_clock_by_hand
 async def test_a_server_that_was_given_up_does_not_delay_the_next_one():
     target = scripted(
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -404,15 +407,17 @@ async def test_a_server_that_was_given_up_does_not_delay_the_next_one():
     )
     limits = mcpwire.Limits(close_grace=1000, terminate_grace=1000)
     async with asyncio.timeout(BOUND_S):
-        client = mcpwire.Client(target, keepalive=0.1, limits=limits)
+        client = mcpwire.Client(target, keepalive=1, limits=limits, recovery=AT_ONCE)
         await client.connect()
         for _ in range(2):
             assert (await client.call_tool("x")).text == "once"
+            await asyncio.get_running_loop().advance(5)
             await lost(client)
         assert client.stats.connections == 2
         await client.aclose()
 
 
+@on_a_clock_by_hand
 async def test_a_keep_alive_notices_a_server_that_has_fallen_silent():
     target = scripted(
         "handshake()\nm = recv()\nanswer(m, {})\nsend({'jsonrpc': '2.0', 'method':"
@@ -426,15 +431,20 @@ async def test_a_keep_alive_notices_a_server_that_has_fallen_silent():
         asyncio.timeout(BOUND_S),
         mcpwire.Client(
             target,
-            keepalive=0.1,
+            keepalive=1,
             limits=limits,
             recovery=recovery,
             on_notification=heard.append,
         ) as client,
     ):
-        await until(lambda: not client.is_connected, 0.01)
+        loop = asyncio.get_running_loop()
+        await loop.advance(1.5)
+        await until(lambda: heard)  # the first ping, which is answered
+        await loop.advance(5)
+        await lost(client)
         with pytest.raises(mcpwire.ConnectionClosed, match="did not answer a ping"):
             await client.call_tool("x")
+        loop.auto_advance = True  # closing takes its time
     assert [n.params.data for n in heard] == ["ping"]
 
 
@@ -442,6 +452,7 @@ async def test_a_keep_alive_notices_a_server_that_has_fallen_silent():
 @pytest.mark.parametrize(
     ("version", "pings"), [("2025-11-25", True), (STATELESS, False)]
 )
+@on_a_virtual_clock
 async def test_a_keep_alive_pings_a_quiet_session_and_nothing_else(version, pings):
     server = Mortal(version)
     async with (
@@ -450,7 +461,8 @@ async def test_a_keep_alive_pings_a_quiet_session_and_nothing_else(version, ping
     ):
         if version != STATELESS:
             await until(
-                lambda: [m.get("method") for m in server.received].count("ping") > 2
+                lambda: [m.get("method") for m in server.received].count("ping") > 2,
+                0.001,
             )
         else:
             names = {task.get_name() for task in asyncio.all_tasks()}

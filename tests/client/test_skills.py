@@ -187,7 +187,7 @@ async def test_loading_reads_the_document_and_each_other_file_when_asked(client,
         assert skill.files == list(FILES)
         assert await skill.read_text("references/FORMS.md") == "A form.\n"
         assert server.reads == [URI, FORMS]
-        assert await skill.read_file(LOGO, timeout=5) == b"\x00\xff"
+        assert await skill.read_file(LOGO, timeout=30) == b"\x00\xff"
         with pytest.raises(mcpwire.LocalProtocolError, match="no text in UTF-8"):
             await skill.read_text(LOGO)
         with pytest.raises(mcpwire.LocalProtocolError, match="has no file"):

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer
 from turns import until
 
@@ -270,6 +271,7 @@ async def test_an_answer_that_may_not_leave_ends_the_call_and_takes_the_task_bac
     assert server.told("tasks/update") == []
 
 
+@on_a_virtual_clock
 async def test_the_calls_clock_stands_still_while_somebody_is_asked():
     async def think(_):
         await asyncio.sleep(0.3)  # longer than the call may take
@@ -284,6 +286,7 @@ async def test_the_calls_clock_stands_still_while_somebody_is_asked():
 
 
 @pytest.mark.rule("TX-16")
+@on_a_virtual_clock
 async def test_who_cancels_a_call_takes_its_task_back_and_does_not_wait():
     server = TaskServer(SLOW, created=SLOW)
     server.methods["tasks/cancel"] = lambda *_: SILENCE
@@ -317,6 +320,7 @@ async def test_who_cancels_during_a_look_takes_back_the_look_and_the_task():
 
 @pytest.mark.rule("TX-16")
 @pytest.mark.parametrize("shown", [SLOW, SILENCE])
+@on_a_virtual_clock
 async def test_a_call_that_runs_out_of_time_takes_its_task_back(shown):
     server = TaskServer(shown, created=SLOW if shown is SLOW else None)
     async with asyncio.timeout(BOUND_S), client(server) as c:
@@ -361,6 +365,7 @@ async def test_a_started_call_that_is_cancelled_takes_its_task_back(shown):
     assert len(server.told("tasks/cancel")) == 1
 
 
+@on_a_virtual_clock
 async def test_nobody_is_told_where_the_connection_is_gone():
     server = TaskServer(SLOW, created=SLOW)
     recovery = mcpwire.Recovery(restart=False)
@@ -377,6 +382,7 @@ async def test_nobody_is_told_where_the_connection_is_gone():
 
 
 @pytest.mark.parametrize("answer", [COMPLETE, mcpwire.InternalError("no")])
+@on_a_virtual_clock
 async def test_what_a_server_says_to_a_task_taken_back_changes_nothing(answer):
     server = TaskServer(SLOW, created=SLOW)
     server.methods["tasks/cancel"] = lambda *_: answer
@@ -388,6 +394,7 @@ async def test_what_a_server_says_to_a_task_taken_back_changes_nothing(answer):
         assert (await c.call_tool("train")).text == "done"
 
 
+@on_a_virtual_clock
 async def test_closing_ends_the_wait_and_leaves_the_task_alone():
     server = TaskServer(SLOW, created=SLOW)
     async with asyncio.timeout(BOUND_S), client(server) as c:

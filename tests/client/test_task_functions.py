@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer
 from turns import until
 
@@ -204,6 +205,7 @@ async def test_another_client_goes_on_with_a_task_by_its_id():
 
 @pytest.mark.rule("TX-16")
 @everywhere
+@on_a_virtual_clock
 async def test_a_call_that_is_given_up_stops_the_tool_behind_it(place):
     async with connected(place, NEW) as (demo, c):
         call = await c.start_call("slow", {"name": "Ada"})
@@ -287,6 +289,7 @@ async def test_waiting_is_bounded_like_a_call():
     assert server.told("tasks/cancel") == []
 
 
+@on_a_virtual_clock
 async def test_closing_ends_whoever_waits():
     server = TaskServer(standing("working", pollIntervalMs=3_600_000))
     async with asyncio.timeout(BOUND_S), client(server) as c:
