@@ -11,6 +11,7 @@ from fakes import SILENCE
 
 import mcpwire
 from mcpwire.protocol.methods import TASKS
+from mcpwire.sync._made.requests import Requests
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
@@ -21,7 +22,8 @@ from task_server import DONE, FORM, TaskServer, needs, standing
 BOUND_S = 30.0
 ID = "t-1"
 WORKING = standing("working")
-SLOW = standing("working", pollIntervalMs=3_600_000)
+HOUR_S = 3_600
+SLOW = standing("working", pollIntervalMs=HOUR_S * 1_000)
 ANSWER = {"action": "accept", "content": {"name": "Ada"}}
 
 everywhere = pytest.mark.parametrize("place", ["memory", "http"])
@@ -44,6 +46,32 @@ def wait_until(predicate):
     while not predicate():
         assert time.monotonic() < end
         time.sleep(0.002)  # the server has no event for it
+
+
+@pytest.fixture
+def pauses(monkeypatch):
+    """Note how long each pause before a look is to be, as it begins."""
+    begun = []
+    sleep = Requests._sleep
+
+    def noted(self, method, seconds, deadline):
+        begun.append(seconds)
+        sleep(self, method, seconds, deadline)
+
+    monkeypatch.setattr(Requests, "_sleep", noted)
+    return begun
+
+
+@pytest.fixture
+def short_from_then_on(monkeypatch):
+    """Let calls have little time left, but only from when their tasks are known."""
+    sleep = Requests._sleep
+
+    def shortened(self, method, seconds, deadline):
+        deadline.at = min(deadline.at, self._connection.time() + 0.05)
+        sleep(self, method, seconds, deadline)
+
+    monkeypatch.setattr(Requests, "_sleep", shortened)
 
 
 @pytest.mark.rule("TX-03", "TX-11")
@@ -78,11 +106,12 @@ def test_what_a_task_asks_is_answered_once_by_the_handler_of_any_call(place):
 @pytest.mark.rule("TX-16")
 @everywhere
 @pytest.mark.parametrize("shown", [SLOW, SILENCE])
+@pytest.mark.usefixtures("short_from_then_on")
 def test_a_call_that_runs_out_of_time_takes_its_task_back(place, shown):
     server = TaskServer(shown, created=SLOW if shown is SLOW else None)
     with connected(server, place) as c:
         with pytest.raises(mcpwire.RequestTimeout):
-            c.call_tool("train", timeout=0.1)
+            c.call_tool("train")
         wait_until(lambda: server.told("tasks/cancel"))
 
     assert server.told("tasks/cancel") == [{"taskId": ID}]
@@ -91,25 +120,27 @@ def test_a_call_that_runs_out_of_time_takes_its_task_back(place, shown):
 @pytest.mark.rule("TX-16")
 @everywhere
 @pytest.mark.parametrize("shown", [SLOW, SILENCE])
+@pytest.mark.usefixtures("short_from_then_on")
 def test_a_task_is_taken_back_also_where_the_client_is_closed_at_once(place, shown):
     server = TaskServer(shown, created=SLOW if shown is SLOW else None)
     with (
         pytest.raises(mcpwire.RequestTimeout),
         connected(server, place) as c,
     ):
-        c.call_tool("train", timeout=0.05)
+        c.call_tool("train")
 
     wait_until(lambda: server.told("tasks/cancel"))
 
 
 @pytest.mark.rule("TX-16")
 @everywhere
-def test_a_started_call_that_is_cancelled_between_two_looks_takes_its_task_back(place):
+def test_a_started_call_that_is_cancelled_between_two_looks_takes_its_task_back(
+    place, pauses
+):
     server = TaskServer(SLOW)
     with connected(server, place) as c:
         call = c.start_call("train")
-        wait_until(lambda: server.told("tasks/get"))
-        time.sleep(0.02)  # it is answered, and waits for its next look
+        wait_until(lambda: HOUR_S in pauses)  # until its next look
         call.cancel("no longer needed")
         with pytest.raises(mcpwire.CallCancelled, match="no longer needed"):
             call.result(timeout=BOUND_S)
@@ -148,7 +179,7 @@ def test_ctrl_c_takes_the_task_back(place):
     assert server.told("tasks/update") == []
 
 
-def test_closing_ends_the_wait_and_leaves_the_task_alone():
+def test_closing_ends_the_wait_and_leaves_the_task_alone(pauses):
     server = TaskServer(SLOW, created=SLOW)
     caught = []
     with connected(server) as c:
@@ -161,8 +192,7 @@ def test_closing_ends_the_wait_and_leaves_the_task_alone():
 
         thread = threading.Thread(target=call)
         thread.start()
-        wait_until(lambda: server.told("tools/call"))
-        time.sleep(0.02)  # it is answered, and waits for its first look
+        wait_until(lambda: pauses)  # it is answered, and waits for its first look
         c.close()
         thread.join(BOUND_S)
 
