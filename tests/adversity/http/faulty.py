@@ -14,8 +14,14 @@ if TYPE_CHECKING:
     from mcp_server import ScriptedMcp
     from raw_server import Connection, RawRequest
 
-BOUND_S = 20.0
+BOUND_S = 25.0
 """What no test takes: a call that hangs fails there, long before its own 30 s."""
+
+HANG_S = 100.0
+"""How long a peer says nothing: longer than any test takes. A server that stops ends it."""
+
+SOON_S = 10.0
+"""Within what something ends that waits for no peer: a machine may stall for long."""
 
 PROMPT_S = 0.25
 """Within what a call ends once its answer can no longer come."""

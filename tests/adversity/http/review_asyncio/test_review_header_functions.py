@@ -4,11 +4,12 @@ import asyncio
 import time
 
 import pytest
-from faulty import BOUND_S, PROMPT_S, QUICK, connected, until
+from faulty import BOUND_S, HANG_S, QUICK, SOON_S, connected, until
 from mcp_server import scripted_mcp
 
 import mcpwire
 from mcpwire import LocalProtocolError, types
+from mcpwire.protocol.deadline import Deadline
 
 pytestmark = [pytest.mark.anyio, pytest.mark.pain("P27")]
 
@@ -40,10 +41,9 @@ async def test_connecting_with_a_function_that_raises_raises_that_at_once(shell,
     with scripted_mcp(era) as server:
         client = shell(mcpwire.Http(server.url, headers=headers))
         async with asyncio.timeout(BOUND_S):
-            started = time.monotonic()
             with pytest.raises(NoTokenError):
                 await client.connect()
-            assert time.monotonic() - started < 1
+            assert headers.asked == 1
             headers.fails = False
             async with client:
                 assert (await client.call_tool("echo", {"text": "x"})).text == "x"
@@ -51,9 +51,11 @@ async def test_connecting_with_a_function_that_raises_raises_that_at_once(shell,
 
 async def test_answers_that_could_not_be_sent_do_not_stop_the_later_ones(shell):
     headers = Headers()
+    asked, has_headers = [], []
 
     async def sampling(request):
-        headers.fails = len(server.executed) <= 3
+        asked.append(request)
+        headers.fails = not has_headers
         return ANSWER
 
     with scripted_mcp() as server:
@@ -61,12 +63,15 @@ async def test_answers_that_could_not_be_sent_do_not_stop_the_later_ones(shell):
         few = mcpwire.Limits(inbound=2)
         options = {"sampling": shell.callback(sampling), "limits": few}
         async with connected(shell, target, **options) as client:
-            for _ in range(3):
+            # What the server has asked before its call ended counts; on a loaded
+            # machine it may have asked after that, or what it asked fails the next.
+            while len(asked) < 3:
                 headers.fails = False
-                with pytest.raises(mcpwire.RequestTimeout):
+                with pytest.raises((mcpwire.RequestTimeout, NoTokenError)):
                     await client.call_tool("ask", timeout=0.1)
+            has_headers.append(True)
             headers.fails = False
-            assert (await client.call_tool("ask", timeout=5)).text == "fine"
+            assert (await client.call_tool("ask")).text == "fine"
 
 
 async def test_the_servers_stream_comes_back_once_there_are_headers_again(shell):
@@ -90,13 +95,20 @@ async def test_listening_with_a_function_that_raises_fails_at_once(shell):
         target = mcpwire.Http(server.url, headers=headers)
         async with connected(shell, target) as client:
             headers.fails = True
-            started = time.monotonic()
+            asked = headers.asked
             with pytest.raises((NoTokenError, LocalProtocolError)):
-                await client.subscribe("memo://one")
-            assert time.monotonic() - started < 1
+                await client.subscribe("memo://one", timeout=None)
+            assert headers.asked == asked + 1
 
 
-async def test_a_ping_that_could_not_be_sent_ends_no_keepalive():
+async def test_a_ping_that_could_not_be_sent_ends_no_keepalive(monkeypatch):
+    from mcpwire.transports.client import reviver
+
+    # Else a ping must be answered within the time between two of them.
+    def patient(now, seconds):
+        return Deadline(now, BOUND_S)
+
+    monkeypatch.setattr(reviver, "Deadline", patient)
     headers = Headers()
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers)
@@ -168,12 +180,13 @@ async def test_connecting_is_bounded_though_headers_never_come(era):
 async def test_everything_is_bounded_though_headers_never_come(monkeypatch):
     from mcpwire.transports.http.streamable import channel
 
-    monkeypatch.setattr(channel, "NOTICE_S", 0.1)
     headers = Hanging()
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers, server_stream="always")
         async with connected(mcpwire.Client, target) as client:
             await until(lambda: server.streams)
+            # Not before: what it says as it connects has the time it needs.
+            monkeypatch.setattr(channel, "NOTICE_S", 0.1)
             headers.hangs = True
             with pytest.raises(mcpwire.RequestTimeout):
                 await client.call_tool("echo", timeout=0.1)
@@ -192,7 +205,7 @@ async def test_everything_is_bounded_though_headers_never_come(monkeypatch):
             await until(lambda: headers.waiting)
             started = time.monotonic()
             await client.aclose()
-            assert time.monotonic() - started < 3
+            assert time.monotonic() - started < SOON_S
             with pytest.raises(mcpwire.ConnectionClosed):
                 await late
             await until(lambda: not headers.waiting)
@@ -226,7 +239,7 @@ async def test_a_deadline_that_passes_as_the_headers_come_is_kept():
         return {}
 
     def never(request, conn):
-        conn.wait_closed(BOUND_S)
+        conn.wait_closed(HANG_S)
         return True
 
     slow = False
@@ -237,7 +250,7 @@ async def test_a_deadline_that_passes_as_the_headers_come_is_kept():
             slow = True
             for timeout in (0.03, 0.045, 0.05, 0.055, 0.06, 0.065, 0.069, 0.07):
                 with pytest.raises(mcpwire.RequestTimeout):
-                    async with asyncio.timeout(2):
+                    async with asyncio.timeout(SOON_S):
                         await client.call_tool("echo", timeout=timeout)
             slow = False
 
@@ -248,6 +261,7 @@ async def test_calls_end_promptly_when_their_headers_fail(shell):
         target = mcpwire.Http(server.url, headers=headers)
         async with connected(shell, target) as client:
             headers.fails = True
+            asked = headers.asked
             started = time.monotonic()
             with pytest.raises(NoTokenError):
                 await client.call_tool("echo")
@@ -255,4 +269,6 @@ async def test_calls_end_promptly_when_their_headers_fail(shell):
                 await client.list_tools()
             with pytest.raises(NoTokenError):
                 await client.notify("notifications/x")
-            assert time.monotonic() - started < PROMPT_S
+            # Neither asked again, nor until their thirty seconds are over.
+            assert headers.asked == asked + 3
+            assert time.monotonic() - started < SOON_S

@@ -5,12 +5,24 @@ import time
 from asyncio import to_thread
 
 import pytest
-from faulty import BOUND_S, ONCE, QUICK, answering, connected, outcome, until
+from faulty import (
+    BOUND_S,
+    HANG_S,
+    ONCE,
+    QUICK,
+    SOON_S,
+    answering,
+    connected,
+    outcome,
+    until,
+)
 from mcp_server import Session, scripted_mcp
 from raw_server import reply
 
 import mcpwire
 from mcpwire import ConnectionClosed, SessionExpired, types
+from mcpwire.protocol.deadline import Deadline
+from mcpwire.transports.client import reviver
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fault("F27")]
 
@@ -79,11 +91,14 @@ async def test_a_call_whose_question_was_being_answered_ends_in_time(shell):
     with scripted_mcp() as server:
         options = {"sampling": shell.callback(sampling), "recovery": QUICK}
         async with connected(shell, server, **options) as client:
-            late = asyncio.ensure_future(client.call_tool("ask", timeout=1.5))
-            await until(lambda: started)
+            while not started:  # a loaded machine may not get so far within that time
+                late = asyncio.ensure_future(
+                    outcome(client.call_tool("ask", timeout=1.5))
+                )
+                await until(lambda task=late: started or task.done())
             server.sessions.clear()
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-            error = await outcome(late)
+            error = await late
             assert isinstance(error, mcpwire.RequestTimeout), error
 
 
@@ -111,6 +126,7 @@ async def test_a_question_on_a_forgotten_session_is_not_answered_in_the_new_one(
     assert sessions[0] != sessions[1]
 
 
+@pytest.mark.usefixtures("patient_close")
 async def test_closing_while_calls_run_on_a_forgotten_session_ends_them(shell):
     with scripted_mcp() as server:
         async with connected(shell, server, recovery=QUICK) as client:
@@ -120,7 +136,7 @@ async def test_closing_while_calls_run_on_a_forgotten_session_ends_them(shell):
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
             started = time.monotonic()
             await client.aclose()
-            assert time.monotonic() - started < 3
+            assert time.monotonic() - started < SOON_S
             error = await outcome(late)
             assert isinstance(error, (ConnectionClosed, SessionExpired)), error
             server.release()
@@ -180,17 +196,29 @@ async def test_without_recovery_each_call_of_a_forgotten_session_says_so(shell):
     assert server.verbs().count("initialize") == 2
 
 
+@pytest.mark.usefixtures("patient_close")
 async def test_a_session_forgotten_as_it_is_closed_costs_nothing(shell):
     with scripted_mcp() as server:
         async with connected(shell, server) as client:
             server.forget_sessions()
             started = time.monotonic()
             await client.aclose()
-            assert time.monotonic() - started < 1
+            assert time.monotonic() - started < SOON_S
     assert server.verbs().count("DELETE") == 1
     assert server.verbs().count("initialize") == 1
 
 
+@pytest.fixture
+def patience(monkeypatch):
+    """Give the seconds that a ping's answer may take, however often one is sent."""
+    seconds = [BOUND_S]
+    monkeypatch.setattr(
+        reviver, "Deadline", lambda now, _: Deadline(now, seconds[0])
+    )
+    return seconds
+
+
+@pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("status", [429, 500, 503])
 async def test_a_ping_that_is_declined_ends_no_session(status):
     """Any answer is a sign of life."""
@@ -211,19 +239,21 @@ async def test_a_ping_that_is_declined_ends_no_session(status):
             assert client.session_id == "session-1"
 
 
-async def test_a_ping_that_is_not_answered_ends_the_session():
+async def test_a_ping_that_is_not_answered_ends_the_session(patience):
     def never(request, conn):
-        conn.wait_closed(BOUND_S)
+        conn.wait_closed(HANG_S)
         return True
 
     with scripted_mcp() as server:
         server.on["ping"] = never
+        patience[0] = 0.1
         async with connected(mcpwire.Client, server, keepalive=0.1) as client:
             error = await outcome(client.call_tool("slow"))
             assert isinstance(error, ConnectionClosed), error
             del server.on["ping"]
+            patience[0] = BOUND_S
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-            assert client.session_id == "session-2"
+            assert client.session_id not in {None, "session-1"}
 
 
 async def test_mixed_replies_while_the_session_goes_are_each_their_own(shell):
