@@ -18,7 +18,7 @@ BOUND_S = 25.0
 """What no test takes: a call that hangs fails there, long before its own 30 s."""
 
 HANG_S = 100.0
-"""How long a peer says nothing: longer than any test takes. A server that stops ends it."""
+"""How long a peer says nothing: longer than any test takes; its end ends that."""
 
 SOON_S = 10.0
 """Within what something ends that waits for no peer: a machine may stall for long."""
@@ -61,11 +61,11 @@ def once(handler: Callable[..., Any]) -> Any:
 
 @contextlib.asynccontextmanager
 async def connected(
-    shell: Any, server: ScriptedMcp | str, **options: Any
+    shell: Any, server: ScriptedMcp | str, *, bound: float = BOUND_S, **options: Any
 ) -> AsyncIterator[Any]:
     """Connect a client; nothing in the body takes longer than the bound."""
     target = server if isinstance(server, (str, mcpwire.Http)) else server.url
-    async with asyncio.timeout(BOUND_S), shell(target, **options) as client:
+    async with asyncio.timeout(bound), shell(target, **options) as client:
         yield client
 
 
@@ -77,8 +77,8 @@ async def outcome(awaitable: Any) -> Any:
         return error
 
 
-async def until(holds: Callable[[], Any]) -> None:
+async def until(holds: Callable[[], Any], bound: float = BOUND_S) -> None:
     """Wait until something holds that another thread brings about."""
-    async with asyncio.timeout(BOUND_S):
+    async with asyncio.timeout(bound):
         while not holds():  # noqa: ASYNC110 - a thread tells no loop
             await asyncio.sleep(0.002)  # between two looks; the wait is bounded

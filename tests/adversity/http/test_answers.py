@@ -5,7 +5,17 @@ import json
 import time
 
 import pytest
-from faulty import BOUND_S, ERAS, ONCE, PROMPT_S, answering, connected, outcome, until
+from faulty import (
+    BOUND_S,
+    ERAS,
+    HANG_S,
+    ONCE,
+    PROMPT_S,
+    answering,
+    connected,
+    outcome,
+    until,
+)
 from mcp_server import scripted_mcp
 from raw_server import (
     LAST_CHUNK,
@@ -190,9 +200,12 @@ async def test_a_notification_is_accepted_by_any_success(shell, data):
 
 
 async def quickest(shell, data, then):
-    """Return how long the end of a call with 20 beside it takes, at best of five."""
+    """Return how long the end of a call with 20 beside it takes, at best of twelve.
+
+    Others may keep the machine from any one attempt.
+    """
     found = []
-    for _ in range(5):
+    for _ in range(12):
         with scripted_mcp() as server:
             async with connected(shell, server, recovery=ONCE) as client:
                 server.on["tools/call"] = answering(data, then)
@@ -372,7 +385,7 @@ async def test_a_body_that_only_says_why_is_not_waited_for(shell, case):
 
     def stall(request, conn):
         conn.send(head(status, content_type=content_type, content_length="100") + b"x")
-        conn.wait_closed(BOUND_S)
+        conn.wait_closed(HANG_S)
         return True
 
     with scripted_mcp(session_ids=False) as server:
@@ -392,7 +405,7 @@ async def test_a_forgotten_session_is_renewed_though_its_404_stalls(shell):
             return False
         stalled.append(request)
         conn.send(head(404, content_type="text/plain", content_length="100"))
-        conn.wait_closed(BOUND_S)
+        conn.wait_closed(HANG_S)
         return True
 
     stalled = []

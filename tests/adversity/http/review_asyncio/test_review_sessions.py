@@ -212,9 +212,7 @@ async def test_a_session_forgotten_as_it_is_closed_costs_nothing(shell):
 def patience(monkeypatch):
     """Give the seconds that a ping's answer may take, however often one is sent."""
     seconds = [BOUND_S]
-    monkeypatch.setattr(
-        reviver, "Deadline", lambda now, _: Deadline(now, seconds[0])
-    )
+    monkeypatch.setattr(reviver, "Deadline", lambda now, _: Deadline(now, seconds[0]))
     return seconds
 
 

