@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).parent
 
@@ -27,6 +28,16 @@ import sentinel  # noqa: E402 - as above
 import spec_files  # noqa: E402 - as above
 import unmeasured  # noqa: E402 - as above
 import wirecheck  # noqa: E402 - as above
+
+# How long one example takes is for the machine to say, which may be busy with others.
+# This is said before the first test module makes settings out of the profile's.
+settings.register_profile(
+    "unhurried",
+    settings.default,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("unhurried")
 
 
 def pytest_configure(config):

@@ -102,7 +102,9 @@ async def test_without_a_token_no_progress_is_sent(token):
 
 
 @pytest.mark.rule("PROG-02")
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(st.lists(st.integers(-3, 3) | st.floats(allow_nan=False), max_size=12))
 def test_progress_only_ever_rises(values):
     sent = []
