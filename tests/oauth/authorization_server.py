@@ -150,7 +150,7 @@ class AuthorizationServer(TokenDesk):
         """Which kind each token request was of."""
         return [request.form.get("grant_type", "") for request in self.token_requests]
 
-    def wait_until(self, holds: Callable[[], Any], timeout: float = 5.0) -> None:
+    def wait_until(self, holds: Callable[[], Any], timeout: float = 30.0) -> None:
         self.raw.wait_until(holds, timeout)
 
     # ... and does.
@@ -339,7 +339,7 @@ def authorization_server(**options: Any) -> Iterator[AuthorizationServer]:
 def browse(url: str) -> str:
     """Do what a browser and a user do, and return where they are sent back to."""
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.netloc, timeout=5)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=30)
     try:
         connection.request("GET", f"{parts.path}?{parts.query}")
         response = connection.getresponse()

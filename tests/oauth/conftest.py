@@ -46,6 +46,12 @@ def server(request, auth):
 
 
 @pytest.fixture
+def hours(monkeypatch):
+    """Give the clocks that calls and logins are measured by."""
+    return engine_calls.Hours(monkeypatch)
+
+
+@pytest.fixture
 def clock(monkeypatch):
     """Give the clocks that tokens are measured by."""
     return engine_calls.Clock(monkeypatch)

@@ -24,7 +24,7 @@ from mcpwire.sync._oauth.fetching import BlockingFetcher
 from mcpwire.transports.oauth.fetching import Fetcher
 
 KINDS: Final = ("asyncio", "blocking")
-BOUND_S: Final = 10.0
+BOUND_S: Final = 50.0
 SERVER_ADDRESS: Final = "93.184.216.34"
 LOGIN_ADDRESS: Final = "151.101.1.69"
 

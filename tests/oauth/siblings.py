@@ -40,6 +40,9 @@ import mcpwire.sync._oauth.fetching, mcpwire.transports.oauth.fetching
 url, path, clock = sys.argv[1:]
 file.wall_time = lambda: time.time() + os.stat(clock).st_size
 
+# Who has the lease may be kept waiting until all the others look at it.
+LIMITS = mcpwire.Limits(oauth_timeout=40)
+
 def say(word):
     os.write(1, f"{os.getpid()} {word}\\n".encode())
 
@@ -59,11 +62,11 @@ class Store(mcpwire.FileStorage):
         return super().save(*given)
 
 async def on_asyncio(target):
-    async with mcpwire.Client(target) as client:
+    async with mcpwire.Client(target, limits=LIMITS) as client:
         return (await client.call_tool("echo", {"text": "hi"})).text
 
 def on_threads(target):
-    with mcpwire.sync.Client(target) as client:
+    with mcpwire.sync.Client(target, limits=LIMITS) as client:
         return client.call_tool("echo", {"text": "hi"}).text
 
 def run(kind):

@@ -12,8 +12,8 @@ import mcpwire
 
 pytestmark = [pytest.mark.anyio, pytest.mark.pain("P31")]
 
-BOUND_S = 20.0
-SOON_S = 2.0
+BOUND_S = 40.0
+SOON_S = 10.0
 """Far less than a lock would last that is held while something is open."""
 
 CALLS = 20

@@ -4,17 +4,35 @@ from __future__ import annotations
 
 import asyncio
 
+import attrs
 import pytest
 from authorization_server import SENTINEL, json_answer, oauth, protected_server
 from engine_calls import BOUND_S, HOUR_S, echo, refreshes, whole
 
 import mcpwire
-from mcpwire.limits import Limits
+from mcpwire.sync._oauth.fetching import BlockingFetcher
+from mcpwire.transports.oauth.fetching import Fetcher
 
 pytestmark = [pytest.mark.anyio, pytest.mark.pain("P32"), pytest.mark.fault("F38")]
 
-SHORT = Limits(oauth_timeout=0.6)
+SHORT_S = 0.6
 """For who does not answer: less than the second that a call waits for a new token."""
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch, auth):
+    """Wait for a token only so long where none comes; all else has its time."""
+    for kind in (Fetcher, BlockingFetcher):
+        monkeypatch.setattr(kind, "fetch", impatiently(kind.fetch, auth))
+
+
+def impatiently(fetch, auth):
+    def fetched(self, step):
+        if step.url.endswith("/token") and auth.on.get("token") is PASSING["no answer"]:
+            self._limits = attrs.evolve(self._limits, oauth_timeout=SHORT_S)
+        return fetch(self, step)
+
+    return fetched
 
 
 # When the server cannot answer...
@@ -39,17 +57,13 @@ PASSING = {
 }
 
 
-def patience(fault):
-    return SHORT if fault == "no answer" else Limits()
-
-
 @pytest.mark.case("G03")
 @pytest.mark.parametrize("fault", PASSING)
 async def test_what_passes_by_costs_no_login(shell, auth, fault):
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth())
         async with asyncio.timeout(BOUND_S):
-            async with shell(target, limits=patience(fault)) as client:
+            async with shell(target) as client:
                 auth.expire_all()
                 auth.on["token"] = PASSING[fault]
                 with pytest.raises(mcpwire.AuthTemporarilyUnavailable) as caught:
@@ -69,7 +83,7 @@ async def test_a_token_that_is_good_so_far_is_used_meanwhile(shell, auth, clock,
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth())
         async with asyncio.timeout(BOUND_S):
-            async with shell(target, limits=patience(fault)) as client:
+            async with shell(target) as client:
                 auth.on["token"] = PASSING[fault]
                 clock.pass_by(HOUR_S - 50)
                 for _ in range(4):
@@ -170,7 +184,7 @@ async def test_a_login_that_fails_has_a_type_and_can_be_tried_again(shell, auth,
         async with asyncio.timeout(BOUND_S):
             auth.on["token"] = (PASSING | WRONG)[fault]
             with pytest.raises(mcpwire.AuthError) as caught:
-                async with shell(target, limits=patience(fault)):
+                async with shell(target):
                     pass
             kind = mcpwire.AuthTemporarilyUnavailable
             assert isinstance(caught.value, kind) == (fault in PASSING)

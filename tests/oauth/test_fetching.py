@@ -9,6 +9,7 @@ import threading
 import certificates
 import httpx
 import pytest
+from engine_calls import Hours
 from fetches import (
     ANSWER,
     GET,
@@ -279,13 +280,22 @@ def test_the_whole_of_a_fetch_takes_no_longer_than_it_may(kind, internet, script
 
 
 @pytest.mark.fault("F38")
-def test_a_slow_resolver_counts_too(kind, internet):
+def test_a_slow_resolver_counts_too(kind, internet, monkeypatch):
     internet.names[LOGIN] = [[LOGIN_ADDRESS]]
     internet.is_slow.set()
-    # The loop waits for its resolver's thread where it ends.
-    threading.Timer(0.8, internet.goes_on.set).start()
+    shell = Shell(kind, target(), SHORT)
+    if shell.is_async:
+        fetch = shell.fetcher.fetch
+
+        async def given_up(wanted):
+            try:
+                return await fetch(wanted)
+            finally:  # the loop waits for its resolver's thread where it ends
+                internet.goes_on.set()
+
+        monkeypatch.setattr(shell.fetcher, "fetch", given_up)
     failure(
-        Shell(kind, target(), SHORT),
+        shell,
         step(f"https://{LOGIN}/x"),
         AuthTemporarilyUnavailable,
     )
@@ -293,15 +303,17 @@ def test_a_slow_resolver_counts_too(kind, internet):
 
 
 @pytest.mark.fault("F38")
-def test_redirects_share_the_time_of_one_fetch(kind, internet):
+def test_redirects_share_the_time_of_one_fetch(kind, internet, monkeypatch):
+    hours = Hours(monkeypatch)
+
     def script(conn):
         conn.receive()
-        conn.wait(0.6)
+        hours.pass_by(15.0)
         conn.send(reply(302, location="/again"))
 
     with local_server(internet, script) as server:
         failure(
-            Shell(kind, target(server.url), Limits(oauth_timeout=1.0)),
+            Shell(kind, target(server.url), Limits(oauth_timeout=25.0)),
             step(f"{server.origin}/x", **GET),
             AuthTemporarilyUnavailable,
         )

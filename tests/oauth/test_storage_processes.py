@@ -22,8 +22,8 @@ from mcpwire.auth.record import credential_key, dump, load
 
 pytestmark = [pytest.mark.pain("P33"), pytest.mark.attack("S24")]
 
-BOUND_S = 20.0
-LEASE_S = 30
+BOUND_S = 30.0
+LEASE_S = 90
 KINDS = ("blocking", "asyncio") * 4
 
 
