@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TESTS = Path(__file__).parent.parent
-BOUND_S = 20.0
+BOUND_S = 50.0
+LEFT_S = 20.0
+"""Within what a process that was killed is gone, however loaded the machine."""
 
 HEAD = f"""
 import sys
@@ -62,8 +64,8 @@ def is_running(pid: int) -> bool:
 
 
 def seconds_until(holds: Callable[[], bool]) -> float:
-    """Return how long it took until that held, or the bound."""
+    """Return how long it took until that held, or more than any promise is."""
     started = time.monotonic()
-    while not holds() and time.monotonic() - started < BOUND_S:
+    while not holds() and time.monotonic() - started < LEFT_S:
         time.sleep(0.005)  # a foreign process tells nobody
     return time.monotonic() - started

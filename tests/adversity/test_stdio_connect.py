@@ -107,11 +107,13 @@ async def test_a_silent_child_times_out_and_its_noise_and_stderr_are_quoted(shel
         "raw(b'Welcome to my server!\\n'); print('hm', file=sys.stderr, flush=True)\n"
         "while True: recv()"
     )
-    error = await failure(
-        shell, target, mcpwire.RequestTimeout, connect_timeout=1.0, probe_timeout=0.1
-    )
-    assert error.timeout == 1.0
-    assert error.elapsed >= 1.0
+    options = {"connect_timeout": 1.0, "probe_timeout": 0.1}
+    for _ in range(8):  # on a loaded machine it may not say anything in a second
+        error = await failure(shell, target, mcpwire.RequestTimeout, **options)
+        assert error.timeout == 1.0
+        assert error.elapsed >= 1.0
+        if "hm" in str(error):
+            break
     assert "Welcome to my server!" in str(error)
     assert "hm" in str(error)
 

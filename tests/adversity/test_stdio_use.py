@@ -6,6 +6,7 @@ import signal
 import time
 
 import pytest
+from programs import LEFT_S, is_running, seconds_until
 from scripted import ECHO_LOOP, scripted
 from shells import Signal
 
@@ -13,7 +14,7 @@ import mcpwire
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 20.0
+BOUND_S = 50.0
 PROMPT_S = 0.25
 """Within what a call must fail once its answer can no longer come."""
 
@@ -57,8 +58,9 @@ async def test_all_calls_in_flight_fail_at_once_when_the_child_is_killed(shell):
     quickest = BOUND_S
     async with asyncio.timeout(BOUND_S):
         # The promise itself, not a figure of speed: a call that can never be answered
-        # ends within this time of the event. A stalled machine has three attempts.
-        for _ in range(3):
+        # ends within this time of the event. Others may keep the machine from any one
+        # of these attempts.
+        for _ in range(12):
             outcomes, again, elapsed = await kill_with_100_in_flight(shell)
             assert {type(o) for o in outcomes} == {mcpwire.ConnectionClosed}
             assert len({id(o) for o in outcomes}) == 100
@@ -135,7 +137,7 @@ async def test_a_child_that_does_not_read_blocks_neither_other_tasks_nor_closing
         )
         turns = 0
         while not big.done():
-            await asyncio.sleep(0.01)  # lets the loop turn while the pipe is full
+            await asyncio.sleep(0)  # turns of the loop while the pipe is full
             turns += 1
         with pytest.raises(mcpwire.RequestTimeout):
             await big
@@ -197,17 +199,8 @@ async def test_a_grandchild_that_ignores_everything_is_gone_after_closing(
         pid = client._connection.channel.pid
         await client.aclose()
     grandchild = int(pid_file.read_text())
-    for gone in (pid, grandchild):
-        assert not is_running(gone), gone
-
-
-def is_running(pid):
-    """Tell whether a process still runs; a zombie of a foreign parent does not."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 - may vanish meanwhile
-            return file.read().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+    for gone in (pid, grandchild):  # killed, and perhaps not yet gone
+        assert seconds_until(lambda gone=gone: not is_running(gone)) < LEFT_S, gone
 
 
 @pytest.mark.fault("F09")
@@ -381,10 +374,11 @@ async def test_a_call_that_times_out_tells_the_server_and_drops_the_late_answer(
         "m = recv(); text(m, json.dumps(c)); recv()"
     )
     async with asyncio.timeout(BOUND_S), shell(target) as client:
+        # Time enough to send it on a loaded machine.
         with pytest.raises(mcpwire.RequestTimeout) as caught:
-            await client.call_tool("x", timeout=0.1)
+            await client.call_tool("x", timeout=0.5)
         assert caught.value.method == "tools/call"
-        assert caught.value.timeout == 0.1
+        assert caught.value.timeout == 0.5
         import json
 
         cancelled = json.loads((await client.call_tool("y")).text)

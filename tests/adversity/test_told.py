@@ -14,7 +14,7 @@ import mcpwire
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 30.0
+BOUND_S = 50.0
 PROMPT_S = 0.25
 """Within what a call must fail once its answer can no longer come."""
 
@@ -22,9 +22,12 @@ IN_FLIGHT = 20
 
 
 async def at_best(attempt, promise):
-    """Return the quickest of three attempts: a machine may stall, a promise not."""
+    """Return the quickest of twelve attempts, or the first within the promise.
+
+    Others may keep the machine from any one of them.
+    """
     quickest = BOUND_S
-    for _ in range(3):
+    for _ in range(12):
         quickest = min(quickest, await attempt())
         if quickest < promise:
             break
@@ -151,9 +154,9 @@ async def test_a_grandchild_that_ignores_everything_is_gone_within_the_ladders_t
         pids = channel.pid, int(channel.stderr_tail)
         started = time.monotonic()
         await client.aclose()
-        took = time.monotonic() - started
-        assert not any(map(is_running, pids))
-        return took
+        while any(map(is_running, pids)):  # noqa: ASYNC110 - killed, not yet gone
+            await asyncio.sleep(0.002)
+        return time.monotonic() - started
 
     async with asyncio.timeout(BOUND_S):
         assert await at_best(attempt, ladder) < ladder
@@ -214,7 +217,7 @@ async def test_every_failure_of_a_call_is_one_class_and_has_words(
     shell, target, expected
 ):
     client = shell(
-        target, limits=SHORT, timeout=0.3 if expected is mcpwire.RequestTimeout else 10
+        target, limits=SHORT, timeout=0.3 if expected is mcpwire.RequestTimeout else 30
     )
     async with asyncio.timeout(BOUND_S), client:
         outcome = await asyncio.gather(client.call_tool("x"), return_exceptions=True)

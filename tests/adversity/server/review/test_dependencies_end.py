@@ -123,7 +123,7 @@ async def test_nor_does_a_task_that_fails():
         call = modern(1, "tools/call", {"name": "pay"}, **meta)
         (answer,) = await hand.ask(call)
         params = {"taskId": answer["result"]["taskId"]}
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not ledger.ends:
                 (answer,) = await hand.ask(modern(2, "tasks/get", params, **meta))
     finally:

