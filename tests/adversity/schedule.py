@@ -18,6 +18,9 @@ from mcpwire.transports._duplex import Duplex
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+SETTLE_S = 10.0
+"""How long a thread that was told to end may wait for its turn, at the very most."""
+
 LATER_TURNS = (0, 1, 2)
 """How many turns of the loop after a moment the cancellation comes."""
 
@@ -122,7 +125,7 @@ class Remains:
         threads = ("thread ", "daemon thread ")
         left = [x for x in self._watch.leaked() if not x.startswith(threads)]
         assert not left, left
-        assert not (left := self._watch.settle()), left
+        assert not (left := self._watch.settle(SETTLE_S)), left
         assert asyncio.all_tasks() == self._tasks
 
 

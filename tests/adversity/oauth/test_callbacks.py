@@ -20,7 +20,7 @@ MARK = "<script>SENTINEL</script>"
 
 def get(port, path, *, verb="GET", host=None):
     """Visit the port of a login, and return status and page; None: nobody is there."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         headers = {} if host is None else {"Host": host}
         connection.request(verb, path, headers=headers)
@@ -101,7 +101,7 @@ async def test_three_that_are_wrong_keep_nobody_from_logging_in(shell, bad):
         visits = Visits(*[BAD[bad]] * 3)
         grant = oauth(ask=None, open_browser=visits)
         result = await use(shell, server.url, grant)
-        visits.thread.join(5)
+        visits.thread.join(30)
         assert result.text == "hi"
         assert [status for status, _ in visits.answers] == [visits.answers[0][0]] * 3
         for status, page in visits.answers:
@@ -126,7 +126,7 @@ async def test_all_of_them_at_once_keep_nobody_from_logging_in(shell):
         for each in visits:
             each.start()
         for each in visits:
-            each.join(10)
+            each.join(30)
         for each in silent:
             each.close()
         return 400, ""
@@ -135,7 +135,7 @@ async def test_all_of_them_at_once_keep_nobody_from_logging_in(shell):
         visits = Visits(at_once)
         grant = oauth(ask=None, open_browser=visits)
         assert (await use(shell, server.url, grant)).text == "hi"
-        visits.thread.join(5)
+        visits.thread.join(30)
         assert good.grants == ["authorization_code"]
 
 
@@ -147,7 +147,7 @@ async def test_what_comes_with_the_right_state_counts_once(shell, params):
         visits = Visits(with_params(**params))
         grant = oauth(ask=None, open_browser=visits)
         outcome = await use(shell, server.url, grant)
-        visits.thread.join(5)
+        visits.thread.join(30)
         assert isinstance(outcome, mcpwire.AuthError), outcome
         assert good.token_requests == []
         assert visits.good is None or visits.good[0] >= 400

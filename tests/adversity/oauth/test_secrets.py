@@ -162,9 +162,9 @@ class Stay(urllib.request.HTTPRedirectHandler):
         return None
 opener = urllib.request.build_opener(Stay)
 try:
-    opener.open(sys.argv[1], timeout=10)
+    opener.open(sys.argv[1], timeout=30)
 except urllib.error.HTTPError as answer:
-    urllib.request.urlopen(answer.headers["Location"], timeout=10).read()
+    urllib.request.urlopen(answer.headers["Location"], timeout=30).read()
 """
 
 

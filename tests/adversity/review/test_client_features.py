@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer, text
 from turns import until
 
@@ -14,6 +15,8 @@ from mcpwire.transports.inbound_tasks import InboundTasks
 pytestmark = pytest.mark.anyio
 
 BOUND_S = 30.0
+SOON_S = 10.0
+"""Within what something ends that waits for nobody: a machine may stall for long."""
 SESSION = "2025-11-25"
 STATELESS = "2026-07-28"
 URI = "file:///a"
@@ -29,7 +32,7 @@ CAPABILITIES = {
 }
 
 AT_ONCE = mcpwire.Recovery(backoff_initial=0.001, backoff_max=0.01)
-QUICK = {"recovery": AT_ONCE, "timeout": 5.0}
+QUICK = {"recovery": AT_ONCE, "timeout": BOUND_S}
 
 
 class Mortal(FakeServer):
@@ -171,7 +174,7 @@ async def test_who_waits_for_another_to_subscribe_waits_no_longer_than_its_own_t
         slow = asyncio.ensure_future(client.subscribe("file:///slow", timeout=None))
         await until(lambda: server.ids(LISTEN))
         with pytest.raises(mcpwire.RequestTimeout):
-            await asyncio.wait_for(client.subscribe(URI, timeout=0.05), 2)
+            await asyncio.wait_for(client.subscribe(URI, timeout=0.05), SOON_S)
         slow.cancel()
         await asyncio.wait([slow])
 
@@ -205,7 +208,7 @@ async def test_one_who_runs_out_of_time_takes_nobodys_subscription_along():
         assert server.cancelled() == []
         server.acknowledge(id, {"resourceSubscriptions": [URI]})
         server.updated(id)
-        assert await changes.next(2) is not None
+        assert await changes.next(BOUND_S) is not None
 
 
 async def test_a_subscription_that_the_server_ends_by_an_error_does_not_wait_for_ever():
@@ -224,7 +227,7 @@ async def test_a_subscription_that_the_server_ends_by_an_error_does_not_wait_for
             }
         )
         with pytest.raises(RPCError, match="out of order"):
-            await asyncio.wait_for(anext(changes), 2)
+            await asyncio.wait_for(anext(changes), SOON_S)
 
 
 async def test_a_resource_that_is_refused_fails_who_asked_for_it_and_nobody_else():
@@ -290,7 +293,7 @@ async def test_a_stream_of_before_takes_nothing_from_one_of_now():
             await old.aclose()
             assert server.cancelled() == []
             server.updated(id)
-            assert await new.next(2) is not None
+            assert await new.next(BOUND_S) is not None
 
 
 async def test_a_stream_made_before_connecting_hears():
@@ -310,7 +313,7 @@ async def test_a_stream_made_before_connecting_hears():
     async with asyncio.timeout(BOUND_S), client:
         assert len(server.lives) == 2
         server.notify("notifications/tools/list_changed")
-        assert await events.next(2) is not None
+        assert await events.next(BOUND_S) is not None
         await events.aclose()
 
 
@@ -351,6 +354,7 @@ async def test_handlers_in_line_when_a_connection_is_lost_leave_their_room():
         await until(lambda: not len(tasks))
 
 
+@on_a_virtual_clock
 async def test_a_call_made_again_is_held_to_its_time_though_a_handler_was_busy():
     busy = asyncio.Event()
 
@@ -370,7 +374,7 @@ async def test_a_call_made_again_is_held_to_its_time_though_a_handler_was_busy()
         await busy.wait()
         server.die()
         with pytest.raises(mcpwire.RequestTimeout):
-            await asyncio.wait_for(call, 3)
+            await asyncio.wait_for(call, SOON_S)
         assert len(server.lives) == 2
 
 
@@ -574,7 +578,7 @@ def test_a_second_loop_after_one_that_ended_without_closing_begins_anew():
                 (id,) = server.ids(LISTEN)
                 await streams[0].aclose()
                 server.updated(id)
-                assert await changes.next(2) is not None
+                assert await changes.next(BOUND_S) is not None
 
     asyncio.run(first())
     asyncio.run(second())

@@ -272,12 +272,13 @@ async def test_noise_that_begins_later_is_told_once_too(shell, caplog):
 @pytest.mark.pain("P15")
 @pytest.mark.fault("F03")
 async def test_a_call_that_times_out_quotes_the_noise(shell):
-    target = scripted(
-        "handshake()\nm = recv(); raw(b'Segmentation fault\\n')\nwhile True: recv()"
-    )
+    target = scripted("handshake()\nwhile True: recv(); raw(b'Segmentation fault\\n')")
     async with asyncio.timeout(BOUND_S), shell(target) as client:
-        with pytest.raises(mcpwire.RequestTimeout) as caught:
-            await client.call_tool("x", timeout=0.2)
+        for _ in range(8):  # on a loaded machine it may not say it in that time
+            with pytest.raises(mcpwire.RequestTimeout) as caught:
+                await client.call_tool("x", timeout=0.2)
+            if "Segmentation fault" in str(caught.value):
+                break
     assert "Segmentation fault" in str(caught.value)
 
 

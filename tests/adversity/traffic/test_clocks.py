@@ -12,7 +12,7 @@ import mcpwire
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fault("F46")]
 
-BOUND_S = 20.0
+BOUND_S = 30.0
 MINUTES_S = 600.0
 
 
@@ -41,7 +41,7 @@ async def test_the_wall_clock_may_jump_and_no_deadline_moves(shell, monkeypatch)
         slow = asyncio.ensure_future(client.ping(timeout=0.4))
         for jump in (3_600, -3_600, 10**9):
             monkeypatch.setattr(time, "time", lambda jump=jump: real() + jump)
-            result = await client.call_tool("x", {"text": str(jump)}, timeout=5)
+            result = await client.call_tool("x", {"text": str(jump)}, timeout=BOUND_S)
             assert result.text == str(jump)
         with pytest.raises(mcpwire.RequestTimeout) as caught:
             await slow

@@ -14,7 +14,12 @@ import mcpwire
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fault("F38")]
 
-BOUND_S = 20.0
+BOUND_S = 30.0
+HANG_S = 100.0
+"""How long what never ends lasts: longer than any test takes."""
+
+SOON_S = 10.0
+"""Within what something ends that waits for nobody: a machine may stall for long."""
 
 
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
@@ -39,13 +44,13 @@ async def test_a_refusal_whose_body_never_ends_is_not_waited_for(
                 if "/.well-known/" in request.target:
                     return usual(request, conn)
                 conn.send(head(401, www_authenticate="Bearer", **fields))
-                conn.wait_closed(BOUND_S)
+                conn.wait_closed(HANG_S)
                 raise ConnectionAbortedError
 
             server._turns_away = turn_away
             started = asyncio.get_running_loop().time()
             await echo(client)
-            assert asyncio.get_running_loop().time() - started < 5.0
+            assert asyncio.get_running_loop().time() - started < SOON_S
             server._turns_away = usual
     assert auth.grants == ["authorization_code", "refresh_token"]
 
@@ -78,6 +83,6 @@ async def test_giving_up_a_call_asks_for_no_login_with_a_server_of_2024_either(
                         else asyncio.to_thread(call.result)
                     )
                 closing_at = asyncio.get_running_loop().time()
-            assert asyncio.get_running_loop().time() - closing_at < 5.0
+            assert asyncio.get_running_loop().time() - closing_at < SOON_S
             never.set()
     assert len(times) == 2

@@ -14,7 +14,7 @@ import mcpwire
 
 pytestmark = [pytest.mark.anyio]
 
-BOUND_S = 20.0
+BOUND_S = 30.0
 
 
 @pytest.mark.parametrize("how", ["oauth", "machine"])

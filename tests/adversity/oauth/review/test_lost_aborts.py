@@ -15,8 +15,8 @@ from mcpwire.transports.oauth.engine import AuthEngine
 
 pytestmark = [pytest.mark.anyio]
 
-BOUND_S = 20.0
-SOON_S = 3.0
+BOUND_S = 30.0
+SOON_S = 10.0
 
 
 def out_of_time(reply):
@@ -63,7 +63,7 @@ async def test_a_deadline_that_passes_as_the_token_comes_counts(
             async with shell(target) as client:
                 auth.expire_all()
                 expire_as_the_token_comes(shell, monkeypatch)
-                call = asyncio.create_task(client.call_tool("slow", timeout=15.0))
+                call = asyncio.create_task(client.call_tool("slow", timeout=100.0))
                 await asyncio.wait([call], timeout=SOON_S)
                 monkeypatch.undo()
                 is_over = call.done()

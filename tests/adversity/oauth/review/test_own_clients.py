@@ -13,7 +13,7 @@ import mcpwire
 
 pytestmark = [pytest.mark.anyio]
 
-BOUND_S = 20.0
+BOUND_S = 30.0
 
 
 @pytest.mark.attack("S23")

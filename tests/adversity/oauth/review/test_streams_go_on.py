@@ -12,7 +12,7 @@ import mcpwire
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fault("F38"), pytest.mark.pain("P32")]
 
-BOUND_S = 20.0
+BOUND_S = 30.0
 
 QUICK = mcpwire.Recovery(backoff_initial=0.01, backoff_max=0.05)
 UNAVAILABLE = (503, {}, b"")
