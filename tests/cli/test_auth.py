@@ -86,7 +86,7 @@ def seen(monkeypatch):
     shown, threads = [], []
 
     def follow(url):
-        with urllib.request.urlopen(browse(url), timeout=5) as page:
+        with urllib.request.urlopen(browse(url), timeout=30) as page:
             page.read()
 
     def open_browser(url, *, server):
@@ -99,7 +99,7 @@ def seen(monkeypatch):
     monkeypatch.setattr(browser, "open_browser", open_browser)
     yield shown
     for thread in threads:
-        thread.join(5)
+        thread.join(30)
 
 
 # Logging in and out...

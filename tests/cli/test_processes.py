@@ -108,7 +108,8 @@ def test_a_process_says_and_returns_the_same(cli, child, name):
 def test_a_server_that_never_answers_is_given_up_in_time(cli):
     code, out, err = cli("ls", "sleep 100", "--timeout", "0.5")
     assert (code, out) == (7, "")
-    assert re.search(r": no answer within 0\.5 s \(after 0\.[5-9]\d* s\); ", err)
+    said = re.search(r": no answer within 0\.5 s \(after (\S+) s\); ", err)
+    assert 0.5 <= float(said[1]) < 10
     assert "; --timeout SECONDS gives it another limit; is it an MCP server " in err
     assert err.count("\n") == 1
 

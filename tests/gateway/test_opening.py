@@ -4,6 +4,7 @@ import asyncio
 import time
 
 import pytest
+from clocks import on_a_virtual_clock
 from gated import (
     ERAS,
     PATIENCE,
@@ -191,6 +192,7 @@ async def test_leaving_while_servers_are_connected_to_leaves_nothing_behind():
     assert not gateway.opened
 
 
+@on_a_virtual_clock
 async def test_discovery_answers_before_clients_take_silence_for_an_answer(monkeypatch):
     monkeypatch.setattr(dispatching, "DISCOVER_WAIT_S", 0.05)
     options = {"connect_timeout": 0.3}

@@ -4,6 +4,7 @@ import asyncio
 
 import attrs
 import pytest
+from clocks import on_a_virtual_clock
 from gated import PATIENCE, Counted, client_of, fake, named, tool_names
 from turns import until
 
@@ -266,6 +267,7 @@ async def test_one_that_was_just_opened_is_not_closed_before_it_is_used():
 
 
 @pytest.mark.system("L-O7")
+@on_a_virtual_clock
 async def test_what_is_not_used_for_a_while_is_closed_and_what_is_used_stays():
     kept, closed = sets(idle=0.05)
     idle, busy = Held(), Held()
@@ -284,6 +286,7 @@ async def test_what_is_not_used_for_a_while_is_closed_and_what_is_used_stays():
     assert kept._timer is None
 
 
+@on_a_virtual_clock
 async def test_a_set_comes_back_when_it_is_wanted_again():
     server = counted()
     gateway = Gateway({"a": server}, idle=0.02)
@@ -295,6 +298,7 @@ async def test_a_set_comes_back_when_it_is_wanted_again():
         assert server.opened == 2
 
 
+@on_a_virtual_clock
 async def test_a_call_keeps_its_connections_however_long_it_takes():
     may_end = asyncio.Event()
     slow = mcpwire.Server("s")

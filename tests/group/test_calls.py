@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 import pytest
+from clocks import on_a_virtual_clock
 from fakes import FakeServer, text
 from many import BOUND_S, CAPABILITIES, Life, Unreachable, grouped
 from turns import until
@@ -233,6 +234,7 @@ async def test_a_call_is_cancelled_by_its_id(caplog):
 
 
 @pytest.mark.system("A32", "L-A1")
+@on_a_virtual_clock
 async def test_a_call_that_times_out_or_is_cancelled_is_told_to_its_server():
     server, other = Life("", "tools/call"), Life()
     async with grouped({"a": server, "b": other}) as group:

@@ -4,12 +4,14 @@ import asyncio
 import time
 
 import pytest
+from clocks import on_a_virtual_clock
 from many import BOUND_S, Life, grouped
 from turns import until
 
 import mcpwire
 from mcpwire.auth.errors import AuthRequired, AuthTemporarilyUnavailable
 from mcpwire.group import Backoff
+from mcpwire.group import seat as seats
 
 pytestmark = pytest.mark.anyio
 
@@ -189,6 +191,12 @@ async def test_its_tools_are_listed_anew_and_its_subscriptions_told_again():
 # Lazy servers...
 
 
+@pytest.fixture
+def idle_by_the_loop(monkeypatch):
+    """Let groups count by the clock of the loop, which stands while code runs."""
+    monkeypatch.setattr(seats, "monotonic", lambda: asyncio.get_running_loop().time())
+
+
 async def test_a_lazy_server_is_connected_with_its_first_use():
     server, other = Life("now"), Life()
     async with grouped({"a": server, "b": other}, start="lazy") as group:
@@ -219,6 +227,7 @@ async def test_a_lazy_server_that_fails_is_tried_with_each_use():
         assert (await group.call_tool("a", "x")).text == "now"
 
 
+@on_a_virtual_clock
 async def test_connecting_a_lazy_server_has_its_own_limit_as_well():
     silent, quick = Life("", "server/discover", "initialize"), Life("x")
     servers = {"silent": silent, "quick": quick}
@@ -240,14 +249,16 @@ async def test_all_lazy_servers_can_be_connected_at_once():
         assert (await group.connect_all()).ok == ("a", "b")
 
 
+@pytest.mark.usefixtures("idle_by_the_loop")
+@on_a_virtual_clock
 async def test_a_lazy_server_that_nobody_uses_is_closed_and_opened_again():
     server = Life("x")
     async with grouped({"a": server}, start="lazy", idle=0.01) as group:
         for lives in (1, 2):
             assert (await group.call_tool("a", "x")).text == "x"
             assert server.lives == lives
-            await until(lambda: state(group) == "idle")
-            await until(lambda: server.channel.lost)
+            await until(lambda: state(group) == "idle", 0.001)
+            await until(lambda: server.channel.lost, 0.001)
         assert "a" in group
         assert group.status()["a"].restarts == 0
 
@@ -260,6 +271,8 @@ async def test_a_call_that_meets_the_closing_waits_for_it():
         assert (await group.call_tool("a", "x")).text == "x"
 
 
+@pytest.mark.usefixtures("idle_by_the_loop")
+@on_a_virtual_clock
 async def test_a_lazy_server_with_a_call_or_a_user_is_not_idle():
     busy, mine = Life("", "tools/call"), Life()
     servers = {"busy": busy, "mine": mine}
@@ -271,11 +284,13 @@ async def test_a_lazy_server_with_a_call_or_a_user_is_not_idle():
         assert [state(group, name) for name in servers] == ["ready", "ready"]
         busy.release()
         await call
-        await until(lambda: state(group, "busy") == "idle")
+        await until(lambda: state(group, "busy") == "idle", 0.001)
         assert state(group, "mine") == "ready"
 
 
 @pytest.mark.system("L-A10")
+@pytest.mark.usefixtures("idle_by_the_loop")
+@on_a_virtual_clock
 async def test_a_lazy_server_that_somebody_waits_to_hear_from_is_not_idle():
     methods = {"logging/setLevel": lambda *_: {}}
     servers = {"told": Life(), "logs": Life(**methods)}
@@ -285,7 +300,7 @@ async def test_a_lazy_server_that_somebody_waits_to_hear_from_is_not_idle():
         await asyncio.sleep(0.02)  # six times as long as it may be idle
         assert [state(group, name) for name in servers] == ["ready", "ready"]
         await group.unsubscribe("told", "mem://x")
-        await until(lambda: state(group, "told") == "idle")
+        await until(lambda: state(group, "told") == "idle", 0.001)
         assert state(group, "logs") == "ready"
 
 

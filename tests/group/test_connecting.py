@@ -5,6 +5,7 @@ import logging
 from math import nan
 
 import pytest
+from clocks import on_a_virtual_clock
 from many import BOUND_S, Life, Unreachable, grouped
 from turns import until
 
@@ -549,6 +550,7 @@ def test_a_backoff_is_what_a_group_restarts_by():
     assert Group(restart=Backoff(attempts=3)).backoff.attempts == 3
 
 
+@on_a_virtual_clock
 async def test_a_server_that_says_nothing_is_given_up_in_time():
     silent = Life("", "server/discover", "initialize")
     async with grouped(

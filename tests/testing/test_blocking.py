@@ -23,7 +23,7 @@ from mcpwire.testing import (
 
 
 def client(target, **options):
-    options.setdefault("timeout", 5)
+    options.setdefault("timeout", 30)
     options.setdefault("recovery", Recovery(restart=False))
     return sync.Client(target, **options)
 
@@ -34,7 +34,7 @@ def test_a_scripted_server_answers_a_blocking_client(version, split):
     server = ScriptedServer(
         {"tools/call": later(text("hi"), turns=3)}, versions=version, split=split
     )
-    with leak_check(), client(server) as c:
+    with leak_check(grace=30), client(server) as c:
         assert c.protocol_version == version
         assert [c.call_tool("x").text for _ in range(3)] == ["hi"] * 3
     assert not server.is_open
@@ -50,7 +50,7 @@ def test_a_scripted_server_is_driven_from_the_client_s_thread():
         server.ask("ping", id="mine")
         c.ping()
         c.ping()
-        assert told.get(timeout=5).params.data == "now"
+        assert told.get(timeout=30).params.data == "now"
     assert [each.id for each in server.received if each.is_answer] == ["mine"]
 
 
@@ -66,7 +66,7 @@ def test_a_call_that_times_out_is_seen_by_the_server():
     server = ScriptedServer({"tools/call": SILENCE})
     with client(server) as c:
         with pytest.raises(mcpwire.RequestTimeout):
-            c.call_tool("x", timeout=0.05)
+            c.call_tool("x", timeout=0.3)
         (cancelled,) = server.wait_for("notifications/cancelled")
         assert cancelled.params["requestId"] == server.received[-2].id
         with pytest.raises(AssertionError, match="1 of 2 'tools/call' came within"):
@@ -76,7 +76,7 @@ def test_a_call_that_times_out_is_seen_by_the_server():
 def test_a_real_server_behind_faults_answers_a_blocking_client():
     target = scripted_command("handshake(); serve({'tools/call': text('hi')})")
     with (
-        leak_check(),
+        leak_check(grace=30),
         client(FaultyStdio(target, [Noise(), Split(longest=4)])) as c,
     ):
         assert [c.call_tool("x").text for _ in range(3)] == ["hi"] * 3
@@ -87,7 +87,7 @@ def test_a_stalled_server_is_a_timeout_and_hinders_no_close():
     limits = mcpwire.Limits(close_grace=0.2, terminate_grace=0.2)
     faulty = FaultyStdio(target, [Stall(after_message=1)])
     with (
-        leak_check(),
+        leak_check(grace=30),
         client(faulty, limits=limits, mode="session") as c,
         pytest.raises(mcpwire.RequestTimeout),
     ):

@@ -203,14 +203,18 @@ def test_the_clock_goes_with_the_real_one_while_a_descriptor_is_watched():
         loop = asyncio.get_running_loop()
         reader, writer = os.pipe()
         loop.add_reader(reader, lambda: None)
-        started, real = loop.time(), time.monotonic()
+        before = time.monotonic()
+        await asyncio.sleep(0)  # the clock is set with each turn
+        started, since = loop.time(), time.monotonic()
         await asyncio.sleep(0.05)
-        passed, really = loop.time() - started, time.monotonic() - real
+        until = time.monotonic()
+        await asyncio.sleep(0)
+        passed, after = loop.time() - started, time.monotonic()
         loop.remove_reader(reader)
         os.close(reader)
         os.close(writer)
-        assert really >= 0.05
-        assert passed == pytest.approx(really, abs=0.02)
+        assert passed >= 0.05
+        assert until - since - 1e-6 <= passed <= after - before + 1e-6
         await asyncio.sleep(3600)
 
     run(main())
@@ -277,7 +281,7 @@ def test_a_thread_that_waits_for_a_child_is_real_until_it_ends(name):
         thread.start()
         started = loop.time()
         await asyncio.sleep(0.01)
-        assert loop.time() - started < 1
+        assert loop.time() - started < 10
         threading.Timer(0.02, release.set).start()  # and nobody wakes the loop
         await asyncio.sleep(3600)
         thread.join()

@@ -152,14 +152,18 @@ def test_an_error_of_the_body_goes_on_as_it_is():
 @pytest.mark.anyio
 async def test_a_client_that_is_closed_leaves_nothing():
     for target in (ScriptedServer(), scripted_command("handshake(); recv()")):
-        async with asyncio.timeout(10), leak_check(), mcpwire.Client(target) as client:
+        async with (
+            asyncio.timeout(40),
+            leak_check(grace=30),
+            mcpwire.Client(target) as client,
+        ):
             assert client.server_info.name == "scripted"
 
 
 @pytest.mark.anyio
 async def test_a_client_that_is_open_is_a_leak_of_all_it_holds():
     client = mcpwire.Client(scripted_command("handshake(); recv()"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         with pytest.raises(AssertionError) as caught:
             async with leak_check(grace=0):
                 await client.connect()
@@ -182,7 +186,7 @@ async def test_a_task_is_named_and_what_the_loop_still_closes_is_no_leak():
     for each in (task, other):
         each.cancel()
     await asyncio.wait([task, other])
-    async with leak_check():
+    async with leak_check(grace=30):
         reader, writer = os.pipe()
         asyncio.get_running_loop().call_later(0.01, os.close, reader)
         asyncio.get_running_loop().call_later(0.01, os.close, writer)

@@ -5,6 +5,7 @@ import itertools
 import json
 
 import pytest
+from clocks import on_a_virtual_clock
 
 import mcpwire
 from mcpwire.testing import (
@@ -337,6 +338,7 @@ async def test_a_client_may_come_back_after_the_end():
         await client.aclose()
 
 
+@on_a_virtual_clock
 async def test_answers_that_come_too_late_for_their_connection_are_dropped():
     server = ScriptedServer({"tools/call": later(text("late"), seconds=0.001)})
     client = mcpwire.Client(server)
@@ -375,6 +377,7 @@ async def test_a_refusal_is_what_the_client_gets_instead_of_a_connection():
             assert server.connections == 1
 
 
+@on_a_virtual_clock
 async def test_a_silent_server_hears_and_says_nothing():
     server = ScriptedServer({"tools/call": text("hi")})
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:

@@ -56,7 +56,7 @@ async def test_a_tool_that_comes_along_is_there_without_anybody_asking(mode):
             """Write a file."""
             return path
 
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await until(lambda: len(tools) == 2)
         assert (await tools.call("mcp__a__write", {"path": "x"})).text == "x"
 

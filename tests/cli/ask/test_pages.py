@@ -12,7 +12,7 @@ from mcpwire.versions import REVISIONS
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 20.0
+BOUND_S = 30.0
 URL = "https://pay.example.com/order?x=1"
 
 
@@ -170,4 +170,4 @@ def test_a_browser_that_stays_keeps_nobody(tmp_path, monkeypatch):
     monkeypatch.setenv("BROWSER", browser(tmp_path, code))
     assert open_in_browser(URL)
     os.killpg(os.getpgid(int(written(pid))), 9)
-    pages.STAYING.pop().wait(10)
+    pages.STAYING.pop().wait(BOUND_S)

@@ -16,7 +16,7 @@ import pytest
 import mcpwire
 from mcpwire.cli import main
 
-PATIENCE = 20.0
+PATIENCE = 30.0
 
 DEMO = [sys.executable, "-m", "mcpwire", "demo-server"]
 COMMAND = " ".join(DEMO)

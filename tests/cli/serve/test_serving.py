@@ -18,7 +18,7 @@ from mcpwire.cli.failures import UsageError
 from mcpwire.cli.serve.loading import load_server, split_target
 from mcpwire.cli.serve.reloading import Watch
 
-PATIENCE = 20.0
+PATIENCE = 30.0
 
 SOURCE = """
 from mcpwire import Server

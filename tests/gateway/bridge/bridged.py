@@ -151,7 +151,7 @@ class Downstream:
 
     async def hears(self, count: int) -> None:
         """Wait until so many notifications came."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while len(self.told) < count:
                 self.heard.clear()
                 await self.heard.wait()
@@ -180,7 +180,7 @@ async def bridged(
 
 def wait(event: asyncio.Event) -> Any:
     """Wait for something that is sure to come."""
-    return asyncio.wait_for(event.wait(), 5)
+    return asyncio.wait_for(event.wait(), 30)
 
 
 META = "io.modelcontextprotocol/"
@@ -224,7 +224,7 @@ class RawClient:
 
     async def until(self, seen: Any) -> dict[str, Any]:
         """Wait for the first line of which that is so; take it."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while True:
                 for line in self.lines:
                     if seen(line):

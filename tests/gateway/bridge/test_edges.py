@@ -7,6 +7,7 @@ import asyncio
 import attrs
 import pytest
 from bridged import DONE, FORM, META, AskingServer, RawClient, needs, raw, rounds
+from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer
 
 from mcpwire.errors import InternalError, rpc_error
@@ -56,6 +57,7 @@ async def test_a_server_that_is_not_there_is_named():
         await client.aclose()
 
 
+@on_a_virtual_clock
 async def test_a_client_that_does_not_answer_in_time_is_an_error_to_the_server():
     async with Gateway({"up": AskingServer()}, ask_timeout=0.02) as gateway:
         client = RawClient(gateway)
@@ -225,6 +227,7 @@ async def test_who_listens_to_tasks_hears_of_those_that_somebody_tells_of():
         assert answer["error"]["code"] == -32602
 
 
+@on_a_virtual_clock
 async def test_a_teller_that_is_closed_says_nothing_more():
     class Told(Hub):
         told = 0

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from bridged import RawClient, raw
+from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer
 
 from mcpwire.gateway import Gateway
@@ -115,6 +116,7 @@ async def test_a_server_that_dies_fails_its_own_calls_and_no_others(down):
         await client.aclose()
 
 
+@on_a_virtual_clock
 async def test_a_server_that_does_not_answer_in_time_fails_the_call_and_is_told():
     up = server()
     async with Gateway({"up": up}, timeout=0.05) as gateway:

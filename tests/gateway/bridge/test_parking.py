@@ -7,6 +7,7 @@ import json
 
 import pytest
 from bridged import FORM, META, AskingServer, RawClient
+from clocks import on_a_virtual_clock
 from fakes import SILENCE
 
 from mcpwire.errors import InternalError
@@ -140,6 +141,7 @@ async def test_one_request_at_a_time_goes_on_with_a_call():
         assert "used before" in used["message"]
 
 
+@on_a_virtual_clock
 async def test_a_client_that_takes_too_long_ends_the_servers_call():
     async with Standing(timeout=0.02) as at:
         first = await at.call(ASK)

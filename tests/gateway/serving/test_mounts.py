@@ -89,7 +89,7 @@ async def test_where_all_sessions_are_in_use_there_is_room_for_no_more() -> None
         outside = await world.outside(Gateway(world.static(), max_upstream_sets=1))
         session = await outside.opened()
         call = asyncio.create_task(outside.call(session, "a_wait"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await begun.wait()
         error = (await outside.initialize()).json()["error"]
         assert error["message"] == "too many sessions are open already"
@@ -291,7 +291,7 @@ async def test_events_that_a_client_missed_are_sent_again() -> None:
             "params": {"name": "a_work", "_meta": {"progressToken": "t"}},
         }
         request = outside.http.stream("POST", "/mcp", json=call, headers=fields)
-        async with asyncio.timeout(5), request as answer:
+        async with asyncio.timeout(30), request as answer:
             seen = ""
             async for piece in answer.aiter_text():
                 seen += piece
@@ -300,7 +300,7 @@ async def test_events_that_a_client_missed_are_sent_again() -> None:
         last = [line for line in seen.split("\n") if line.startswith("id: ")][-1]
         go_on.set()
         fields |= {"last-event-id": last.removeprefix("id: ")}
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             again = await outside.http.get("/mcp", headers=fields)
         events = [
             json.loads(line.removeprefix("data: "))
@@ -337,7 +337,7 @@ async def test_what_a_server_tells_of_its_lists_reaches_the_stream_of_the_client
                 async def later() -> str:
                     return "new"
 
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(30):
                     await heard.wait()
                 assert "a_later" in [tool.name for tool in await c.list_tools()]
 

@@ -90,7 +90,7 @@ async def test_only_the_servers_that_changed_are_connected_to_anew() -> None:
             before = world.a.verbs()
             changes = await gateway.replace({"a": member(A), "c": member(B)})
             assert (changes.added, changes.removed) == (("c",), ("b",))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 await changed.wait()
             tools = {tool.name for tool in await client.list_tools()}
             assert tools == {"a_fail", "a_whoami", "c_fail", "c_whoami"}
@@ -147,7 +147,7 @@ async def test_a_change_is_taken_over_and_a_wrong_one_reported(tmp_path: Path) -
     watching = asyncio.ensure_future(
         watch(gateway, watched, interval=0.005, told=said.put_nowait)
     )
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await asyncio.sleep(0)  # it takes note of the files as they are
         write(path, a=A, b=B)
         assert await said.get() == "reloaded: added b"
@@ -175,7 +175,7 @@ async def test_what_changes_nothing_is_not_worth_a_word(tmp_path: Path) -> None:
     watching = asyncio.ensure_future(
         watch(gateway, Watched([str(path)], load), interval=0.005, told=said.append)
     )
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await asyncio.sleep(0)  # as above
         path.write_text("{ }")
         await read.wait()

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from clocks import on_a_virtual_clock
 from world import SESSIONS, A, B, a_world, chosen, fields_of
 
 from mcpwire.gateway import Gateway, HandleIds, SealedIds
@@ -130,6 +131,7 @@ async def test_of_two_that_initialize_with_one_id_the_second_waits() -> None:
 
 @pytest.mark.system("L-O7")
 @pytest.mark.parametrize("ids", [HandleIds(), sealed()])
+@on_a_virtual_clock
 async def test_a_session_that_was_idle_is_let_go_of_and_gone_on_with(ids: Any) -> None:
     async with a_world() as world:
         gateway = Gateway(world.source(), sessions=ids)
@@ -143,7 +145,7 @@ async def test_a_session_that_was_idle_is_let_go_of_and_gone_on_with(ids: Any) -
         gateway.close_later = closing  # type: ignore[method-assign] # to hear of it
         outside = await world.outside(gateway, session_idle=0.02)
         session = await outside.opened(**chosen(A))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await closed.wait()
         assert gateway.opened == set()
         assert await outside.tools(session) == BOTH[:2]
@@ -203,7 +205,7 @@ async def test_what_changes_is_told_to_a_session_that_was_gone_on_with(
         )
         assert await after.tools(session) == BOTH[:2]
         heard = after.http.stream("GET", "/mcp", headers=fields_of(session))
-        async with asyncio.timeout(5), heard as stream:
+        async with asyncio.timeout(30), heard as stream:
 
             @world.a.server.tool
             async def later() -> str:

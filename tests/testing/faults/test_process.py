@@ -30,7 +30,7 @@ ECHO = scripted_command(
     """
 )
 OPTIONS = {
-    "timeout": 5,
+    "timeout": 30,
     "mode": "session",
     "limits": mcpwire.Limits(close_grace=0.3, terminate_grace=0.3),
     "recovery": Recovery(restart=False),
@@ -55,7 +55,7 @@ def test_faults_survive_the_command_line():
 
 def test_a_blocking_client_meets_faults_in_its_own_pipes():
     target = FaultyStdio(ECHO, [Noise(), Split(longest=4)], seed=1).command()
-    with leak_check(), sync.Client(target, **OPTIONS) as client:
+    with leak_check(grace=30), sync.Client(target, **OPTIONS) as client:
         assert [echo(client, value) for value in ("a", "ü", "c" * 500)] == [
             "a",
             "ü",
@@ -67,7 +67,7 @@ def test_a_blocking_client_meets_faults_in_its_own_pipes():
 def test_a_stalled_relay_does_not_outlive_its_client():
     target = FaultyStdio(ECHO, [Stall(after_message=2, toward="server")]).command()
     with (
-        leak_check(),
+        leak_check(grace=30),
         sync.Client(target, **OPTIONS) as client,
         pytest.raises(mcpwire.RequestTimeout),
     ):
@@ -79,7 +79,7 @@ def test_a_stalled_relay_does_not_outlive_its_client():
 async def test_it_ends_as_its_server_ends(end):
     server = scripted_command(f"handshake(); recv(); os.write(2, b'ouch'); {end}")
     target = FaultyStdio(server, [Delay(seconds=0.01)]).command()
-    async with asyncio.timeout(20), mcpwire.Client(target, **OPTIONS) as client:
+    async with asyncio.timeout(40), mcpwire.Client(target, **OPTIONS) as client:
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
             await client.call_tool("x")
     assert caught.value.exit_code == (3 if "exit" in end else -9)
@@ -89,7 +89,7 @@ async def test_it_ends_as_its_server_ends(end):
 @pytest.mark.anyio
 async def test_the_end_of_the_output_passes_although_the_server_lives():
     target = FaultyStdio(ECHO, [HangUp(after_message=1)]).command()
-    async with asyncio.timeout(20), mcpwire.Client(target, **OPTIONS) as client:
+    async with asyncio.timeout(40), mcpwire.Client(target, **OPTIONS) as client:
         with pytest.raises(mcpwire.ConnectionClosed):
             await client.call_tool("x")
 
@@ -97,7 +97,7 @@ async def test_the_end_of_the_output_passes_although_the_server_lives():
 @pytest.mark.anyio
 async def test_a_server_that_does_not_start_is_named():
     target = FaultyStdio("no-such-command-at-all", []).command()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(40):
         with pytest.raises(mcpwire.ConnectError, match="no-such-command") as caught:
             await mcpwire.Client(target, **OPTIONS).connect()
     assert caught.value.exit_code == process.COMMAND_NOT_FOUND

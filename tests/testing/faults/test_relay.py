@@ -26,7 +26,7 @@ from mcpwire.testing import (
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 20.0
+BOUND_S = 30.0
 
 ECHO = scripted_command(
     """
@@ -38,7 +38,7 @@ QUICKLY = mcpwire.Limits(close_grace=0.2, terminate_grace=0.2)
 
 
 def client(*faults, target=ECHO, seed=0, **options):
-    options.setdefault("timeout", 5)
+    options.setdefault("timeout", BOUND_S)
     options.setdefault("recovery", Recovery(restart=False))
     options.setdefault("mode", "session")
     target = FaultyStdio(target, faults, seed=seed)
@@ -177,7 +177,7 @@ def test_delays_go_by_the_loop_s_clock():
             assert loop.time() - started >= 50
 
     started = time.monotonic()
-    run(main())
+    run(main(), patience=BOUND_S)
     assert time.monotonic() - started < BOUND_S
 
 
