@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from mcpwire.limits import Limits
 
-BOUND_S: Final = 10.0
+BOUND_S: Final = 30.0
 
 
 class Answer:

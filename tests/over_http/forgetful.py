@@ -18,7 +18,7 @@ UPDATED: Final = "notifications/resources/updated"
 LATE_S: Final = 0.1
 """How long its own stream takes to open: requests are long through by then."""
 
-BOUND_S: Final = 20.0
+BOUND_S: Final = 30.0
 
 
 class Forgetful:

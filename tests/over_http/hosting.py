@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 STATUSES: Final = {-32601: 404, -32020: 400, -32021: 400, -32022: 400}
 """Where requests stand alone: code -> HTTP status; else 200."""
 
-STOP_S: Final = 5.0
+STOP_S: Final = 30.0
 
 
 class Outlet:
@@ -193,7 +193,7 @@ class Host:
         """Know what serves this, before the first connection comes."""
         self.raw = raw
 
-    def wait_until(self, holds: Callable[[], Any], timeout: float = 5.0) -> None:
+    def wait_until(self, holds: Callable[[], Any], timeout: float = 30.0) -> None:
         """Wait until that holds; see `RawServer.wait_until`."""
         self.raw.wait_until(holds, timeout)
 

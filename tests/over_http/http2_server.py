@@ -78,7 +78,7 @@ class Http2Server:
 
     def wait_until(self, holds: Callable[[], Any]) -> None:
         with self.changed:
-            assert self.changed.wait_for(holds, 5), "it does not come to hold"
+            assert self.changed.wait_for(holds, 30), "it does not come to hold"
 
     def serve(self, conn: Connection) -> None:
         h2 = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))

@@ -24,7 +24,7 @@ REFUSED: Final = (
     b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n"
 )
 ESTABLISHED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
-STOP_S: Final = 5.0
+STOP_S: Final = 30.0
 
 
 class HttpProxy:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 KINDS: Final = ("asyncio", "blocking")
 CLIENTS: Final = {"asyncio": httpx.AsyncClient, "blocking": httpx.Client}
-BOUND_S: Final = 10.0
+BOUND_S: Final = 30.0
 MARK: Final = b"the answer"
 
 

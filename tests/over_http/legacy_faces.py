@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcpwire.errors import TransportError
     from mcpwire.transports.base import CallHandle
 
-BOUND_S: Final = 15.0
+BOUND_S: Final = 30.0
 """In which everything must be over; a test that reaches it has found a hang."""
 
 QUICK: Final = Limits(close_grace=0.5, terminate_grace=0.5)

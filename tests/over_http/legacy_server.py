@@ -69,7 +69,7 @@ class LegacyServer:
         """Know what serves this, before the first connection comes."""
         self.raw = raw
 
-    def wait_until(self, holds: Callable[[], Any], timeout: float = 5.0) -> None:
+    def wait_until(self, holds: Callable[[], Any], timeout: float = 30.0) -> None:
         """Wait until that holds; see `RawServer.wait_until`."""
         self.raw.wait_until(holds, timeout)
 

@@ -16,7 +16,7 @@ MODERN = {**ACCEPT, "MCP-Protocol-Version": "2026-07-28"}
 class Client:
     def __init__(self, server):
         self.server = server
-        self.http = httpx.Client(trust_env=False, timeout=5)
+        self.http = httpx.Client(trust_env=False, timeout=30)
         self.ids = itertools.count(1)
         self.headers = dict(ACCEPT)
 

@@ -137,7 +137,7 @@ class ScriptedMcp:
             for request in self.requests
         ]
 
-    def wait_until(self, holds: Callable[[], Any], timeout: float = 5.0) -> None:
+    def wait_until(self, holds: Callable[[], Any], timeout: float = 30.0) -> None:
         """Wait until that holds; see `RawServer.wait_until`."""
         self.raw.wait_until(holds, timeout)
 
@@ -162,7 +162,7 @@ class ScriptedMcp:
         for stream in tuple(self.streams):
             stream.break_off()
 
-    def push(self, message: dict[str, Any], timeout: float = 5.0) -> None:
+    def push(self, message: dict[str, Any], timeout: float = 30.0) -> None:
         """Send a message on the newest GET or listen stream, once there is one."""
         self.raw.wait_until(lambda: self.streams, timeout)
         stream = self.streams[-1]

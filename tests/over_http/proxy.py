@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 HOST: Final = "127.0.0.1"
 READ_SIZE: Final = 65536
-STOP_S: Final = 5.0
+STOP_S: Final = 30.0
 
 UP: Final = "up"
 """From the client to the server."""

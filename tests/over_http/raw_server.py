@@ -57,8 +57,8 @@ __all__ = [
 ]
 
 HOST: Final = "127.0.0.1"
-WAIT_S: Final = 5.0
-STOP_S: Final = 5.0
+WAIT_S: Final = 30.0
+STOP_S: Final = 30.0
 READ_SIZE: Final = 65536
 EVENT_POLL_S: Final = 0.002
 

@@ -112,7 +112,7 @@ def test_a_name_that_leads_to_no_public_address_is_refused_where_it_must():
 def test_connecting_takes_no_longer_than_its_own_timeout(full):
     begun = monotonic()
     error = fails(full, connect_timeout=0.2)
-    assert 0.2 <= monotonic() - begun < 2.0
+    assert 0.2 <= monotonic() - begun < 10, "not the thirty seconds of the call"
     assert "connecting took longer than 0.2 s" in str(error)
     assert error.errno == errno.ETIMEDOUT
 
@@ -124,7 +124,7 @@ def test_resolving_takes_no_longer_than_that_either(monkeypatch):
     def resolve(host, *_, **options):
         if options.get("flags"):
             raise socket.gaierror(socket.EAI_NONAME, "no number")
-        assert resolved.wait(10)
+        assert resolved.wait(30)
         return []
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
@@ -190,9 +190,9 @@ def test_an_address_that_is_silent_holds_the_next_one_up_for_a_moment(
     with raw_server(echo) as server:
         monkeypatch.setattr(socket, "getaddrinfo", addresses(hung, server.port))
         begun = monotonic()
-        with engine_for("http://two.invalid/mcp") as engine:
+        with engine_for("http://two.invalid/mcp", connect_timeout=60) as engine:
             assert ask(engine, 1).json == 1
-        assert 0.25 <= monotonic() - begun < 2.0
+        assert 0.25 <= monotonic() - begun < 10
 
 
 def test_an_address_that_refuses_does_not_hold_the_next_one_up(monkeypatch, unused):
@@ -361,7 +361,7 @@ def test_a_tls_connection_that_ended_while_idle_is_replaced(notify):
     ):
         for number in range(5):
             assert ask(engine, number).json == number
-            assert engine._idle[0]._poll(5000)
+            assert engine._idle[0]._poll(30_000)
             # The goodbye is readable before the end is: neither may be a surprise.
             server.wait_until(lambda: not server.open)
         assert len(server.requests) == 5
@@ -423,8 +423,8 @@ def test_a_request_that_only_met_the_end_over_tls_is_sent_again():
 
     def close_now(data, flags):
         closing.set()
-        assert closed.wait(5)
-        first._poll(5000)
+        assert closed.wait(30)
+        first._poll(30_000)
         return len(data)  # as if it were on its way: no byte arrives
 
     with (
@@ -455,7 +455,7 @@ def test_an_abort_ends_an_exchange_over_tls_at_once():
             assert engine.abort(answer, ABORTED)
             with pytest.raises(RemoteProtocolError, match="aborted by the test"):
                 doing.result()
-            assert monotonic() - begun < 0.5
+            assert monotonic() - begun < 10, "nor the thirty of anybody"
         server.wait_until(lambda: not server.open)
 
 

@@ -166,7 +166,7 @@ def test_eight_threads_share_an_engine_and_no_answers_cross():
         start = threading.Barrier(8)
 
         def calls(thread):
-            start.wait(5)
+            start.wait(30)
             for number in range(200):
                 assert ask(engine, [thread, number]).json == [thread, number]
 
@@ -221,7 +221,7 @@ def test_connections_that_only_a_burst_needed_are_closed_by_the_next_call(clock)
     def script(conn):
         while (request := conn.receive()) is not None:
             if request.json == "together":
-                together.wait(5)
+                together.wait(30)
             conn.send(json_reply(1))
 
     with raw_server(script) as server, engine_for(server.url) as engine:
@@ -348,7 +348,7 @@ def test_a_deadline_that_stands_still_ends_nothing_until_it_goes_on():
         deadline.pause(monotonic())
         assert deadline.at == inf
         doing = Doing(lambda: engine.exchange(post(1), Answer(), deadline))
-        assert asked.wait(5)
+        assert asked.wait(30)
         assert not answer_now.wait(0.3), "longer than the deadline"
         answer_now.set()
         doing.result()

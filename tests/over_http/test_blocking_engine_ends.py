@@ -81,7 +81,7 @@ def race(monkeypatch):
     def close_now(self, data, flags):
         if self.written:
             closing.set()
-            assert closed.wait(5)
+            assert closed.wait(30)
         return socket.socket.send(self._socket, data, flags)
 
     def run(self, *args):

@@ -170,6 +170,6 @@ def test_ctrl_c_ends_an_exchange_at_once_and_nothing_else():
                 server.wait_until(lambda: len(server.requests) == 2)
                 child.send_signal(signal.SIGINT)
                 assert child.stdout.readline() == "after 2\n"
-                assert child.wait(10) == 0
+                assert child.wait(30) == 0
             finally:
                 child.kill()

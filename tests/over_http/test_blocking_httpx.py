@@ -19,7 +19,7 @@ from mcpwire.errors import (
     RequestTimeout,
 )
 from mcpwire.protocol.deadline import Deadline
-from mcpwire.sync._http import httpx_engine
+from mcpwire.sync._http import _httpx_exchange, httpx_engine
 
 BOTH = pytest.mark.parametrize("client", [None, {}], ids=["own", "user"])
 LARGE = b"x" * 30_000_000
@@ -34,12 +34,26 @@ def in_time(seconds):
     return Deadline(time.monotonic(), seconds)
 
 
+@pytest.fixture
+def looks_often(monkeypatch):
+    """Let what waits notice soon that its deadline was moved."""
+    monkeypatch.setattr(_httpx_exchange, "SLICE_S", 0.05)
+
+
+@pytest.fixture
+def looks_seldom(monkeypatch):
+    """Let what waits notice nothing by itself: it is woken, or it hangs."""
+    monkeypatch.setattr(_httpx_exchange, "SLICE_S", 2 * BOUND_S)
+
+
 class Phase:
     """A server that stops at one phase of an exchange, and says when it is there."""
 
     def __init__(self, name):
         self.name = name
         self.reached, self.closed = threading.Event(), threading.Event()
+        self.begins = lambda: None
+        """What else is done when it is there."""
 
     @property
     def body(self):
@@ -53,6 +67,7 @@ class Phase:
         if self.name == "body":
             conn.send(sse_head() + chunk(b"x"))
         self.reached.set()
+        self.begins()
         if self.name == "writing":
             conn.wait_for(self.closed)
         elif conn.wait_closed():
@@ -61,6 +76,7 @@ class Phase:
     @contextlib.contextmanager
     def opened(self, client=None, **options):
         with raw_server(self.script) as server:
+            self.server = server
             url = server.url
             if self.name == "shaking-hands":
                 url = url.replace("http:", "https:")
@@ -74,17 +90,23 @@ PHASES = ["shaking-hands", "writing", "head", "body"]
 
 @BOTH
 @pytest.mark.parametrize("name", PHASES)
+@pytest.mark.usefixtures("looks_often")
 def test_a_deadline_ends_an_exchange_at_any_phase(client, name):
     phase = Phase(name)
     with phase.opened(client) as it:
+        deadline = in_time(0.3)
+        if name != "shaking-hands":  # which is told its time when it begins
+            # The way there may take a loaded machine longer than that.
+            deadline.pause(time.monotonic())
+            phase.begins = lambda: deadline.resume(time.monotonic())
         began = time.monotonic()
         with pytest.raises(RequestTimeout):
-            it.exchange(request_to(it.target, phase.body), None, in_time(0.3))
-        assert 0.25 < time.monotonic() - began < 3
-        assert phase.reached.is_set()
+            it.exchange(request_to(it.target, phase.body), None, deadline)
+        assert 0.25 < time.monotonic() - began < 10
+        assert phase.reached.wait(30)
         if name == "writing":
             phase.closed.set()
-        assert phase.closed.wait(5)
+        assert phase.closed.wait(30)
 
 
 def test_a_deadline_that_has_passed_sends_nothing():
@@ -94,13 +116,19 @@ def test_a_deadline_that_has_passed_sends_nothing():
         assert server.connections == 0
 
 
-def test_a_deadline_that_stands_still_is_waited_for():
-    deadline = in_time(0.2)
+@pytest.mark.usefixtures("looks_often")
+def test_a_deadline_that_stands_still_is_waited_for(monkeypatch):
+    passed = [0]
+    monkeypatch.setattr(
+        _httpx_exchange, "monotonic", lambda: time.monotonic() + passed[0]
+    )
+    deadline = in_time(30)
 
     def script(conn):
         conn.receive()
         deadline.pause(time.monotonic())
-        conn.wait(0.4)
+        passed[0] = 3_600
+        conn.wait(0.4)  # it looks several times
         conn.send(json_reply("late"))
         conn.wait_closed()
 
@@ -110,13 +138,14 @@ def test_a_deadline_that_stands_still_is_waited_for():
 
 @pytest.mark.parametrize("client", [None, {}], ids=["own", "user"])
 @pytest.mark.parametrize("name", PHASES[1:])
+@pytest.mark.usefixtures("looks_seldom")
 def test_an_abort_from_another_thread_ends_an_exchange_at_once(client, name):
     phase = Phase(name)
     fed, error = Fed(), CallCancelled("tools/call")
     outcome = []
 
     def abort():
-        phase.reached.wait(5)
+        phase.reached.wait(30)
         outcome.append(it.engine.abort(fed, error))
         outcome.append(time.monotonic())
 
@@ -129,7 +158,7 @@ def test_an_abort_from_another_thread_ends_an_exchange_at_once(client, name):
         thread.join()
         assert caught.value is error
         assert outcome[0] is True
-        assert ended - outcome[1] < 0.5
+        assert ended - outcome[1] < 10
         assert not it.engine.abort(fed, error)
         phase.closed.set()
 
@@ -139,10 +168,11 @@ def test_an_abort_while_connecting_is_seen_when_that_is_done():
     fed, error = Fed(), CallCancelled("tools/call")
 
     def abort():
-        phase.reached.wait(5)
+        phase.reached.wait(30)
         assert it.engine.abort(fed, error)
+        phase.server.close_connections()
 
-    with phase.opened(connect_timeout=0.3) as it:
+    with phase.opened(connect_timeout=BOUND_S) as it:
         thread = threading.Thread(target=abort)
         thread.start()
         with pytest.raises(CallCancelled):
@@ -160,16 +190,17 @@ def test_an_interrupt_closes_the_connection_and_the_engine_goes_on(name):
         raise Interrupt
 
     phase = Phase(name)
+    # Not before it is there, whatever time that takes.
+    phase.begins = lambda: signal.setitimer(signal.ITIMER_REAL, 0.3)
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         with phase.opened() as it:
-            signal.setitimer(signal.ITIMER_REAL, 0.3)
             with pytest.raises(Interrupt):
                 it.exchange(request_to(it.target, phase.body))
-            assert phase.reached.is_set()
+            phase.begins = lambda: None
             if name == "writing":
                 phase.closed.set()
-            assert phase.closed.wait(5)
+            assert phase.closed.wait(30)
             with pytest.raises((RequestTimeout, ConnectionClosed)):
                 it.exchange(None, None, in_time(0.05))
     finally:
@@ -245,21 +276,24 @@ def test_each_thread_gets_its_own_answers(client):
         assert len(server.requests) == 240
 
 
-def test_what_one_thread_left_another_reads_if_it_must():
-    may_end = threading.Event()
+def test_what_one_thread_left_another_reads_if_it_must(monkeypatch):
+    may_end, has_ended = threading.Event(), threading.Event()
 
     def script(conn):
         while conn.receive() is not None:
             conn.send(sse_head() + chunk(MARK))
             conn.wait_for(may_end)
             conn.send(LAST_CHUNK)
+            has_ended.set()
 
+    # Nobody waits for it that long, and what has come is read whatever time that takes.
+    monkeypatch.setattr(_httpx_exchange, "FRESH_S", BOUND_S)
     with raw_server(script) as server, shell("blocking", server.url) as it:
         feds = []
         Threads().run(lambda: feds.append(it.exchange()))
         may_end.set()
-        server.wait_until(lambda: server.requests)
-        time.sleep(2 * 0.02)  # until it is nobody's
+        assert has_ended.wait(30)
+        it.engine._parked[0]._parked_at -= 2 * BOUND_S  # by now it is nobody's
         it.exchange()
         assert feds[0].has_ended
         assert server.connections == 1
@@ -298,7 +332,7 @@ def test_closing_ends_the_exchanges_of_other_threads():
             caught.append(error)
 
     def close():
-        phase.reached.wait(5)
+        phase.reached.wait(30)
         it.engine.close()
 
     with phase.opened() as it:
@@ -310,6 +344,7 @@ def test_closing_ends_the_exchanges_of_other_threads():
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.usefixtures("kept_for_long")
 def test_a_forked_process_refuses_and_leaves_the_connections_to_its_parent():
     def script(conn):
         while conn.receive() is not None:
@@ -343,6 +378,7 @@ def test_a_forked_process_refuses_and_leaves_the_connections_to_its_parent():
         assert server.connections == 1
 
 
+@pytest.mark.usefixtures("looks_seldom")
 def test_tls_may_be_woken_and_interrupted_too(tmp_path):
     import ssl
 
@@ -363,14 +399,14 @@ def test_tls_may_be_woken_and_interrupted_too(tmp_path):
     ):
 
         def abort():
-            reached.wait(5)
+            reached.wait(30)
             assert it.engine.abort(fed, error)
 
         def call():
             began = time.monotonic()
             with pytest.raises(CallCancelled):
                 it.exchange(None, fed)
-            assert time.monotonic() - began < 1
+            assert time.monotonic() - began < 10
 
         Threads().run(call, abort)
         with pytest.raises(RequestTimeout):

@@ -32,7 +32,7 @@ async def test_the_connection_used_last_is_used_first():
     def script(conn):
         while (request := conn.receive()) is not None:
             if request.json == "burst":
-                gate.wait(5)
+                gate.wait(30)
             conn.send(json_reply(request.connection))
 
     gate = threading.Barrier(3)
@@ -75,7 +75,7 @@ async def test_an_exchange_on_an_idle_connection_starts_no_task_and_no_timer():
 async def test_idle_connections_are_closed_by_one_timer(monkeypatch, field):
     def script(conn):
         while conn.receive() is not None:
-            gate.wait(5)
+            gate.wait(30)
             conn.send(reply(200, b"1", **({"keep_alive": field} if field else {})))
 
     by_us = field is None or "=5" in field

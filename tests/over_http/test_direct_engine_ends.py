@@ -38,7 +38,7 @@ def race(monkeypatch):
         def poll(timeout):
             found = real(timeout)
             closing.set()
-            assert closed.wait(5)
+            assert closed.wait(30)
             return found
 
         real = poller_of(fd)
@@ -345,7 +345,7 @@ async def test_an_abort_in_the_turn_in_which_a_tail_is_over_ends_the_exchange(
 
             asyncio.get_running_loop().call_soon(both)
             with pytest.raises(ConnectionClosed) as raised:
-                await asyncio.wait_for(asking, 5)
+                await asyncio.wait_for(asking, 30)
             assert raised.value is error
             engine._lingering.clear()
             tail.abort()

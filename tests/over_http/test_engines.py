@@ -30,11 +30,12 @@ from raw_server import raw_server
 
 from mcpwire.errors import MessageTooLarge, RemoteProtocolError
 from mcpwire.limits import Limits
-from mcpwire.sync._http import engine as blocking
-from mcpwire.transports.http import _sockets
-from mcpwire.transports.http.over_httpx import requests
 
-pytestmark = [pytest.mark.anyio, pytest.mark.unchecked_wire("the bodies are no MCP")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.unchecked_wire("the bodies are no MCP"),
+    pytest.mark.usefixtures("kept_for_long"),
+]
 
 SLOW_S = 30.0
 """What fifty calls through httpx may take where lines are measured and others work."""
@@ -239,7 +240,7 @@ async def test_bytes_behind_an_answer_are_not_taken_for_the_next(kind, more, is_
     with raw_server(script) as server:
         async with open_engine(kind, server.url) as engine:
             assert (await engine.ask("first")).json == "first"
-            assert sent.wait(5)
+            assert sent.wait(30)
             assert (await engine.ask("second")).json == "second"
             assert server.connections == 2
 
@@ -287,22 +288,15 @@ async def test_a_hundred_calls_one_after_the_other_share_one_connection(kind):
             assert server.connections == engine.connections == 1
 
 
-@pytest.fixture
-def kept_for_long(monkeypatch):
-    """Have idle connections used again also where a loaded machine takes its time."""
-    for module in (_sockets, requests, blocking):
-        monkeypatch.setattr(module, "IDLE_S", SLOW_S)
-
-
 @every_engine
-async def test_fifty_calls_at_once_get_each_its_own_answer(kind, kept_for_long):
+async def test_fifty_calls_at_once_get_each_its_own_answer(kind):
     gate = threading.Barrier(50)
 
     def script(conn):
         # The second fifty come when the client has read the first: that may take long.
         while (request := conn.receive(SLOW_S)) is not None:
             if request.json < 50:
-                gate.wait(10)
+                gate.wait(30)
             conn.send(json_reply(request.json))
 
     with raw_server(script) as server:
@@ -400,5 +394,5 @@ async def test_a_literal_ipv6_address_is_connected_to(kind):
         url = f"http://[::1]:{listener.getsockname()[1]}/mcp"
         async with open_engine(kind, url) as engine:
             assert (await engine.ask("hi")).json == "yes"
-        thread.join(5)
+        thread.join(30)
     assert hosts[0].startswith(b"POST /mcp HTTP/1.1\r\n")

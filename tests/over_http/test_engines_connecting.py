@@ -291,7 +291,7 @@ class LateAnswer(Answer):
         self.sent = sent
 
     def head(self, status, fields):
-        assert self.sent.wait(5)
+        assert self.sent.wait(30)
         super().head(status, fields)
 
 

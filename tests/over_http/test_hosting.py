@@ -86,7 +86,7 @@ def test_a_server_that_dies_ends_the_connection_of_each_call(client_of):
 def test_http_sse_carries_everything_on_one_stream():
     with (
         hosted(demo_dispatcher(), "legacy") as host,
-        httpx.Client(trust_env=False, timeout=5) as client,
+        httpx.Client(trust_env=False, timeout=30) as client,
         client.stream("GET", host.url) as stream,
     ):
         lines = (line for line in stream.iter_lines() if line.startswith("data: "))

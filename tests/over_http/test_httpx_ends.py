@@ -46,7 +46,7 @@ async def ask(engine, url, fed=None):
 
 async def until(event):
     """Wait for a thread's event without blocking the loop."""
-    assert await asyncio.to_thread(event.wait, 5)
+    assert await asyncio.to_thread(event.wait, 30)
 
 
 async def test_the_rest_of_an_answer_is_read_for_some_time_only(monkeypatch):
@@ -196,7 +196,7 @@ def test_what_a_closed_loop_left_behind_can_be_let_go():
         with asyncio.Runner() as runner:
             engine = runner.run(main())
         engine.abandon()
-        assert closed.wait(5)
+        assert closed.wait(30)
         with warnings.catch_warnings(action="ignore", category=ResourceWarning):
             del engine  # asyncio says that its transport was not closed
             gc.collect()

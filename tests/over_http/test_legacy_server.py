@@ -20,7 +20,7 @@ def events(stream):
 
 
 def test_answers_come_on_the_stream():
-    with legacy_server() as server, httpx.Client(trust_env=False, timeout=5) as client:
+    with legacy_server() as server, httpx.Client(trust_env=False, timeout=30) as client:
         assert client.post(server.url, json={}).status_code == 405
         with client.stream("GET", server.url) as stream:
             incoming = events(stream)

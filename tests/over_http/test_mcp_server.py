@@ -105,7 +105,7 @@ def test_it_asks_back_on_either_stream(client_of, over):
         def answer():
             server.wait_until(lambda: server.verbs()[-1:] == ["tools/call"])
             if over == "get":
-                heard.wait(5)
+                heard.wait(30)
             content = {"type": "text", "text": "fine"}
             result = {"role": "assistant", "model": "m", "content": content}
             message = {"jsonrpc": "2.0", "id": "ask-3", "result": result}

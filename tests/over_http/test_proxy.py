@@ -19,7 +19,7 @@ def serve(conn):
 @pytest.fixture
 def line():
     with raw_server(serve) as server, cutting_proxy(server.port) as proxy:
-        client = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=5)
+        client = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=30)
         yield client, proxy, server
         client.close()
 
@@ -87,6 +87,6 @@ def test_it_is_slow_when_told(line):
 def test_a_server_that_is_gone_ends_the_connection():
     with raw_server(serve) as server, cutting_proxy(server.port) as proxy:
         server.stop_accepting()
-        client = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=5)
+        client = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=30)
         with contextlib.closing(client), pytest.raises(ConnectionError):
             get(client)

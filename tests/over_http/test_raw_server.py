@@ -31,7 +31,7 @@ def connected(server):
 
 
 def client_of(server):
-    return http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+    return http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
 
 
 def test_a_script_answers_on_one_connection_and_the_server_keeps_what_came():
@@ -171,10 +171,10 @@ def test_a_script_sees_whether_the_client_left():
     def script(conn):
         seen.append(conn.wait_closed(0.01))
         is_open.set()
-        seen.append(conn.wait_closed(5))
+        seen.append(conn.wait_closed(30))
 
     with raw_server(script) as server:
         with connected(server):
-            assert is_open.wait(5)
+            assert is_open.wait(30)
         server.wait_until(lambda: not server.open)
     assert seen == [False, True]

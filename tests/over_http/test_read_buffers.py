@@ -34,7 +34,7 @@ async def test_answers_that_come_at_once_on_many_connections_are_not_mixed_up():
 
     def script(conn):
         while (request := conn.receive()) is not None:
-            together.wait(5)
+            together.wait(30)
             conn.send(json_reply([request.json] * 5_000))
 
     with raw_server(script) as server:

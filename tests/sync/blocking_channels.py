@@ -19,7 +19,7 @@ from mcpwire.versions import LATEST_SESSION
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-BOUND_S = 20.0
+BOUND_S = 30.0
 """In which everything must be over; a test that reaches it has found a hang."""
 
 QUICK = Limits(close_grace=0.2, terminate_grace=0.2)

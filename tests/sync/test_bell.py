@@ -10,7 +10,7 @@ import pytest
 from mcpwire.sync import _bell
 from mcpwire.sync._bell import Bell
 
-BOUND_S = 5.0
+BOUND_S = 30.0
 MOMENTS = 200
 """More than a wait has instructions."""
 

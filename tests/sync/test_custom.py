@@ -44,11 +44,11 @@ def listening(server):
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(30)
     yield ports[0]
     loop, over = ends
     loop.call_soon_threadsafe(over.set)
-    thread.join(10)
+    thread.join(30)
 
 
 @pytest.mark.parametrize("mode", ["2025-11-25", "2026-07-28"])

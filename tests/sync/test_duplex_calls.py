@@ -7,6 +7,7 @@ import time
 import pytest
 from blocking_channels import BOUND_S, Recorder, Threads, opened, tool, within
 from scripted import ECHO_LOOP
+from waiting import until
 
 from mcpwire.errors import (
     CallCancelled,
@@ -19,6 +20,8 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.limits import Limits
+from mcpwire.protocol.deadline import Deadline
+from mcpwire.sync import _calls, _duplex, _lead
 from mcpwire.sync._lead import Waiter
 from mcpwire.transports.base import CallHandle
 
@@ -105,6 +108,26 @@ text(recv(), "in time")
         assert caught.value.elapsed >= 0.05
         assert tool(channel) == "in time"
         assert channel.stats.late == 1
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that goes on by leaps, too: it is no matter how fast the machine is."""
+
+    class Clock:
+        leapt = 0.0
+
+        def __call__(self):
+            return time.monotonic() + self.leapt
+
+        def within(self, seconds):
+            return Deadline(self(), seconds)
+
+    clock = Clock()
+    for module in (_calls, _duplex, _lead):
+        monkeypatch.setattr(module, "monotonic", clock)
+    monkeypatch.setattr(_lead, "LONGEST_POLL_S", 0.02)  # so soon it is looked at
+    return clock
 
 
 READY = "answer(recv(), {})\n"
@@ -213,6 +236,8 @@ def test_a_begun_call_is_ended_by_whoever_reads_when_its_time_is_up():
             "tools/call", {"name": "x"}, deadline=within(0.1), on_end=ends.append
         )
         assert not channel.wait(Waiter(), 0.3)
+        while not ends:
+            assert not channel.wait(Waiter(), 0.05)
         assert [type(end) for end in ends] == [RequestTimeout]
         with pytest.raises(RequestTimeout):
             channel.finish(pending)
@@ -232,6 +257,7 @@ def test_a_begun_call_hears_its_notifications_while_anybody_reads():
     assert heard == [7]
 
 
+@pytest.mark.usefixtures("last_words_are_awaited")
 def test_waiting_ends_with_its_time_with_what_is_set_or_with_the_connection():
     with opened("recv()\nsys.exit(0)") as channel:
         waiter = Waiter()
@@ -336,31 +362,30 @@ while True: recv()
 """
 
 
-def test_a_deadline_stands_still_while_a_handler_of_ours_is_busy():
+def test_a_deadline_stands_still_while_a_handler_of_ours_is_busy(clock):
     inbound, threads = Recorder(), Threads()
 
     def answer_late():
-        until = time.monotonic() + BOUND_S
-        while not inbound.requests and time.monotonic() < until:
-            time.sleep(0.001)
-        time.sleep(0.4)  # longer than the call's whole time
+        until(lambda: inbound.requests)
+        clock.leapt += 2 * BOUND_S  # longer than the call's whole time
+        time.sleep(0.1)  # and the leader looks at it
         inbound.requests[0][3]({"late": True})
         inbound.requests[0][3]({"late": "not twice"})
 
     with opened(READY + ASKS, inbound) as channel:
         is_ready(channel)
         threads.start(answer_late)
-        deadline = within(0.3)
+        deadline = clock.within(BOUND_S)
         params = {"name": "x", "arguments": {}}
         result = channel.call("tools/call", params, deadline=deadline)
         assert result["content"][0]["text"] == '{"late": true}'
         assert not threads.join()
-        assert deadline.remaining(time.monotonic()) <= 0.3
+        assert 0 < deadline.remaining(clock()) <= BOUND_S
         with pytest.raises(RequestTimeout):
-            tool(channel, seconds=0.05)
+            channel.call("tools/call", params, deadline=clock.within(0.05))
 
 
-def test_a_deadline_runs_on_when_the_server_gives_its_question_up():
+def test_a_deadline_runs_on_when_the_server_gives_its_question_up(clock):
     body = """
 recv()
 send({"jsonrpc": "2.0", "id": 5, "method": "ping"})
@@ -368,11 +393,19 @@ send({"jsonrpc": "2.0", "method": "notifications/cancelled",
       "params": {"requestId": 5}})
 while True: recv()
 """
-    inbound = Recorder()
+    inbound, threads = Recorder(), Threads()
+
+    def let_time_pass():
+        until(lambda: inbound.withdrawn)
+        clock.leapt += 2 * BOUND_S
+
     with opened(READY + body, inbound) as channel:
         is_ready(channel)
+        threads.start(let_time_pass)
+        params = {"name": "x", "arguments": {}}
         with pytest.raises(RequestTimeout):
-            tool(channel, seconds=0.5)
+            channel.call("tools/call", params, deadline=clock.within(BOUND_S))
+        assert not threads.join()
     assert inbound.withdrawn == [5]
 
 
@@ -382,22 +415,27 @@ while True: recv()
 def test_what_the_server_asks_can_be_answered_at_once_by_who_reads(answer):
     inbound = Recorder({"ping": answer})
     with opened(ASKS, inbound) as channel:
-        said = tool(channel, seconds=5)
+        said = tool(channel)
     assert said == ("{}" if answer == {} else "null")
 
 
 @pytest.mark.parametrize("resets", [True, False])
-def test_progress_extends_a_deadline_where_that_is_asked_for(resets):
+def test_progress_extends_a_deadline_where_that_is_asked_for(resets, clock):
     body = PROGRESS + (
         "m = recv()\n"
-        "for number in range(8):\n    progress(m, number)\n    time.sleep(0.1)\n"
+        "for number in range(8):\n    progress(m, number)\n    recv()\n"
         "text(m, 'x')\nrecv()"
     )
+
+    def hear(*_):
+        clock.leapt += 0.7 * BOUND_S
+        channel.notify("notifications/x")  # for the next one
+
     with opened(body) as channel:
         channel.reset_on_progress = resets
-        deadline = within(0.45)
+        deadline = clock.within(BOUND_S)
         call = ("tools/call", {"name": "x"})
-        options = {"deadline": deadline, "on_notification": lambda *_: None}
+        options = {"deadline": deadline, "on_notification": hear}
         if resets:
             assert channel.call(*call, **options)
         else:

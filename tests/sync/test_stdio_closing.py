@@ -19,10 +19,17 @@ from blocking_channels import (
     tool,
 )
 from scripted import ECHO_LOOP, scripted
+from waiting import until
 
 from mcpwire.errors import ConnectionClosed, LocalProtocolError
 from mcpwire.limits import Limits
 from mcpwire.sync._stdio import BlockingStdio
+
+PATIENT = Limits(close_grace=60.0, terminate_grace=60.0)
+"""For a child that ends by itself, however long a loaded machine takes for it."""
+
+AT_ONCE_S = 10.0
+"""In less, no grace of sixty seconds was waited out, nor a child that sleeps so."""
 
 DEAF = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
 
@@ -38,11 +45,11 @@ def is_gone(pid):
 
 @pytest.mark.pain("P07")
 def test_a_well_behaved_child_is_closed_at_once():
-    with opened(ECHO_LOOP) as channel:
+    with opened(ECHO_LOOP, limits=PATIENT) as channel:
         tool(channel)
         started = time.monotonic()
         channel.close()
-        assert time.monotonic() - started < 0.5
+        assert time.monotonic() - started < AT_ONCE_S
         assert channel.exit_code == 0
         channel.close()
 
@@ -65,12 +72,15 @@ def test_after_closing_every_use_says_that_it_is_closed_by_us():
 @pytest.mark.pain("P07")
 @pytest.mark.parametrize("deaf", ["", DEAF])
 def test_the_ladder_ends_a_child_that_does_not_go_by_itself(deaf):
-    with opened(deaf + "text(recv(), 'x')\nwhile True: time.sleep(60)") as channel:
+    body = deaf + "text(recv(), 'x')\nwhile True: time.sleep(60)"
+    terminate_grace = QUICK.terminate_grace if deaf else PATIENT.terminate_grace
+    limits = Limits(close_grace=QUICK.close_grace, terminate_grace=terminate_grace)
+    with opened(body, limits=limits) as channel:
         tool(channel)
         started = time.monotonic()
         channel.close()
         elapsed = time.monotonic() - started
-        assert QUICK.close_grace <= elapsed < 3
+        assert QUICK.close_grace <= elapsed < AT_ONCE_S
         assert channel.exit_code == (-signal.SIGKILL if deaf else -signal.SIGTERM)
 
 
@@ -86,15 +96,14 @@ def test_a_child_that_floods_its_output_and_stderr_can_be_closed():
         tool(channel)
         started = time.monotonic()
         channel.close()
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < AT_ONCE_S
 
 
 @pytest.mark.pain("P07")
 def test_a_child_with_much_to_say_at_its_end_is_listened_to_and_exits_by_itself():
     body = "text(recv(), 'x')\nsys.stdin.read()\nraw(b'x' * 2**20)\n"
     body += "os.write(2, b'y' * 2**20 + b'bye')\nsys.exit(4)"
-    limits = Limits(close_grace=10.0)
-    with opened(body, limits=limits) as channel:
+    with opened(body, limits=PATIENT) as channel:
         tool(channel)
         channel.close()
         assert channel.exit_code == 4
@@ -117,9 +126,9 @@ def test_a_grandchild_that_ignores_everything_is_gone_after_closing(tmp_path):
             time.sleep(0.001)
         started = time.monotonic()
         channel.close()
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < AT_ONCE_S
     assert is_gone(channel.pid)
-    assert is_gone(int(pid_file.read_text()))
+    until(lambda: is_gone(int(pid_file.read_text())))  # killed, it takes its turn
 
 
 @pytest.mark.fault("F41")
@@ -128,8 +137,8 @@ def test_calls_that_run_fail_when_another_thread_closes():
     with opened("while True: recv()") as channel:
         for _ in range(5):
             threads.start(tool, channel)
-        while len(channel._parked) < 4:
-            time.sleep(0.001)
+        until(lambda: len(channel._parked) == 4 and channel._leader)
+        until(lambda: channel._written == channel._queued)
         channel.close()
         errors = threads.join()
     assert {type(error) for error in errors} == {ConnectionClosed}
@@ -157,7 +166,6 @@ def test_threads_that_close_at_once_all_return_when_the_child_is_gone():
 @pytest.mark.pain("P07")
 @pytest.mark.parametrize("again", [False, True])
 def test_ctrl_c_while_closing_still_reaps_the_child(again):
-    limits = Limits(close_grace=60.0, terminate_grace=60.0)
     main = threading.main_thread().ident
 
     def interrupt():
@@ -173,13 +181,13 @@ def test_ctrl_c_while_closing_still_reaps_the_child(again):
         threads.join()  # the second interrupt may come a little later
 
     threads = Threads()
-    with opened(DEAF + "text(recv(), 'x')\ntime.sleep(60)", limits=limits) as channel:
+    with opened(DEAF + "text(recv(), 'x')\ntime.sleep(60)", limits=PATIENT) as channel:
         tool(channel)
         threads.start(interrupt)
         started = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             close()
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < AT_ONCE_S
         assert not threads.join()
     assert is_gone(channel.pid)
 
@@ -233,15 +241,15 @@ def test_closing_from_inside_the_mutex_is_refused():
 def test_what_is_abandoned_is_killed_at_once_and_its_reader_ends():
     threads = Threads()
     channel = BlockingStdio.open(
-        scripted(DEAF + "while True: time.sleep(60)"), Recorder()
+        scripted(DEAF + "while True: time.sleep(60)"), Recorder(), limits=PATIENT
     )
     threads.start(tool, channel)
     while not channel._leader:
         time.sleep(0.001)
     started = time.monotonic()
     channel.abandon()
-    assert time.monotonic() - started < 1
-    assert is_gone(channel.pid)
+    assert time.monotonic() - started < AT_ONCE_S
+    until(lambda: is_gone(channel.pid))
     assert [type(error) for error in threads.join()] == [ConnectionClosed]
     channel.abandon()
     channel.close()
@@ -257,7 +265,7 @@ def test_a_child_nobody_closed_is_killed_with_its_owner():
     fds += (channel._child.stderr_fd,)
     del channel
     gc.collect()
-    assert is_gone(pid)
+    until(lambda: is_gone(pid))
     for fd in fds:  # a channel without its client's finaliser leaves them
         os.close(fd)
 
@@ -283,7 +291,7 @@ print(channel.pid)
         timeout=BOUND_S,
         check=True,
     )
-    assert is_gone(int(done.stdout))
+    until(lambda: is_gone(int(done.stdout)))
 
 
 # A fork...

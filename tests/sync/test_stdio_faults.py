@@ -28,6 +28,9 @@ from mcpwire.transports.stdio.target import Stdio
 PROMPT_S = 0.25
 """Within what a call must fail once its answer can no longer come."""
 
+ATTEMPTS = 12
+"""Others may keep the machine from any one of them; the first prompt one will do."""
+
 LAST_WORDS = """
 print('last words', file=sys.stderr, flush=True)
 for _ in range(50): recv()
@@ -58,9 +61,11 @@ def kill_with_50_in_flight():
 
 @pytest.mark.fault("F04")
 @pytest.mark.pain("P02")
+@pytest.mark.timeout(180)
+@pytest.mark.usefixtures("last_words_are_awaited")
 def test_all_calls_in_flight_fail_at_once_when_the_child_is_killed(capsys):
     quickest = BOUND_S
-    for _ in range(3):  # a machine that stalls has three attempts
+    for _ in range(ATTEMPTS):
         errors, again, elapsed = kill_with_50_in_flight()
         assert {type(error) for error in errors} == {ConnectionClosed}
         assert len({id(error) for error in errors}) == 50
@@ -83,12 +88,14 @@ def test_all_calls_in_flight_fail_at_once_when_the_child_is_killed(capsys):
 @pytest.mark.parametrize(
     ("end", "code"), [("sys.exit(0)", 0), ("sys.exit(7)", 7), ("os.close(1)", None)]
 )
-def test_a_call_fails_when_the_child_ends_instead_of_answering(end, code):
+def test_a_call_fails_when_the_child_ends_instead_of_answering(end, code, request):
+    if code is not None:  # else nothing more is ever said
+        request.getfixturevalue("last_words_are_awaited")
     with opened(f"recv()\n{end}\ntime.sleep(60)") as channel:
         started = time.monotonic()
         with pytest.raises(ConnectionClosed) as caught:
             tool(channel)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < BOUND_S / 3
         assert caught.value.exit_code == code
         assert caught.value.sent is True
         expected = "closed its output" if code is None else f"exited with code {code}"
@@ -114,6 +121,7 @@ def test_a_child_that_closes_its_input_ends_the_connection():
 
 
 @pytest.mark.fault("F06")
+@pytest.mark.usefixtures("last_words_are_awaited")
 def test_what_the_child_says_after_it_closed_its_input_is_still_heard():
     body = """
 m = recv()
@@ -197,7 +205,7 @@ def test_a_child_that_does_not_read_blocks_neither_other_threads_nor_closing():
         started = time.monotonic()
         with pytest.raises(RequestTimeout):
             tool(channel, seconds=0.1)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < BOUND_S / 3
     assert [type(error) for error in threads.join()] == [ConnectionClosed]
 
 
@@ -264,9 +272,10 @@ raw(line[20:].encode())
 recv()
 """
     with opened(body) as channel:
-        cpu = time.thread_time()
+        polls, poll = [], channel._poll
+        channel._poll = lambda seconds: polls.append(seconds) or poll(seconds)
         assert tool(channel) == "x"
-        assert time.thread_time() - cpu < 0.1
+        assert 2 <= len(polls) < 20
 
 
 # Not enough of something...

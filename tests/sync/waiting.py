@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BOUND_S: Final = 20.0
+BOUND_S: Final = 30.0
 POLL_S: Final = 0.002
 
 

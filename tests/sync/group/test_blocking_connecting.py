@@ -320,7 +320,7 @@ def test_who_connects_at_the_same_time_shares_the_outcome(pace):
         group.connect("a", server())
     pace.hold.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(30)
     assert len(set(found)) == 1
     assert len(found) == 2
     group.close()
@@ -349,7 +349,7 @@ def test_disconnecting_wins_over_a_connecting_under_way(pace):
     thread.start()
     until(lambda: pace.busy == 1)
     group.disconnect("a")
-    thread.join(10)
+    thread.join(30)
     assert [str(error) for error in caught] == [
         "the server 'a' was disconnected while connecting"
     ]
@@ -365,7 +365,7 @@ def test_a_server_that_is_disconnected_is_no_failure_of_connecting_all(pace):
     until(lambda: pace.busy == 2)
     group.disconnect("a")
     pace.hold.set()
-    thread.join(10)
+    thread.join(30)
     assert reports[0].ok == ("b",)
     assert list(reports[0].failed) == ["a"]
     group.close()
@@ -466,7 +466,7 @@ def test_an_interrupt_while_closing_waits_for_no_server(pace, monkeypatch):
 
     def close(client):
         closing.set()
-        assert go_on.wait(10)
+        assert go_on.wait(30)
 
     monkeypatch.setattr("paced.Paced.close", close)
     seats = list(group._seats.values())
@@ -479,7 +479,7 @@ def test_an_interrupt_while_closing_waits_for_no_server(pace, monkeypatch):
 
         monkeypatch.setattr(seat.client._connection, "abandon", abandon)
     threading.Thread(
-        target=lambda: (closing.wait(10), _thread.interrupt_main())
+        target=lambda: (closing.wait(30), _thread.interrupt_main())
     ).start()
     with pytest.raises(KeyboardInterrupt):
         group.close()

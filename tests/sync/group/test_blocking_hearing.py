@@ -85,8 +85,8 @@ def test_events_come_of_all_servers_and_end_with_the_group():
             events = group.events()
             assert events.next(timeout=0.001) is None
             group.call_tool("a", "x")
-            assert events.next(timeout=10).server == "a"
-            assert other.next(timeout=10).server == "a"
+            assert events.next(timeout=30).server == "a"
+            assert other.next(timeout=30).server == "a"
         assert other.is_closed
         assert list(other) == []
         group.call_tool("b", "x")
@@ -95,7 +95,7 @@ def test_events_come_of_all_servers_and_end_with_the_group():
         waiting = threading.Timer(0.02, group.close)
         waiting.start()
         assert list(events) == []
-        waiting.join(10)
+        waiting.join(30)
     assert events.is_closed
 
 
@@ -108,7 +108,7 @@ def test_events_against_the_rules_are_passed_over(caplog):
     with Group({"a": server({"tools/call": call})}, background=True) as group:
         events = group.events()
         group.call_tool("a", "x")
-        assert events.next(timeout=10).notification.params.data == "fine"
+        assert events.next(timeout=30).notification.params.data == "fine"
         assert "reading a notification failed" in caplog.text
 
 
@@ -125,13 +125,13 @@ def test_a_callback_that_still_runs_is_waited_for():
 
     def hear(_):
         begun.set()
-        assert go_on.wait(10)
+        assert go_on.wait(30)
         ended.set()
 
     group = Group({"a": server({"tools/call": log("info", 1)})}, on_notification=hear)
     group.connect_all()
     group.call_tool("a", "x")
-    assert begun.wait(10)
+    assert begun.wait(30)
     threading.Timer(0.02, go_on.set).start()
     group.close()
     assert ended.is_set()

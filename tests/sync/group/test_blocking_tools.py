@@ -65,7 +65,7 @@ def test_all_servers_list_their_tools_in_threads_that_end(made):
     shelf = BlockingShelf(a=["x"], b=["y"], c=["z"])
     before = threading.active_count()
     meeting = threading.Barrier(3)
-    shelf.on_list = lambda server: meeting.wait(10)
+    shelf.on_list = lambda server: meeting.wait(30)
     tools = made(shelf)
     assert tools.names == ("mcp__a__x", "mcp__b__y", "mcp__c__z")
     assert shelf.threads == {"mcpwire-group"}
@@ -138,16 +138,16 @@ def test_a_listing_that_ends_after_a_later_one_changes_nothing(made, shelf):
     def wait(_):
         shelf.on_list = lambda server: None
         first_lists.set()
-        assert later_is_done.wait(10)
+        assert later_is_done.wait(30)
 
     shelf.on_list = wait
     slow = threading.Thread(target=tools.refresh, args=("a",))
     slow.start()
-    assert first_lists.wait(10)
+    assert first_lists.wait(30)
     shelf.lists["a"] = ["newest"]
     tools.refresh("a")
     later_is_done.set()
-    slow.join(10)
+    slow.join(30)
     assert tools.names == ("mcp__a__newest", "mcp__b__y")
 
 
@@ -159,17 +159,17 @@ def test_a_failure_that_comes_after_a_later_success_is_none(made, shelf):
     def wait(_):
         shelf.on_list = lambda server: None
         begun.set()
-        assert late.wait(10)
+        assert late.wait(30)
 
     shelf.on_list = wait
     good, shelf.lists["a"] = shelf.lists["a"], lost()
     slow = threading.Thread(target=tools.refresh, args=("a",))
     slow.start()
-    assert begun.wait(10)
+    assert begun.wait(30)
     shelf.lists["a"] = good
     tools.refresh("a")
     late.set()
-    slow.join(10)
+    slow.join(30)
     assert tools.problems == {}
 
 
@@ -423,6 +423,6 @@ def test_many_threads_call_and_list_at_the_same_time(made, shelf):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(30)
     assert failures == []
     assert len(shelf.calls) == 80

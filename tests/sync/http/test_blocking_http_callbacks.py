@@ -42,7 +42,7 @@ def test_progress_of_one_call_may_wait_for_that_of_another():
             ).text
 
         running = [Running(call) for _ in range(2)]
-        assert [each.result(5) for each in running] == ["notified"] * 2
+        assert [each.result(30) for each in running] == ["notified"] * 2
 
 
 @pytest.mark.pain("P29")
@@ -64,7 +64,7 @@ def test_a_slow_callback_delays_neither_other_calls_nor_closing():
             )
             assert heard == [1, 1]
             started = time.monotonic()
-        assert time.monotonic() - started < 2.5
+        assert time.monotonic() - started < BOUND_S / 3
         may_end.set()
         until(lambda: slow.is_over)
 
@@ -92,7 +92,7 @@ def test_a_progress_callback_may_use_its_client(use):
             assert outcome.result().text == "notified"
             assert said == ["in"]
         client.close()
-        assert time.monotonic() - started < 2.5
+        assert time.monotonic() - started < BOUND_S / 3
         until(lambda: not ours())
 
 
@@ -127,7 +127,7 @@ def test_a_handler_may_call_its_own_client(over):
 
         said = []
         with mcpwire.sync.Client(server.url, sampling=sampling) as client:
-            client.call_tool("ask", {"over": over}, timeout=10)
+            client.call_tool("ask", {"over": over}, timeout=BOUND_S)
         assert said == ["in"]
 
 
@@ -141,7 +141,7 @@ def test_a_quick_handler_leaves_the_clock_of_its_call_running(over):
 
         def calls():
             for _ in range(12):
-                client.call_tool("ask", {"over": over}, timeout=20)
+                client.call_tool("ask", {"over": over}, timeout=BOUND_S)
 
         for each in [Running(calls) for _ in range(4)]:
             each.result()
@@ -176,7 +176,7 @@ def test_an_answer_that_is_quicker_than_the_clock_is_stopped_for_it_starts_it():
                 may_hold.set()
 
             channel._release = released
-            client.call_tool("ask", timeout=20)
+            client.call_tool("ask", timeout=2 * BOUND_S)
         assert clocks
         assert float("inf") not in clocks
 
@@ -193,7 +193,7 @@ def test_connecting_with_a_function_that_raises_fails_with_that_at_once(era):
     with scripted_mcp(era) as server:
         target = mcpwire.Http(server.url, headers=headers)
         client = mcpwire.sync.Client(target)
-        error = Running(client.connect).error(5)
+        error = Running(client.connect).error()
         assert type(error) is NoTokenError
         assert not server.requests
         assert not client.is_connected
@@ -215,7 +215,7 @@ def test_listening_with_a_function_that_raises_fails_with_that_at_once():
         target = mcpwire.Http(server.url, headers=headers)
         with mcpwire.sync.Client(target) as client:
             is_refused.set()
-            error = Running(client.subscribe, "file:///a").error(5)
+            error = Running(client.subscribe, "file:///a").error()
             assert type(error) is NoTokenError
             is_refused.clear()
             client.call_tool("echo")
@@ -252,7 +252,7 @@ def test_connecting_takes_no_longer_than_it_may_whatever_hangs(what):
         started = time.monotonic()
         with pytest.raises(mcpwire.RequestTimeout):
             client.connect()
-        assert time.monotonic() - started < 4
+        assert time.monotonic() - started < BOUND_S / 3
         until(lambda: not ours())
 
 
@@ -268,6 +268,6 @@ def test_a_new_session_takes_no_longer_than_the_call_that_needs_it():
         started = time.monotonic()
         with pytest.raises(mcpwire.RequestTimeout):
             client.call_tool("echo", timeout=0.5)
-        assert time.monotonic() - started < 4
+        assert time.monotonic() - started < BOUND_S / 3
         server.on.clear()
         assert client.call_tool("echo", {"text": "again"}).text == "again"

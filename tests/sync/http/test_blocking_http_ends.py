@@ -160,7 +160,7 @@ def refusal(use):  # pragma: no cover - runs in the forked process
     try:
         use()
     except mcpwire.LocalProtocolError as error:
-        if "forked" in str(error) and time.monotonic() - started < 1:
+        if "forked" in str(error) and time.monotonic() - started < 10:
             return "."
         return f"[{error}]"
     except BaseException as error:  # noqa: BLE001 - for the parent to show
@@ -210,6 +210,6 @@ def test_50_calls_over_the_older_transport_end_as_the_client_is_closed():
         )
         started = time.monotonic()
         client.close()
-        assert time.monotonic() - started < 2.5
+        assert time.monotonic() - started < 10
         assert {type(call.error()) for call in calls} == {mcpwire.ConnectionClosed}
         until(lambda: not ours())

@@ -82,7 +82,7 @@ def test_ctrl_c_ends_the_wait_and_nothing_was_wanted(interrupts_main, monkeypatc
             started = time.monotonic()
             with pytest.raises(KeyboardInterrupt):
                 client.subscribe(URI, timeout=None)
-            assert time.monotonic() - started < 5
+            assert time.monotonic() - started < BOUND_S / 3
             waiting.result()
             assert not client._connection.is_needed()
             assert client.call_tool("echo", {"text": "x"}).text == "x"

@@ -90,7 +90,7 @@ def test_a_question_of_a_lost_session_stops_no_clock_for_ever():
         server.sessions.clear()
         client.call_tool("echo")
         may_answer.set()
-        assert type(asking.error(5)) is mcpwire.RequestTimeout
+        assert type(asking.error()) is mcpwire.RequestTimeout
 
 
 def test_the_last_call_may_end_before_anybody_waits_for_it():
@@ -189,7 +189,7 @@ def test_50_calls_that_run_end_as_the_client_is_closed():
         in_flight(server, 50)
         started = time.monotonic()
         client.close()
-        assert time.monotonic() - started < 2.5
+        assert time.monotonic() - started < 10
         for call in calls:
             error = call.error()
             assert type(error) is mcpwire.ConnectionClosed
