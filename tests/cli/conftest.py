@@ -41,6 +41,18 @@ def cli(capsys):
 
 
 @pytest.fixture
+def patient(monkeypatch):
+    """Let connecting have its time whatever `--timeout` says, in this process."""
+    import mcpwire
+
+    class Patient(mcpwire.Client):
+        def __init__(self, target, **options):
+            super().__init__(target, **{**options, "connect_timeout": PATIENCE})
+
+    monkeypatch.setattr(mcpwire, "Client", Patient)
+
+
+@pytest.fixture
 def child():
     """Run a command line as a user does: in a process of its own."""
 

@@ -6,9 +6,10 @@ LOG gets each line that came, and the process id first.
 A step is ``{"result": ...}`` or ``{"error": ...}``, which gets the request's id,
 ``{"method": ...}``, which is sent as it is (``"$token"`` becomes the progress token,
 ``"$next"`` another number each time), ``{"stderr": text}``, ``{"line": text}``,
-``{"environ": true}`` (a result that tells the environment) or ``{"exit": code}``. No
-step is silence. What the client answers to a request of this server leads to the steps
-of ``answer``; they go on with the last request of the client.
+``{"environ": true}`` (a result that tells the environment), ``{"until": path}`` (the
+rest follows once there is such a file) or ``{"exit": code}``. No step is silence. What
+the client answers to a request of this server leads to the steps of ``answer``; they go
+on with the last request of the client.
 """
 
 import itertools
@@ -16,6 +17,7 @@ import json
 import os
 import signal
 import sys
+import time
 
 IDS = itertools.count(1000)
 
@@ -50,6 +52,9 @@ def perform(step, message):
         os.write(2, step["stderr"].encode())
     elif "line" in step:
         os.write(1, step["line"].encode() + b"\n")
+    elif "until" in step:
+        while not os.path.exists(step["until"]):  # noqa: PTH110 - a light start
+            time.sleep(0.005)
     elif "exit" in step:
         os._exit(step["exit"])
     elif "method" in step:

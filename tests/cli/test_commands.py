@@ -276,6 +276,7 @@ def test_what_goes_wrong_is_one_line_and_one_code(
     assert sentence in json.loads(done.err)["error"]["message"].replace("\n", "\\n")
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_call_that_takes_too_long_exits_with_7(cli, tool_server):
     server = tool_server()
     code, out, err = cli("call", server.line, "do", "--timeout", "1")

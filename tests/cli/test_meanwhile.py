@@ -159,6 +159,7 @@ def test_timing_is_one_line_for_people(tool_server, cli):
     assert [point for point in POINTS if f" {point} " in done.err] == POINTS
 
 
+@pytest.mark.usefixtures("patient")
 def test_timing_tells_what_is_known_of_a_call_that_got_no_answer(tool_server, cli):
     done = cli("call", tool_server().line, "do", "--timing", "--timeout", "0.5")
     assert done.code == 7

@@ -97,14 +97,20 @@ async def test_a_token_that_is_good_so_far_is_used_meanwhile(shell, auth, clock,
 
 async def test_a_token_that_is_good_so_far_waits_for_nothing_long(shell, auth, clock):
     """A call has less time than a request for tokens may take."""
+
+    def unanswered(request):
+        never(request)
+
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth())
         async with asyncio.timeout(BOUND_S):
-            async with shell(target) as client:
-                auth.on["token"] = never
+            limits = mcpwire.Limits(oauth_timeout=60.0)
+            async with shell(target, limits=limits) as client:
+                auth.on["token"] = unanswered
                 clock.pass_by(HOUR_S - 50)
                 for _ in range(3):
-                    result = await client.call_tool("echo", {"text": "x"}, timeout=4.0)
+                    call = client.call_tool("echo", {"text": "x"}, timeout=20.0)
+                    result = await call
                     assert result.text == "x"
     assert len(refreshes(auth)) == 1
 
