@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-BOUND_S = 20.0
+BOUND_S = 30.0
 ERAS = ("session", "stateless")
 
 

@@ -41,7 +41,7 @@ def ask(null_server):
             [null_server, *options],
             input=sent,
             capture_output=True,
-            timeout=20,
+            timeout=30,
             check=False,
         )
         assert (done.returncode, done.stderr) == (0, b"")
@@ -222,7 +222,7 @@ def test_the_text_of_a_call_has_the_size_that_was_asked_for(ask, size):
 )
 def test_wrong_options_are_refused_with_one_line(null_server, options):
     done = subprocess.run(
-        [null_server, *options], capture_output=True, timeout=20, check=False
+        [null_server, *options], capture_output=True, timeout=30, check=False
     )
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.startswith(b"stdio_null: ")
@@ -260,4 +260,4 @@ def test_a_request_is_answered_wherever_the_input_was_split(child):
 
 def test_the_server_ends_with_its_input(child):
     child.stdin.close()
-    assert child.wait(timeout=20) == 0
+    assert child.wait(timeout=30) == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-PATIENCE = 20
+PATIENCE = 30
 CHILD = """
 import json, os, sys
 print("{}", flush=True)

@@ -37,7 +37,7 @@ class Counting:
             self.most = max(self.most, self.running)
             is_first = self.calls <= self.met.parties
         if is_first:
-            self.met.wait(10)
+            self.met.wait(30)
         with self.lock:
             self.running -= 1
 

@@ -29,7 +29,7 @@ INITIALIZE = {
     "capabilities": {},
     "clientInfo": {"name": "counted", "version": "1"},
 }
-PATIENCE_S = 20.0
+PATIENCE_S = 30.0
 TURNS_AFTER = 3
 """Turns of the loop after which nothing is left to do for a call that was answered."""
 

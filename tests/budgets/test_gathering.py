@@ -10,7 +10,7 @@ import mcpwire
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 20.0
+BOUND_S = 30.0
 
 
 async def test_thirty_calls_of_one_turn_are_two_writes(monkeypatch):

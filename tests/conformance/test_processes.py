@@ -10,7 +10,7 @@ import pytest
 from turns import until
 
 pytestmark = pytest.mark.anyio
-PATIENCE = 20.0
+PATIENCE = 30.0
 
 ACTOR = """
 import json, os, pathlib, subprocess, sys

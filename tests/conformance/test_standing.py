@@ -9,7 +9,7 @@ import pytest
 from turns import until
 
 pytestmark = pytest.mark.anyio
-PATIENCE = 20.0
+PATIENCE = 30.0
 
 # Listens until it is told to end.
 SERVER = """

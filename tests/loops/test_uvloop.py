@@ -17,7 +17,7 @@ uvloop = pytest.importorskip("uvloop", reason="the platform has no uvloop")
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 20.0
+BOUND_S = 30.0
 PROGRAM = str(Path(__file__).with_name("on_uvloop.py"))
 REVISIONS = ("2025-11-25", "2026-07-28")
 BIG = "x" * 3_000_000

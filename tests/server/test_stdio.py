@@ -19,7 +19,7 @@ from mcpwire import Client, Limits, Stdio
 from mcpwire.server import stdio
 from mcpwire.server.stdio import run_stdio, serve_stdio
 
-PATIENCE = 20.0
+PATIENCE = 30.0
 PROMPT = 1.0
 
 # What is printed before the server runs must wait in its buffer.

@@ -10,7 +10,7 @@ from scripted import ECHO_LOOP, scripted
 import mcpwire
 from mcpwire.transports.stdio.fallback import FallbackChannel
 
-BOUND_S = 20.0
+BOUND_S = 30.0
 
 
 class BlindLoop(asyncio.SelectorEventLoop):

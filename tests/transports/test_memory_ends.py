@@ -18,7 +18,7 @@ async def test_what_the_server_will_not_read_ends_the_clients_call_at_once():
         return message
 
     client = mcpwire.Client(server, limits=Limits(message=4_096))
-    async with asyncio.timeout(5), client:
+    async with asyncio.timeout(30), client:
         with pytest.raises(mcpwire.ConnectionClosed, match="the peer closed it"):
             await client.call_tool("echo", {"message": "x" * 8_192})
         assert (await client.call_tool("echo", {"message": "on"})).text == "on"

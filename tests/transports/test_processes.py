@@ -16,7 +16,7 @@ from mcpwire.transports.stdio.spawning import StderrTail, describe_exit
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 20.0
+BOUND_S = 30.0
 
 
 @pytest.mark.parametrize(

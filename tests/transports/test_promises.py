@@ -10,7 +10,7 @@ import mcpwire
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 20.0
+BOUND_S = 30.0
 
 # After the handshake it tells on stderr what it sees of its end, in order.
 WITNESS = """

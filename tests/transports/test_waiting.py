@@ -59,8 +59,8 @@ async def test_requests_that_wait_for_a_handler_are_bounded_in_bytes():
     tasks.start(5, handler, partial(answers.__setitem__, 5), 1)
     assert list(answers) == [3, 5]
     release.set()
-    await tasks.settle(5)
+    await tasks.settle(30)
     assert [answers[id] for id in (0, 2, 4)] == [{}, {}, {}]
     tasks.start(6, handler, partial(answers.__setitem__, 6), 100)
-    await tasks.settle(5)
+    await tasks.settle(30)
     assert answers[6] == {}

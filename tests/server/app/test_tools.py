@@ -193,7 +193,7 @@ async def test_a_slow_plain_tool_keeps_nobody_waiting():
 
     @server.tool
     def slow() -> str:
-        assert release.wait(10)
+        assert release.wait(30)
         return "slow"
 
     async with Client(server, mode="2025-11-25") as client:

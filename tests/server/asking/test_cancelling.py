@@ -10,7 +10,7 @@ from mcpwire.errors import LocalProtocolError
 
 pytestmark = pytest.mark.anyio
 
-SECONDS = 5
+SECONDS = 30
 """Longer than anything here takes; only a defect waits so long."""
 
 

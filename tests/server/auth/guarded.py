@@ -17,7 +17,7 @@ from mcpwire.server.auth import IntrospectionVerifier, JwtVerifier, ResourceServ
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-BOUND_S = 20.0
+BOUND_S = 30.0
 
 
 def json_page(document: Any) -> tuple[int, dict[str, str], bytes]:

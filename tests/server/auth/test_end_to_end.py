@@ -33,7 +33,7 @@ async def get(url, path, **headers):
     """Ask as somebody who is no MCP client; return status, fields and body."""
 
     def ask():
-        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=5)
+        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
         try:
             connection.request("GET", path, headers=headers)
             response = connection.getresponse()

@@ -29,6 +29,11 @@ async def echo(params, request):
 
 
 def app(call=echo, *, dispatcher=None, **options):
+    """Return an application that answers by a stream where a test says so.
+
+    By default it would where a call takes longer than 0.1 s, on a busy machine any.
+    """
+    options = {"stream_after": 30.0, **options}
     return AsgiApp(dispatcher or tools(call), **options)
 
 

@@ -186,11 +186,11 @@ async def test_a_call_that_waits_for_its_client_is_not_left_alone_by_draining():
     await running.until(lambda visit: "roots/list" in str(visit.body))
     found = re.search(rb'"id":("[^"]*"|[0-9]+),"method":"roots/list"', running.body)
     question = json.loads(found[1])
-    draining = asyncio.get_running_loop().create_task(made.drain(10))
+    draining = asyncio.get_running_loop().create_task(made.drain(30))
     await asyncio.sleep(0)  # until it drains
     assert (await post(made, message, **session)).status == 503
     answer = {"jsonrpc": "2.0", "id": question, "result": {"roots": []}}
     assert (await post(made, answer, **session)).status == 202
-    await asyncio.wait_for(draining, 10)
+    await asyncio.wait_for(draining, 30)
     assert answers == [{"roots": []}]
     assert (await running.done()).is_complete

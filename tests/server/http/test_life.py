@@ -123,7 +123,7 @@ async def test_draining_lets_calls_end_and_takes_no_more():
     made = app(slow)
     running = posted(call()).begin(made)
     await entered.wait()
-    draining = asyncio.get_running_loop().create_task(made.drain(10))
+    draining = asyncio.get_running_loop().create_task(made.drain(30))
     await asyncio.sleep(0)  # until it drains
     refused = await post(made, call())
     assert refused.status == 503
@@ -132,7 +132,7 @@ async def test_draining_lets_calls_end_and_takes_no_more():
     assert (await ask(made, "GET", "/health")).status == 200
     assert not draining.done()
     go_on.set()
-    await asyncio.wait_for(draining, 10)
+    await asyncio.wait_for(draining, 30)
     assert (await running.done()).status == 200
 
 
@@ -236,7 +236,7 @@ async def test_draining_ends_subscriptions_with_their_result():
     await listening.until(lambda v: v.events[1:])
     dispatcher.hub.tell(TOOLS)
     await listening.until(lambda v: len(v.sse()) == 2)
-    await made.drain(10)
+    await made.drain(30)
     await listening.done()
     *_, last = listening.sse()
     assert last["id"] == 5

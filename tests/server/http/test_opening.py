@@ -105,7 +105,7 @@ class Later(Dispatcher):
 @pytest.fixture
 async def served():
     dispatcher = Later()
-    app = AsgiApp(dispatcher, max_sessions=2)
+    app = AsgiApp(dispatcher, max_sessions=2, stream_after=30.0)
     yield dispatcher, app
     dispatcher.may_open.set()
     await app.aclose()

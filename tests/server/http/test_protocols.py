@@ -127,8 +127,9 @@ async def test_a_call_that_waits_and_one_that_does_not_share_a_connection():
         tasks.append(asyncio.current_task())
         return {"content": []}
 
+    options = {"uvicorn": {"http": "httptools"}, "stream_after": 30.0}
     async with (
-        served(Small(work), uvicorn={"http": "httptools"}) as (url, _),
+        served(Small(work), **options) as (url, _),
         connected(url) as (reader, writer),
     ):
         writer.write(kept(1) + kept(2))

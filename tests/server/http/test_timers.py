@@ -22,7 +22,7 @@ async def test_who_came_first_is_done_first():
     line.add(lambda: done.append(2))
     line.add(last.set)
     assert len(line) == 3
-    await asyncio.wait_for(last.wait(), 10)
+    await asyncio.wait_for(last.wait(), 30)
     assert done == [1, 2]
     assert len(line) == 0
 
@@ -39,7 +39,7 @@ async def test_who_left_is_not_done():
     line.add(last.set)
     line.discard(first)
     line.discard(first)
-    await asyncio.wait_for(last.wait(), 10)
+    await asyncio.wait_for(last.wait(), 30)
     assert done == []
 
 
@@ -51,7 +51,7 @@ async def test_one_timer_serves_those_who_come_later():
     timer = line._timer
     loop.call_later(0.005, lambda: line.add(later.set))
     assert line._timer is timer
-    await asyncio.wait_for(later.wait(), 10)
+    await asyncio.wait_for(later.wait(), 30)
     assert line._timer is None
 
 
@@ -65,7 +65,7 @@ async def test_an_action_may_come_again():
         line.add(again if len(rounds) < 3 else last.set)
 
     line.add(again)
-    await asyncio.wait_for(last.wait(), 10)
+    await asyncio.wait_for(last.wait(), 30)
     assert len(rounds) == 3
 
 
@@ -86,7 +86,7 @@ def test_another_loop_begins_anew():
         return done
 
     async def wait():
-        await asyncio.wait_for((await add()).wait(), 10)
+        await asyncio.wait_for((await add()).wait(), 30)
 
     asyncio.run(add())
     asyncio.run(wait())

@@ -219,7 +219,7 @@ async def test_what_waits_in_line_counts_as_running_and_can_be_cancelled():
         assert (await visits[19].done()).is_stream
         assert bench.sessions.running == 19
         work.go_on.set()
-        await bench.sessions.settle(5)
+        await bench.sessions.settle(30)
         assert len(work.outcomes) == 19
         for visit in visits:
             await visit.done()
@@ -293,7 +293,7 @@ async def test_a_client_that_goes_away_cancels_nothing():
         await visit.done()
         assert bench.sessions.running == 1
         work.go_on.set()
-        await bench.sessions.settle(5)
+        await bench.sessions.settle(30)
         assert work.outcomes == ["done"]
         resumed = await hand.get(last_event_id=visit.ids[-1]).done()
         assert resumed.messages == [success(1, content())]
@@ -311,7 +311,7 @@ async def test_a_web_server_that_gives_up_on_a_request_cancels_no_handler():
             await visit.task
         work.requests[0].log("info", "unheard")
         work.go_on.set()
-        await bench.sessions.settle(5)
+        await bench.sessions.settle(30)
         assert work.outcomes == ["done"]
         assert not visit.body
 
@@ -331,7 +331,7 @@ async def test_one_that_gives_up_just_when_a_stream_begins_leaves_none_behind():
         (stream,) = session._streams.values()
         assert stream.outlet is None
         work.go_on.set()
-        await bench.sessions.settle(5)
+        await bench.sessions.settle(30)
 
 
 # The end of a session...

@@ -16,7 +16,7 @@ from mcp.client.stdio import StdioServerParameters
 warnings.simplefilter("ignore")  # what is deprecated at 2026-07-28 is tried too
 
 NOTE = "note://today"
-PATIENCE = 20.0
+PATIENCE = 30.0
 
 
 class Heard:

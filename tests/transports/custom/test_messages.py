@@ -136,7 +136,7 @@ async def test_the_end_of_what_comes_ends_the_calls_with_its_reason(ends, why):
         return message
 
     client = await connected(peer, peer.target(receive=receive))
-    call = asyncio.create_task(client.call_tool("echo", {}, timeout=5))
+    call = asyncio.create_task(client.call_tool("echo", {}, timeout=30))
     await peer.got.get()
     peer.says.put_nowait(ends)
     with pytest.raises(mcpwire.ConnectionClosed, match=why) as caught:

@@ -32,7 +32,7 @@ class Happened:
         """Wait until something has happened so many times."""
 
         def take() -> bool:
-            return all(what.acquire(timeout=10) for _ in range(count))
+            return all(what.acquire(timeout=30) for _ in range(count))
 
         return await asyncio.to_thread(take)
 

@@ -9,7 +9,7 @@ from mcpwire.transports.tasks.waking import resolve, resolve_all
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 5.0
+BOUND_S = 30.0
 WHO = ContextVar("WHO", default="nobody")
 
 
