@@ -115,7 +115,7 @@ def test_bytes_that_come_while_a_connection_is_idle_end_it():
         assert ask(engine).json == 1
         idle.set()
         # The server's bytes are there when they can be read; nobody has to wait more.
-        assert engine._idle[0]._poll(5000)
+        assert engine._idle[0]._poll(30_000)
         idle.clear()
         assert ask(engine).json == 2
         idle.set()
@@ -182,12 +182,13 @@ def test_eight_threads_share_an_engine_and_no_answers_cross():
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Let time pass for the engine."""
+    """Let time pass for the engine, and none by itself."""
 
     class Clock:
         passed = 0.0
 
-    monkeypatch.setattr(engine_module, "monotonic", lambda: monotonic() + Clock.passed)
+    start = monotonic()
+    monkeypatch.setattr(engine_module, "monotonic", lambda: start + Clock.passed)
     return Clock
 
 
@@ -257,7 +258,7 @@ def test_the_end_of_a_stream_may_come_a_little_after_its_answer():
             answer = ask(engine, number, answer=Answer(until=answered))
             assert answer.body == sse_event(number)
             # Not faster than the server, which says that it is through by its end.
-            assert engine._idle or engine._tails[0]._poll(5000)
+            assert engine._idle or engine._tails[0]._poll(30_000)
         assert server.connections == 1
 
 
@@ -298,7 +299,7 @@ def test_a_rest_that_is_wrong_ends_the_connection_and_nothing_else(rest):
     with raw_server(script) as server, engine_for(server.url) as engine:
         ask(engine, answer=Answer(until=answered))
         answered_all.set()
-        assert engine._tails[0]._poll(5000)
+        assert engine._tails[0]._poll(30_000)
         assert ask(engine, answer=Answer(until=answered)).body == sse_event(2)
         assert server.connections == 2
 
@@ -318,7 +319,7 @@ def test_a_deadline_ends_the_exchange_and_its_connection():
         answer = Answer()
         with pytest.raises(RequestTimeout):
             ask(engine, timeout=0.1, answer=answer)
-        assert 0.1 <= monotonic() - begun < 1.0
+        assert 0.1 <= monotonic() - begun < 10
         assert answer.late_at >= begun + 0.1
         server.wait_until(lambda: not server.open)
 

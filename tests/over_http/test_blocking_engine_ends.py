@@ -42,7 +42,7 @@ def test_a_connection_that_ended_while_idle_is_replaced_without_a_word(resets):
     with raw_server(script) as server, engine_for(server.url) as engine:
         for number in range(20):
             assert ask(engine, number).json == number
-            assert engine._idle[0]._poll(5000)
+            assert engine._idle[0]._poll(30_000)
         assert server.connections == 20
         assert set(runs_of(server).values()) == {1}
 
@@ -244,7 +244,7 @@ def test_a_write_that_fails_does_not_matter_where_there_is_an_answer(
         ask(engine, "first")
         broken_pipe(engine)
         idle.set()
-        assert engine._idle[0]._poll(5000)
+        assert engine._idle[0]._poll(30_000)
         # As if it came between this look and the write.
         monkeypatch.setattr(connection_module.Connection, "_is_sound", lambda _: True)
         looked.set()
@@ -267,6 +267,7 @@ def test_an_answer_counts_although_the_server_closed_before_it_had_read_all():
 # Aborted by another thread...
 
 
+@pytest.mark.timeout(180)
 def test_an_abort_ends_its_own_exchange_and_no_other():
     """Two hundred times, while other threads call on."""
 

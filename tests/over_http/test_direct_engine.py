@@ -145,7 +145,7 @@ async def test_waiting_for_the_rest_of_a_response_can_be_ended(monkeypatch, how)
         conn.send(sse_head() + chunk(sse_event("answer")))
         conn.wait_closed()
 
-    monkeypatch.setattr("mcpwire.transports.http.direct.TAIL_WAIT_S", 5.0)
+    monkeypatch.setattr("mcpwire.transports.http.direct.TAIL_WAIT_S", 30.0)
     with raw_server(script) as server:
         async with engine_to(server) as engine:
             await engine.ask(answer=Answer(until=lambda body: b"answer" in body))
@@ -163,17 +163,19 @@ async def test_waiting_for_the_rest_of_a_response_can_be_ended(monkeypatch, how)
             assert server.connections == 1
 
 
-async def test_streams_whose_end_comes_apart_share_a_connection():
+async def test_streams_whose_end_comes_apart_share_a_connection(monkeypatch):
     def script(conn):
         while conn.receive() is not None:
             conn.send(sse_head() + chunk(sse_event("answer")))
             conn.send(LAST_CHUNK)
 
+    # However long the server's thread takes for what is left.
+    monkeypatch.setattr("mcpwire.transports.http.direct.TAIL_WAIT_S", 30.0)
     with raw_server(script) as server:
         async with engine_to(server) as engine:
             for _ in range(50):
                 await engine.ask(answer=Answer(until=lambda body: b"answer" in body))
-            assert server.connections <= 3  # more than one where a thread was slow
+            assert server.connections == 1
 
 
 async def test_cancelling_at_the_moment_of_the_answer_takes_no_other_s_connection():

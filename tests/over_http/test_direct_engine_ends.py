@@ -326,7 +326,7 @@ async def test_an_abort_in_the_turn_in_which_a_tail_is_over_ends_the_exchange(
     monkeypatch,
 ):
     # Else the wait may be over by itself before both have been called.
-    monkeypatch.setattr(direct, "TAIL_WAIT_S", 5.0)
+    monkeypatch.setattr(direct, "TAIL_WAIT_S", 30.0)
     error = ConnectionClosed("given up", sent=False)
     with raw_server(echo) as server:
         async with engine_to(server) as shown:

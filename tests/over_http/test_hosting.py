@@ -63,10 +63,10 @@ def test_closing_the_stream_cancels_what_stands_alone(client_of):
                 json={"jsonrpc": "2.0", "id": 5, "method": "tools/call"}
                 | {"params": params},
                 headers=headers,
-                timeout=0.05,
+                timeout=httpx.Timeout(30, read=0.05),
             )
         fake_heard = threading.Event()
-        for _ in range(500):
+        for _ in range(3000):
             if fake.requests("notifications/cancelled"):
                 fake_heard.set()
                 break

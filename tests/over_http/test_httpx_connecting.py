@@ -160,7 +160,7 @@ def test_connecting_has_a_limit_of_its_own(kind, client):
         url = server.url.replace("http:", "https:")
         began = time.monotonic()
         error = failure(kind, url, connect_timeout=0.1, **options)
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 10, "not the server's half minute"
     assert error.errno == errno.ETIMEDOUT
     assert str(error).endswith("within 0.1 s")
 

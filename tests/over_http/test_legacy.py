@@ -239,7 +239,8 @@ REFUSALS = {
 
 @pytest.mark.fault("F29")
 @pytest.mark.parametrize("case", REFUSALS)
-def test_what_is_no_such_server_is_a_connect_error_at_once(shell, case):
+def test_what_is_no_such_server_is_a_connect_error_at_once(shell, case, monkeypatch):
+    monkeypatch.setattr(link, "ENDPOINT_S", 60.0)
     answer, text = REFUSALS[case]
 
     def script(conn):
@@ -252,7 +253,7 @@ def test_what_is_no_such_server_is_a_connect_error_at_once(shell, case):
         started = monotonic()
         with pytest.raises(ConnectError) as caught:
             face.ready()
-        assert monotonic() - started < 2  # with room for a slow machine
+        assert monotonic() - started < 10  # with room for a slow machine
         assert text in str(caught.value)
         assert "pw" not in str(caught.value)
         assert isinstance(failure(face.begin("ping")), ConnectionClosed)
@@ -346,7 +347,7 @@ def test_a_server_that_names_no_endpoint_is_given_up(shell, answer, monkeypatch)
     monkeypatch.setattr(link, "ENDPOINT_S", 0.1)
     with (
         raw_server(answering(answer)) as server,
-        opened(server.url, shell, connect_timeout=0.1) as face,
+        opened(server.url, shell, connect_timeout=0.5) as face,
         pytest.raises(ConnectError, match=r"no endpoint event within 0\.1 s"),
     ):
         face.ready()

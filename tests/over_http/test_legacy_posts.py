@@ -135,6 +135,7 @@ def test_no_cancellation_overtakes_its_request(shell, gate):
 def test_a_cancellation_has_the_headers_of_its_call(shell):
     with legacy_server() as server, opened(server.url, shell) as face:
         server.on["tools/call"] = lambda _, conn: conn.send(reply(202)) or True
+        face.ready()
         with pytest.raises(RequestTimeout):
             face.call(
                 "tools/call",

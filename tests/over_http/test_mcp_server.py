@@ -181,6 +181,7 @@ def test_what_no_client_may_do_fails_the_test(client_of):
         body()
 
 
+@pytest.mark.timeout(180)
 def test_a_thousand_calls_are_quick(client_of):
     with scripted_mcp() as server:
         client = client_of(server).open()

@@ -81,7 +81,7 @@ def test_threads_with_deadlines_of_their_own_do_not_take_each_others(background)
         threads = [
             threading.Thread(target=work, args=(client, "hang", 0.2)),
             *(
-                threading.Thread(target=work, args=(client, str(n), 10 + n))
+                threading.Thread(target=work, args=(client, str(n), 30 + n))
                 for n in range(4)
             ),
         ]

@@ -277,6 +277,7 @@ def test_at_most_so_many_handlers_run_at_once_and_all_are_answered():
         with lock:
             running[0] += 1
             most[0] = max(most[0], running[0])
+        until(lambda: most[0] >= 3)  # however late the others begin
         threading.Event().wait(0.01)
         with lock:
             running[0] -= 1

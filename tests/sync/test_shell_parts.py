@@ -323,6 +323,7 @@ def test_a_lost_server_that_does_not_leave_does_not_hold_up_a_call_beyond_its_ti
     client.close()
 
 
+@pytest.mark.usefixtures("last_words_are_awaited")
 def test_after_all_attempts_calls_fail_at_once_until_somebody_connects(tmp_path):
     flag = tmp_path / "flag"
     once = scripted(

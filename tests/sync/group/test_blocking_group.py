@@ -31,7 +31,7 @@ from mcpwire.types import PromptReference
 
 VERBS = [
     (lambda g: g.call_tool("a", "x").text, "x"),
-    (lambda g: g.call_tool("a", "x", {"n": 1}, timeout=5).text, "x"),
+    (lambda g: g.call_tool("a", "x", {"n": 1}, timeout=30).text, "x"),
     (lambda g: [tool.name for tool in g.list_tools("a")], ["x"]),
     (lambda g: [one.uri for one in g.list_resources("a")], ["a://1"]),
     (lambda g: [one.name for one in g.list_resource_templates("a")], ["any"]),
@@ -193,7 +193,7 @@ def test_a_lazy_server_is_connected_by_its_first_use():
         assert group.client("b") is group["b"]
         assert pace.order == ["a", "b"]
     with group:
-        assert group.call_tool("a", "x", timeout=9).text == "x"
+        assert group.call_tool("a", "x", timeout=30).text == "x"
 
 
 def test_connecting_for_a_call_is_in_the_calls_own_time():
@@ -244,7 +244,7 @@ def test_many_threads_call_and_no_thread_comes_or_goes():
             thread.join(30)
         assert failures == []
         assert max(counts) <= before + 10  # those of the test
-        assert threading.active_count() == before
+        until(lambda: threading.active_count() <= before)
         assert {s.calls for s in group.status().values()} == {100}
 
 
@@ -348,7 +348,7 @@ def test_it_can_be_closed_or_forgotten_when_the_interpreter_exits():
         [sys.executable, "-c", EXITING, echo.command, *echo.args],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=30,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -110,7 +110,7 @@ print(sorted({"asyncio", "anyio", "httpx", "ssl"} & set(sys.modules)))
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=30,
         check=True,
     )
     assert done.stdout == "[]\n"

@@ -70,13 +70,14 @@ def test_a_forgotten_client_leaves_no_thread_and_no_connection(era, prepare, opt
 @pytest.mark.parametrize(
     ("era", "prepare", "options"), STATES, ids=["get", "pause", "keepalive", "l", "lb"]
 )
+@pytest.mark.usefixtures("patient_close")
 def test_closing_leaves_no_thread_and_takes_no_time(era, prepare, options):
     with scripted_mcp(era) as server:
         with mcpwire.sync.Client(server.url, **options) as client:
             if prepare is not nothing:
                 prepare(server, client)
             started = time.monotonic()
-        assert time.monotonic() - started < 1.5
+        assert time.monotonic() - started < 10
         until(lambda: not ours())
 
 

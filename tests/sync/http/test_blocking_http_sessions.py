@@ -181,6 +181,7 @@ def test_8_threads_and_a_server_that_forgets_now_and_then_mix_nothing_up(replies
         assert len(server.executed) == 8 * 100
 
 
+@pytest.mark.usefixtures("patient_close")
 def test_50_calls_that_run_end_as_the_client_is_closed():
     with scripted_mcp() as server:
         client = mcpwire.sync.Client(server.url)

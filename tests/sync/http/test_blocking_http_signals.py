@@ -8,7 +8,7 @@ from http_bytes import json_reply
 from interrupts import SignalHandlers
 from mcp_server import scripted_mcp
 from running import ours
-from waiting import until
+from waiting import BOUND_S, until
 
 import mcpwire
 import mcpwire.sync
