@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from clocks import on_a_virtual_clock
 
 from mcpwire.errors import (
     CallCancelled,
@@ -137,6 +138,7 @@ async def test_what_a_withdrawn_request_answers_never_leaves(pair):
     assert server.bytes_sent == sent
 
 
+@on_a_virtual_clock
 async def test_deadlines_stand_still_while_a_handler_of_ours_is_busy(pair):
     client, near, server, far = pair
     call = asyncio.create_task(client.call("x", {}, deadline=after(0.1)))
@@ -157,6 +159,7 @@ async def test_deadlines_stand_still_while_a_handler_of_ours_is_busy(pair):
         assert caught.value.timeout == 0.1
 
 
+@on_a_virtual_clock
 async def test_the_clock_runs_again_when_the_peer_withdraws_its_question(pair):
     client, near, server, far = pair
     call = asyncio.create_task(client.call("x", {}, deadline=after(0.05)))
@@ -171,6 +174,7 @@ async def test_the_clock_runs_again_when_the_peer_withdraws_its_question(pair):
         await call
 
 
+@on_a_virtual_clock
 async def test_an_answer_while_the_clock_stands_leaves_the_deadline_running(pair):
     client, near, server, far = pair
     deadline = after(0.2)
@@ -191,6 +195,7 @@ async def test_an_answer_while_the_clock_stands_leaves_the_deadline_running(pair
         await client.call("c", {}, deadline=deadline)
 
 
+@on_a_virtual_clock
 async def test_the_earliest_of_many_deadlines_fires_first(pair):
     client, _, _, _ = pair
     ended = []
@@ -204,6 +209,7 @@ async def test_the_earliest_of_many_deadlines_fires_first(pair):
     assert ended == [0.03, 0.06, 0.09]
 
 
+@on_a_virtual_clock
 async def test_a_call_without_a_deadline_outlives_those_with_one(pair):
     client, _, _, far = pair
     endless = asyncio.create_task(client.call("x", {}, deadline=None))

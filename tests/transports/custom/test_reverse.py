@@ -4,6 +4,7 @@ import asyncio
 import os
 
 import pytest
+from clocks import on_a_virtual_clock
 
 import mcpwire
 from mcpwire.limits import Recovery
@@ -102,6 +103,7 @@ async def test_a_gateway_passes_on_what_a_server_that_dials_in_has(server):
     await serving
 
 
+@on_a_virtual_clock
 async def test_closed_dropped_and_too_late_are_told_apart(server):
     target = Reverse(name="phone", timeout=0.05)
     with pytest.raises(mcpwire.ConnectError, match=r"nobody connected within 0\.05 s"):

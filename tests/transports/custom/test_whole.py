@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from clocks import on_a_virtual_clock
 
 import mcpwire
 from mcpwire import types
@@ -96,6 +97,7 @@ def after(seconds):
     return Deadline(asyncio.get_running_loop().time(), seconds)
 
 
+@on_a_virtual_clock
 async def test_a_deadline_is_kept_though_the_channel_knows_none():
     own = Own(forever)
     channel = opened(own)
@@ -119,6 +121,7 @@ async def test_a_deadline_is_kept_though_the_channel_knows_none():
     assert own.closed == 1
 
 
+@on_a_virtual_clock
 async def test_time_stands_still_while_the_server_asks():
     own, heard = Own(forever), Heard()
     channel = opened(own, heard)
