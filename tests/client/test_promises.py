@@ -50,6 +50,7 @@ ANSWERING = {
 """What answers requests does so with errors."""
 
 
+@pytest.mark.timeout(180)
 @pytest.mark.rule("RPC-30")
 def test_no_code_of_the_clients_side_raises_an_error_of_the_peers():
     paths = [

@@ -45,7 +45,7 @@ class Behind:
     def __init__(self, name: str, **options: Any) -> None:
         self.seen: list[Seen] = []
         self.server = Server(name, **options)
-        self.app = self.server.asgi(allowed_hosts=["*"])
+        self.app = self.server.asgi(allowed_hosts=["*"], stream_after=30.0)
         self.may_answer: Callable[[], bool] = lambda: True
 
         @self.server.tool
@@ -100,6 +100,8 @@ class World:
         self, gateway: Gateway, *, root_path: str = "", **options: Any
     ) -> Outside:
         """Return whoever sends requests to a gateway, which ends with the world."""
+        # After 0.1 s answers would be streams, on a busy machine any.
+        options = {"stream_after": 30.0, **options}
         app = gateway.asgi(allowed_hosts=["gateway.example"], **options)
         client = httpx.AsyncClient(
             transport=AsgiTransport(app, root_path=root_path), base_url=OUTSIDE
