@@ -1,7 +1,7 @@
 """How the driver runs the suite: within bounds, and without leaving anything behind."""
 
 import asyncio
-import importlib
+import importlib.util
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +11,7 @@ from turns import until
 
 pytestmark = pytest.mark.anyio
 PATIENCE = 30.0
+FOLDER = Path(__file__).parents[2] / "conformance"
 
 ACTOR = """
 import json, os, pathlib, subprocess, sys
@@ -80,10 +81,12 @@ async def test_results_of_an_earlier_run_are_never_read_again(actor):
 
 
 async def test_what_does_not_end_is_killed_with_everything_it_started(actor, tmp_path):
-    running = asyncio.create_task(actor(HANGING, timeout=3.0))
     child = tmp_path / "C9" / "child"
-    run = await asyncio.wait_for(running, PATIENCE)
-    assert run.suite_exit is None
+    for seconds in (3.0, 9.0, 27.0):  # a busy machine may not get there at first
+        run = await asyncio.wait_for(actor(HANGING, timeout=seconds), PATIENCE)
+        assert run.suite_exit is None
+        if child.exists() and child.read_text():
+            break
     assert await is_gone(int(child.read_text()))
 
 
@@ -113,11 +116,19 @@ async def is_gone(pid):
     return True
 
 
+def named(name, path):
+    """Return the module of a file under a name that no other has."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 async def test_two_run_at_a_time_and_those_with_a_stopwatch_by_themselves(
     driver, monkeypatch
 ):
     legs = driver("legs")
-    run = importlib.import_module("run")
+    run = named("conformance_run", FOLDER / "run.py")
     running, seen = set(), []
 
     async def play(leg, scenario, program):

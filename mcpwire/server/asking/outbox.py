@@ -26,6 +26,9 @@ _PROGRESS_PER_SECOND: Final = 20.0
 _LOGS_AT_ONCE: Final = 200
 _LOGS_PER_SECOND: Final = 50.0
 
+_ROUNDING: Final = 1e-6
+"""What sums of times may lack: one that has waited for its pause passes."""
+
 _MOST_WAITING: Final = 512
 """What other threads have said and the loop has not yet taken; the oldest go first."""
 
@@ -46,9 +49,9 @@ class Pace:
             gained = (now - self._then) * self._per_second
             self._left = min(self._at_once, self._left + gained)
         self._then = now
-        if self._left < 1:
+        if self._left < 1 - _ROUNDING:
             return False
-        self._left -= 1
+        self._left = max(0.0, self._left - 1)
         return True
 
     @property

@@ -7,6 +7,8 @@ from functools import partial
 import pytest
 from asking_rig import ALL, Alone, Session, person, run, turn
 from clocks import on_a_virtual_clock
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server.asking import outbox as outbox_module
@@ -266,6 +268,19 @@ def test_pace_lets_so_many_pass_at_once_and_then_so_many_a_second():
     assert [pace.take(0.05), pace.take(0.15), pace.take(0.15)] == [False, True, False]
     # Nothing is saved up beyond the first.
     assert [pace.take(99.0) for _ in range(3)] == [True, True, False]
+
+
+@given(st.floats(0.0, 1e6), st.lists(st.floats(0.0, 0.049), max_size=5))
+def test_who_has_waited_for_the_pause_passes(now, early):
+    pace = Pace(1, 20.0)
+    assert pace.take(now)
+    for moment in sorted(early):
+        pace.take(now + moment)
+    last = now + max(early, default=0.0)
+    if not pace.take(last):
+        later = last + pace.pause
+        assert later > last
+        assert pace.take(later)
 
 
 # --- logs
