@@ -11,6 +11,9 @@ import mcpwire
 
 pytestmark = [pytest.mark.anyio, pytest.mark.servers]
 
+PATIENT = mcpwire.Recovery(attempts=100)
+"""A server of somebody else's may take seconds until it listens again."""
+
 
 @pytest.mark.pain("P05")
 @pytest.mark.fault("F27")
@@ -20,7 +23,7 @@ async def test_a_client_goes_on_with_a_server_that_was_started_again(
 ):
     served = own(kind)
     tool, arguments = kind.echo
-    async with face(mcpwire.Http(served.url), mode=mode) as client:
+    async with face(mcpwire.Http(served.url), mode=mode, recovery=PATIENT) as client:
         first = await client.call_tool(tool, arguments, check=True)
         served.restart()
         with anyio.fail_after(PATIENCE_S):
@@ -33,7 +36,7 @@ async def test_a_client_goes_on_with_a_server_that_was_started_again(
 async def test_subscriptions_go_on_with_it(own, kind, mode, face):
     served = own(kind)
     heard = Heard()
-    options = {"mode": mode, "on_notification": heard}
+    options = {"mode": mode, "on_notification": heard, "recovery": PATIENT}
     async with face(mcpwire.Http(served.url), **options) as client:
         await client.subscribe(kind.uri)
         served.restart()
