@@ -31,6 +31,11 @@ class RealServer:
         sleep = ("/bin/sh", "-c", 'sleep "$0"; exec "$@"', str(seconds))
         return replace(self, argv=(*sleep, *self.argv))
 
+    def once(self, there: Path) -> RealServer:
+        """Return a server that waits for a file first and then becomes this one."""
+        wait = 'until [ -e "$0" ]; do sleep 0.02; done; exec "$@"'
+        return replace(self, argv=("/bin/sh", "-c", wait, str(there), *self.argv))
+
     def missing(self) -> str | None:
         """Return the file that is not installed, if one is not."""
         files = [part for part in self.argv if part.startswith(str(PEERS))]

@@ -18,7 +18,7 @@ open(output, "w").write(" ".join(sys.argv[1:]))
 """
 HANGS = """
 import subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 open({pid!r}, "w").write(str(child.pid))
 {then}
 """
@@ -42,7 +42,7 @@ def run(benchmark_module):
 
 def is_gone(pid):
     """Tell whether a process has ended, or is about to be buried."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:
             os.kill(pid, 0)
@@ -84,15 +84,19 @@ def test_a_short_run_is_told_so_and_is_quiet_unless_it_fails(
     assert "not to be seen" not in shown
 
 
-@pytest.mark.parametrize("then", ["time.sleep(60)", "sys.exit(1)"])
+@pytest.mark.parametrize("then", ["time.sleep(600)", "sys.exit(1)"])
 def test_nothing_that_a_part_started_outlives_it(parts, tmp_path, then):
     pid = tmp_path / "pid"
     script = HANGS.format(pid=str(pid), then=then)
-    began = time.monotonic()
-    trouble = parts.run([sys.executable, "-c", script], 1.0, tmp_path / "log")
-    assert trouble == {"time.sleep(60)": "not done after 1 s"}.get(then, "exit code 1")
+    # What hangs may not have got there in one second, on a busy machine.
+    for seconds in (1.0, 5.0, 10.0) if then.startswith("time") else (30.0,):
+        trouble = parts.run([sys.executable, "-c", script], seconds, tmp_path / "log")
+        if pid.exists() and pid.read_text():
+            break
+    assert trouble == (
+        f"not done after {seconds:g} s" if then.startswith("time") else "exit code 1"
+    )
     assert is_gone(int(pid.read_text()))
-    assert time.monotonic() - began < 30
 
 
 def test_every_script_has_a_row_and_all_of_them_end_within_a_quarter_of_an_hour(run):

@@ -48,7 +48,7 @@ def put(driver, tmp_path, monkeypatch):
     standing = driver("standing")
     monkeypatch.setattr(standing, "NODE", sys.executable)
     monkeypatch.setattr(standing, "BUILD", tmp_path)
-    monkeypatch.setattr(standing, "STOP_TIMEOUT", 1.0)
+    monkeypatch.setattr(standing, "STOP_TIMEOUT", PATIENCE)
 
     async def put(server, suite=SUITE, wanted=None):
         (tmp_path / "server.py").write_text(server)
@@ -103,11 +103,15 @@ async def test_a_suite_that_does_not_end_is_killed(put, driver, monkeypatch):
     assert ended(stand) == (True, None, 0)
 
 
-async def test_a_server_that_does_not_end_is_killed_with_what_it_started(put, tmp_path):
+async def test_a_server_that_does_not_end_is_killed_with_what_it_started(
+    put, tmp_path, driver, monkeypatch
+):
+    monkeypatch.setattr(driver("standing"), "STOP_TIMEOUT", 1.0)
     server = SERVER.format(last="print('no')")
     child = (
         "import pathlib, subprocess, sys\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(9)'])"
+        "hangs = 'import time; time.sleep(99)'\n"
+        "child = subprocess.Popen([sys.executable, '-c', hangs])"
         f"\npathlib.Path({str(tmp_path)!r}, 'child').write_text(str(child.pid))\n"
     )
     _, stand = await put(child + server)

@@ -110,14 +110,25 @@ async def test_progress_comes_in_order_and_belongs_to_its_call(
         assert seen == [(n, steps, f"step {n}") for n in range(1, steps + 1)]
 
 
-async def cancelled(client, number):
-    """Ask whom the server saw cancelled, until it is that many; bounded."""
-    names = []
+async def saw_cancelled(client, name):
+    """Ask whether the server saw that call cancelled, until it did; bounded."""
     for _ in range(200):
         names = (await client.call_tool("cancelled")).structured_content["result"]
-        if len(names) >= number:
-            break
-    return names
+        if name in names:
+            return True
+    return False
+
+
+async def late(client, seconds):
+    with pytest.raises(mcpwire.RequestTimeout) as caught:
+        await client.call_tool("hang", {"name": "late"}, timeout=seconds)
+    assert caught.value.method == "tools/call"
+
+
+async def unwanted(client, seconds):
+    with anyio.move_on_after(seconds) as scope:
+        await client.call_tool("hang", {"name": "unwanted"})
+    assert scope.cancelled_caught
 
 
 @pytest.mark.pain("P09")
@@ -127,14 +138,14 @@ async def test_timeout_and_task_cancellation_reach_the_server(
     warm, connect, name, mode
 ):
     async with connect(warm(name), mode=mode) as client:
-        with pytest.raises(mcpwire.RequestTimeout) as late:
-            await client.call_tool("hang", {"name": "late"}, timeout=0.5)
-        assert late.value.method == "tools/call"
-        with anyio.move_on_after(0.5) as scope:
-            await client.call_tool("hang", {"name": "unwanted"})
-        assert scope.cancelled_caught
-        names = await cancelled(client, 2)
-        assert names == ["late", "unwanted"]
+        for give_up in (late, unwanted):
+            # A busy machine may not have begun the call when it is given up at first.
+            for seconds in (0.5, 2, 8):
+                await give_up(client, seconds)
+                if await saw_cancelled(client, give_up.__name__):
+                    break
+            else:
+                pytest.fail(f"the server never saw {give_up.__name__!r} cancelled")
 
 
 @pytest.mark.parametrize(

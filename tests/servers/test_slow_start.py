@@ -29,6 +29,18 @@ async def use(client, name):
         assert expected in (await client.call_tool(tool, arguments)).text
 
 
+@pytest.fixture
+def asleep(tmp_path):
+    """Give a file that is there once a session was asked for, and what makes it."""
+    file = tmp_path / "asked for a session"
+
+    def trace(event, what):
+        if event == "send" and b'"initialize"' in what:
+            file.touch()
+
+    return file, trace
+
+
 def sent(client):
     events = [step.event for step in client.negotiation.steps]
     return [event for event in events if event.startswith("sent ")]
@@ -37,9 +49,12 @@ def sent(client):
 @pytest.mark.pain("P26")
 @pytest.mark.rule("VER-12")
 @pytest.mark.parametrize("name", PYTHON)
-async def test_a_late_discover_result_means_the_stateless_era(warm, connect, name):
-    late = warm(name).after(ASLEEP)
-    async with connect(late, probe_timeout=PROBE) as client:
+async def test_a_late_discover_result_means_the_stateless_era(
+    warm, connect, name, asleep
+):
+    until, trace = asleep
+    late = warm(name).once(until)
+    async with connect(late, probe_timeout=PROBE, trace=trace) as client:
         assert client.protocol_version == "2026-07-28"
         assert sent(client) == ["sent server/discover", "sent initialize"]
         await use(client, name)
@@ -48,9 +63,10 @@ async def test_a_late_discover_result_means_the_stateless_era(warm, connect, nam
 @pytest.mark.pain("P26")
 @pytest.mark.rule("VER-14", "LIFE-07")
 @pytest.mark.parametrize("name", TYPESCRIPT)
-async def test_a_late_initialize_result_means_a_session(warm, connect, name):
-    late = warm(name).after(ASLEEP)
-    async with connect(late, probe_timeout=PROBE) as client:
+async def test_a_late_initialize_result_means_a_session(warm, connect, name, asleep):
+    until, trace = asleep
+    late = warm(name).once(until)
+    async with connect(late, probe_timeout=PROBE, trace=trace) as client:
         assert client.protocol_version == "2025-11-25"
         assert sent(client)[:2] == ["sent server/discover", "sent initialize"]
         await use(client, name)

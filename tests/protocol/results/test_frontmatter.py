@@ -181,7 +181,7 @@ def test_no_head_costs_more_than_a_moment(head):
     started = process_time()
     with contextlib.suppress(FrontmatterFault):
         difference(head, {"a": "x"})
-    assert process_time() - started < 2.0
+    assert process_time() - started < 6.0
 
 
 PLAIN = st.recursive(

@@ -20,8 +20,8 @@ from real_servers import NODE_PACKAGES, PEERS, node
 FOLDER = Path(__file__).parent
 SERVED = (sys.executable, str(FOLDER / "served.py"))
 PATIENCE = 60.0
-START = 20.0
-STOP = 10.0
+START = 30.0
+STOP = 30.0
 
 
 def require(program):

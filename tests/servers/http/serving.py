@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from faces import Heard
 
 START_S: Final = 30.0
-GONE_S: Final = 10.0
+GONE_S: Final = 30.0
 AGAIN_S: Final = 0.5
 NOTE: Final = "note://shared"
 RESOURCE: Final = "demo://resource/dynamic/text/1"

@@ -27,13 +27,13 @@ posted_messages_are_checked = checked.posted_messages_are_checked
 
 PYTHON = PEERS / "authlib/bin/python"
 PROGRAM = TESTS / "servers/foreign/authlib_server.py"
-END_S = 10
+END_S = 30
 
 
 def ask(url, verb="GET", body=None, **headers):
     """Make one request; return status, where it leads, and what it says."""
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.netloc, timeout=10)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=30)
     try:
         path = parts.path + (f"?{parts.query}" if parts.query else "")
         connection.request(verb, path, body, headers)
