@@ -201,6 +201,7 @@ asyncio.run(main())
 
 
 @pytest.mark.pain("P06")
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("mode", ["session", "stateless"])
 def test_our_server_leaves_within_a_second_of_its_clients_sudden_death(mode):
     quickest = BOUND_S

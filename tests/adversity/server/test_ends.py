@@ -96,6 +96,7 @@ def quickest(attempt):
 
 
 @pytest.mark.case("A07")
+@pytest.mark.timeout(180)
 @pytest.mark.rule("TR-STDIO-13")
 @pytest.mark.parametrize(
     ("how", "code"), [("its input ends", 0), (signal.SIGTERM, 128 + signal.SIGTERM)]
@@ -151,6 +152,7 @@ def answers_beside_one_that_hangs():
 
 
 @pytest.mark.case("A07")
+@pytest.mark.timeout(180)
 def test_a_call_that_ends_in_time_is_answered_beside_those_that_do_not():
     """It has a fifth of a second, for which others may keep the machine from it."""
     for _ in range(12):
