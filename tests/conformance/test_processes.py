@@ -90,9 +90,20 @@ async def test_what_does_not_end_is_killed_with_everything_it_started(actor, tmp
     assert await is_gone(int(child.read_text()))
 
 
-async def test_an_interrupted_run_kills_what_it_started(actor, tmp_path):
+async def test_an_interrupted_run_kills_what_it_started(actor, tmp_path, monkeypatch):
+    start = asyncio.create_subprocess_exec
+    has_started = asyncio.Event()
+
+    async def started(*words, **options):
+        process = await start(*words, **options)
+        has_started.set()
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", started)
     running = asyncio.create_task(actor(HANGING))
     child = tmp_path / "C9" / "child"
+    # The child may be there before asyncio has handed over the process it belongs to.
+    await asyncio.wait_for(has_started.wait(), PATIENCE)
     await asyncio.wait_for(
         until(lambda: child.exists() and child.read_text(), 0.01), PATIENCE
     )
