@@ -10,22 +10,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import checked
+import lasting
 import little_client
 
-from mcpwire.sync._http import engine as blocking
-from mcpwire.transports.http import _sockets
-from mcpwire.transports.http.over_httpx import requests
-
-LONG_S = 60.0
-
 posted_messages_are_checked = checked.posted_messages_are_checked
-
-
-@pytest.fixture
-def kept_for_long(monkeypatch):
-    """Have idle connections used again also where a loaded machine takes its time."""
-    for module in (_sockets, requests, blocking):
-        monkeypatch.setattr(module, "IDLE_S", LONG_S)
+kept_for_long = lasting.kept_for_long
 
 
 @pytest.fixture

@@ -10,14 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2] / "over_http"))
 
 import checked
-import pytest
-
-from mcpwire.sync._made import http_channel
+import lasting
 
 posted_messages_are_checked = checked.posted_messages_are_checked
-
-
-@pytest.fixture
-def patient_close(monkeypatch):
-    """Let a close that waits do so for longer than any test takes: it is seen then."""
-    monkeypatch.setattr(http_channel, "CLOSE_S", 60.0)
+patient_close = lasting.patient_close

@@ -1,0 +1,30 @@
+"""What ends after a few seconds lasts for longer than a test: no load is too much."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcpwire.sync._http import engine as blocking_engine
+from mcpwire.sync._made import http_channel as blocking
+from mcpwire.transports.http import _sockets, direct, httpx_engine
+from mcpwire.transports.http.over_httpx import requests
+from mcpwire.transports.http.streamable import channel
+
+LONG_S = 60.0
+
+
+@pytest.fixture
+def kept_for_long(monkeypatch):
+    """Have idle connections used again also where a loaded machine takes its time."""
+    for module in (_sockets, requests, blocking_engine):
+        monkeypatch.setattr(module, "IDLE_S", LONG_S)
+
+
+@pytest.fixture
+def patient_close(monkeypatch):
+    """Let a close that waits for the peer wait for longer than any test takes.
+
+    So it is seen that one does not, and a loaded machine has time to say goodbye.
+    """
+    for module in (channel, blocking, direct, httpx_engine):
+        monkeypatch.setattr(module, "CLOSE_S", LONG_S)
