@@ -5,7 +5,7 @@ from math import inf
 from time import monotonic
 
 import pytest
-from blocking_exchanges import Answer, Doing, ask, echo, engine_for, get, post
+from blocking_exchanges import BOUND_S, Answer, Doing, ask, echo, engine_for, get, post
 from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
 from raw_server import raw_server
 
@@ -400,6 +400,30 @@ def test_closing_ends_what_goes_on_and_refuses_what_comes():
             ask(engine)
         assert not caught.value.sent
         stop.set()
+
+
+def test_what_is_being_sent_as_it_is_closed_may_have_been_seen():
+    """The system may have passed it on while our thread does not know it yet."""
+    passed_on, may_return = threading.Event(), threading.Event()
+    with raw_server(echo) as server, engine_for(server.url) as engine:
+        ask(engine)
+        connection = engine._idle[0]
+        send = connection._send
+
+        def held_up(*given):
+            count = send(*given)
+            passed_on.set()
+            may_return.wait(BOUND_S)
+            return count
+
+        connection._send = held_up
+        doing = Doing(lambda: ask(engine))
+        assert passed_on.wait(BOUND_S)
+        engine.close()
+        may_return.set()
+        with pytest.raises(ConnectionClosed, match="closed by this side") as caught:
+            doing.result()
+        assert caught.value.sent
 
 
 def test_a_finaliser_may_abandon_an_engine_whatever_its_thread_is_doing():

@@ -74,6 +74,8 @@ class Connection:
         owner: The exchange that owns it; 0 in the pool.
         error: What an abort ends the exchange with.
         begun_at: What was written before this exchange.
+        may_be_seen: Whether its request may have reached the server: it is being sent,
+            and another thread cannot know how far the system is with that.
         written: Bytes of requests handed to the operating system.
         until: When it is not to be trusted any more, in the pool.
     """
@@ -97,6 +99,7 @@ class Connection:
         "error",
         "has_unwritten",
         "is_secure",
+        "may_be_seen",
         "owner",
         "reader",
         "socket",
@@ -115,6 +118,7 @@ class Connection:
         self.owner = 0
         self.error: MCPError | None = None
         self.written = 0
+        self.may_be_seen = False
         self.until = 0.0
         self.has_unwritten = False
         """Whether the last request was not written to its end."""
@@ -196,6 +200,7 @@ class Connection:
         reader = self.reader
         reader.expect(reply)
         self._acknowledged = acknowledged(self._socket) if self.is_secure else 0
+        self.may_be_seen = True
         try:
             self.written += self._send(first, self._at_once)
         except OSError as error:

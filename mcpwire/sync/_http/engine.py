@@ -145,6 +145,7 @@ class BlockingEngine:
         if connection is None or connection.until <= now:
             connection = self._look_for(connection, now, is_new=is_new)
         connection.owner = key = id(reply)
+        connection.may_be_seen = False
         if lost is None:
             self._running[key] = connection
         else:
@@ -323,7 +324,7 @@ class BlockingEngine:
     def _why_aborted(self, connection: Connection) -> MCPError:
         with self._mutex:  # whoever aborts writes it down in there
             error = connection.error
-        return error or self._closed(is_seen=connection.sent > 0)
+        return error or self._closed(is_seen=connection.may_be_seen)
 
     def abort(self, reply: Fed, error: MCPError) -> bool:
         """End the exchange of that reply with an error; return whether one ran.
@@ -348,7 +349,7 @@ class BlockingEngine:
             with self._mutex:
                 connection = self._running.pop(key, None)
                 if connection is not None:
-                    connection.error = self._closed(is_seen=connection.sent > 0)
+                    connection.error = self._closed(is_seen=connection.may_be_seen)
                     connection.wake()
         self._close_unused()
 
