@@ -241,7 +241,8 @@ class CuttingProxy:
     def stop(self) -> None:
         """End it with all its connections."""
         self._is_stopping = True
-        self._waker.send(b"!")
+        with contextlib.suppress(OSError):  # it may have seen that at once, and ended
+            self._waker.send(b"!")
         self._thread.join(STOP_S)
         self._waker.close()
         assert not self._thread.is_alive(), "the proxy does not end"
