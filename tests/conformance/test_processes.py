@@ -112,7 +112,7 @@ async def test_an_interrupted_run_kills_what_it_started(
         until(lambda: child.exists() and child.read_text(), 0.01), PATIENCE
     )
     running.cancel()
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # the interrupt arrives
     may_go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await running
