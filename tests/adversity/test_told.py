@@ -9,6 +9,7 @@ import pytest
 from programs import is_running
 from quick import quick
 from scripted import scripted
+from turns import until
 
 import mcpwire
 
@@ -154,8 +155,7 @@ async def test_a_grandchild_that_ignores_everything_is_gone_within_the_ladders_t
         pids = channel.pid, int(channel.stderr_tail)
         started = time.monotonic()
         await client.aclose()
-        while any(map(is_running, pids)):  # noqa: ASYNC110 - killed, not yet gone
-            await asyncio.sleep(0.002)
+        await until(lambda: not any(map(is_running, pids)), 0.002)
         return time.monotonic() - started
 
     async with asyncio.timeout(BOUND_S):

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from asgi_driver import Visit, scope
+from turns import until
 
 from mcpwire import Server
 
@@ -157,8 +158,7 @@ def test_a_tool_that_runs_once_at_a_time_does_so_on_the_next_loop_too():
     async def leave():
         session = await opened(app)
         visit(tool("alone"), session).begin(app)
-        while not begun.is_set():  # noqa: ASYNC110 - a thread tells no loop
-            await asyncio.sleep(0.001)
+        await until(begun.is_set, 0.001)
 
     async def go_on():
         gate.set()

@@ -5,6 +5,7 @@ import contextlib
 import threading
 
 import pytest
+from turns import until
 
 from mcpwire import Client, Server
 
@@ -37,8 +38,7 @@ async def cancelled(client: Client, name: str, blocker: Blocker, held: int) -> N
     """Begin a call and cancel it once so many are held, and soon after that."""
     call = asyncio.ensure_future(client.call_tool(name, {}))
     async with asyncio.timeout(PATIENCE):
-        while blocker.held < held:  # noqa: ASYNC110 - a thread tells no loop
-            await asyncio.sleep(0.001)
+        await until(lambda: blocker.held >= held, 0.001)
     for _ in range(20):
         await asyncio.sleep(0)
     await asyncio.sleep(0.005)  # time for a thread that must not begin
