@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import threading
+import weakref
 
 import pytest
 from scripted import ECHO_LOOP, scripted
@@ -53,6 +54,20 @@ async def test_two_clients_close_in_the_order_they_were_opened():
         await first.aclose()
         await assert_works(second)
         await second.aclose()
+
+
+async def test_a_closed_client_keeps_nothing_of_its_user_alive():
+    def hear(_):
+        pass
+
+    client = mcpwire.Client(echo(), on_notification=hear)
+    async with asyncio.timeout(BOUND_S):
+        await client.connect()
+        await client.aclose()
+    heard = weakref.ref(hear)
+    del client, hear
+    gc.collect()
+    assert heard() is None
 
 
 @pytest.mark.pain("P01")

@@ -5,9 +5,10 @@
 
 Uses, each from a warm start: many calls on one session; many connects, each with a call
 and a close; and eight threads that make so many calls each with one blocking client, at
-a server that shuffles its answers. Ten times on the way it counts what could grow.
-Descriptors, tasks, threads and child processes may not grow at all; objects and memory
-by what is noise.
+a server that shuffles its answers. Eleven times on the way it counts what could grow,
+and compares the median of the first half of the counts with that of the second: one
+count that is high or low is not a trend. Descriptors, tasks, threads and child processes
+may not grow at all; objects and memory by what is noise.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import asyncio
 import gc
 import os
+import statistics
 import sys
 import threading
 import time
@@ -58,8 +60,8 @@ class Sample(NamedTuple):
     memory: int
 
 
-GROWTH = Sample(0, 0, 0, 0, 0, objects=1_000, memory=4 * 2**20)
-"""By how much each may be more at the end than at the first sample."""
+GROWTH = Sample(0, 0, 0, 0, 0, objects=40, memory=4 * 2**20)
+"""By how much the median of the second half may be above that of the first half."""
 
 
 def sample(done: int) -> Sample:
@@ -92,14 +94,15 @@ def stages(total: int) -> Iterator[int]:
 
 def grown(samples: Sequence[Sample]) -> list[str]:
     """Return what grew by more than it may; empty when all stayed flat."""
-    first, last = samples[0], samples[-1]
-    return [
-        f"{name}: {before:,} before, {after:,} after {last.done:,}"
-        for name, before, after, allowed in zip(
-            Sample._fields[1:], first[1:], last[1:], GROWTH[1:], strict=True
-        )
-        if after - before > allowed
-    ]
+    half = len(samples) // 2
+    found = []
+    for name in Sample._fields[1:]:
+        counts = [getattr(sample, name) for sample in samples]
+        before, after = map(statistics.median, (counts[:half], counts[-half:]))
+        if after - before > getattr(GROWTH, name):
+            done = f"{samples[-1].done:,}"
+            found.append(f"{name}: {before:,.0f} before, {after:,.0f} after {done}")
+    return found
 
 
 # The uses, in either shell...

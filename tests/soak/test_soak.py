@@ -51,6 +51,19 @@ def test_what_grows_by_more_than_noise_is_named_with_its_figures(field):
     assert line.endswith("after 100")
 
 
+def objects(*counts):
+    return [soak.Sample(n, 8, 1, 1, 0, count, 0) for n, count in enumerate(counts)]
+
+
+def test_counts_that_waver_are_flat_whichever_comes_first_or_last():
+    assert soak.grown(objects(500, 900, 700, 1000, 600, 720, 990, 600, 710, 1600)) == []
+
+
+def test_one_object_for_each_connect_is_a_trend():
+    connects = 20  # between two samples of the 200 connects of `make soak`
+    assert soak.grown(objects(*range(0, 11 * connects, connects)))
+
+
 @pytest.mark.parametrize("total", [1, 5, 10, 11, 200, 99_999])
 def test_the_stages_add_up_and_the_warm_up_comes_first(total):
     counts = list(soak.stages(total))

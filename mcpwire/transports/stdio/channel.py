@@ -36,6 +36,7 @@ class StdioChannel(PipeDuplex):
         self._child = child
         self._stopping: asyncio.Task[None] | None = None
         self._is_given_up = False
+        self._last_words: asyncio.TimerHandle | None = None
         super().__init__(
             inbound, child.stdout, child.stdin, limits=limits, target=target
         )
@@ -82,16 +83,19 @@ class StdioChannel(PipeDuplex):
         # Its last answers may still be in the pipe, and a grandchild may hold the pipe
         # open for ever: so the end of the stream is waited for, but not for long.
         if self._dead is None:
-            self._loop.call_later(LAST_WORDS_S, self._end, "")
+            self._end_later("")
 
     def _stream_ended(self, why: str, cause: BaseException | None = None) -> None:
         """Wait a moment to learn how the child ended: it says more than its silence."""
         self._stop_reading()
-        if self._child.exited.is_set():
+        if self._dead is not None or self._child.exited.is_set():
             self._end(why, cause)
         else:
             self._child.on_exit(lambda: self._end(why, cause))
-            self._loop.call_later(LAST_WORDS_S, self._end, why, cause)
+            self._end_later(why, cause)
+
+    def _end_later(self, why: str, cause: BaseException | None = None) -> None:
+        self._last_words = self._loop.call_later(LAST_WORDS_S, self._end, why, cause)
 
     def _end(self, why: str, cause: BaseException | None = None) -> None:
         if self._dead is None:
@@ -111,6 +115,8 @@ class StdioChannel(PipeDuplex):
         if self._dead is not None:
             return
         super()._lose(error, cause)
+        if self._last_words is not None:
+            self._last_words.cancel()
         if self._stopping is None:
             self._stopping = self._loop.create_task(
                 self._stop(), name=f"mcpwire-stop-{self._child.pid}"

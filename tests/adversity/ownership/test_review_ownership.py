@@ -1,7 +1,6 @@
 """Connecting and closing against each other, at the worst moments."""
 
 import asyncio
-import os
 import signal
 import sys
 
@@ -10,6 +9,7 @@ from fakes import FakeServer
 from scripted import ECHO_LOOP, scripted
 
 import mcpwire
+from mcpwire.testing.leaks import children
 
 pytestmark = pytest.mark.anyio
 
@@ -20,10 +20,15 @@ SILENT = STUBBORN + "print('up', file=sys.stderr, flush=True)\ntime.sleep(60)"
 MUTE = STUBBORN + "handshake()\nos.close(1)\ntime.sleep(60)"
 
 
+@pytest.fixture
 def assert_no_child_left():
-    """Fail if a child of ours runs, or is a zombie."""
-    with pytest.raises(ChildProcessError):
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    """Return a function that fails if a child of the test runs, or is a zombie."""
+    before = children()  # servers that several tests share
+
+    def check():
+        assert children() <= before
+
+    return check
 
 
 async def starting(**options):
@@ -109,7 +114,9 @@ async def test_a_connection_somebody_got_outlives_another_caller_that_is_cancell
 
 
 @pytest.mark.fault("F42")
-async def test_closing_after_a_cancelled_connect_waits_for_the_childs_end():
+async def test_closing_after_a_cancelled_connect_waits_for_the_childs_end(
+    assert_no_child_left,
+):
     async with asyncio.timeout(BOUND_S):
         client, task = await starting()
         task.cancel()
@@ -121,7 +128,9 @@ async def test_closing_after_a_cancelled_connect_waits_for_the_childs_end():
 
 
 @pytest.mark.fault("F41")
-async def test_closing_after_a_connect_that_timed_out_waits_for_the_childs_end():
+async def test_closing_after_a_connect_that_timed_out_waits_for_the_childs_end(
+    assert_no_child_left,
+):
     async with asyncio.timeout(BOUND_S):
         client, task = await starting(connect_timeout=0.3)
         channel = None
@@ -136,7 +145,9 @@ async def test_closing_after_a_connect_that_timed_out_waits_for_the_childs_end()
 
 
 @pytest.mark.fault("F42")
-async def test_closing_after_a_cancelled_reconnect_waits_for_the_old_childs_end():
+async def test_closing_after_a_cancelled_reconnect_waits_for_the_old_childs_end(
+    assert_no_child_left,
+):
     client = mcpwire.Client(scripted(MUTE), limits=SHORT)
     async with asyncio.timeout(BOUND_S):
         await client.connect()
