@@ -7,8 +7,8 @@ Uses, each from a warm start: many calls on one session; many connects, each wit
 and a close; and eight threads that make so many calls each with one blocking client, at
 a server that shuffles its answers. Eleven times on the way it counts what could grow,
 and compares the median of the first half of the counts with that of the second: one
-count that is high or low is not a trend. Descriptors, tasks, threads and child processes
-may not grow at all; objects and memory by what is noise.
+count that is high or low is not a trend. Descriptors, tasks, threads and child
+processes may not grow at all; objects and memory by what is noise.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ class Asked:
     """One call: whom it asks for what, what must come, and what came.
 
     Attributes:
+        again: The words for the next time, where they differ once the call was lost.
         lost: How often the connection went down under it; the caller repeated it then.
     """
 
@@ -29,6 +30,7 @@ class Asked:
     words: tuple[Any, ...]
     expected: str
     options: dict[str, Any] = field(default_factory=dict)
+    again: tuple[Any, ...] | None = None
     lost: int = 0
 
     async def perform(self, group: mcpwire.Group) -> str:
@@ -44,6 +46,7 @@ class Asked:
                 self.lost += 1
                 if self.verb != CALL or not error.sent or self.lost == ATTEMPTS:
                     raise
+                self.words = self.again or self.words
 
 
 def text_of(result: Any) -> str:
@@ -84,14 +87,15 @@ def everything(server: str, number: int) -> tuple[Asked, ...]:
 
 
 def long(server: str, number: int, on_progress: Callable[..., Any]) -> Asked:
-    """Return a call that says soon that it has begun, and takes long after that."""
-    seconds = 4.0 + number / 1000
+    """Return a call that says soon that it has begun, and ends soon once it was lost."""
+    seconds = number / 1000
     return Asked(
         server,
         CALL,
-        (LONG, {"duration": seconds, "steps": 40}),
-        f"Duration: {seconds} seconds, Steps: 40",
+        (LONG, {"duration": 600, "steps": 6_000}),
+        f"Duration: {seconds} seconds, Steps: 1",
         {"on_progress": on_progress},
+        again=(LONG, {"duration": seconds, "steps": 1}),
     )
 
 
