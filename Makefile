@@ -21,6 +21,7 @@ export PIP_NO_INPUT := 1
 # the environment says of writing bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
+WORKERS ?= 4
 PART := sh .ci/part
 QUIET := sh .ci/quiet
 MAKE_QUIETLY := $(MAKE) --no-print-directory
@@ -29,8 +30,8 @@ PIP := $(PY) -m pip --quiet
 PEER_PIP = $(PY) -m pip --quiet --python $(@D)/bin/python install --no-deps
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup peers lint types format test pytest coverage fresh conformance \
-	fuzz soak bench bench-peers bench-short plots clean
+.PHONY: help demo setup peers lint types format test verify pytest coverage fresh conformance \
+	fuzz soak bench bench-peers plots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -114,23 +115,35 @@ pytest: $(VENV)/.dev .hypothesis/unicode_data
 	@rm -f .coverage .coverage.*
 	@$(PY) -m compileall -q mcpwire
 	@$(PY) tests/prewarm.py
-	@$(PY) -m pytest --no-header -n 4 --dist=worksteal --cov --cov-report= \
-		--junitxml=$(BUILD)/junit.xml --durations=10 --tb=short $(PYTEST_ARGS)
+	@$(PY) tests/run.py --no-header -n $(WORKERS) --dist=worksteal --cov-report= \
+		--durations=10 --tb=short $(PYTEST_ARGS)
 
 coverage: $(VENV)/.dev
 	@$(PY) -m coverage report --include='$(PURE)' --precision=2 --fail-under=100
 	@$(PY) -m coverage report --precision=2 --fail-under=95
 
-test: ## set up, then lint, types, tests, coverage, fresh install, official legs, soak, bench
-	@mkdir -p $(BUILD) && rm -f $(BUILD)/times $(BUILD)/junit.xml
+test: ## set up, then lint, types, tests, coverage, a stranger's install, two official legs
+	@mkdir -p $(BUILD) && rm -f $(BUILD)/times $(BUILD)/junit*.xml
 	@$(PART) "set-up" $(MAKE_QUIETLY) setup
 	@$(PART) "real servers, lint and types" $(MAKE_QUIETLY) -j 2 peers lint
 	@$(PART) "tests" $(MAKE_QUIETLY) pytest
-	@$(PART) "coverage, fresh install" $(MAKE_QUIETLY) -j 2 coverage fresh
-	@$(PART) "official legs" $(MAKE_QUIETLY) conformance
-	@$(PART) "soak, short bench" $(QUIET) $(BUILD)/last.log $(MAKE_QUIETLY) -j 2 soak bench-short
+	@$(PART) "coverage, fresh install, official legs" \
+		$(MAKE_QUIETLY) -j 3 coverage fresh conformance LEGS="--leg C4 --leg S4"
 	@cat $(BUILD)/times
-	@$(PY) tests/ci_skips.py $(BUILD)/junit.xml
+	@$(PY) tests/run.py --report
+
+verify: ## everything else and everything larger: all legs, soak, load, fuzz, benchmarks
+	@mkdir -p $(BUILD) && rm -f $(BUILD)/times $(BUILD)/junit*.xml
+	@$(PART) "set-up" $(MAKE_QUIETLY) setup
+	@$(PART) "real servers" $(MAKE_QUIETLY) bench-peers
+	@$(PART) "tests, every cell and many examples" env HYPOTHESIS_PROFILE=verify \
+		$(MAKE_QUIETLY) pytest PYTEST_ARGS=--all-grounds
+	@$(PART) "official legs" $(MAKE_QUIETLY) conformance
+	@$(PART) "soak and load" $(MAKE_QUIETLY) soak LOAD=--full
+	@$(PART) "fuzz" $(MAKE_QUIETLY) fuzz
+	@$(PART) "benchmarks" $(MAKE_QUIETLY) bench
+	@cat $(BUILD)/times
+	@$(PY) tests/run.py --report
 
 fresh: $(VENV)/.dev $(PEERS)/node/.made ## install the wheel as a stranger does, and use it
 	@$(PY) tests/fresh.py
@@ -144,10 +157,6 @@ soak: $(VENV)/.dev ## use the client for long, put the server under load; SOAK="
 
 fuzz: $(VENV)/.dev ## attack the server with 700,000 frames (some minutes); FUZZ="--frames N --seed N"
 	@$(PY) tests/adversity/server/fuzz.py $(FUZZ)
-
-# That they run and measure; figures come from `make bench` on a quiet machine.
-bench-short: $(VENV)/.dev
-	@$(PY) benchmarks/run.py --short
 
 bench: bench-peers ## run all benchmarks, beside all peers; PUBLISH=1, BENCH="--only stdio"
 	@$(PY) benchmarks/run.py $(if $(PUBLISH),--publish) $(BENCH)

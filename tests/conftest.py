@@ -27,20 +27,20 @@ if importlib.util.find_spec("sniffio") is None:
 
 import grounds  # noqa: E402 - found through the line above
 import leaks  # noqa: E402 - as above
+import run  # noqa: E402 - as above
 import sentinel  # noqa: E402 - as above
 import spec_files  # noqa: E402 - as above
 import unmeasured  # noqa: E402 - as above
 import wirecheck  # noqa: E402 - as above
 
+run.default_signals()
+
 # How long one example takes is for the machine to say, which may be busy with others.
-# This is said before the first test module makes settings out of the profile's.
-settings.register_profile(
-    "unhurried",
-    settings.default,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("unhurried")
+# The profile is loaded before the first test module makes settings of its own from it.
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", UNHURRIED, max_examples=25)
+settings.register_profile("verify", UNHURRIED, max_examples=500)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_configure(config):

@@ -19,7 +19,7 @@ from driving import (
     wanted,
     wants_more,
 )
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -325,11 +325,5 @@ SECRET = (".access.", ".refresh.", ".secret.", ".code.")
 def test_any_order_of_anything():
     run_state_machine_as_test(
         Logins,
-        settings=settings(
-            max_examples=60,
-            stateful_step_count=40,
-            deadline=None,
-            report_multiple_bugs=False,
-            suppress_health_check=[HealthCheck.too_slow],
-        ),
+        settings=settings(stateful_step_count=40, report_multiple_bugs=False),
     )

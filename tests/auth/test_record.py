@@ -4,7 +4,7 @@ import json
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.auth.model import Identity, Pending, Record, ServerMetadata, Tokens
@@ -91,7 +91,6 @@ records = st.builds(
 )
 
 
-@settings(max_examples=100)
 @given(records)
 def test_whatever_is_stored_comes_back(record):
     assert load(dump(record)) == record
@@ -127,7 +126,6 @@ def test_what_is_no_record_is_nothing(data):
 
 
 @pytest.mark.fault("F40")
-@settings(max_examples=100)
 @given(st.data())
 def test_a_record_with_a_damaged_byte_is_another_record_or_nothing(data):
     stored = bytearray(dump(RECORD))

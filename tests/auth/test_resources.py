@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.auth.discovery.resources import (
@@ -123,7 +123,6 @@ def url_of(segments):
 
 @pytest.mark.rule("AUTH-09")
 @pytest.mark.attack("S07")
-@settings(max_examples=100)
 @given(PATH, PATH)
 def test_a_resource_covers_just_what_its_segments_begin(resource, server):
     expected = server[: len(resource)] == resource
@@ -131,7 +130,6 @@ def test_a_resource_covers_just_what_its_segments_begin(resource, server):
 
 
 @pytest.mark.attack("S07")
-@settings(max_examples=50)
 @given(PATH, PATH, st.data())
 def test_dots_that_lead_nowhere_change_nothing(resource, server, data):
     def detoured(segments):
@@ -143,7 +141,6 @@ def test_dots_that_lead_nowhere_change_nothing(resource, server, data):
     assert covers(*detours) is plain
 
 
-@settings(max_examples=50)
 @given(st.text())
 def test_no_resource_is_too_strange(text):
     assert not covers(text, SERVER)

@@ -1,7 +1,7 @@
 """Scopes: what is asked for at first, and what when that was too little."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.auth.discovery.challenges import Denial
@@ -165,7 +165,6 @@ SCOPE = st.text("abc:/.*,'", min_size=1, max_size=2)
 
 
 @pytest.mark.rule("FLOW-18")
-@settings(max_examples=50)
 @given(st.lists(SCOPE, unique=True), st.lists(SCOPE))
 def test_a_step_up_loses_nothing_and_keeps_its_order(asked, demanded):
     denial = Denial(403, scopes=tuple(demanded))
@@ -198,7 +197,6 @@ def test_a_scope_is_visible_and_nothing_that_quotes(text):
     assert is_scope(text) is (text != "" and set(text) <= allowed)
 
 
-@settings(max_examples=50)
 @given(st.lists(SCOPE, unique=True))
 def test_a_list_of_scopes_is_read_back(scopes):
     assert parse_scopes(" ".join(scopes)) == tuple(scopes)

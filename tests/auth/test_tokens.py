@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, TokenError
@@ -287,7 +287,6 @@ _LEAVES = st.none() | st.booleans() | st.integers(-5, 2**63) | st.floats() | st.
 _JSON = _LEAVES | st.lists(_LEAVES) | st.dictionaries(st.text(), _LEAVES)
 
 
-@settings(max_examples=60)
 @given(
     st.fixed_dictionaries({}, optional=dict.fromkeys([*WHOLE, "error"], _JSON)) | _JSON
 )

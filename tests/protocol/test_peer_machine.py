@@ -294,6 +294,4 @@ class TwoPeers(RuleBasedStateMachine):
 @pytest.mark.fault("F14", "F15")
 @pytest.mark.attack("S31")
 def test_whatever_two_peers_do_every_call_ends_exactly_once():
-    run_state_machine_as_test(
-        TwoPeers, settings=settings(max_examples=40, stateful_step_count=40)
-    )
+    run_state_machine_as_test(TwoPeers, settings=settings(stateful_step_count=40))

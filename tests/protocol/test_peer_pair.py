@@ -1,7 +1,7 @@
 """Every send of a peer, read by a second real peer: what goes in comes out."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import ALL, SESSION, STATELESS, Error, exact, make_peer, open_call
 
@@ -131,7 +131,6 @@ def test_answers_to_a_batch_find_their_calls():
 
 @pytest.mark.rule("RPC-02", "RPC-07", "TR-STDIO-01")
 @pytest.mark.pain("P14")
-@settings(max_examples=50)
 @given(
     st.sampled_from(BOTH_WAYS),
     TEXT,

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import (
     ALL,
@@ -225,7 +225,6 @@ JSON = st.recursive(
 
 @pytest.mark.rule("RPC-02", "TR-STDIO-01", "TR-STDIO-03")
 @pytest.mark.pain("P14")
-@settings(max_examples=50)
 @given(st.dictionaries(st.text(), JSON, max_size=4))
 def test_whatever_is_sent_is_one_line_of_utf_8_that_means_what_was_given(params):
     peer, _ = make_peer()

@@ -5,7 +5,7 @@ import gc
 
 import pytest
 from eager import eager
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from shelf import Shelf, lost, tool
 from turns import until
@@ -363,7 +363,6 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=30, deadline=None)
 def test_whatever_happens_in_the_end_the_set_is_what_the_servers_have(steps):
     asyncio.run(played(steps))
 

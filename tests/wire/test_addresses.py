@@ -1,7 +1,7 @@
 """What kind of address a host is, whatever its spelling."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.wire.urls import address_class, is_loopback, parse_url
@@ -226,7 +226,6 @@ def test_a_host_is_classified_whatever_its_spelling(host, kind):
 
 
 @pytest.mark.attack("S05")
-@settings(max_examples=100, deadline=None)
 @given(st.ip_addresses(v=4), st.data())
 def test_all_spellings_of_an_address_are_one(address, data):
     number = int(address)
@@ -242,7 +241,6 @@ def test_all_spellings_of_an_address_are_one(address, data):
 
 
 @pytest.mark.attack("S05")
-@settings(max_examples=100, deadline=None)
 @given(st.ip_addresses())
 def test_no_address_is_public_that_python_calls_private(address):
     if address_class(str(address)) == "public":
@@ -250,7 +248,6 @@ def test_no_address_is_public_that_python_calls_private(address):
         assert not (mapped or address).is_private
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text() | st.text("0123456789abcdefx.:[]%"))
 def test_any_text_is_of_some_class(text):
     assert address_class(text) in CLASSES

@@ -10,7 +10,7 @@ import uuid
 from collections import OrderedDict, defaultdict, namedtuple
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcpwire.errors import LocalProtocolError
@@ -96,7 +96,6 @@ def within_itself():
     return value
 
 
-@settings(max_examples=50, deadline=None)
 @given(VALUES)
 def test_what_is_written_is_one_line_and_reads_back_equal_everywhere(value):
     line = encode_line(value)
@@ -267,7 +266,6 @@ def test_parts_shared_without_end_are_refused_at_once():
         encode(nested(300, lambda inner: [inner, inner]))
 
 
-@settings(max_examples=50, deadline=None)
 @given(ANYTHING)
 def test_what_is_refused_is_what_the_search_for_its_place_finds(value):
     if _find_offence(value) is None:
@@ -327,7 +325,6 @@ def test_the_depth_that_is_read():
     assert loads(b"[" * 1024 + b"]" * 1024) is not None
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.binary() | st.text())
 def test_any_text_is_read_or_refused(text):
     with contextlib.suppress(JSONDecodeError):
@@ -411,7 +408,6 @@ def test_an_enormous_id_is_not_taken_for_a_small_one():
     assert salvage(b'{"id":' + b"9" * 500 + b"}") == {"id": math.inf}
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.binary())
 @example(b"\xef\xbb\xbf")
 def test_salvage_never_raises(line):

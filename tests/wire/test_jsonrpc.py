@@ -1,7 +1,7 @@
 """JSON-RPC messages: four kinds, exact ids, everything else refused by place."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import (
@@ -225,7 +225,6 @@ NEARLY_A_MESSAGE = st.fixed_dictionaries(
 
 
 @pytest.mark.attack("S12")
-@settings(max_examples=100, deadline=None)
 @given(NEARLY_A_MESSAGE | JSON)
 def test_any_json_is_a_message_or_an_invalid_one(value):
     try:
@@ -236,7 +235,6 @@ def test_any_json_is_a_message_or_an_invalid_one(value):
 
 
 @pytest.mark.rule("RPC-01", "RPC-03", "RPC-07", "RPC-11")
-@settings(max_examples=50, deadline=None)
 @given(IDS, METHODS, PARAMS)
 def test_what_is_built_is_what_the_peer_reads(id, method, params):
     def over_the_wire(value):
@@ -348,7 +346,6 @@ def test_only_the_one_decimal_spelling_has_a_twin(id):
     assert id_twin(id) is None
 
 
-@settings(max_examples=50, deadline=None)
 @given(IDS)
 def test_twins_are_twins_of_each_other(id):
     twin = id_twin(id)

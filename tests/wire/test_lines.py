@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 from delivery import cut, deliver_three_ways, feed_all
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.wire.lines import LineDecoder
@@ -64,7 +64,6 @@ STREAM = st.lists(st.sampled_from(BITS) | st.binary(max_size=3)).map(b"".join)
 PLACES = st.lists(st.integers(0, 200))
 
 
-@settings(max_examples=60, deadline=None)
 @given(STREAM, PLACES)
 def test_any_cut_makes_the_lines_of_the_whole(stream, places):
     whole, pieces = LineDecoder(20), LineDecoder(20)
@@ -74,7 +73,6 @@ def test_any_cut_makes_the_lines_of_the_whole(stream, places):
     assert pieces.overflow == whole.overflow
 
 
-@settings(max_examples=60, deadline=None)
 @given(STREAM, PLACES)
 def test_every_byte_comes_back_out_when_nothing_is_too_long(stream, places):
     decoder = LineDecoder(10_000)
@@ -82,7 +80,6 @@ def test_every_byte_comes_back_out_when_nothing_is_too_long(stream, places):
     assert b"\n".join(lines) == stream.removeprefix(BOM).removesuffix(b"\n")
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.binary()), st.integers(1, 20))
 def test_bytes_of_any_kind_never_raise(chunks, limit):
     decoder = LineDecoder(limit)

@@ -1,7 +1,7 @@
 """The spelling of `_meta` keys and of the trace values in it."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.wire.meta import (
@@ -186,7 +186,6 @@ def test_other_values_are_not(key, value):
     assert not is_trace_value(key, value)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.text(), st.sampled_from(TRACE_KEYS))
 def test_any_text_is_judged(text, key):
     assert is_meta_key(text) in {True, False}

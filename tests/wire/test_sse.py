@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 from delivery import cut, deliver_three_ways, feed_all
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import LocalProtocolError
@@ -320,7 +320,6 @@ PLACES = st.lists(st.integers(0, 300))
 
 
 @pytest.mark.pain("P19")
-@settings(max_examples=100, deadline=None)
 @given(STREAM, PLACES)
 def test_any_cut_makes_the_events_of_the_whole(stream, places):
     whole, pieces = SSEDecoder(5), SSEDecoder(5)
@@ -330,7 +329,6 @@ def test_any_cut_makes_the_events_of_the_whole(stream, places):
     assert pieces.retry == whole.retry
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(STREAM | st.binary()), st.integers(1, 20))
 def test_bytes_of_any_kind_never_raise(chunks, limit):
     for event in feed_all(SSEDecoder(limit), chunks):
@@ -340,7 +338,6 @@ def test_bytes_of_any_kind_never_raise(chunks, limit):
 LINE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\0"))
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -2,7 +2,7 @@
 
 import pytest
 import uritemplate
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.wire.uri_templates import (
@@ -206,7 +206,6 @@ def templates(draw):
 
 
 @pytest.mark.rule("RES-14")
-@settings(max_examples=100)
 @given(templates())
 def test_expanding_agrees_with_another_implementation(drawn):
     text, values = drawn

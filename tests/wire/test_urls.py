@@ -2,7 +2,7 @@
 
 import attrs
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcpwire.wire.urls import (
@@ -373,7 +373,6 @@ def test_no_text_of_a_url_shows_a_secret():
 
 
 @pytest.mark.attack("S23")
-@settings(max_examples=100, deadline=None)
 @example("", "https://{}@host/", "?")
 @example("", "https://{}@host/", "#")
 @given(
@@ -394,7 +393,6 @@ def test_no_refusal_shows_a_secret(before, template, after):
     assert mask_url(text).isascii()
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text() | st.text("htps:/@?#[]%0x1.").map("http://{}".format))
 def test_any_text_is_a_url_that_reads_the_same_again_or_is_refused(text):
     try:

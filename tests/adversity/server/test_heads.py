@@ -8,7 +8,7 @@ import re
 import pytest
 from asgi_driver import Visit, scope
 from by_hand import META, modern, request, session
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from victim import build
 from wires import session_id
@@ -112,7 +112,6 @@ def body_of(asked):
 
 
 @pytest.mark.attack("S19")
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(asked=REQUESTS)
 def test_no_byte_of_a_client_breaks_a_head(apps, asked):
     app = apps[asked["name"]]

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.protocol.host.formats import misfit
@@ -174,7 +174,6 @@ def test_long_texts_take_linear_time(format, text):
     assert time.process_time() - start < 2
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.datetimes(timezones=st.timezones()))
 def test_times_that_python_writes_fit(moment):
     offset = moment.utcoffset()

@@ -5,7 +5,7 @@ import enum
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import LocalProtocolError
@@ -193,7 +193,6 @@ def fits(schema, value):
 
 
 @pytest.mark.rule("ELIC-20")
-@settings(max_examples=100, deadline=None)
 @given(KINDS, VALUES)
 def test_a_field_accepts_exactly_what_json_schema_accepts(schema, value):
     try:
@@ -370,7 +369,6 @@ FORMS = st.builds(
 
 
 @pytest.mark.rule("ELIC-20")
-@settings(max_examples=80, deadline=None)
 @given(FORMS, st.dictionaries(NAMES, VALUES.filter(lambda v: v is not None)))
 def test_what_is_sent_fits_the_form_as_json_schema_reads_it(schema, content):
     # Required fields beyond the form's own are the one thing that no content fits.
@@ -395,7 +393,6 @@ DEFAULTED = st.dictionaries(
 
 
 @pytest.mark.rule("ELIC-06")
-@settings(max_examples=100, deadline=None)
 @given(DEFAULTED, st.sampled_from(REVISIONS[2:]))
 def test_defaults_fit_or_are_left_out_and_filling_twice_changes_nothing(
     properties, revision
@@ -414,7 +411,6 @@ ANYTHING = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(FORMS, st.dictionaries(NAMES | st.integers() | st.none(), ANYTHING))
 def test_whatever_a_handler_returns_is_sent_plainly_or_refused(schema, content):
     filled = {}

@@ -4,7 +4,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import pytest
 import wirecheck
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mcpwire.errors import LocalProtocolError
@@ -166,7 +166,6 @@ def test_a_path_that_no_file_can_have_is_refused():
 NAMES = st.text(st.characters(exclude_characters="/\0\\", exclude_categories=["Cs"]))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(NAMES, max_size=4))
 def test_paths_are_spelled_as_pathlib_spells_them(names):
     path = PurePosixPath("/", *names)
@@ -174,7 +173,6 @@ def test_paths_are_spelled_as_pathlib_spells_them(names):
     assert uris(path) == [path.as_uri()]
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.text("file:/.%2eEFf5cC\\abü?#", max_size=20).map("file:///".__add__))
 def test_a_root_that_passes_leads_nowhere_else_however_it_is_decoded(uri):
     try:

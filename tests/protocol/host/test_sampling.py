@@ -2,7 +2,7 @@
 
 import pytest
 import wirecheck
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import InvalidParams, LocalProtocolError, RPCError
@@ -196,7 +196,6 @@ def test_a_long_id_is_not_repeated_in_full():
 IDS = st.lists(st.sampled_from("abcd"), max_size=4, unique=True)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(IDS, max_size=4), st.randoms(use_true_random=False))
 def test_results_for_exactly_the_uses_in_any_order_are_balanced(rounds, random):
     messages = []
@@ -207,7 +206,6 @@ def test_results_for_exactly_the_uses_in_any_order_are_balanced(rounds, random):
     assert ask(messages=messages)
 
 
-@settings(max_examples=60, deadline=None)
 @given(IDS, IDS)
 def test_a_conversation_is_balanced_exactly_when_uses_and_results_agree(uses, results):
     messages = [assistant(*map(use, uses)), user(*map(result, results))]

@@ -1,7 +1,7 @@
 """The URLs that an elicitation asks a user to visit."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.protocol.host.visits import UrlDescription, describe_url, problem_of
@@ -133,7 +133,6 @@ def test_plain_http_is_a_decision_of_its_own(url):
     assert problem_of("ftp" + url.removeprefix("http"), plain_http=True) is not None
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.text(max_size=30) | st.from_regex(r"https?://[a-z.@:/%\\]{0,20}", fullmatch=True)
 )
@@ -218,7 +217,6 @@ def test_what_should_not_be_shown_is_not_described(url):
         describe_url(url)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.from_regex(r"xn--[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?", fullmatch=True))
 def test_a_shown_host_is_printable_and_has_the_labels_that_it_has(label):
     shown = describe_url(f"https://{label}.com/").unicode_host

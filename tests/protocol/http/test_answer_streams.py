@@ -26,7 +26,7 @@ from fed_replies import (
     log,
     text,
 )
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcpwire.errors import InvalidMessage, MessageTooLarge, RPCError
@@ -371,7 +371,6 @@ def all_of(reply, owner):
     places=[],
     is_resumed=False,
 )
-@settings(max_examples=100)
 @pytest.mark.fault("F30")
 @pytest.mark.pain("P19")
 def test_any_stream_means_the_same_wherever_it_is_cut(events, end, places, is_resumed):

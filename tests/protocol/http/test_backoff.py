@@ -3,7 +3,7 @@
 import email.utils
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.limits import Recovery
@@ -138,7 +138,6 @@ CHANCES = st.floats(0, ALMOST_ONE)
 
 
 @pytest.mark.pain("P21")
-@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(
@@ -217,7 +216,6 @@ def test_retry_after_says_seconds_or_a_date_or_nothing(value, seconds):
 
 
 @pytest.mark.fault("F36")
-@settings(max_examples=100)
 @given(
     st.integers(0, 4_000_000_000),
     st.text(max_size=20)

@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 from framed import CHUNKED, OK, Taker, bytewise, outcome, read
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from malformed_responses import MALFORMED
 
@@ -293,7 +293,6 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=80)
 @given(st.lists(PIECES, max_size=8).map(b"".join), st.data())
 def test_cutting_changes_nothing_of_whatever_a_server_sends(data, draw):
     cuts = sorted(draw.draw(st.sets(st.integers(1, max(len(data), 2) - 1), max_size=5)))

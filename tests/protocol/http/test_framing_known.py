@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from framed import CHUNKED, OK, Taker, bytewise
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import MCPError, RemoteProtocolError
@@ -359,7 +359,6 @@ KEPT = [
 
 
 @pytest.mark.attack("S33")
-@settings(max_examples=80, deadline=None)
 @given(EXCHANGES, st.sampled_from([90, 65536]))
 def test_a_reader_that_knows_the_heads_tells_and_refuses_as_any_other(exchanges, head):
     limits = Limits(head=head)
@@ -368,7 +367,6 @@ def test_a_reader_that_knows_the_heads_tells_and_refuses_as_any_other(exchanges,
 
 
 @pytest.mark.attack("S33")
-@settings(max_examples=80, deadline=None)
 @given(RESPONSES | mutated(RESPONSES), EXCHANGES)
 def test_what_is_learned_of_whatever_a_server_sends_changes_nothing(first, exchanges):
     twice = [(first, (), {})] * 3

@@ -2,7 +2,7 @@
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire import __version__
@@ -282,7 +282,6 @@ SAFE_LINE = frozenset(range(0x20, 0x7F)) | frozenset(range(0x80, 0x100))
 
 
 @pytest.mark.attack("S19")
-@settings(max_examples=100)
 @given(
     st.dictionaries(NAME, ANY, max_size=2),
     st.none() | ANY,

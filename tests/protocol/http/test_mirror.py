@@ -1,7 +1,7 @@
 """What a request repeats in its head, and which tools are dropped over it."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import LocalProtocolError
@@ -280,7 +280,6 @@ def test_lines_are_made_once_and_not_kept_without_bound(mirrored, monkeypatch):
 
 
 @pytest.mark.attack("S19")
-@settings(max_examples=100)
 @given(
     st.text(st.characters(exclude_categories=["Cs"])),
     st.dictionaries(

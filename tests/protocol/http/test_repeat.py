@@ -1,7 +1,7 @@
 """Which failed requests are sent again, and when."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import (
@@ -170,7 +170,6 @@ def test_a_gateway_that_names_a_time_is_waited_for_too():
 
 
 @pytest.mark.pain("P24")
-@settings(max_examples=100)
 @given(
     st.sampled_from(ANY + REPEATABLE + NONE),
     st.sampled_from([spec.name for spec in METHODS]),

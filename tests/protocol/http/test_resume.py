@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.limits import Recovery
@@ -235,7 +235,6 @@ EVENTS = st.one_of(
 
 
 @pytest.mark.pain("P22")
-@settings(max_examples=100)
 @given(st.lists(EVENTS, max_size=40), st.floats(0, ALMOST_ONE))
 def test_no_order_of_events_loses_the_place_or_waits_too_short(events, chance):
     stream = Resumption(RECOVERY)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.protocol.many.flattening import (
@@ -155,7 +155,6 @@ def test_a_text_is_cut_at_a_character_and_says_so(text, bound, cut):
     assert cut_text(text, bound) == cut
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.text(alphabet="aä€😀\n", max_size=200), st.integers(1, 120))
 def test_a_cut_text_is_within_its_bound_and_begins_as_the_whole(text, bound):
     found = cut_text(text, bound)

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcpwire.protocol.many import names as names_module
@@ -263,7 +263,6 @@ def test_hashes_that_are_all_the_same_end_in_an_error(monkeypatch):
 
 @given(POLICIES, OWNERS)
 @example(NamePolicy(max_length=16), [("a", "b" * 40), ("a", "c" * 40)])
-@settings(max_examples=60)
 def test_each_tool_has_a_name_of_its_own_and_each_name_its_tool(policy, owners):
     table = policy.table(owners)
     assert len(table) == len(set(owners)) == len(set(table))
@@ -275,7 +274,6 @@ def test_each_tool_has_a_name_of_its_own_and_each_name_its_tool(policy, owners):
 
 
 @given(POLICIES, OWNERS, st.randoms(use_true_random=False))
-@settings(max_examples=40)
 def test_names_are_the_same_in_each_order_of_servers(policy, owners, random):
     shuffled = list(owners)
     random.shuffle(shuffled)
@@ -285,7 +283,6 @@ def test_names_are_the_same_in_each_order_of_servers(policy, owners, random):
 
 
 @given(POLICIES, OWNERS, OWNERS)
-@settings(max_examples=40)
 def test_names_stay_when_tools_come_along_with_which_there_is_no_collision(
     policy, owners, more
 ):
@@ -297,7 +294,6 @@ def test_names_stay_when_tools_come_along_with_which_there_is_no_collision(
 
 
 @given(OWNERS)
-@settings(max_examples=25)
 def test_the_first_rule_gives_each_name_to_who_came_first(owners):
     policy = NamePolicy(on_collision="first")
     table = policy.table(owners)

@@ -3,7 +3,7 @@
 from time import process_time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.protocol.methods import METHODS
@@ -173,7 +173,6 @@ EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 4), st.lists(st.one_of(EVENTS, st.none()), max_size=40))
 def test_order_bounds_and_counters_hold_in_any_sequence(limit, steps):
     """A step is a notification that comes, or None: one is taken."""

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire import types
@@ -198,7 +198,6 @@ def wants(wanted):
     }
 
 
-@settings(max_examples=60)
 @given(st.lists(st.tuples(st.booleans(), FILTERS), max_size=20))
 def test_interests_are_a_multiset_of_single_wants(steps):
     interests, model = Interests(), Counter()

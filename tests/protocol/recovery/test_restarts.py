@@ -1,7 +1,7 @@
 """When a lost connection is opened again, and what is sent on it once more."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire import types
@@ -107,7 +107,6 @@ def test_a_million_attempts_still_have_a_finite_delay():
     assert made.delay(0.0, 0.5) == 15.0
 
 
-@settings(max_examples=60)
 @given(
     st.lists(st.sampled_from(["opened", "answered", "lost", "failed"]), max_size=30),
     st.floats(0, ALMOST_ONE),

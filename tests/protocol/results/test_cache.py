@@ -5,7 +5,7 @@ from threading import Thread
 from time import process_time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.protocol.methods import METHODS
@@ -446,7 +446,6 @@ OPERATIONS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(OPERATIONS, max_size=40))
 def test_the_size_stays_true_in_any_sequence(operations):
     cache = ResponseCache(4, max_bytes=400, share_public=True)

@@ -5,7 +5,7 @@ import json
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import InvalidParams, LocalProtocolError
@@ -52,7 +52,6 @@ def refused(given, binding=BINDING, keys=(KEY,), now=0.0):
     st.dictionaries(st.text(), values, max_size=3),
     st.dictionaries(st.text(), values, max_size=3),
 )
-@settings(max_examples=50)
 def test_what_was_sealed_comes_back_as_it_was(answer, kept):
     state = attrs.evolve(
         STATE, answers={"one": Answered("roots/list", answer)}, kept=kept

@@ -1,7 +1,7 @@
 """What a server says where a token is missing, wrong, or allows too little."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.auth.discovery.challenges import parse_challenges, read_denial
@@ -23,7 +23,6 @@ def denial_of(refusal):
     return read_denial(refusal.http_status, dict(refusal.http_headers))
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.dictionaries(
         st.from_regex(r"[a-z_]{1,12}", fullmatch=True),
@@ -36,7 +35,6 @@ def test_what_is_written_is_read_as_it_was(params):
     assert (found.scheme, dict(found.params)) == ("bearer", params)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.text())
 def test_no_value_ends_the_field_or_begins_another_parameter(value):
     written = format_challenge("Bearer", {"scope": value, "error": "invalid_token"})

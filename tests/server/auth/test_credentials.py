@@ -1,7 +1,7 @@
 """What a request shows, and what handlers do not get to see of it."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.protocol.serving.auth.credentials import (
@@ -37,7 +37,6 @@ def test_a_token_is_read_as_rfc_6750_has_it(values, found):
     assert read_credentials(values) == found
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.text(st.characters(max_codepoint=255), max_size=50))
 def test_what_is_read_is_a_token_or_nothing(value):
     try:

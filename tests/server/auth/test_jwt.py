@@ -4,7 +4,7 @@ import asyncio
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from issuing import (
     EC,
@@ -326,7 +326,6 @@ def test_it_shows_its_issuer_and_no_key():
     assert shown == f"<JwtVerifier of '{ISSUER}'>"
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.text(max_size=40), st.integers(0, 400), st.characters())
 def test_no_other_text_is_believed(text, index, character):
     good = token()

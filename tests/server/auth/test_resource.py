@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from resources import (
     ISSUER,
@@ -431,7 +431,6 @@ def test_a_key_of_a_field_is_no_bearer_token():
     assert refusal(server, authorization="Bearer key").error == "invalid_token"
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.text(st.characters(min_codepoint=1, max_codepoint=255), max_size=30),

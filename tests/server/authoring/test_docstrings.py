@@ -1,7 +1,7 @@
 """Descriptions of parameters come from docstrings of three styles; nothing fails."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.server.authoring.docstrings import read_docstring
@@ -112,7 +112,6 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=50)
 @given(st.lists(PIECES | st.text(max_size=20), max_size=12).map("\n".join))
 def test_no_docstring_makes_it_fail(text):
     description, found = read_docstring(text)

@@ -10,7 +10,7 @@ import attrs
 import msgspec
 import pydantic
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire import types
@@ -344,7 +344,6 @@ CONTENT = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=30)
 @given(CONTENT, st.sampled_from(REVISIONS[2:]))
 def test_what_a_client_may_send_the_server_can_read(content, revision):
     form = json.loads(json.dumps(form_schema(Order, revision)))

@@ -24,7 +24,7 @@ from hinted import (
     Validated,
     parameters,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import ToolError
@@ -284,7 +284,6 @@ HINTS = [int, str, Point, Bounded, Model, Options, Point | Named, list[Color], N
 EACH = {hint: parameters(hint) for hint in HINTS[:6]}
 
 
-@settings(max_examples=60)
 @given(st.sampled_from(list(EACH)), JSON)
 def test_whatever_is_sent_is_made_or_told(hint, sent):
     try:
@@ -304,7 +303,6 @@ VALUES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40)
 @given(VALUES)
 def test_what_the_schema_allows_is_made(sent):
     jsonschema_rs.validate(MANY.schema, sent)

@@ -15,7 +15,7 @@ import jsonschema_rs
 import pydantic
 import pytest
 from hinted import Bounded, Color, Model, Node, Pair, Point, Struct
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire import types
@@ -521,7 +521,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=50)
 @given(JSON, st.sampled_from(REVISIONS))
 def test_every_json_value_has_a_result(value, revision):
     for returns in (Returns(), read_returns(Any, output_schema={})):

@@ -5,7 +5,7 @@ import json
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import InvalidParams
@@ -133,7 +133,6 @@ def test_a_list_of_other_values_is_told_its_name_and_key():
         page_of(["a", "bb", "ccc"], cursor, size=2, name="others", key=str)
 
 
-@settings(max_examples=50)
 @given(st.lists(st.text(), unique=True, max_size=12), st.integers(1, 5))
 def test_any_keys_come_once_each_in_their_order(keys, size):
     pages = walk(items(keys), size)

@@ -7,7 +7,7 @@ import by_hand
 import pytest
 from asgi_driver import Visit, scope
 from hosted import app, ask, call, echo, fields, post, posted, text, tools
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import LocalProtocolError
@@ -127,7 +127,6 @@ BODIES = (
 
 
 @pytest.mark.attack("S12", "S14")
-@settings(max_examples=50, deadline=None)
 @given(
     bodies=st.lists(BODIES, min_size=1, max_size=8),
     version=st.sampled_from([None, "2026-07-28", "2025-11-25", "v9", "\xff"]),

@@ -104,7 +104,7 @@ STEPS = st.lists(
 @pytest.mark.rule("LHTTP-19", "LHTTP-20", "LHTTP-22")
 @pytest.mark.case("D08", "D09", "D10")
 @pytest.mark.parametrize("store", [MemoryEventStore, WaitingStore])
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(steps=STEPS)
 def test_each_message_comes_once_and_in_order(store, steps):
     asyncio.run(play(steps, store()))

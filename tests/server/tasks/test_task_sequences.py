@@ -5,7 +5,7 @@ import gc
 import weakref
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from taskbed import ACCEPT, FORM, RESULT, Gate, bed
 
@@ -82,7 +82,6 @@ async def play(steps):
 
 
 @pytest.mark.rule("T11-06", "TX-14")
-@settings(max_examples=60)
 @given(st.lists(STEPS, max_size=15))
 def test_only_lawful_steps_are_told_and_the_last_one_is_final(steps):
     told, final = asyncio.run(play(steps))

@@ -87,7 +87,7 @@ def everything(server: str, number: int) -> tuple[Asked, ...]:
 
 
 def long(server: str, number: int, on_progress: Callable[..., Any]) -> Asked:
-    """Return a call that says soon that it has begun, and ends soon once it was lost."""
+    """Return a call that reports progress for long, and ends soon the next time."""
     seconds = number / 1000
     return Asked(
         server,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.protocol.many.bridging.hops import (
@@ -56,7 +56,6 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=25)
 @given(st.dictionaries(st.text(max_size=5), json_values, max_size=5))
 @pytest.mark.system("O44")
 def test_a_result_without_members_of_an_era_is_the_very_same(result):

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.protocol.many.exporting import anthropic, gemini, neutral, openai
@@ -50,7 +50,6 @@ def test_neutral_takes_every_name():
     assert names.of("grüße an.alle\n") == "grüße an.alle\n"
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.text(alphabet="ab1._- ü", min_size=1, max_size=70), max_size=8),
     st.sampled_from([*RULES, NameRule("a-z", "a-z", 12)]),

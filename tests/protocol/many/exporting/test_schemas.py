@@ -1,7 +1,7 @@
 """Schemas made simpler: references in place, roots without alternatives, nulls."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.protocol.many.exporting import EXPORT_FORMS, export_tools
@@ -313,7 +313,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.dictionaries(KEYWORDS, VALUES, max_size=6), st.sampled_from(EXPORT_FORMS))
 def test_no_schema_is_so_odd_that_its_tool_cannot_be_offered(schema, form):
     tool = Tool("odd", schema, description="d")

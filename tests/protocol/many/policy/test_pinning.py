@@ -5,7 +5,7 @@ import json
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.protocol.many.policy.pinning import Differences, compare, fingerprint
@@ -66,7 +66,6 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.text(), JSON))
-@settings(max_examples=60)
 def test_it_is_that_of_the_definition_as_sorted_json(schema):
     text = json.dumps(
         {"name": "x", "inputSchema": schema}, sort_keys=True, separators=(",", ":")
