@@ -12,8 +12,6 @@ PINS := tests/servers/peers
 BENCH_PINS := benchmarks/peers
 SUITE := conformance
 BUILD := .build
-FLOOR := mcpwire/errors.py,mcpwire/versions.py,mcpwire/limits.py
-PURE := $(FLOOR),mcpwire/wire/*,mcpwire/types/*,mcpwire/protocol/*,mcpwire/auth/*
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
@@ -93,11 +91,12 @@ bench-peers: peers ## install the rest too, which only benchmarks compare (200 M
 
 # --- proof --------------------------------------------------------------------------
 
-lint: $(VENV)/.dev ## check style, format and types
+lint: $(VENV)/.dev ## check style, format, types and the figures of the tree
 	@mkdir -p $(BUILD); code=0; \
 	$(PY) -m ruff check --quiet . || code=1; \
 	$(PY) -m ruff format --check . >$(BUILD)/format.log || { cat $(BUILD)/format.log; code=1; }; \
 	$(PY) -m mypy --no-error-summary || code=1; \
+	$(PY) tests/house.py >$(BUILD)/house.log || { cat $(BUILD)/house.log; code=1; }; \
 	exit $$code
 
 format: $(VENV)/.dev ## write the format and the fixes that are safe
@@ -115,11 +114,11 @@ pytest: $(VENV)/.dev .hypothesis/unicode_data
 	@rm -f .coverage .coverage.*
 	@$(PY) -m compileall -q mcpwire
 	@$(PY) tests/prewarm.py
-	@$(PY) tests/run.py --no-header -n $(WORKERS) --dist=worksteal --cov-report= \
+	@$(PY) tests/run_tests.py --no-header -n $(WORKERS) --dist=worksteal --cov-report= \
 		--durations=10 --tb=short $(PYTEST_ARGS)
 
 coverage: $(VENV)/.dev
-	@$(PY) -m coverage report --include='$(PURE)' --precision=2 --fail-under=100
+	@$(PY) -m coverage report --include="$$($(PY) tests/gates.py)" --precision=2 --fail-under=100
 	@$(PY) -m coverage report --precision=2 --fail-under=95
 
 test: ## set up, then lint, types, tests, coverage, a stranger's install, two official legs
@@ -130,7 +129,7 @@ test: ## set up, then lint, types, tests, coverage, a stranger's install, two of
 	@$(PART) "coverage, fresh install, official legs" \
 		$(MAKE_QUIETLY) -j 3 coverage fresh conformance LEGS="--leg C4 --leg S4"
 	@cat $(BUILD)/times
-	@$(PY) tests/run.py --report
+	@$(PY) tests/run_tests.py --report
 
 verify: ## everything else and everything larger: all legs, soak, load, fuzz, benchmarks
 	@mkdir -p $(BUILD) && rm -f $(BUILD)/times $(BUILD)/junit*.xml
@@ -143,7 +142,7 @@ verify: ## everything else and everything larger: all legs, soak, load, fuzz, be
 	@$(PART) "fuzz" $(MAKE_QUIETLY) fuzz
 	@$(PART) "benchmarks" $(MAKE_QUIETLY) bench
 	@cat $(BUILD)/times
-	@$(PY) tests/run.py --report
+	@$(PY) tests/run_tests.py --report
 
 fresh: $(VENV)/.dev $(PEERS)/node/.made ## install the wheel as a stranger does, and use it
 	@$(PY) tests/fresh.py

@@ -27,13 +27,13 @@ if importlib.util.find_spec("sniffio") is None:
 
 import grounds  # noqa: E402 - found through the line above
 import leaks  # noqa: E402 - as above
-import run  # noqa: E402 - as above
+import run_tests  # noqa: E402 - as above
 import sentinel  # noqa: E402 - as above
 import spec_files  # noqa: E402 - as above
 import unmeasured  # noqa: E402 - as above
 import wirecheck  # noqa: E402 - as above
 
-run.default_signals()
+run_tests.default_signals()
 
 # How long one example takes is for the machine to say, which may be busy with others.
 # The profile is loaded before the first test module makes settings of its own from it.

@@ -1,4 +1,4 @@
-"""The gates on the shape of the tree: layers, imports, purity, cycles, sizes.
+"""The gates on the shape of the tree: layers, imports, purity, cycles, sizes, words.
 
 Each gate is a function from modules to findings. `test_tree.py` applies them to the
 package, `test_gates.py` shows on small samples that each of them can fail.
@@ -40,15 +40,24 @@ for `tests/sync` to show. The package `sync` itself only names what `sync.client
 The empty name is the package itself, whose public names the applications may use.
 """
 
-PURE_LAYERS: Final = 4
-"""The first so many layers do no I/O and know no clock, chance, log or loop."""
+PURE: Final = (
+    "_version",
+    "auth",
+    "errors",
+    "limits",
+    "protocol",
+    "types",
+    "versions",
+    "wire",
+)
+"""Modules and packages that do no I/O and know no clock, chance, log or loop."""
 
 SIDEWAYS_LAYERS: Final = frozenset({0, 7})
 """Layers of modules beside each other in the package's own folder."""
 
-MAX_FILE_LINES: Final = 600
-MAX_FUNCTION_LINES: Final = 50
-MAX_FOLDER_MODULES: Final = 12
+MAX_FILE_LINES: Final = 1_200
+MAX_FUNCTION_LINES: Final = 60
+MAX_P95_FUNCTION_LINES: Final = 30
 
 IMPURE: Final[Mapping[str, str]] = {
     "asyncio": "shells run loops",
@@ -168,12 +177,21 @@ def check_layers(modules: list[Module]) -> Iterator[Finding]:
                 )
 
 
+def is_pure(name: str) -> bool:
+    """Tell whether a module of ours is held pure: it or its package is in `PURE`."""
+    return f"{name}.".startswith(tuple(f"{PACKAGE}.{each}." for each in PURE))
+
+
+def pure_files() -> str:
+    """Return the pure modules as patterns of files, as coverage takes them."""
+    return ",".join(f"{PACKAGE}/{each}.py,{PACKAGE}/{each}/*" for each in PURE)
+
+
 def check_purity(modules: list[Module]) -> Iterator[Finding]:
-    """Layers 0 to 3 do no I/O, await nothing and know no clock, chance or log."""
+    """Pure modules do no I/O, await nothing and know no clock, chance or log."""
     known = known_names(modules)
     for module in modules:
-        place = unit_of(module.name)
-        if place is None or place[0] >= PURE_LAYERS:
+        if not is_pure(module.name):
             continue
         for target, line, _ in imports_of(module, known):
             if reason := IMPURE.get(target.split(".")[0]):
@@ -218,10 +236,8 @@ def _runtime_breach(module: Module, item: Import, distribution: str) -> str | No
         return f"only {PACKAGE}.wire.json may use it"
     if distribution == "httpx" and item.when == "module":
         return "it is heavy: import it on use"
-    unit = unit_of(module.name)
-    is_pure = unit is not None and unit[0] < PURE_LAYERS
-    if is_pure and distribution not in PURE_RUNTIME:
-        return "a pure layer has no use for it"
+    if is_pure(module.name) and distribution not in PURE_RUNTIME:
+        return "a pure module has no use for it"
     return None
 
 
@@ -356,15 +372,164 @@ def check_function_sizes(modules: list[Module]) -> Iterator[Finding]:
                     )
 
 
-def check_folder_sizes(modules: list[Module]) -> Iterator[Finding]:
-    """No folder holds more modules than one takes in at a glance."""
-    counts: dict[str, int] = {}
+def check_usual_function_size(modules: list[Module]) -> Iterator[Finding]:
+    """Of a hundred functions, 95 are shorter than half a screen."""
+    lengths = sorted(
+        _function_lines(node)
+        for module in modules
+        for node, _ in module.statements
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    )
+    p95 = lengths[-len(lengths) // 20 - 1] if lengths else 0
+    if p95 >= MAX_P95_FUNCTION_LINES:
+        yield Finding("function size", PACKAGE, f"the 95th percentile is {p95} lines")
+
+
+# --- classes ---------------------------------------------------------------------
+
+
+def _base_names(node: ast.ClassDef) -> list[str]:
+    return [
+        base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+        for base in node.bases
+    ]
+
+
+def _is_abstract(node: ast.ClassDef) -> bool:
+    """Tell whether a class is there to be derived from: an interface or an error."""
+    interfaces = {"ABC", "BaseException", "Exception", "Protocol"}
+    return node.name.endswith("Error") or not interfaces.isdisjoint(_base_names(node))
+
+
+def check_class_in_one_file(modules: list[Module]) -> Iterator[Finding]:
+    """A class is not cut: no base with one subclass, elsewhere, and no stubs of it."""
+    places: dict[str, list[tuple[str, ast.ClassDef]]] = {}
     for module in modules:
-        folder = module.path.rpartition("/")[0]
-        counts[folder] = counts.get(folder, 0) + (not module.is_package)
-    for folder, count in sorted(counts.items()):
-        if count > MAX_FOLDER_MODULES:
-            yield Finding("folder size", folder, f"{count} modules")
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append((module.path, node))
+                if _has_stubs(node):
+                    where = f"{module.path} {node.name}"
+                    yield Finding("class in one file", where, "has stubs for typing")
+    for base, ((path, name), *more) in _children(places).items():
+        (home, node), *others = places[base]
+        if not (more or others or home == path or _is_abstract(node)):
+            what = f"its only subclass is {name} in {path}"
+            yield Finding("class in one file", f"{home} {base}", what)
+
+
+def _children(
+    places: Mapping[str, list[tuple[str, ast.ClassDef]]],
+) -> dict[str, list[tuple[str, str]]]:
+    """Return the subclasses of each class, with their files."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for name, defined in places.items():
+        for path, node in defined:
+            for base in _base_names(node):
+                if base in places and base != name:
+                    found.setdefault(base, []).append((path, name))
+    return found
+
+
+def _has_stubs(node: ast.ClassDef) -> bool:
+    """Tell whether a class declares for typing what another part of it brings."""
+    guards = [part.test for part in node.body if isinstance(part, ast.If)]
+    return any("TYPE_CHECKING" in ast.unparse(guard) for guard in guards)
+
+
+# --- private parts of others -----------------------------------------------------
+
+OVERRIDABLE: Final = frozenset(
+    {
+        "_asyncio_future_blocking",
+        "_enter_task",
+        "_leave_task",
+        "_run_once",
+        "_set_running_loop",
+        "_start_asgi_task",
+        "getrefcount",
+    }
+)
+"""Names of asyncio, uvicorn and the interpreter that count wherever they stand."""
+
+DOCUMENTED: Final = frozenset({"_current_frames", "_exit"})
+"""Names with an underscore that the standard library documents."""
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def defined_names(tree: ast.AST) -> Iterator[str]:
+    """Yield what a module defines or sets: functions, classes, attributes, slots."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, (ast.Attribute, ast.Name)):
+            if isinstance(node.ctx, ast.Store):
+                yield node.attr if isinstance(node, ast.Attribute) else node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        if isinstance(node, ast.Assign) and "__slots__" in map(
+            ast.unparse, node.targets
+        ):
+            yield from ast.literal_eval(node.value)
+
+
+def check_private_parts(modules: list[Module]) -> Iterator[Finding]:
+    """Of asyncio, uvicorn, httpx and the rest, only what is public is used."""
+    ours = {name for module in modules for name in defined_names(module.tree)}
+    ours |= DOCUMENTED
+
+    def is_foreign(name: str) -> bool:
+        return name in OVERRIDABLE or (_is_private(name) and name not in ours)
+
+    for module in modules:
+        used: list[tuple[int, str]] = []
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Attribute):
+                used.append((node.lineno, node.attr))
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                used += [(node.lineno, node.name)] * (node.name in OVERRIDABLE)
+            elif isinstance(node, ast.ImportFrom):
+                is_other = not base_of(module, node).startswith(PACKAGE)
+                used += [(node.lineno, a.name) for a in node.names if is_other]
+        for line, name in used:
+            if is_foreign(name):
+                what = f"line {line} uses {name}"
+                yield Finding("private parts of others", module.path, what)
+
+
+# --- error texts -----------------------------------------------------------------
+
+BANNED_FORMS: Final[Mapping[str, str]] = {
+    r"\bwho(ever|m|se)?\b": "name the subject",
+    r"\b(is|are|was|were) (no|none)\b": "say `is not a ...`",
+    r"\bnobody\b": "name the subject",
+    r"^what\b|\bwhat (is|was|came|comes)\b|\bwhatever\b": "a clause is no subject",
+    r"\b(told|owe[sd]?|mended)\b": "use the term of the field",
+}
+"""What an error text never says, and what to write instead."""
+
+
+def _text_of(node: ast.expr) -> str:
+    """Return the literal text of an expression, without what is put into it."""
+    parts = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant)]
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def check_error_texts(modules: list[Module]) -> Iterator[Finding]:
+    """The text of an error is plain English: subject, verb, object."""
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if not (isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)):
+                continue
+            for argument in node.exc.args:
+                text = _text_of(argument)
+                for form, advice in BANNED_FORMS.items():
+                    if found := re.search(form, text, re.IGNORECASE):
+                        what = f"line {node.lineno} says {found.group()!r}: {advice}"
+                        yield Finding("error texts", module.path, what)
 
 
 def unwaived(
@@ -384,3 +549,7 @@ def unwaived(
         elif not reason.strip():
             left.append(f"[waivers] {key}: has no reason")
     return left
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{pure_files()}\n")

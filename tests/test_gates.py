@@ -211,10 +211,10 @@ def test_imports_on_use_and_for_types_make_no_circle():
 
 
 def test_a_long_file_is_found():
-    exact = Module.parse("mcpwire.client", "x = 1\n" * gates.MAX_FILE_LINES)
-    longer = Module.parse("mcpwire.group", "x = 1\n" * 601)
+    exact = Module.parse("mcpwire.client", "x = 1\n" * 1_200)
+    longer = Module.parse("mcpwire.group", "x = 1\n" * 1_201)
     found = list(gates.check_file_sizes([exact, longer]))
-    assert found == [("file size", "mcpwire/group.py", "601 lines")]
+    assert found == [("file size", "mcpwire/group.py", "1201 lines")]
 
 
 def make_function(lines, docstring=""):
@@ -224,22 +224,88 @@ def make_function(lines, docstring=""):
 def test_a_long_function_is_found_and_its_docstring_does_not_count():
     docstring = '    """Say\n\n    a lot.\n    """\n'
     modules = [
-        Module.parse("mcpwire.client", make_function(50, docstring)),
-        Module.parse("mcpwire.group", make_function(51, docstring)),
+        Module.parse("mcpwire.client", make_function(60, docstring)),
+        Module.parse("mcpwire.group", make_function(61, docstring)),
     ]
     found = [finding[:2] for finding in gates.check_function_sizes(modules)]
     assert found == [("function size", "mcpwire.group.f")]
 
 
-def test_a_full_folder_is_found_and_its_package_file_does_not_count():
-    names = [f"mcpwire.wire.m{number}" for number in range(12)]
-    package = Module.parse(
-        "mcpwire.wire", "", path="mcpwire/wire/__init__.py", is_package=True
-    )
-    modules = [package, *(Module.parse(name, "") for name in names)]
-    assert list(gates.check_folder_sizes(modules)) == []
-    modules.append(Module.parse("mcpwire.wire.more", ""))
-    assert [f.where for f in gates.check_folder_sizes(modules)] == ["mcpwire/wire"]
+@pytest.mark.parametrize(("long_ones", "found"), [(5, []), (6, ["mcpwire"])])
+def test_one_function_in_twenty_may_be_long(long_ones, found):
+    lengths = [29] * (100 - long_ones) + [30] * long_ones
+    source = "".join(map(make_function, lengths))
+    findings = gates.check_usual_function_size([Module.parse("mcpwire.a", source)])
+    assert [finding.where for finding in findings] == found
+
+
+WHOLE = "class A:\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("base", "derived", "found"),
+    [
+        (WHOLE, "class B(A):\n    pass", True),
+        (WHOLE, "class B(a.A):\n    pass", True),
+        (WHOLE, "class B(A):\n    pass\nclass C(A):\n    pass", False),
+        (WHOLE + "class B(A):\n    pass", "", False),
+        ("class A(Protocol):\n    pass", "class B(A):\n    pass", False),
+        ("class AError:\n    pass", "class B(AError):\n    pass", False),
+        ("class A:\n    if TYPE_CHECKING:\n        x: int", "", True),
+    ],
+)
+def test_a_class_that_is_cut_over_files_is_found(base, derived, found):
+    modules = [
+        Module.parse("mcpwire.wire.a", base),
+        Module.parse("mcpwire.wire.b", derived),
+    ]
+    findings = [each.where for each in gates.check_class_in_one_file(modules)]
+    assert findings == ["mcpwire/wire/a.py A"] * found
+
+
+@pytest.mark.parametrize(
+    ("source", "breaches"),
+    [
+        ("loop._selector", True),
+        ("from asyncio import _enter_task", True),
+        ("class A(Base):\n    def _start_asgi_task(self): ...", True),
+        ("os._exit(1)", False),
+        ("self._mine = 1\nself._mine", False),
+        ("class A:\n    __slots__ = ('_x',)\na._x", False),
+        ("from mcpwire.wire.json import _x", False),
+        ("a.__dict__", False),
+    ],
+)
+def test_private_parts_of_others_are_found(source, breaches):
+    module = Module.parse("mcpwire.client", source)
+    assert len(list(gates.check_private_parts([module]))) == breaches
+
+
+@pytest.mark.parametrize(
+    ("text", "breaches"),
+    [
+        ("'the cursor is none that this list has'", True),
+        ("f'{name} is no URL'", True),
+        ("'whoever reads it'", True),
+        ("'what came is too long'", True),
+        ("'nobody answers'", True),
+        ("'the server was told'", True),
+        ("'unknown cursor: it was not issued for this list'", False),
+        ("'it is not a URL'", False),
+        ("message", False),
+    ],
+)
+def test_an_error_text_in_dialect_is_found(text, breaches):
+    raising = f"def f():\n    raise ValueError({text})\nsay('is none')"
+    findings = gates.check_error_texts([Module.parse("mcpwire.client", raising)])
+    assert len(list(findings)) == breaches
+
+
+def test_pure_modules_are_held_by_name():
+    assert gates.is_pure("mcpwire.errors")
+    assert gates.is_pure("mcpwire.auth.flow")
+    assert not gates.is_pure("mcpwire.authoring")
+    assert "mcpwire/wire.py,mcpwire/wire/*" in gates.pure_files()
 
 
 def test_a_waiver_lets_its_finding_through_and_nothing_else():

@@ -41,7 +41,7 @@ PACKAGE_GATES = [
     gates.check_dynamic_imports,
     gates.check_private_names,
     gates.check_cycles,
-    gates.check_folder_sizes,
+    gates.check_usual_function_size,
 ]
 SIZE_GATES = [gates.check_file_sizes, gates.check_function_sizes]
 OTHER_FOLDERS = ["tests", "benchmarks", "conformance", "examples"]

@@ -1,7 +1,7 @@
 """Run the tests, run those that failed once more, alone, and say how it ended.
 
-    python tests/run.py PYTEST-ARGUMENTS...     # the whole run
-    python tests/run.py --report                # only the last lines of the last run
+    python tests/run_tests.py PYTEST-ARGUMENTS...  # the whole run
+    python tests/run_tests.py --report             # the last lines of the last one
 
 A test that fails and then passes alone is flaky: it is named in the last lines and in
 the JUnit file (as `flakyFailure`), and fails the run only if more than five are. A test

@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-import run
+import run_tests
 from unmeasured import unmeasured
 
 PASSED = '<testcase classname="tests.a" name="test_one"/>'
@@ -40,38 +40,40 @@ def report(*cases):
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_passed_tests_pass(strict):
-    lines, code = run.judge(report(PASSED, PASSED), strict=strict)
+    lines, code = run_tests.judge(report(PASSED, PASSED), strict=strict)
     assert lines == ["flaky: 0", "2 passed, 0 failed, 0 skipped"]
     assert code == 0
 
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_skip_is_named_and_fails_under_ci(strict):
-    lines, code = run.judge(report(PASSED, SKIPPED), strict=strict)
+    lines, code = run_tests.judge(report(PASSED, SKIPPED), strict=strict)
     assert lines[0] == "skipped: tests.b::test_two[x]: no node"
     assert lines[-1] == "1 passed, 0 failed, 1 skipped"
     assert code == int(strict)
 
 
 def test_a_skip_with_a_reason_on_the_list_passes_under_ci(monkeypatch):
-    monkeypatch.setitem(run.ALLOWED_SKIPS, "tests.b::test_two", "another platform")
-    lines, code = run.judge(report(PASSED, SKIPPED), strict=True)
+    monkeypatch.setitem(
+        run_tests.ALLOWED_SKIPS, "tests.b::test_two", "another platform"
+    )
+    lines, code = run_tests.judge(report(PASSED, SKIPPED), strict=True)
     assert (lines[-1], code) == ("1 passed, 0 failed, 1 skipped", 0)
 
 
 def test_an_expected_failure_is_no_skip():
-    assert run.judge(report(PASSED, EXPECTED), strict=True)[1] == 0
+    assert run_tests.judge(report(PASSED, EXPECTED), strict=True)[1] == 0
 
 
 @pytest.mark.parametrize("tag", ["failure", "error"])
 def test_a_failure_is_named_and_fails(tag):
-    lines, code = run.judge(report(PASSED, failing("test_x", tag)), strict=False)
+    lines, code = run_tests.judge(report(PASSED, failing("test_x", tag)), strict=False)
     assert lines[0] == "failed: tests.d::test_x"
     assert (lines[-1], code) == ("1 passed, 1 failed, 0 skipped", 1)
 
 
 def test_no_test_at_all_fails():
-    assert run.judge(report(), strict=False)[1] == 1
+    assert run_tests.judge(report(), strict=False)[1] == 1
 
 
 def again(name):
@@ -81,8 +83,8 @@ def again(name):
 @pytest.mark.parametrize("tag", ["failure", "error"])
 def test_what_passes_alone_is_flaky_and_does_not_fail_the_run(tag):
     first = report(PASSED, failing("test_x", tag))
-    run.merge(first, report(again("test_x")))
-    assert run.judge(first, strict=True) == (
+    run_tests.merge(first, report(again("test_x")))
+    assert run_tests.judge(first, strict=True) == (
         ["flaky: tests.d::test_x", "flaky: 1", "2 passed, 0 failed, 0 skipped"],
         0,
     )
@@ -94,24 +96,24 @@ def test_what_passes_alone_is_flaky_and_does_not_fail_the_run(tag):
 )
 def test_what_does_not_pass_alone_stays_failed(second):
     first = report(PASSED, failing("test_x"))
-    run.merge(first, report(second))
-    assert run.judge(first, strict=False)[1] == 1
-    assert run.failed(first) == {"tests.d::test_x"}
+    run_tests.merge(first, report(second))
+    assert run_tests.judge(first, strict=False)[1] == 1
+    assert run_tests.failed(first) == {"tests.d::test_x"}
 
 
 def test_a_test_that_is_skipped_alone_stays_failed():
     first = report(failing("test_x"))
     skipped = again("test_x").replace("/>", "><skipped message='m'/></testcase>")
-    run.merge(first, report(skipped))
-    assert run.judge(first, strict=False)[1] == 1
+    run_tests.merge(first, report(skipped))
+    assert run_tests.judge(first, strict=False)[1] == 1
 
 
 @pytest.mark.parametrize(("count", "code"), [(5, 0), (6, 1)])
 def test_more_than_five_flaky_tests_fail_the_run(count, code):
     names = [f"test_{number}" for number in range(count)]
     first = report(*map(failing, names))
-    run.merge(first, report(*map(again, names)))
-    lines, found = run.judge(first, strict=False)
+    run_tests.merge(first, report(*map(again, names)))
+    lines, found = run_tests.judge(first, strict=False)
     assert (f"flaky: {count}" in lines, found) == (True, code)
 
 
@@ -145,18 +147,18 @@ def test_a_whole_run(  # noqa: PLR0917 - fixtures
     text = FAILS_ONCE.replace("COUNT", str(count)).replace("FAILS_ALWAYS", str(fails))
     (tmp_path / "test_x.py").write_text(text)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    monkeypatch.setattr(run, "ROOT", tmp_path)
-    monkeypatch.setattr(run, "JUNIT", tmp_path / "junit.xml")
-    monkeypatch.setattr(run, "JUNIT_AGAIN", tmp_path / "junit-again.xml")
-    assert run.main(["-q", "-n", "1"]) == code
-    assert run.main(["--report"]) == code
+    monkeypatch.setattr(run_tests, "ROOT", tmp_path)
+    monkeypatch.setattr(run_tests, "JUNIT", tmp_path / "junit.xml")
+    monkeypatch.setattr(run_tests, "JUNIT_AGAIN", tmp_path / "junit-again.xml")
+    assert run_tests.main(["-q", "-n", "1"]) == code
+    assert run_tests.main(["--report"]) == code
     assert capfd.readouterr().out.splitlines()[-2:] == last
 
 
 def test_a_run_that_went_wrong_otherwise_is_not_repeated(monkeypatch):
     codes = iter([4])
-    monkeypatch.setattr(run, "pytest", lambda *words: next(codes))
-    assert run.main(["--no-such-option"]) == 4
+    monkeypatch.setattr(run_tests, "pytest", lambda *words: next(codes))
+    assert run_tests.main(["--no-such-option"]) == 4
 
 
 def test_signals_that_the_caller_ignores_have_their_defaults_in_the_run():
@@ -173,13 +175,13 @@ def test_signals_that_the_caller_ignores_have_their_defaults_in_the_run():
 
 
 SIGNALS = """
-import signal, subprocess, run
+import signal, subprocess, run_tests
 def ignored():
     status = subprocess.check_output(["cat", "/proc/self/status"], text=True)
     mask = int(status.partition("SigIgn:")[2].split()[0], 16)
     for number in (signal.SIGINT, signal.SIGHUP):
         print(bool(mask & 1 << number - 1), flush=True)
 ignored()
-run.default_signals()
+run_tests.default_signals()
 ignored()
 """

@@ -1,0 +1,196 @@
+"""How large, how cut up and how plainly written the tree is; nothing of it may grow.
+
+    python tests/house.py            # the figures beside their ceilings (`make lint`)
+    python tests/house.py --write    # lower the ceilings to what is measured
+
+`house.toml` holds the ceilings: figures of the whole, breaches of a gate by module that
+are there still, and uses of our private attributes by folder of the tests. `--write`
+never raises one.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import gates
+import internals
+from sources import PACKAGE, Module, read, uncollected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    Table = dict[str, dict[str, int]]
+
+ROOT: Final = Path(__file__).parents[1]
+CEILINGS: Final = Path(__file__).with_name("house.toml")
+
+GATES: Final[tuple[Callable[[list[Module]], Iterator[gates.Finding]], ...]] = (
+    gates.check_class_in_one_file,
+    gates.check_private_parts,
+    gates.check_error_texts,
+)
+"""Gates with breaches from before there was the gate."""
+
+APART: Final = ("check", "bench")
+"""Packages that are counted for themselves: instruments that stand on the library."""
+
+FRAGMENT_LINES: Final = 60
+"""A module with less code than this is a fragment of another."""
+
+RELATIVE: Final = re.compile(r"\b[Ww]ho(?:ever|m|se)?\b")
+"""Clauses where a noun should stand."""
+
+SLACK: Final = 0.01
+"""By which part a figure of the whole may be below its ceiling."""
+
+HEAD: Final = """\
+# What the tree may have at most: `tests/house.py` measures it. These figures only fall:
+# `.venv/bin/python tests/house.py --write` lowers them, and a test fails where one has
+# become too high.
+"""
+
+NO_CODE: Final = frozenset(
+    {
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    }
+)
+
+
+def docstring_lines(tree: ast.AST) -> set[int]:
+    """Return the numbers of the lines of prose: docstrings, of constants too."""
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        for child in body if isinstance(body, list) else ():
+            value = child.value if isinstance(child, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                found.update(range(value.lineno, (value.end_lineno or 0) + 1))
+    return found
+
+
+def figures(package: Iterable[Module]) -> dict[str, int]:
+    """Measure the package."""
+    found: Counter[str] = Counter()
+    folders = set()
+    for module in package:
+        lines = module.source.splitlines()
+        prose = docstring_lines(module.tree)
+        code: set[int] = set()
+        said = [lines[number - 1] for number in prose]
+        for token in tokenize.generate_tokens(io.StringIO(module.source).readline):
+            if token.type == tokenize.COMMENT:
+                said.append(token.string)
+            if token.type not in NO_CODE:
+                code.update(range(token.start[0], token.end[0] + 1))
+        code -= prose
+        folders.add(module.path.rpartition("/")[0])
+        found["lines"] += module.source.count("\n")
+        found["code lines"] += len(code)
+        found["modules"] += 1
+        is_fragment = len(code) < FRAGMENT_LINES and not module.is_package
+        found["fragments"] += is_fragment
+        found["relative clauses"] += sum(bool(RELATIVE.search(line)) for line in said)
+    found["folders"] = len(folders)
+    return dict(found)
+
+
+def measured() -> Table:
+    """Measure the tree, as `house.toml` has it."""
+    with uncollected():
+        package = list(read(ROOT, PACKAGE))
+        own = [m for m in package if m.path.split("/")[1] not in APART]
+        tests = list(read(ROOT, "tests"))
+        private, _ = internals.looks(package, tests)
+        whole = figures(own)
+        whole["test lines"] = sum(test.source.count("\n") for test in tests)
+        table: Table = {"whole": whole}
+        for gate in GATES:
+            for finding in gate(package):
+                places = table.setdefault(finding.gate, {})
+                places[finding.where] = places.get(finding.where, 0) + 1
+        folders = internals.by_folder(private)
+        table["private attributes in tests"] = dict(sorted(folders.items()))
+    return table
+
+
+def load() -> Table:
+    """Return the ceilings."""
+    return tomllib.loads(CEILINGS.read_text(encoding="utf-8"))
+
+
+def above(table: Table, ceilings: Table) -> list[str]:
+    """Return what is over its ceiling; what has none may not be there at all."""
+    return [
+        f"[{part}] {name}: {value} is over the ceiling of {most}"
+        for part, row in table.items()
+        for name, value in row.items()
+        if value > (most := ceilings.get(part, {}).get(name, 0))
+    ]
+
+
+def below(table: Table, ceilings: Table) -> list[str]:
+    """Return the ceilings that have become too high."""
+    found = []
+    for part, row in ceilings.items():
+        for name, most in row.items():
+            value = table.get(part, {}).get(name, 0)
+            slack = int(most * SLACK) if part == "whole" else 0
+            if value < most - slack:
+                found.append(f"[{part}] {name}: lower {most} to {value}")
+    return found
+
+
+def lowered(table: Table, ceilings: Table) -> Table:
+    """Return the ceilings, lowered to what is measured; none at 0 is kept."""
+    return {
+        part: {
+            name: value
+            for name, most in row.items()
+            if (value := min(most, table.get(part, {}).get(name, 0)))
+        }
+        for part, row in ceilings.items()
+    }
+
+
+def render(table: Table) -> str:
+    """Return the text of the file."""
+    parts = [
+        f'["{part}"]\n' + "".join(f'"{name}" = {n}\n' for name, n in row.items())
+        for part, row in table.items()
+    ]
+    return "\n".join([HEAD, *parts])
+
+
+def main(words: list[str]) -> int:
+    """Print the figures, or lower the ceilings."""
+    table, ceilings = measured(), load()
+    if words == ["--write"]:
+        ceilings = lowered(table, ceilings)
+        CEILINGS.write_text(render(ceilings), encoding="utf-8")
+    for name, value in table["whole"].items():
+        sys.stdout.write(
+            f"{name:18}{value:9,}  of {ceilings['whole'].get(name, 0):9,}\n"
+        )
+    for part in list(table)[1:]:
+        total, most = sum(table[part].values()), sum(ceilings.get(part, {}).values())
+        sys.stdout.write(f"{part:30}{total:5}  of {most:5}\n")
+    wrong = above(table, ceilings) + below(table, ceilings)
+    sys.stdout.write("".join(f"{line}\n" for line in wrong))
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
