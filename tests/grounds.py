@@ -3,13 +3,19 @@
 Where a table's rows are decided in a pure layer, two shells and two engines bring the
 same bytes to the same code. Such a test says so with `grounds(count, *names)`: each row
 is run on so many of the grounds that these parameters make, drawn by its name, and the
-test as a whole on all of them. `--all-grounds` runs every cell.
+test as a whole on all of them.
+
+A test that is run with the asyncio client and with the blocking one needs no mark: of
+its rows every fourth is run with the blocking client, too, drawn by its name.
+
+`--all-grounds` runs every cell.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -17,6 +23,9 @@ if TYPE_CHECKING:
     import pytest
 
 Seen = dict[tuple[str, str], dict[int, int]]
+
+BLOCKING_ONE_IN: Final = 4
+"""One of so many rows is run with the blocking client as well."""
 
 
 def row_of(item: pytest.Item, test: str, names: Collection[str], seen: Seen) -> str:
@@ -39,6 +48,21 @@ def draw(name: str) -> int:
 
 def left_out(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the cells that are not to be run."""
+    undrawn = _undrawn_cells(items)
+    chosen = {item.nodeid for item in items} - {item.nodeid for item in undrawn}
+    return undrawn + [item for item in items if _is_undrawn_twin(item.nodeid, chosen)]
+
+
+def _is_undrawn_twin(name: str, chosen: Collection[str]) -> bool:
+    """Tell whether a test is one of the blocking client that is run on asyncio only."""
+    test, bracket, cell = name.partition("[")
+    twin = test + bracket + re.sub(r"\bblocking\b", "asyncio", cell)
+    is_twin = twin != name and name in chosen and twin in chosen
+    return is_twin and draw(name) % BLOCKING_ONE_IN > 0
+
+
+def _undrawn_cells(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the cells that `grounds` marks leave out."""
     seen: Seen = {}
     rows: dict[tuple[str, str], tuple[int, list[pytest.Item]]] = {}
     for item in items:

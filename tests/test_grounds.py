@@ -50,6 +50,31 @@ def test_more_grounds_than_there_are_leave_nothing_out():
     assert grounds.left_out(table(7)) == []
 
 
+def left_out_of(names):
+    """Return which cells are left out of a test without a mark."""
+    items = [
+        SimpleNamespace(nodeid=f"test_x.py::test_x[{n}]", get_closest_marker=no_mark)
+        for n in names
+    ]
+    return [each.nodeid.partition("[")[2][:-1] for each in grounds.left_out(items)]
+
+
+def no_mark(_):
+    return None
+
+
+def test_every_fourth_row_is_run_with_the_blocking_client_too():
+    names = [f"{shell}-{n}" for shell in ("asyncio", "blocking") for n in range(400)]
+    out = left_out_of(names)
+    assert all(name.startswith("blocking-") for name in out)
+    assert 270 < len(out) < 330
+
+
+def test_what_only_the_blocking_client_has_is_run():
+    names = [f"blocking-{n}" for n in range(40)]
+    assert left_out_of([*names, "unblocking-0", "asyncio-x"]) == []
+
+
 def test_a_test_that_says_nothing_is_run_on_all():
     assert grounds.left_out(table(None)) == []
 
