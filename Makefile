@@ -114,10 +114,11 @@ pytest: $(VENV)/.dev .hypothesis/unicode_data
 	@rm -f .coverage .coverage.*
 	@$(PY) -m compileall -q mcpwire
 	@$(PY) tests/prewarm.py
-	@$(PY) tests/run_tests.py --no-header -n $(WORKERS) --dist=worksteal --cov-report= \
+	@$(PY) tests/run_tests.py --no-header -n $(WORKERS) --dist=worksteal \
 		--durations=10 --tb=short $(PYTEST_ARGS)
 
 coverage: $(VENV)/.dev
+	@$(PY) -m coverage combine --quiet
 	@$(PY) -m coverage report --include="$$($(PY) tests/gates.py)" --precision=2 --fail-under=100
 	@$(PY) -m coverage report --precision=2 --fail-under=95
 
@@ -136,7 +137,7 @@ verify: ## everything else and everything larger: all legs, soak, load, fuzz, be
 	@$(PART) "set-up" $(MAKE_QUIETLY) setup
 	@$(PART) "real servers" $(MAKE_QUIETLY) bench-peers
 	@$(PART) "tests, every cell and many examples" env HYPOTHESIS_PROFILE=verify \
-		$(MAKE_QUIETLY) pytest PYTEST_ARGS=--all-grounds
+		$(MAKE_QUIETLY) pytest PYTEST_ARGS="--all-grounds --timeout=900"
 	@$(PART) "official legs" $(MAKE_QUIETLY) conformance
 	@$(PART) "soak and load" $(MAKE_QUIETLY) soak LOAD=--full
 	@$(PART) "fuzz" $(MAKE_QUIETLY) fuzz

@@ -66,13 +66,15 @@ def pytest_addoption(parser):
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection():
+def pytest_collection(session):
     """Collect fast, and keep what was made out of the collector's way from then on.
 
     Items, modules and syntax trees live as long as the session. Frozen, they are not
     looked through each time that a test collects what it has made.
     """
-    unmeasured.import_package()
+    config = session.config
+    if hasattr(config, "workerinput") or not config.getoption("tx", default=None):
+        unmeasured.import_package()  # what only hands out work needs none of it
     gc.disable()
     try:
         with unmeasured.pause():
@@ -117,7 +119,7 @@ def anyio_backend() -> str:
 @pytest.fixture(autouse=True, scope="session")
 def measured_children():
     """Let the coverage of child processes through the environment's allow-list."""
-    named = [name for name in os.environ if name.startswith("COVERAGE_PROCESS_")]
+    named = [name for name in os.environ if name.startswith("COVERAGE_")]
     with pytest.MonkeyPatch.context() as patch:
         if named:
             from mcpwire.transports.stdio import target
