@@ -118,7 +118,7 @@ pytest: $(VENV)/.dev .hypothesis/unicode_data
 		--durations=10 --tb=short $(PYTEST_ARGS)
 
 coverage: $(VENV)/.dev
-	@$(PY) -m coverage combine --quiet
+	@$(PY) -m coverage combine --quiet --keep
 	@$(PY) -m coverage report --include="$$($(PY) tests/gates.py)" --precision=2 --fail-under=100
 	@$(PY) -m coverage report --precision=2 --fail-under=95
 

@@ -74,7 +74,7 @@ def pytest_collection(session):
     """
     config = session.config
     if hasattr(config, "workerinput") or not config.getoption("tx", default=None):
-        unmeasured.import_package()  # what only hands out work needs none of it
+        unmeasured.import_package()  # the process that hands out the tests runs none
     gc.disable()
     try:
         with unmeasured.pause():

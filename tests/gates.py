@@ -7,6 +7,7 @@ package, `test_gates.py` shows on small samples that each of them can fail.
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -184,7 +185,16 @@ def is_pure(name: str) -> bool:
 
 def pure_files() -> str:
     """Return the pure modules as patterns of files, as coverage takes them."""
-    return ",".join(f"{PACKAGE}/{each}.py,{PACKAGE}/{each}/*" for each in PURE)
+    places = [f"{PACKAGE}/{each.replace('.', '/')}" for each in PURE]
+    return ",".join(f"{place}.py,{place}/*" for place in places)
+
+
+def check_pure_names(modules: list[Module]) -> Iterator[Finding]:
+    """Each name in `PURE` is one of a module or a package."""
+    known = known_names(modules)
+    for each in PURE:
+        if f"{PACKAGE}.{each}" not in known:
+            yield Finding("purity", each, "no module of this name")
 
 
 def check_purity(modules: list[Module]) -> Iterator[Finding]:
@@ -389,10 +399,11 @@ def check_usual_function_size(modules: list[Module]) -> Iterator[Finding]:
 
 
 def _base_names(node: ast.ClassDef) -> list[str]:
-    return [
-        base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
-        for base in node.bases
-    ]
+    found = []
+    for base in node.bases:
+        plain = base.value if isinstance(base, ast.Subscript) else base
+        found.append(getattr(plain, "attr", getattr(plain, "id", "")))
+    return found
 
 
 def _is_abstract(node: ast.ClassDef) -> bool:
@@ -405,12 +416,11 @@ def check_class_in_one_file(modules: list[Module]) -> Iterator[Finding]:
     """A class is not cut: no base with one subclass, elsewhere, and no stubs of it."""
     places: dict[str, list[tuple[str, ast.ClassDef]]] = {}
     for module in modules:
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.ClassDef):
-                places.setdefault(node.name, []).append((module.path, node))
-                if _has_stubs(node):
-                    where = f"{module.path} {node.name}"
-                    yield Finding("class in one file", where, "has stubs for typing")
+        for node in module.classes:
+            places.setdefault(node.name, []).append((module.path, node))
+            if _has_stubs(node):
+                where = f"{module.path} {node.name}"
+                yield Finding("class in one file", where, "has stubs for typing")
     for base, ((path, name), *more) in _children(places).items():
         (home, node), *others = places[base]
         if not (more or others or home == path or _is_abstract(node)):
@@ -439,63 +449,68 @@ def _has_stubs(node: ast.ClassDef) -> bool:
 
 # --- private parts of others -----------------------------------------------------
 
-OVERRIDABLE: Final = frozenset(
-    {
-        "_asyncio_future_blocking",
-        "_enter_task",
-        "_leave_task",
-        "_run_once",
-        "_set_running_loop",
-        "_start_asgi_task",
-        "getrefcount",
-    }
-)
-"""Names of asyncio, uvicorn and the interpreter that count wherever they stand."""
+OVERRIDES: Final = frozenset({"_asyncio_future_blocking", "_start_asgi_task"})
+"""Private names of asyncio and uvicorn that a class of ours could define."""
 
 DOCUMENTED: Final = frozenset({"_current_frames", "_exit"})
 """Names with an underscore that the standard library documents."""
 
+ACCESSORS: Final = frozenset({"delattr", "getattr", "hasattr", "setattr"})
+
 
 def _is_private(name: str) -> bool:
-    return name.startswith("_") and not name.startswith("__")
+    return name.startswith("_") and not name.startswith("__") and len(name) > 1
 
 
-def defined_names(tree: ast.AST) -> Iterator[str]:
-    """Yield what a module defines or sets: functions, classes, attributes, slots."""
+def defined_names(tree: ast.AST, *, only_of_self: bool = False) -> Iterator[str]:
+    """Yield what a module defines or sets: functions, classes, attributes, slots.
+
+    With `only_of_self`, setting `x._name` defines nothing.
+    """
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node.name
-        elif isinstance(node, (ast.Attribute, ast.Name)):
-            if isinstance(node.ctx, ast.Store):
-                yield node.attr if isinstance(node, ast.Attribute) else node.id
+        elif isinstance(node, ast.Attribute):
+            is_defined = _is_of_self(node) or not only_of_self
+            if is_defined and isinstance(node.ctx, ast.Store):
+                yield node.attr
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
         elif isinstance(node, ast.arg):
             yield node.arg
-        if isinstance(node, ast.Assign) and "__slots__" in map(
-            ast.unparse, node.targets
-        ):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__slots__":
             yield from ast.literal_eval(node.value)
 
 
+def _is_of_self(node: ast.Attribute) -> bool:
+    return getattr(node.value, "id", "") in {"self", "cls"}
+
+
+def _private_uses(module: Module) -> Iterator[tuple[int, str]]:
+    """Yield line and name of each private attribute that is not one of `self`."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Attribute) and not _is_of_self(node):
+            if not isinstance(node.value, ast.Call):  # such as super()
+                yield node.lineno, node.attr
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Attribute)):
+            name = getattr(node, "attr", getattr(node, "name", ""))
+            if name in OVERRIDES:
+                yield node.lineno, f"{name} of its base"
+        elif isinstance(node, ast.ImportFrom):
+            if not base_of(module, node).startswith(PACKAGE):
+                yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Call) and len(node.args) > 1:
+            name = getattr(node.args[1], "value", "")
+            if getattr(node.func, "id", "") in ACCESSORS and isinstance(name, str):
+                yield node.lineno, name
+
+
 def check_private_parts(modules: list[Module]) -> Iterator[Finding]:
-    """Of asyncio, uvicorn, httpx and the rest, only what is public is used."""
-    ours = {name for module in modules for name in defined_names(module.tree)}
-    ours |= DOCUMENTED
-
-    def is_foreign(name: str) -> bool:
-        return name in OVERRIDABLE or (_is_private(name) and name not in ours)
-
+    """What is private stays in its module; of others only what is public is used."""
     for module in modules:
-        used: list[tuple[int, str]] = []
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.Attribute):
-                used.append((node.lineno, node.attr))
-            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                used += [(node.lineno, node.name)] * (node.name in OVERRIDABLE)
-            elif isinstance(node, ast.ImportFrom):
-                is_other = not base_of(module, node).startswith(PACKAGE)
-                used += [(node.lineno, a.name) for a in node.names if is_other]
-        for line, name in used:
-            if is_foreign(name):
+        own = {*defined_names(module.tree, only_of_self=True), *DOCUMENTED}
+        for line, name in _private_uses(module):
+            if _is_private(name) and name not in own:
                 what = f"line {line} uses {name}"
                 yield Finding("private parts of others", module.path, what)
 
@@ -518,13 +533,27 @@ def _text_of(node: ast.expr) -> str:
     return "".join(part for part in parts if isinstance(part, str))
 
 
+def _exceptions(modules: Iterable[Module]) -> set[str]:
+    """Return the names of the classes of errors: ours and those of Python."""
+    classes = [node for m in modules for node in m.classes]
+    found = {name for name in dir(builtins) if name.endswith(("Error", "Exception"))}
+    count = 0
+    while count < len(found):  # until no class derives from those found
+        count = len(found)
+        found.update(c.name for c in classes if found.intersection(_base_names(c)))
+    return found
+
+
 def check_error_texts(modules: list[Module]) -> Iterator[Finding]:
-    """The text of an error is plain English: subject, verb, object."""
+    """The text of an error is plain English, wherever the error is made."""
+    errors = _exceptions(modules)
     for module in modules:
         for node in ast.walk(module.tree):
-            if not (isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)):
+            if not isinstance(node, ast.Call):
                 continue
-            for argument in node.exc.args:
+            if getattr(node.func, "attr", getattr(node.func, "id", "")) not in errors:
+                continue
+            for argument in (*node.args, *(each.value for each in node.keywords)):
                 text = _text_of(argument)
                 for form, advice in BANNED_FORMS.items():
                     if found := re.search(form, text, re.IGNORECASE):

@@ -5,8 +5,8 @@ same bytes to the same code. Such a test says so with `grounds(count, *names)`: 
 is run on so many of the grounds that these parameters make, drawn by its name, and the
 test as a whole on all of them.
 
-A test that is run with the asyncio client and with the blocking one needs no mark: of
-its rows every fourth is run with the blocking client, too, drawn by its name.
+A test that is run with the asyncio client and with the blocking one needs no mark: one
+row of four, and at least one of each test, is run with the blocking client too.
 
 `--all-grounds` runs every cell.
 """
@@ -50,15 +50,23 @@ def left_out(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the cells that are not to be run."""
     undrawn = _undrawn_cells(items)
     chosen = {item.nodeid for item in items} - {item.nodeid for item in undrawn}
-    return undrawn + [item for item in items if _is_undrawn_twin(item.nodeid, chosen)]
+    twins = _undrawn_twins(chosen)
+    return undrawn + [item for item in items if item.nodeid in twins]
 
 
-def _is_undrawn_twin(name: str, chosen: Collection[str]) -> bool:
-    """Tell whether a test is one of the blocking client that is run on asyncio only."""
-    test, bracket, cell = name.partition("[")
-    twin = test + bracket + re.sub(r"\bblocking\b", "asyncio", cell)
-    is_twin = twin != name and name in chosen and twin in chosen
-    return is_twin and draw(name) % BLOCKING_ONE_IN > 0
+def _undrawn_twins(names: Collection[str]) -> set[str]:
+    """Return the tests of the blocking client that are run on asyncio only."""
+    twins: dict[str, set[str]] = {}
+    for name in names:
+        test, bracket, cell = name.partition("[")
+        twin = test + bracket + re.sub(r"\bblocking\b", "asyncio", cell)
+        if twin != name and twin in names:
+            twins.setdefault(test, set()).add(name)
+    undrawn = set()
+    for cells in twins.values():
+        drawn = {name for name in cells if draw(name) % BLOCKING_ONE_IN == 0}
+        undrawn |= cells - (drawn or {min(cells, key=draw)})
+    return undrawn
 
 
 def _undrawn_cells(items: list[pytest.Item]) -> list[pytest.Item]:

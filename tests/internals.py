@@ -52,10 +52,12 @@ def private_names(package: Iterable[Module]) -> dict[str, list[str]]:
 
 
 def used_names(tree: ast.AST) -> Iterator[tuple[int, str, bool]]:
-    """Yield line and name of each attribute, and whether it is one of `self`."""
+    """Yield line and name of what is used, and whether it is an attribute of `self`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             yield node.lineno, node.attr, getattr(node.value, "id", "") == "self"
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, alias.name, False) for alias in node.names)
         elif isinstance(node, ast.Call) and "attr" in ast.unparse(node.func):
             for argument in node.args:  # of getattr, monkeypatch.setattr and others
                 if isinstance(argument, ast.Constant):

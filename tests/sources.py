@@ -53,6 +53,11 @@ class Module:
         """Every statement, and when it runs: "module", "function" or "typing"."""
         return list(statements(self.tree.body, "module"))
 
+    @cached_property
+    def classes(self) -> list[ast.ClassDef]:
+        """Every class, however deep."""
+        return [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
+
 
 class Import(NamedTuple):
     """One imported module, where, and when: "module", "function" or "typing"."""

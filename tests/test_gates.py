@@ -247,6 +247,7 @@ WHOLE = "class A:\n    pass\n"
     [
         (WHOLE, "class B(A):\n    pass", True),
         (WHOLE, "class B(a.A):\n    pass", True),
+        (WHOLE, "class B(A[int]):\n    pass", True),
         (WHOLE, "class B(A):\n    pass\nclass C(A):\n    pass", False),
         (WHOLE + "class B(A):\n    pass", "", False),
         ("class A(Protocol):\n    pass", "class B(A):\n    pass", False),
@@ -269,6 +270,12 @@ def test_a_class_that_is_cut_over_files_is_found(base, derived, found):
         ("loop._selector", True),
         ("from asyncio import _enter_task", True),
         ("class A(Base):\n    def _start_asgi_task(self): ...", True),
+        ("loop._ready", True),
+        ("class A:\n    def f(self):\n        self._x = 1\nb._x", False),
+        ("a._x = 1", True),
+        ("getattr(loop, '_ready')", True),
+        ("self._asyncio_future_blocking = True", True),
+        ("super()._start()", False),
         ("os._exit(1)", False),
         ("self._mine = 1\nself._mine", False),
         ("class A:\n    __slots__ = ('_x',)\na._x", False),
@@ -279,6 +286,9 @@ def test_a_class_that_is_cut_over_files_is_found(base, derived, found):
 def test_private_parts_of_others_are_found(source, breaches):
     module = Module.parse("mcpwire.client", source)
     assert len(list(gates.check_private_parts([module]))) == breaches
+
+
+ERRORS = Module.parse("mcpwire.errors", "class RPCError(Exception): ...")
 
 
 @pytest.mark.parametrize(
@@ -296,9 +306,11 @@ def test_private_parts_of_others_are_found(source, breaches):
     ],
 )
 def test_an_error_text_in_dialect_is_found(text, breaches):
-    raising = f"def f():\n    raise ValueError({text})\nsay('is none')"
-    findings = gates.check_error_texts([Module.parse("mcpwire.client", raising)])
-    assert len(list(findings)) == breaches
+    for making in ("raise ValueError({})", "e = errors.RPCError(1, message={})"):
+        source = f"{making.format(text)}\nsay('is none')"
+        module = Module.parse("mcpwire.client", source)
+        findings = gates.check_error_texts([ERRORS, module])
+        assert len(list(findings)) == breaches
 
 
 def test_pure_modules_are_held_by_name():
@@ -306,6 +318,16 @@ def test_pure_modules_are_held_by_name():
     assert gates.is_pure("mcpwire.auth.flow")
     assert not gates.is_pure("mcpwire.authoring")
     assert "mcpwire/wire.py,mcpwire/wire/*" in gates.pure_files()
+
+
+def test_a_pure_module_inside_a_package_is_held_by_its_name(monkeypatch):
+    monkeypatch.setattr(gates, "PURE", ("group.names",))
+    assert gates.is_pure("mcpwire.group.names")
+    assert not gates.is_pure("mcpwire.group")
+    assert gates.pure_files() == "mcpwire/group/names.py,mcpwire/group/names/*"
+    modules = [Module.parse("mcpwire.group.names", "")]
+    assert list(gates.check_pure_names(modules)) == []
+    assert [each.where for each in gates.check_pure_names([])] == ["group.names"]
 
 
 def test_a_waiver_lets_its_finding_through_and_nothing_else():

@@ -70,6 +70,11 @@ def test_every_fourth_row_is_run_with_the_blocking_client_too():
     assert 270 < len(out) < 330
 
 
+@pytest.mark.parametrize("row", range(20))
+def test_each_test_is_run_with_the_blocking_client_at_least_once(row):
+    assert left_out_of([f"asyncio-{row}", f"blocking-{row}"]) == []
+
+
 def test_what_only_the_blocking_client_has_is_run():
     names = [f"blocking-{n}" for n in range(40)]
     assert left_out_of([*names, "unblocking-0", "asyncio-x"]) == []

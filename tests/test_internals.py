@@ -26,6 +26,10 @@ def looks(source):
     [
         ("client._slot", [("_slot", "mcpwire.client.calls")]),
         ("client._at = 1", [("_at", "mcpwire.group.source")]),
+        (
+            "from mcpwire.group.source import _read",
+            [("_read", "mcpwire.group.source"), ("import", "mcpwire.group.source")],
+        ),
         ("patch.setattr(source, '_read', f)", [("_read", "mcpwire.group.source")]),
         (
             "from mcpwire.client.calls import Calls",

@@ -37,6 +37,7 @@ WAIVERS: dict[tuple[str, str], str] = {
 PACKAGE_GATES = [
     gates.check_layers,
     gates.check_purity,
+    gates.check_pure_names,
     gates.check_third_parties,
     gates.check_dynamic_imports,
     gates.check_private_names,

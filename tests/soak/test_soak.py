@@ -59,6 +59,12 @@ def test_counts_that_waver_are_flat_whichever_comes_first_or_last():
     assert soak.grown(objects(500, 900, 700, 1000, 600, 720, 990, 600, 710, 1600)) == []
 
 
+@pytest.mark.parametrize("counts", [[8] * 9 + [9], [8] + [9] * 9, [8] * 8 + [9] * 2])
+def test_one_descriptor_more_has_grown_whenever_it_came(counts):
+    samples = [soak.Sample(n, count, 1, 1, 0, 0, 0) for n, count in enumerate(counts)]
+    assert soak.grown(samples) == ["descriptors: 8 before, 9 after 9"]
+
+
 def test_one_object_for_each_connect_is_a_trend():
     connects = 20  # between two samples of the 200 connects of `make soak`
     assert soak.grown(objects(*range(0, 11 * connects, connects)))
