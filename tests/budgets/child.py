@@ -307,7 +307,8 @@ def over_asgi(era, served):
     import asyncio
 
     async def main():
-        app = served.asgi()
+        # On a slow machine, too, no call takes so long that it becomes a stream.
+        app = served.asgi(stream_after=PATIENCE_S)
         await app.start()
         headers = {**HEADERS, "mcp-protocol-version": VERSIONS[era]}
         if era == "session":
