@@ -129,7 +129,7 @@ async def server_stdio(way):
 
 
 async def server_http(way):
-    app = server().asgi()
+    app = server().asgi(stream_after=60.0)
     await app.start()
     headers = {
         **child.HEADERS,

@@ -153,7 +153,7 @@ def test_a_tool_that_runs_once_at_a_time_does_so_on_the_next_loop_too():
         begun.set()
         return "late" if gate.wait(PATIENCE) else "never"
 
-    app = server.asgi()
+    app = server.asgi(stream_after=PATIENCE)
 
     async def leave():
         session = await opened(app)
