@@ -33,6 +33,8 @@ import spec_files  # noqa: E402 - as above
 import unmeasured  # noqa: E402 - as above
 import wirecheck  # noqa: E402 - as above
 
+from mcpwire.server.log_limit import LogLimit  # noqa: E402 - after the paths
+
 run_tests.default_signals()
 
 # How long one example takes is for the machine to say, which may be busy with others.
@@ -155,6 +157,12 @@ def pytest_runtest_teardown(item):
     if found := sentinel.WATCH.take():
         pytest.fail("a secret was shown:\n" + "\n".join(found), pytrace=False)
     return outcome
+
+
+@pytest.fixture(autouse=True)
+def every_line_is_logged(monkeypatch):
+    """Log all lines: those of another test would count to the second of this one."""
+    monkeypatch.setattr(LogLimit, "INTERVAL_S", 0.0)
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from mcpwire.server.asking.rounds import Rounds
-    from mcpwire.server.auth.principal import Principal
+    from mcpwire.server.auth.principal import Principal, PrincipalKey
     from mcpwire.server.routes import Route
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
     AskFn = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
     """Sends a request to the client and returns its result."""
+
+    Owner = PrincipalKey | str
+    """A principal's key, or the network of an address."""
 
     NamedAskFn = Callable[[str, dict[str, Any], str | None], Awaitable[dict[str, Any]]]
     """The same, with a name for the question, or none."""
@@ -56,12 +59,35 @@ class Facts:
     principal: Principal | None = None
     """Who asks, where that was proved."""
 
+    scope: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
+    """The ASGI scope of its request; empty off HTTP."""
+
     home: tuple[int, AbstractEventLoop] | None = attrs.field(default=None, repr=False)
     """The thread and the loop on which it is answered, where that is known."""
 
     close_stream: Callable[[float | None], None] | None = None
     """Ends the stream that answers this request, so that the client comes back for the
     rest; takes what it should wait for, in seconds. ``None`` where nothing can end."""
+
+    @property
+    def address(self) -> str | None:
+        """The client's IP address, as the web server gives it; ``None`` off HTTP."""
+        client = self.scope.get("client")
+        return client[0] if client else None
+
+    @property
+    def owner(self) -> Owner:
+        """The client that a request counts to, where clients share a pool.
+
+        Its principal, else the network of its address: an IPv6 client has a /64.
+        """
+        if self.principal is not None:
+            return self.principal.key
+        if self.address is None:
+            return ""
+        from mcpwire.wire.urls import network_of  # which stdio does without
+
+        return network_of(self.address)
 
 
 IN_MEMORY: Final = Facts()

@@ -26,6 +26,7 @@ __all__ = [
     "address_class",
     "is_loopback",
     "mask_url",
+    "network_of",
     "parse_url",
     "resolve_url",
     "same_origin",
@@ -243,6 +244,19 @@ def mask_url(text: str) -> str:
 def is_loopback(host: str) -> bool:
     """Tell whether the host is this machine, in whatever spelling."""
     return address_class(host) == "loopback"
+
+
+def network_of(address: str) -> str:
+    """Return the network that one client is taken to have: an IPv6 /64, else itself.
+
+    A text that is no IP address, as of a Unix socket, is returned as it is.
+    """
+    try:
+        found = IPv6Address(address.partition("%")[0])
+    except AddressValueError:
+        return address
+    mapped = found.ipv4_mapped
+    return str(mapped) if mapped else f"{IPv6Address(int(found) >> 64 << 64)}/64"
 
 
 def address_class(host: str) -> AddressClass:

@@ -147,7 +147,8 @@ def test_a_question_that_is_withdrawn_is_no_longer_asked(terminal, asking):
     one = terminal()
     process = one.start("call", server.line, "do")
     assert one.finish(process) == 0
-    assert one.text.endswith("done\n")
+    # The answer may come before the line that the server no longer asks.
+    assert "done\n" in one.text
     assert [m for m in server.messages() if m.get("id") == 77] == []
 
 

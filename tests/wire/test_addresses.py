@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.wire.urls import address_class, is_loopback, parse_url
+from mcpwire.wire.urls import address_class, is_loopback, network_of, parse_url
 
 SPELLED = {
     "127.0.0.1": [
@@ -251,3 +251,19 @@ def test_no_address_is_public_that_python_calls_private(address):
 @given(st.text() | st.text("0123456789abcdefx.:[]%"))
 def test_any_text_is_of_some_class(text):
     assert address_class(text) in CLASSES
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::9", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("/run/mcp.sock", "/run/mcp.sock"),
+        ("", ""),
+    ],
+)
+def test_a_client_has_an_ipv4_address_or_an_ipv6_network(address, network):
+    assert network_of(address) == network

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mcpwire.errors import RPCError
     from mcpwire.limits import Limits
     from mcpwire.server.auth.principal import Principal
+    from mcpwire.server.request import Owner
 
     Scope = MutableMapping[str, Any]
     Event = MutableMapping[str, Any]
@@ -189,8 +190,14 @@ class Exchange:
             transport="http",
             headers=ShownFields(self.headers, self.credentials),
             principal=self.principal,
+            scope=self.scope,
             close_stream=close_stream,
         )
+
+    @property
+    def owner(self) -> Owner:
+        """The client that this counts to, where clients share a pool: `Facts.owner`."""
+        return self.facts.owner
 
     async def body(self) -> bytes:
         """Return the whole body.

@@ -1,0 +1,122 @@
+"""Divides one bounded pool among the clients that share it.
+
+Each item belongs to an owner: a principal, or the network of a client's address. When
+the pool is full, an item of the owner with the most items leaves, its longest unused
+first. An owner that has no more items than the newcomer's owner loses none for it.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator
+
+__all__ = ["Shares"]
+
+Item = TypeVar("Item", bound="Hashable")
+
+STEPS: Final = 64
+"""How many items `Shares.leaver` looks at: of those in use there may be thousands."""
+
+
+class Shares(Generic[Item]):
+    """The items of one pool, by owner; each owner's longest unused item first.
+
+    All operations take constant time.
+    """
+
+    __slots__ = ("_items", "_most", "_owners", "_ranks")
+
+    def __init__(self) -> None:
+        self._owners: dict[Item, Hashable] = {}
+        self._items: dict[Hashable, dict[Item, None]] = {}
+        # The owners of each number of items.
+        self._ranks: dict[int, dict[Hashable, None]] = {}
+        self._most = 0
+
+    def __len__(self) -> int:
+        """Return the number of items."""
+        return len(self._owners)
+
+    def __contains__(self, item: object) -> bool:
+        """Tell whether the pool holds this item."""
+        return item in self._owners
+
+    def __iter__(self) -> Iterator[Item]:
+        """Iterate over all items, in the order of their arrival."""
+        return iter(self._owners)
+
+    def count(self, owner: Hashable) -> int:
+        """Return the number of items of one owner."""
+        return len(self._items.get(owner, ()))
+
+    def add(self, item: Item, owner: Hashable) -> None:
+        """Add an item, as its owner's last used one; it must not be in the pool."""
+        self._owners[item] = owner
+        items = self._items.setdefault(owner, {})
+        self._rank(owner, len(items), len(items) + 1)
+        items[item] = None
+
+    def touch(self, item: Item) -> None:
+        """Make an item its owner's last used one, if the pool holds it."""
+        if item in self._owners:
+            items = self._items[self._owners[item]]
+            del items[item]
+            items[item] = None
+
+    def discard(self, item: Item) -> None:
+        """Remove an item, if the pool holds it."""
+        if item not in self._owners:
+            return
+        owner = self._owners.pop(item)
+        items = self._items[owner]
+        self._rank(owner, len(items), len(items) - 1)
+        del items[item]
+        if not items:
+            del self._items[owner]
+
+    def clear(self) -> None:
+        """Remove all items."""
+        self._owners.clear()
+        self._items.clear()
+        self._ranks.clear()
+        self._most = 0
+
+    def leaver(
+        self, owner: Hashable, may_leave: Callable[[Item], bool] = lambda _: True
+    ) -> Item | None:
+        """Return the item that leaves for a new one of this owner.
+
+        Args:
+            owner: The newcomer's.
+            may_leave: Whether an item can leave now; it must not change the pool.
+
+        Returns:
+            The longest unused item of the owner with the most, as long as that owner
+            has more than the newcomer's; else the newcomer's own longest unused one.
+            ``None`` if none of the first 64 may leave; the next call looks at others.
+        """
+        for item in list(islice(self._candidates(owner), STEPS)):
+            if may_leave(item):
+                return item
+            self.touch(item)
+        return None
+
+    def _candidates(self, owner: Hashable) -> Iterator[Item]:
+        for size in range(self._most, self.count(owner), -1):
+            for other in self._ranks.get(size, ()):
+                yield from self._items[other]
+        yield from self._items.get(owner, ())
+
+    def _rank(self, owner: Hashable, before: int, after: int) -> None:
+        if before:
+            rank = self._ranks[before]
+            del rank[owner]
+            if not rank:
+                del self._ranks[before]
+        if after:
+            self._ranks.setdefault(after, {})[owner] = None
+        if after > self._most or before == self._most not in self._ranks:
+            self._most = after

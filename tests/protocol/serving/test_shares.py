@@ -1,0 +1,89 @@
+"""How clients share one bounded pool."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.protocol.serving.shares import STEPS, Shares
+
+
+def pool(*items):
+    """Return a pool of items such as ``a1``, of owner ``a``."""
+    shares = Shares()
+    for item in items:
+        shares.add(item, item[0])
+    return shares
+
+
+@pytest.mark.parametrize(
+    ("items", "owner", "leaver"),
+    [
+        ([], "a", None),
+        (["a1"], "a", "a1"),
+        (["b1"], "a", "b1"),
+        (["b1", "a1"], "a", "a1"),
+        (["b1", "b2", "a1"], "a", "b1"),
+        (["a1", "a2", "b1"], "a", "a1"),
+        (["c1", "b1", "b2", "b3", "a1", "a2"], "c", "b1"),
+        # An owner that has no more than the newcomer's loses nothing.
+        (["b1", "b2", "a1", "a2"], "a", "a1"),
+    ],
+)
+def test_the_longest_unused_of_the_greediest_leaves(items, owner, leaver):
+    assert pool(*items).leaver(owner) == leaver
+
+
+def test_a_used_item_leaves_later():
+    shares = pool("b1", "b2")
+    shares.touch("b1")
+    shares.touch("b3")
+    assert shares.leaver("a") == "b2"
+
+
+def test_what_may_not_leave_is_passed_over():
+    shares = pool("b1", "b2", "b3", "c1", "c2", "a1")
+    assert shares.leaver("a", lambda item: item[0] == "c") == "c1"
+    assert shares.leaver("a", lambda item: item[0] == "a") == "a1"
+    assert shares.leaver("a", lambda _: False) is None
+
+
+def test_each_look_for_a_leaver_is_bounded_and_the_next_goes_on():
+    busy = [f"b{n}" for n in range(STEPS)]
+    shares = pool(*busy, "b-idle")
+    looked = []
+
+    def may_leave(item):
+        looked.append(item)
+        return item == "b-idle"
+
+    assert shares.leaver("a", may_leave) is None
+    assert looked == busy
+    assert shares.leaver("a", may_leave) == "b-idle"
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 4), st.booleans())))
+def test_the_pool_counts_as_a_list_does(steps):
+    shares, items = Shares(), []
+    for owner, number, is_added in steps:
+        item = f"{owner}{number}"
+        if not is_added:
+            shares.discard(item)
+            items = [each for each in items if each != item]
+        elif item not in shares:
+            shares.add(item, owner)
+            items.append(item)
+        counts = {each: sum(i[0] == each for i in items) for each in "abc"}
+        assert list(shares) == items
+        assert len(shares) == len(items)
+        assert {each: shares.count(each) for each in "abc"} == counts
+        for each in "abc":
+            leaver = shares.leaver(each)
+            if leaver is None:
+                assert not items
+            elif leaver[0] != each:
+                assert counts[leaver[0]] == max(counts.values()) > counts[each]
+            else:
+                assert counts[each] == max(counts.values())
+    shares.clear()
+    assert len(shares) == 0
+    assert shares.leaver("a") is None
