@@ -73,6 +73,9 @@ class Limits:
     body_timeout: float = _seconds(30.0)
     """How long a client may take to send such a body."""
 
+    head_timeout: float = _seconds(10.0)
+    """How long a client of our own HTTP server may take to send such a head."""
+
     listens: int = _size(1_024)
     """`subscriptions/listen` requests that a server keeps open at once."""
 
@@ -90,6 +93,9 @@ class Limits:
 
     unwritten: int = _size(64 * _MIB)
     """Bytes waiting for the peer to read; a call beyond them is refused."""
+
+    unwritten_total: int = _size(256 * _MIB)
+    """Bytes of answers that all clients of our own HTTP server have not read."""
 
     pages: int = _size(1_000)
     """Pages of one list."""

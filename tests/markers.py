@@ -23,7 +23,7 @@ TESTS = Path(__file__).parent
 
 RANGES: Final[dict[str, dict[str, int]]] = {
     "fault": {"F": 50},
-    "attack": {"S": 33},
+    "attack": {"S": 33, "X": 13},
     "pain": {"P": 40},
     "case": {"A": 18, "B": 15, "C": 11, "D": 19, "E": 14, "F": 18, "G": 13, "H": 7},
     "system": {"A": 74, "V": 41, "O": 95, "R": 16, "U": 58}

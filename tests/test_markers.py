@@ -123,6 +123,8 @@ def test_a_marker_without_a_literal_id_is_refused(source):
         ("fault", "f01", False),
         ("fault", " F01", False),
         ("attack", "S33", True),
+        ("attack", "X13", True),
+        ("attack", "X14", False),
         ("pain", "P40", True),
         ("case", "F18", True),
         ("case", "F19", False),

@@ -35,7 +35,7 @@ from mcpwire.server.http.life import Life
 from mcpwire.server.http.places import Place, Places
 from mcpwire.server.http.receiving.accepted import Accepted, Head
 from mcpwire.server.http.security import Door
-from mcpwire.server.http.stateless import SHUTTING_DOWN, Stateless
+from mcpwire.server.http.stateless import RETRY_AFTER, SHUTTING_DOWN, Stateless
 from mcpwire.server.http.timers import Clocks
 from mcpwire.versions import Era
 from mcpwire.wire.jsonrpc import failure
@@ -55,8 +55,6 @@ logger = logging.getLogger("mcpwire")
 
 POST_ONLY: Final = (("allow", "POST"),)
 ALL_VERBS: Final = (("allow", "POST, GET, DELETE"),)
-
-RETRY_AFTER: Final = (("retry-after", "1"),)
 
 
 class AsgiApp:

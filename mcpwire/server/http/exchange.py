@@ -104,7 +104,7 @@ class Exchange:
     __slots__ = (
         "_facts",
         "_gone",
-        "_is_late",
+        "_problem",
         "_reader",
         "_receive",
         "_send",
@@ -148,7 +148,7 @@ class Exchange:
         self.limits = limits
         self.clocks = clocks or Clocks(reading=limits.body_timeout)
         self._reader: asyncio.Task[Any] | None = None
-        self._is_late = False
+        self._problem: HttpProblem | None = None
         self._gone: asyncio.Event | None = None
 
     # What came...
@@ -223,16 +223,14 @@ class Exchange:
             else:
                 body = await first_step(self._rest(event, limit), self._begin_to_wait)
         except asyncio.CancelledError:
-            if not self._is_late or self._reader is None or self._reader.uncancel():
+            problem = self._problem
+            if problem is None or self._reader is None or self._reader.uncancel():
                 raise
-            seconds = self.limits.body_timeout
-            problem = HttpProblem(
-                408, f"the body did not come within {seconds:g} s", self._closing()
-            )
             raise problem from None
         finally:
             if self._reader is not None:
                 self.clocks.reading.discard(self._give_up)
+                self._reader = None
         if self.size > limit:
             raise self._too_large(limit)
         return body
@@ -263,9 +261,17 @@ class Exchange:
 
     def _give_up(self) -> None:
         """Stop reading: the body takes too long."""
-        self._is_late = True
-        assert self._reader is not None  # who has no task is not in line
-        self._reader.cancel()
+        seconds = self.limits.body_timeout
+        self.stop_reading(408, f"the body did not come within {seconds:g} s")
+
+    def stop_reading(
+        self, status: int, error: str | RPCError, headers: Fields = ()
+    ) -> None:
+        """Refuse the request, if its body is still to come."""
+        if self._reader is not None and self._problem is None:
+            headers = (*headers, *self._closing())
+            self._problem = HttpProblem(status, error, headers)
+            self._reader.cancel()
 
     def _too_large(self, limit: int) -> HttpProblem:
         return HttpProblem(

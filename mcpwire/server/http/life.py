@@ -14,6 +14,9 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Final
 
+from mcpwire.errors import InternalError
+from mcpwire.server.http.stateless import RETRY_AFTER, SHUTTING_DOWN
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -114,6 +117,8 @@ class Life:
     async def drain(self, timeout: float) -> None:
         """Take nothing new, let what runs end, end what stays open."""
         self.is_draining = True
+        for exchange in list(self._open):
+            exchange.stop_reading(503, InternalError(SHUTTING_DOWN), RETRY_AFTER)
         # Whoever listens is told that it ends; they are calls, too.
         self._dispatcher.hub.close()
         loop = asyncio.get_running_loop()

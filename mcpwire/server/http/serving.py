@@ -18,9 +18,9 @@ import threading
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.server.http.receiving.protocols import mended
+from mcpwire.server.http.http1 import Connections
 from mcpwire.server.lifespan import end_soon, leave_threads
-from mcpwire.transports.tasks.first_step import FirstSteps
+from mcpwire.server.log_limit import LogLimit
 from mcpwire.wire.urls import address_class, is_loopback
 
 if TYPE_CHECKING:
@@ -38,6 +38,13 @@ LOCAL: Final = "127.0.0.1"
 """2026-07-28 streamable-http, "Security Endpoint": local servers listen here only."""
 
 BACKLOG: Final = 2_048
+"""How many connections wait in the kernel to be accepted."""
+
+BURST: Final = 64
+"""How many connections are accepted in one turn of the loop."""
+
+KEPT_DESCRIPTORS: Final = 32
+"""How many of the process's descriptors connections leave to the rest."""
 
 KEEP_ALIVE_S: Final = 30
 """How long an idle connection is kept; clients give them up before."""
@@ -54,11 +61,10 @@ _OPTIONS: Final[Mapping[str, Any]] = {
     "proxy_headers": False,
     "ws": "none",
     "timeout_keep_alive": KEEP_ALIVE_S,
+    "backlog": BURST,
     "timeout_graceful_shutdown": LAST_GRACE_S,
 }
 """What uvicorn is told, unless somebody says otherwise."""
-
-TASK_NAME: Final = "mcpwire-http-request"
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -133,6 +139,7 @@ async def serve_http(
     address: str = f"{LOCAL}:8000",
     *,
     drain_timeout: float = 10.0,
+    max_connections: int | None = None,
     announce: Callable[[str], object] | None = None,
     has_signals: bool = False,
     uvicorn: Mapping[str, Any] | None = None,
@@ -144,6 +151,8 @@ async def serve_http(
         server: What is served.
         address: ``HOST:PORT``, or a port on this machine itself; 0 takes a free one.
         drain_timeout: How long calls may still take when it ends, in seconds.
+        max_connections: How many connections there may be; by default three quarters
+            of the descriptors that the process may have.
         announce: Told the endpoint's URL when requests are taken; by default it is
             written to stderr.
         has_signals: Whether SIGINT and SIGTERM end it; a second one ends it at once.
@@ -157,9 +166,13 @@ async def serve_http(
     """
     host, port = read_address(address)
     app = server.asgi(**{"bound": _name(host), **options})
-    first_steps = FirstSteps(TASK_NAME)
+    connections = Connections(
+        app.limits,
+        most=_most_connections() if max_connections is None else max_connections,
+        keep_alive=(uvicorn or {}).get("timeout_keep_alive", KEEP_ALIVE_S),
+    )
     runner = _runner(
-        app, drain_timeout, uvicorn or {}, first_steps, has_signals=has_signals
+        app, drain_timeout, uvicorn or {}, connections, has_signals=has_signals
     )
     listening = _listen(host, port)
     try:
@@ -173,7 +186,7 @@ async def serve_http(
     finally:
         listening.close()
         await app.aclose()
-        first_steps.close()
+        connections.close()
 
 
 async def _run(runner: Any, listening: socket.socket) -> None:
@@ -182,11 +195,51 @@ async def _run(runner: Any, listening: socket.socket) -> None:
         runner.serve(sockets=[listening]), name="mcpwire-http-serve"
     )
     try:
-        await asyncio.shield(running)
+        with _accept_errors_bounded():
+            await asyncio.shield(running)
     except asyncio.CancelledError:
         runner.should_exit = True
-        await asyncio.wait([running])
+        while not running.done():
+            try:
+                await asyncio.wait([running])
+            except asyncio.CancelledError:
+                runner.forced.set()  # asked again, it ends at once
         raise
+
+
+@contextlib.contextmanager
+def _accept_errors_bounded() -> Iterator[None]:
+    """Log one line a second where no connection can be accepted."""
+    loop, log = asyncio.get_running_loop(), LogLimit()
+    before = loop.get_exception_handler()
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        message = context.get("message")
+        if message == "socket.accept() out of system resource":
+            error = context.get("exception")
+            log.log(logger.error, "cannot accept connections: %s", error)
+        elif before is not None:
+            before(loop, context)
+        else:
+            loop.default_exception_handler(context)
+
+    loop.set_exception_handler(handle)
+    try:
+        yield
+    finally:
+        loop.set_exception_handler(before)
+
+
+def _most_connections() -> int:
+    """Return how many connections the process's descriptors allow."""
+    try:
+        import resource
+    except ImportError:
+        return 512 - KEPT_DESCRIPTORS  # Windows
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if descriptors == resource.RLIM_INFINITY:
+        descriptors = 2**20
+    return max(1, min(descriptors * 3 // 4, descriptors - KEPT_DESCRIPTORS))
 
 
 def _import_uvicorn() -> Any:
@@ -203,7 +256,7 @@ def _runner(
     app: App,
     drain_timeout: float,
     options: Mapping[str, Any],
-    first_steps: FirstSteps,
+    connections: Connections,
     *,
     has_signals: bool,
 ) -> Any:
@@ -216,8 +269,14 @@ def _runner(
         forced = asyncio.Event()
         should_exit: bool
 
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            for each in sockets or ():
+                each.listen(BACKLOG)  # asyncio's `backlog` is also what a turn accepts
+
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             loop = asyncio.get_running_loop()
+            connections.is_draining = True
             waiting = {
                 loop.create_task(app.drain(drain_timeout), name="mcpwire-http-drain"),
                 loop.create_task(self.forced.wait(), name="mcpwire-http-forced"),
@@ -240,26 +299,9 @@ def _runner(
             return _signals(self.stop if has_signals else None)
 
     http = options.get("http", "auto")
-    if (base := _named(http)) is not None:
-        http = mended(base, app.limits.head, first_steps)
-    return Runner(uvicorn.Config(app, **{**_OPTIONS, **options, "http": http}))
-
-
-def _named(http: Any) -> Any:
-    """Return uvicorn's protocol of that name, if it is one."""
     if http == "auto":
-        from uvicorn.protocols.http.auto import AutoHTTPProtocol
-
-        return AutoHTTPProtocol
-    if http == "h11":
-        from uvicorn.protocols.http.h11_impl import H11Protocol
-
-        return H11Protocol
-    if http == "httptools":
-        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
-        return HttpToolsProtocol
-    return None
+        http = connections
+    return Runner(uvicorn.Config(app, **{**_OPTIONS, **options, "http": http}))
 
 
 @contextlib.contextmanager

@@ -48,6 +48,8 @@ logger = logging.getLogger("mcpwire")
 
 SHUTTING_DOWN: Final = "the server is shutting down"
 
+RETRY_AFTER: Final = (("retry-after", "1"),)
+
 
 class Stateless:
     """Answers requests that stand alone; see the module's text.

@@ -1,0 +1,791 @@
+"""HTTP/1.1 for strangers: a protocol for uvicorn that bounds what a peer can hold.
+
+::
+
+    socket ─► HttpConnection ─► httptools ─► HttpRequest ─► ASGI application
+                  │                              │
+                  └─ Connections: clocks, shares ┴─ answer, written with its head
+
+What a peer can hold, and what ends it:
+
+- a connection without a request: `Limits.head_timeout` for a head, uvicorn's
+  ``timeout_keep_alive`` between requests, and a share of all connections;
+- a head, or the framing and the trailers of a body: `Limits.head`;
+- an answer that it does not read: a minute without progress, and
+  `Limits.unwritten_total` for all connections together;
+- requests that wait for the answers before theirs: `WAITING_MOST`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections import Counter, deque
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, unquote
+
+import httptools
+
+from mcpwire.protocol.serving.shares import Shares
+from mcpwire.server.http.timers import Line
+from mcpwire.server.log_limit import LogLimit
+from mcpwire.wire.urls import network_of
+
+if TYPE_CHECKING:
+    from mcpwire.limits import Limits
+    from mcpwire.server.http.exchange import Event, Scope
+
+__all__ = ["Connections", "HttpConnection", "HttpRequest"]
+
+logger = logging.getLogger("mcpwire")
+access_logger = logging.getLogger("uvicorn.access")
+
+TASK_NAME: Final = "mcpwire-http-request"
+
+WAITING_MOST: Final = 64
+"""How many requests of one connection wait for the answers before theirs."""
+
+READ_AHEAD: Final = 65_536
+"""How many bytes of a body wait for the application before reading is paused."""
+
+COPIED_MOST: Final = 65_536
+"""Up to how many bytes a body is copied behind its head, for one system call less."""
+
+STALL_S: Final = 60.0
+STALL_BYTES: Final = 65_536
+"""A peer that does not read so many bytes of an answer in that time is let go."""
+
+LINGER_S: Final = 1.0
+"""How long a connection is read after our end of it: a reset could lose the answer."""
+
+DISCARDED_MOST: Final = 262_144
+"""How many bytes are read, and dropped, meanwhile."""
+
+STATUS_LINES: Final = {
+    status: f"HTTP/1.1 {status} {phrase}\r\n".encode()
+    for status, phrase in (
+        dict.fromkeys(range(100, 600), "") | {each: each.phrase for each in HTTPStatus}
+    ).items()
+}
+
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+BUSY: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n"
+    b"connection: close\r\ncontent-length: 0\r\n\r\n"
+)
+
+
+class Connections:
+    """All connections of one server; the factory of protocols that uvicorn gets.
+
+    Args:
+        limits: Bounds on what one peer can hold.
+        most: How many connections there may be.
+        keep_alive: How long a connection may be idle between requests, in seconds.
+
+    Attributes:
+        is_draining: Whether each connection ends with its answer.
+        log: Bounds the log lines that a peer can cause.
+    """
+
+    def __init__(self, limits: Limits, *, most: int, keep_alive: float) -> None:
+        self.limits = limits
+        self.heads = Line(limits.head_timeout)
+        self.idle = Line(keep_alive)
+        self.stalls = Line(STALL_S)
+        self.lingers = Line(LINGER_S)
+        self.log = LogLimit()
+        self.is_draining = False
+        self._most = most
+        self._shares: Shares[HttpConnection] = Shares()
+        self._unread: dict[HttpConnection, None] = {}
+
+    def __call__(
+        self,
+        config: Any,
+        server_state: Any,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> HttpConnection:
+        """Return the protocol of a new connection, as uvicorn asks for it."""
+        return HttpConnection(self, config, server_state, app_state)
+
+    def close(self) -> None:
+        """Stop all clocks."""
+        for line in (self.heads, self.idle, self.stalls, self.lingers):
+            line.close()
+
+    def add(self, connection: HttpConnection, owner: str) -> bool:
+        """Take in a connection; tell whether there is room, for which one may end.
+
+        An idle one of the address with the most ends first, then a busy one of an
+        address that has more than the newcomer's.
+        """
+        shares = self._shares
+        if len(shares) >= self._most:
+            leaver = shares.leaver(owner, HttpConnection.is_idle) or shares.leaver(
+                owner, lambda other: other.owner != owner
+            )
+            if leaver is None:
+                return False
+            shares.discard(leaver)
+            leaver.abort()
+        shares.add(connection, owner)
+        return True
+
+    def touch(self, connection: HttpConnection) -> None:
+        """Take note that a connection has begun a request."""
+        self._shares.touch(connection)
+
+    def discard(self, connection: HttpConnection) -> None:
+        """Take note that a connection has ended."""
+        self._shares.discard(connection)
+        self.note_read(connection)
+        self.heads.discard(connection.expire)
+        self.idle.discard(connection.expire)
+        self.lingers.discard(connection.abort)
+
+    def note_unread(self, connection: HttpConnection) -> None:
+        """Bound what all peers together have not read.
+
+        Over the bound, the largest answer of the address with the most is given up.
+        """
+        self._unread[connection] = None
+        self.stalls.add(connection.check_stall)
+        sizes = {each: each.unread for each in self._unread}
+        totals: Counter[str] = Counter()
+        for each, size in sizes.items():
+            totals[each.owner] += size
+        while totals.total() > self.limits.unwritten_total:
+            greediest = max(totals, key=totals.__getitem__)
+            own = [each for each in sizes if each.owner == greediest]
+            leaver = max(own, key=sizes.__getitem__)
+            totals[greediest] -= sizes.pop(leaver)
+            leaver.abort()
+
+    def note_read(self, connection: HttpConnection) -> None:
+        """Take note that a peer reads again, or is gone."""
+        self._unread.pop(connection, None)
+        self.stalls.discard(connection.check_stall)
+
+
+class HttpConnection(asyncio.Protocol):
+    """One connection: reads requests, and has them answered one after the other.
+
+    Args:
+        shared: All connections of the server.
+        config: uvicorn's.
+        state: uvicorn's: its connections, tasks and default header fields.
+        app_state: What the lifespan left for requests.
+
+    Attributes:
+        owner: The network of the peer's address.
+        writable: Is done when the peer has read enough; ``None``: it has.
+    """
+
+    _transport: asyncio.Transport
+
+    def __init__(
+        self, shared: Connections, config: Any, state: Any, app_state: dict[str, Any]
+    ) -> None:
+        self.owner = ""
+        self.shared = shared
+        self.config = config
+        self.state = state
+        self._app_state = app_state
+        self._loop = asyncio.get_running_loop()
+        self._parser = self._new_parser()
+        self._client: tuple[str, int] | None = None
+        self._server: tuple[str, int | None] | None = None
+        self._scheme = "http"
+        # The request that is answered, those behind it, and the one that is read.
+        self._request: HttpRequest | None = None
+        self._waiting: deque[HttpRequest] = deque()
+        self._reading: HttpRequest | None = None
+        self._url = b""
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._is_in_head = False
+        # Bytes of fields, and bytes that came since the last part of a body.
+        self._field_size = 0
+        self._framing = 0
+        self._is_timed = False
+        self._is_ended = False
+        self._discarded = 0
+        self._is_read_paused = False
+        self._stall_size = 0
+        self.writable: asyncio.Future[None] | None = None
+
+    # The transport...
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take in the connection, if there is room."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        peer, here = (
+            transport.get_extra_info(name) for name in ("peername", "sockname")
+        )
+        if isinstance(peer, tuple):
+            self._client = peer[0], peer[1]
+            self.owner = network_of(peer[0])
+        self._server = (here[0], here[1]) if isinstance(here, tuple) else (here, None)
+        if transport.get_extra_info("sslcontext"):
+            self._scheme = "https"
+        if not self.shared.add(self, self.owner):
+            self.shared.log.log(logger.warning, "too many connections: refused one")
+            self._is_ended = True
+            transport.write(BUSY)
+            transport.close()
+            return
+        self.state.connections.add(self)
+        self._await_more()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go of the connection, and tell its requests."""
+        self._is_ended = True
+        self.state.connections.discard(self)
+        self.shared.discard(self)
+        self.resume_writing()
+        self._waiting.clear()
+        for request in (self._request, self._reading):
+            if request is not None:
+                request.lose()
+
+    def pause_writing(self) -> None:
+        """Have answers wait: the peer does not read."""
+        self.writable = self._loop.create_future()
+        self._note_unread()
+
+    def resume_writing(self) -> None:
+        """Have answers go on."""
+        writable, self.writable = self.writable, None
+        if writable is not None:
+            self.shared.note_read(self)
+            writable.set_result(None)
+
+    @property
+    def unread(self) -> int:
+        """How many bytes wait for the peer to read."""
+        return self._transport.get_write_buffer_size()
+
+    def _note_unread(self) -> None:
+        self._stall_size = self.unread
+        self.shared.note_unread(self)
+
+    def check_stall(self) -> None:
+        """End the connection, unless the peer has read enough since the last time."""
+        unread = self.unread
+        if unread > self._stall_size - STALL_BYTES:
+            self.abort()
+        else:
+            self._note_unread()
+
+    # What comes...
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what the peer sent."""
+        if self._is_ended:
+            self._discarded += len(data)
+            if self._discarded > DISCARDED_MOST:
+                self.pause_reading()
+            return
+        self._framing += len(data)
+        try:
+            self._feed(data)
+        except httptools.HttpParserError as error:
+            logger.debug("an invalid HTTP request", exc_info=error)
+            self._refuse("invalid HTTP request")
+            return
+        limit = self.shared.limits.head
+        if self._framing > limit:
+            self._refuse(f"the head is over {limit} bytes")
+        elif self._is_in_head:
+            self._await_more()
+
+    def _feed(self, data: bytes) -> None:
+        while data:
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                # RFC 9110, 7.8: a server may ignore the Upgrade, and does here. The
+                # parser has no way to, so it reads the head again without the field.
+                data = self._head_again() + data[upgrade.args[0] :]
+            else:
+                return
+
+    def _head_again(self) -> bytes:
+        version = self._parser.get_http_version().encode()
+        line = b"%b %b HTTP/%b" % (self._parser.get_method(), self._url, version)
+        fields = [b"%b: %b" % each for each in self._fields if each[0] != b"upgrade"]
+        self._parser = self._new_parser()
+        return b"\r\n".join([line, *fields, b"", b""])
+
+    def _new_parser(self) -> httptools.HttpRequestParser:
+        parser = httptools.HttpRequestParser(self)
+        # What follows `Connection: close` is passed over in `on_message_begin`.
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        return parser
+
+    def eof_received(self) -> None:
+        """Let the transport close the connection."""
+
+    def _await_more(self) -> None:
+        """Set the clock for a head, or for the rest of a body that nothing needs."""
+        if not self._is_timed:
+            self._is_timed = True
+            self.shared.idle.discard(self.expire)
+            self.shared.heads.add(self.expire)
+
+    def _has_come(self) -> None:
+        if self._is_timed:
+            self._is_timed = False
+            self.shared.heads.discard(self.expire)
+
+    def expire(self) -> None:
+        """End the connection: its time is up."""
+        self._is_timed = False
+        if self.unread:
+            self.abort()
+        else:
+            self._transport.close()
+
+    # The parser...
+
+    def on_message_begin(self) -> None:
+        """Begin a head."""
+        self._url = b""
+        self._fields = []
+        self._field_size = 0
+        self._is_in_head = not self._is_ended
+
+    def on_url(self, url: bytes) -> None:
+        """Keep a part of the request's target."""
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a field of the head, and drop one of the trailer."""
+        self._field_size += len(name) + len(value)
+        if self._field_size > self.shared.limits.head:
+            raise httptools.HttpParserError("the head is too long")
+        # RFC 9110, 6.5.1: a trailer field is not taken for a field of the head.
+        if self._is_in_head:
+            self._fields.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer a request, or have it wait for the answers before."""
+        parser = self._parser
+        method = parser.get_method()
+        if method == b"CONNECT":
+            raise httptools.HttpParserError("CONNECT is not supported")
+        if self._is_ended or parser.should_upgrade():
+            return  # it is no request, or is read again: see `_feed`
+        self._is_in_head = False
+        self._framing = 0
+        self._has_come()
+        url = httptools.parse_url(self._url)
+        path = url.path.decode("ascii")
+        version = parser.get_http_version()
+        root = self.config.root_path
+        scope: Scope = {
+            "type": "http",
+            "asgi": {"version": self.config.asgi_version, "spec_version": "2.3"},
+            "http_version": version,
+            "method": method.decode("ascii"),
+            "scheme": self._scheme,
+            "path": root + (unquote(path) if "%" in path else path),
+            "raw_path": root.encode() + url.path,
+            "query_string": url.query or b"",
+            "root_path": root,
+            "headers": self._fields,
+            "server": self._server,
+            "client": self._client,
+            "state": self._app_state.copy(),
+        }
+        is_1_1 = version == "1.1"
+        request = HttpRequest(
+            self,
+            scope,
+            keep_alive=is_1_1 and parser.should_keep_alive(),
+            expects_continue=is_1_1 and self._expects_continue(),
+        )
+        self._reading = request
+        if self._request is None:
+            self._begin(request)
+            return
+        if len(self._waiting) >= WAITING_MOST:
+            raise httptools.HttpParserError("too many requests wait for answers")
+        self._waiting.append(request)
+        self.pause_reading()
+
+    def _expects_continue(self) -> bool:
+        return dict(self._fields).get(b"expect", b"").lower() == b"100-continue"
+
+    def on_body(self, body: bytes) -> None:
+        """Pass a part of the body on."""
+        self._framing = 0
+        if self._reading is not None:
+            self._reading.add(body)
+
+    def on_message_complete(self) -> None:
+        """Pass on that the body is whole."""
+        request, self._reading = self._reading, None
+        if request is None:
+            return  # its head is read again, or it is no request
+        self._framing = 0
+        self._has_come()
+        request.complete()
+        if not request.keep_alive:
+            self._is_ended = True  # nothing that follows is a request
+        elif self._request is None and not self._is_ended:
+            self.shared.idle.add(self.expire)
+
+    # The answers...
+
+    def _begin(self, request: HttpRequest) -> None:
+        self._request = request
+        self.shared.idle.discard(self.expire)
+        self.shared.touch(self)
+        config, state = self.config, self.state
+        limit = config.limit_concurrency
+        app = config.loaded_app
+        if limit is not None and max(len(state.connections), len(state.tasks)) >= limit:
+            app = unavailable
+        context = contextvars.Context() if config.reset_contextvars else None
+        task = self._loop.create_task(request.run(app), name=TASK_NAME, context=context)
+        state.tasks.add(task)
+        task.add_done_callback(state.tasks.discard)
+
+    def finished(self, request: HttpRequest) -> None:
+        """Go on after an answer: with the next request, or with the end."""
+        self.state.total_requests += 1
+        self._request = None
+        if self._transport.is_closing():
+            return
+        if not request.keep_alive:
+            self._end(is_read=request.is_whole)
+            return
+        if self._waiting:
+            self._begin(self._waiting.popleft())
+        elif self._reading is request:
+            self._await_more()
+        elif not self._is_in_head:
+            self.shared.idle.add(self.expire)
+        if not self._waiting:
+            self.resume_reading()
+
+    def _refuse(self, reason: str) -> None:
+        """Answer with 400, unless the answer to another request is still to be sent."""
+        if self._is_ended:
+            return
+        self.shared.log.log(logger.warning, "refused a connection: %s", reason)
+        self._is_ended = True
+        self._has_come()
+        self._waiting.clear()
+        request = self._request
+        if request is not None and request is not self._reading:
+            request.keep_alive = False
+            return
+        if request is not None:
+            request.lose()
+            if request.is_started:
+                self.abort()
+                return
+        text = reason.encode()
+        self._transport.write(
+            STATUS_LINES[400]
+            + b"content-type: text/plain\r\nconnection: close\r\n"
+            + b"content-length: %d\r\n\r\n%b" % (len(text), text)
+        )
+        self._end(is_read=False)
+
+    def _end(self, *, is_read: bool) -> None:
+        """End the connection when everything is written.
+
+        Args:
+            is_read: Whether nothing of the peer is left unread: else closing would
+                reset the connection, and the peer could lose the answer.
+        """
+        self._is_ended = True
+        if (is_read and not self.shared.is_draining) or not (
+            self._transport.can_write_eof()
+        ):
+            self._transport.close()
+            if self.unread and self.writable is None:
+                self._note_unread()
+            return
+        if not self._transport.is_closing():
+            self._transport.write_eof()
+            self.resume_reading()
+            self.shared.lingers.add(self.abort)
+
+    def shutdown(self) -> None:
+        """End the connection gracefully; uvicorn calls it when the server ends."""
+        if self._request is None:
+            if not self._is_ended:
+                self._end(is_read=False)
+        else:
+            self._request.keep_alive = False
+
+    def abort(self) -> None:
+        """End the connection at once; what is not written is lost."""
+        self._is_ended = True
+        self._transport.abort()
+
+    def is_idle(self) -> bool:
+        """Tell whether no request is being answered."""
+        return self._request is None
+
+    def write(self, data: bytes) -> None:
+        """Write bytes of an answer."""
+        self._transport.write(data)
+
+    def pause_reading(self) -> None:
+        """Read no more until `resume_reading`."""
+        if not self._is_read_paused and not self._transport.is_closing():
+            self._is_read_paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on, if no request waits for another's answer."""
+        if self._is_read_paused and not self._transport.is_closing():
+            self._is_read_paused = False
+            self._transport.resume_reading()
+
+    def has_waiting(self) -> bool:
+        """Tell whether requests wait for the answer to another."""
+        return bool(self._waiting)
+
+
+class HttpRequest:
+    """One request and its answer, as ASGI has them.
+
+    Attributes:
+        keep_alive: Whether the connection goes on after the answer.
+        is_whole: Whether the body has come to its end.
+        is_started: Whether the answer has begun.
+    """
+
+    __slots__ = (
+        "_chunks",
+        "_connection",
+        "_expects_continue",
+        "_head",
+        "_is_chunked",
+        "_is_gone",
+        "_is_over",
+        "_is_taken",
+        "_left",
+        "_scope",
+        "_size",
+        "_wake",
+        "is_started",
+        "is_whole",
+        "keep_alive",
+    )
+
+    def __init__(
+        self,
+        connection: HttpConnection,
+        scope: Scope,
+        *,
+        keep_alive: bool,
+        expects_continue: bool,
+    ) -> None:
+        self._connection = connection
+        self._scope = scope
+        self.keep_alive = keep_alive
+        self._expects_continue = expects_continue
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self.is_whole = False
+        self._is_taken = False  # the end of the body, by the application
+        self._is_gone = False
+        self._wake: asyncio.Future[None] | None = None
+        self.is_started = False
+        self._is_over = False
+        self._head = b""
+        self._is_chunked = False
+        self._left: int | None = None
+
+    # From the connection...
+
+    def add(self, body: bytes) -> None:
+        """Take a part of the body."""
+        if self._is_over:
+            return
+        self._chunks.append(body)
+        self._size += len(body)
+        if self._size > READ_AHEAD:
+            self._connection.pause_reading()
+        self._notify()
+
+    def complete(self) -> None:
+        """Take note of the end of the body."""
+        self.is_whole = True
+        self._notify()
+
+    def lose(self) -> None:
+        """Take note that the peer is gone."""
+        self._is_gone = True
+        self._notify()
+
+    def _notify(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    # The application...
+
+    async def run(self, app: Any) -> None:
+        """Have the application answer; its errors end the connection."""
+        connection = self._connection
+        log = connection.shared.log.log
+        try:
+            await app(self._scope, self.receive, self.send)
+        except Exception as error:  # noqa: BLE001 - it is the application's
+            log(logger.error, "an ASGI application failed", exc_info=error)
+        except BaseException:
+            connection.abort()
+            raise
+        else:
+            if not (self._is_over or self._is_gone):
+                log(logger.error, "an ASGI application has not answered")
+        if self._is_over or self._is_gone:
+            return
+        if self.is_started and not self._head:
+            connection.abort()
+            return
+        self.keep_alive = self.is_started = self._is_chunked = False
+        self._left, self._head = None, b""
+        headers = [(b"content-length", b"0")]
+        start = {"type": "http.response.start", "status": 500, "headers": headers}
+        await self.send(start)
+        await self.send({"type": "http.response.body"})
+
+    async def receive(self) -> Event:
+        """Return the next part of the body, or that the peer is gone."""
+        connection = self._connection
+        if self._expects_continue and not (self.is_started or self._is_gone):
+            self._expects_continue = False
+            connection.write(CONTINUE)
+        while not self._has_event():
+            if not connection.has_waiting():
+                connection.resume_reading()
+            self._wake = asyncio.get_running_loop().create_future()
+            try:
+                await self._wake
+            finally:
+                self._wake = None
+        if self._is_gone or self._is_over:
+            return {"type": "http.disconnect"}
+        chunks = self._chunks
+        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        self._chunks, self._size = [], 0
+        self._is_taken = self.is_whole
+        return {"type": "http.request", "body": body, "more_body": not self.is_whole}
+
+    def _has_event(self) -> bool:
+        if self._chunks or self._is_gone or self._is_over:
+            return True
+        return self.is_whole and not self._is_taken
+
+    async def send(self, event: Event) -> None:
+        """Send the head of the answer, or a part of its body.
+
+        Raises:
+            RuntimeError: The application sends what does not belong here.
+        """
+        connection = self._connection
+        while connection.writable is not None:
+            await asyncio.shield(connection.writable)
+        if self._is_gone:
+            return
+        kind = event["type"]
+        if kind == "http.response.start" and not self.is_started:
+            self._start(event)
+        elif kind == "http.response.body" and self.is_started and not self._is_over:
+            self._send_body(event.get("body", b""), event.get("more_body", False))
+        else:
+            raise RuntimeError(f"the ASGI event {kind!r} does not belong here")
+
+    def _start(self, event: Event) -> None:
+        """Keep the head until a part of the body follows, as ASGI has it."""
+        connection, status = self._connection, event["status"]
+        given = [*connection.state.default_headers, *event.get("headers", ())]
+        fields = [(name.lower(), value) for name, value in given]
+        lines = [b"%b: %b\r\n" % field for field in fields]
+        is_closing = self._read_fields(fields)
+        if connection.shared.is_draining:
+            self.keep_alive = False
+        if not (self.keep_alive or is_closing):
+            lines.append(b"connection: close\r\n")
+        if self._scope["method"] == "HEAD" or status in {204, 304}:
+            self._is_chunked, self._left = False, None
+        elif self._left is None and not self._is_chunked:
+            self._is_chunked = True
+            lines.append(b"transfer-encoding: chunked\r\n")
+        head = b"".join(lines)
+        if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines):
+            raise RuntimeError("a header field of the answer has a line break")
+        self.is_started = True
+        self._head = b"%b%b\r\n" % (STATUS_LINES[status], head)
+        if connection.config.access_log and access_logger.hasHandlers():
+            self._log_access(status)
+
+    def _read_fields(self, fields: list[tuple[bytes, bytes]]) -> bool:
+        """Take note of what frames the body; tell whether the connection is to end."""
+        is_closing = False
+        for name, value in fields:
+            if name == b"content-length":
+                self._left = int(value)
+            elif name == b"transfer-encoding" and value.lower() == b"chunked":
+                self._is_chunked = True
+            elif name == b"connection" and b"close" in value.lower():
+                self.keep_alive, is_closing = False, True
+        return is_closing
+
+    def _log_access(self, status: int) -> None:
+        scope = self._scope
+        path, query = quote(scope["path"]), scope["query_string"].decode("ascii")
+        access_logger.info(
+            '%s - "%s %s HTTP/%s" %d',
+            "{}:{}".format(*scope["client"]) if scope["client"] else "",
+            scope["method"],
+            f"{path}?{query}" if query else path,
+            scope["http_version"],
+            status,
+        )
+
+    def _send_body(self, body: bytes, more_body: bool) -> None:  # noqa: FBT001 - ASGI's
+        connection = self._connection
+        if self._is_chunked:
+            parts = [b"%x\r\n" % len(body), body, b"\r\n"] if body else []
+            if not more_body:
+                parts.append(b"0\r\n\r\n")
+            body = b"".join(parts)
+        elif self._left is None:
+            body = b""  # RFC 9110, 6.4.1: a HEAD, a 204 and a 304 have no content
+        else:
+            self._left -= len(body)
+            if self._left < 0 or (self._left and not more_body):
+                raise RuntimeError("the answer does not have its Content-Length")
+        head, self._head = self._head, b""
+        if head and len(body) > COPIED_MOST:
+            connection.write(head)
+            head = b""
+        if data := head + body if head else body:
+            connection.write(data)
+        if not more_body:
+            self._is_over = True
+            self._chunks.clear()
+            self._notify()
+            connection.finished(self)
+
+
+async def unavailable(_scope: Scope, _receive: Any, send: Any) -> None:
+    """Answer with 503: uvicorn's ``limit_concurrency`` is reached."""
+    headers = [(b"content-length", b"0"), (b"retry-after", b"1")]
+    headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body"})
