@@ -23,7 +23,7 @@ from mcpwire.gateway.routes import CAPABILITIES, SERVED, Routes
 from mcpwire.gateway.upstreams import Upstreams
 from mcpwire.protocol.methods import available, declared_extensions
 from mcpwire.server.dispatcher import INITIALIZED, Dispatcher
-from mcpwire.server.request import IN_MEMORY, Facts
+from mcpwire.server.request import IN_MEMORY, Facts, check_kept
 from mcpwire.server.routes import capabilities_at
 from mcpwire.versions import LATEST
 from mcpwire.wire.json import encode
@@ -203,6 +203,7 @@ class GatewayDispatcher(Dispatcher):
         found = self._found(asking)
         if found is not None:
             return found
+        check_kept("the client's capabilities", asking.capabilities)
         sets = self._gateway.sets
 
         def make() -> Upstreams:

@@ -33,6 +33,7 @@ from mcpwire.server.request import (
     Facts,
     RequestContext,
     Session,
+    check_kept,
     check_level,
 )
 from mcpwire.server.routes import Route, capabilities_at, check_handlers, routes_at
@@ -405,6 +406,10 @@ class Dispatcher:
         if not self._sessions:
             # 2026-07-28 basic/versioning: name the versions in the error.
             raise self._unsupported(requested)
+        check_kept(
+            "params.capabilities and params.clientInfo",
+            {"capabilities": capabilities, "clientInfo": client_info},
+        )
         # 2025-11-25 basic/lifecycle, "Version Negotiation": that one if supported, else
         # the latest, which here is the latest that has sessions at all.
         revision = find_revision(requested)

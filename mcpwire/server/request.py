@@ -14,6 +14,7 @@ from mcpwire.errors import InvalidParams, LocalProtocolError
 from mcpwire.protocol.methods import LEVELS
 from mcpwire.types.meta import CLIENT_INFO, LOG_LEVEL
 from mcpwire.versions import REVISIONS, Era
+from mcpwire.wire.json import encode
 from mcpwire.wire.jsonrpc import is_request_id
 
 if TYPE_CHECKING:
@@ -38,10 +39,24 @@ if TYPE_CHECKING:
     NamedAskFn = Callable[[str, dict[str, Any], str | None], Awaitable[dict[str, Any]]]
     """The same, with a name for the question, or none."""
 
-__all__ = ["IN_MEMORY", "LEVELS", "Facts", "RequestContext", "Session", "check_level"]
+__all__ = [
+    "IN_MEMORY",
+    "LEVELS",
+    "Facts",
+    "RequestContext",
+    "Session",
+    "check_kept",
+    "check_level",
+]
 
 # 2024-11-05 has progress without a message.
 _MESSAGES_SINCE: Final = REVISIONS[1]
+
+KEPT_BYTES: Final = 64 * 1024
+"""How much of what a client says about itself outlives the request."""
+
+_VALUE_BYTES: Final = 64
+"""What a value costs in memory beside its text; an empty object is one."""
 
 
 # Frozen by a setter: there is one for each call over HTTP, and attrs makes those that
@@ -138,6 +153,39 @@ class Session:
 
     is_closed: bool = False
     """Whether its client is gone."""
+
+
+def check_kept(what: str, value: Mapping[str, Any]) -> None:
+    """Refuse what takes too much memory to be kept after its request.
+
+    Its size is that of its JSON text and 64 bytes for each value in it.
+
+    Args:
+        what: Its name in the request, for the error.
+        value: An object of a client.
+
+    Raises:
+        InvalidParams: It is too large, or nested too deeply.
+    """
+    try:
+        size = len(encode(value))
+    except LocalProtocolError as error:
+        raise InvalidParams(
+            f"{what} cannot be kept: it is nested too deeply"
+        ) from error
+    pending: list[Any] = [value] if size <= KEPT_BYTES else []
+    while pending:
+        size += _VALUE_BYTES
+        item = pending.pop()
+        if isinstance(item, dict):
+            pending += item.values()
+        elif isinstance(item, (list, tuple)):
+            pending += item
+    if size > KEPT_BYTES:
+        raise InvalidParams(
+            f"{what} must take at most {KEPT_BYTES} bytes, got {size} ({_VALUE_BYTES} "
+            "for each value and the length of the JSON text): send less of it"
+        )
 
 
 def check_level(level: object) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError, InvalidParams, MissingCapability
 from mcpwire.protocol.methods import TASKS, capability_declared, declared_extensions
+from mcpwire.server.request import check_kept
 from mcpwire.server.telling.hub import PROMPTS, RESOURCES, TOOLS
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class Subscriptions:
         wanted = params.get("notifications")
         if type(wanted) is not dict:
             raise InvalidParams("params.notifications must be an object")
+        check_kept("params._meta", request.meta)
         honoured = self._honour(wanted, request)
         if self._open >= self._limit:
             raise InternalError("too many subscriptions are open already")

@@ -250,3 +250,14 @@ async def test_there_are_not_more_than_so_many():
     await served.aclose()
     await again.stream.done()
     assert failure(1, 2, "3")
+
+
+@pytest.mark.attack("X02")
+async def test_a_stream_opens_no_session_that_would_keep_too_much():
+    line = await Line(legacy(echo)).connect()
+    large = {"capabilities": {"experimental": {"x": {"y": [{}] * 2_000}}}}
+    await line.post(request(0, "initialize", session("2024-11-05") | large))
+    error = (await line.next())["error"]
+    assert (error["code"], "at most 65536 bytes" in error["message"]) == (-32602, True)
+    line.stream.leave()
+    await line.stream.done()

@@ -1,0 +1,127 @@
+"""What a client says about itself is kept for its session, so it is bounded."""
+
+import asyncio
+import json
+import sys
+
+import pytest
+from by_hand import CAPABILITIES_KEY, Hand, modern, request, server, session
+from hosted import posted
+from wired import PATIENCE, Small, raw, spoken
+
+import mcpwire
+from mcpwire.errors import InvalidParams, NegotiationError
+from mcpwire.server.http.serving import serve_http
+from mcpwire.server.request import KEPT_BYTES, check_kept
+
+pytestmark = pytest.mark.anyio
+
+LARGE = {"experimental": {"x": {"y": "x" * 3_900_000}}}
+MANY = {"experimental": {"x": {"y": [{}] * 280_000}}}
+DEEP = {}
+for _ in range(300):
+    DEEP = {"experimental": DEEP}
+
+
+def opening(**members):
+    return request(1, "initialize", session() | members)
+
+
+def is_refused(answer, words="at most 65536 bytes, got"):
+    error = answer["error"]
+    return error["code"] == -32602 and words in error["message"]
+
+
+@pytest.mark.attack("X02")
+async def test_sixty_large_initializes_leave_nothing():
+    pytest.importorskip("uvicorn")
+    small, urls = Small(), asyncio.Queue()
+    task = asyncio.get_running_loop().create_task(
+        serve_http(small, "127.0.0.1:0", announce=urls.put_nowait)
+    )
+    try:
+        async with asyncio.timeout(PATIENCE):
+            url = await urls.get()
+        attacks = [
+            raw(opening(capabilities=each), mcp_protocol_version=None)
+            for each in (LARGE, MANY)
+        ]
+        await spoken(url, attacks[0])
+        before = sys.getallocatedblocks()
+        for attack in [attacks[0]] * 57 + [attacks[1]] * 3:
+            status, head, body = await spoken(url, attack)
+            assert (status, b"mcp-session-id" in head) == (200, False)
+            assert is_refused(json.loads(body))
+        del body
+        # One of the three would hold 280,000 blocks.
+        assert sys.getallocatedblocks() - before < 100_000
+        status, head, _ = await spoken(url, raw(opening(), mcp_protocol_version=None))
+        assert (status, b"mcp-session-id" in head) == (200, True)
+    finally:
+        task.cancel()
+        await asyncio.wait([task], timeout=PATIENCE)
+
+
+@pytest.mark.attack("X02")
+@pytest.mark.parametrize("member", ["capabilities", "clientInfo"])
+@pytest.mark.parametrize("value", [LARGE, MANY], ids=["large", "many"])
+async def test_a_stream_refuses_it_and_can_be_used_on(member, value):
+    hand = Hand(server())
+    assert is_refused((await hand.ask(opening(**{member: value})))[0])
+    assert "result" in (await hand.ask(opening()))[0]
+
+
+@pytest.mark.attack("X02")
+@pytest.mark.parametrize("kind", ["server", "gateway"])
+async def test_memory_refuses_it_and_a_gateway_too(kind):
+    made = mcpwire.Server("s") if kind == "server" else mcpwire.Gateway({})
+    client = mcpwire.Client(made, mode="2025-11-25", client_info=large_info())
+    with pytest.raises(NegotiationError, match="at most 65536 bytes, got"):
+        await client.connect()
+    await client.aclose()
+
+
+def large_info():
+    return mcpwire.types.Implementation(name="x" * 70_000, version="1")
+
+
+@pytest.mark.attack("X02")
+async def test_a_gateway_opens_no_servers_for_a_request_that_declares_too_much():
+    message = modern(1, "tools/list", **{CAPABILITIES_KEY: LARGE})
+    async with mcpwire.Gateway({}) as gateway:
+        made = gateway.asgi(stream_after=30.0)
+        assert is_refused((await posted(message).begin(made).done()).json())
+        assert gateway.status()["shared"] == 0
+
+
+@pytest.mark.attack("X02")
+async def test_a_subscription_keeps_no_large_meta():
+    made = mcpwire.Server("s").asgi(stream_after=30.0)
+    params = {"notifications": {}}
+    message = modern(1, "subscriptions/listen", params, other="x" * 70_000)
+    done = await posted(message).begin(made).done()
+    assert is_refused(done.json())
+
+
+@pytest.mark.attack("X02")
+@pytest.mark.parametrize(
+    ("value", "is_kept"),
+    [
+        ({"a": "x" * (KEPT_BYTES - 128 - 8)}, True),
+        ({"a": "x" * (KEPT_BYTES - 128 - 7)}, False),
+        ({"a": [[]] * 950}, True),
+        ({"a": ({},) * 1_000}, False),
+    ],
+)
+def test_the_text_counts_and_so_does_each_value(value, is_kept):
+    if is_kept:
+        check_kept("it", value)
+    else:
+        with pytest.raises(InvalidParams, match=r"^it must take at most 65536 bytes"):
+            check_kept("it", value)
+
+
+@pytest.mark.attack("X02")
+def test_what_is_nested_too_deeply_is_refused_by_words():
+    with pytest.raises(InvalidParams, match="it is nested too deeply"):
+        check_kept("it", DEEP)
