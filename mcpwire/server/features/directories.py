@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import logging
 import os
 import stat
 from pathlib import Path
@@ -17,6 +18,7 @@ from urllib.parse import quote
 
 from mcpwire.errors import InternalError
 from mcpwire.server.authoring.content import File
+from mcpwire.server.log_limit import LogLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from mcpwire.server.features.table import Handle
 
 __all__ = ["Folder", "add_directory", "add_file"]
+
+logger = logging.getLogger("mcpwire")
 
 MAX_BYTES: Final = 32 * 1024 * 1024
 """How large a file may be; in Base64 it is a third larger."""
@@ -71,6 +75,7 @@ class Folder:
         if not self.root.is_dir():
             raise NotADirectoryError(f"there is no folder {os.fspath(root)!r}")
         self._hidden = hidden
+        self._log_limit = LogLimit()
         self._max_bytes = max_bytes
 
     def __repr__(self) -> str:
@@ -117,6 +122,14 @@ class Folder:
 
     def _is_name(self, name: str) -> bool:
         if name in {"", ".", ".."} or "\\" in name:
+            return False
+        if not _is_utf8(name):
+            self._log_limit.log(
+                logger.warning,
+                "a file or folder in %r is left out, its name is not UTF-8: %a",
+                str(self.root),
+                name,
+            )
             return False
         return self._hidden or not name.startswith(".")
 
@@ -197,6 +210,15 @@ def _open(root: Path, inside: Sequence[str]) -> int:
     return descriptor
 
 
+def _is_utf8(name: str) -> bool:
+    """Tell whether a name has a text: what Python read of other bytes has none."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def file_of(name: str, data: bytes) -> File:
     """Return a file's contents, with the media type of its name or of its bytes."""
     mime_type = File(path=Path(name)).media_type(data)
@@ -263,7 +285,8 @@ def add_directory(
         resources: Where to register it.
         uri: What the URIs of its files begin with.
         path: Where it is.
-        listed: Whether the files that are there now are listed, each by itself.
+        listed: Whether the files that are there now are listed, each by itself. A name
+            that is not UTF-8 is left out, with a line in the log.
         hidden: Whether names that begin with a dot are there.
         max_bytes: How large a file may be.
         options: Those of `Server.resource`; they hold for each file too.
@@ -288,7 +311,8 @@ def add_directory(
                 is_raw=True,
                 **common,
             )
-    given = {"name": folder.root.name or "files", **options}
+    name = folder.root.name
+    given = {"name": name if name and _is_utf8(name) else "files", **options}
     suggestions = {"path": folder.suggest}
     return resources.add(
         base + "{path*}", folder.read, is_raw=True, suggestions=suggestions, **given

@@ -2,6 +2,7 @@
 
 import base64
 import os
+import sys
 
 import pytest
 from single import answer, code, result
@@ -10,6 +11,7 @@ from mcpwire.errors import InternalError
 from mcpwire.server.app import Server
 from mcpwire.server.features import directories
 from mcpwire.server.features.directories import Folder
+from mcpwire.server.log_limit import LogLimit
 
 pytestmark = pytest.mark.anyio
 
@@ -285,3 +287,50 @@ def test_a_file_must_be_there(root):
     for path in ("nothing.txt", "deep", "pipe"):
         with pytest.raises(FileNotFoundError, match="there is no file"):
             server.add_file("notes://a", root / path)
+
+
+any_name = pytest.mark.skipif(
+    sys.platform != "linux", reason="the file system takes no such name"
+)
+
+
+@any_name
+@pytest.mark.attack("X09")
+async def test_names_that_are_not_utf8_are_left_out_with_one_line(
+    root, caplog, monkeypatch
+):
+    monkeypatch.setattr(LogLimit, "INTERVAL_S", 60.0)
+    (root / "fold\udce9r").mkdir()
+    for path in ("caf\udce9.txt", "deep/\udcff.txt", "fold\udce9r/in.txt"):
+        (root / path).write_text("x")
+    (root / "link.txt").symlink_to("caf\udce9.txt")
+    server = served(root)
+    [line] = caplog.messages
+    assert line.endswith("is left out, its name is not UTF-8: 'fold\\udce9r'")
+    listed = (await result(server, "resources/list"))["resources"]
+    found = {each["uri"].removeprefix("file:///data/") for each in listed}
+    assert found == FILES.keys() - {"linked/Makefile"}
+    # Also those that come later.
+    (root / "b\udce9.txt").write_text("x")
+    reference = {"type": "ref/resource", "uri": "file:///data/{path*}"}
+    argument = {"name": "path", "value": "b"}
+    found = await result(
+        server, "completion/complete", ref=reference, argument=argument
+    )
+    assert found["completion"]["values"] == ["b c.md"]
+    for path in ("caf%E9.txt", "link.txt", "b%E9.txt"):
+        uri = f"file:///data/{path}"
+        assert await code(server, "resources/read", uri=uri) == -32602
+    assert len(caplog.messages) == 1
+
+
+@any_name
+@pytest.mark.attack("X09")
+async def test_a_folder_whose_own_name_is_not_utf8_is_served(tmp_path):
+    folder = tmp_path / "fold\udce9r"
+    folder.mkdir()
+    (folder / "a.txt").write_text("a")
+    server = served(folder)
+    assert (await read(server, "file:///data/a.txt"))["text"] == "a"
+    [template] = (await result(server, "resources/templates/list"))["resourceTemplates"]
+    assert template["name"] == "files"

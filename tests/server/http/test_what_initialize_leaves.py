@@ -96,7 +96,9 @@ async def test_a_gateway_opens_no_servers_for_a_request_that_declares_too_much()
 
 @pytest.mark.attack("X02")
 async def test_a_subscription_keeps_no_large_meta():
-    made = mcpwire.Server("s").asgi(stream_after=30.0)
+    server = mcpwire.Server("s")
+    server.tool(large_info)
+    made = server.asgi(stream_after=30.0)
     params = {"notifications": {}}
     message = modern(1, "subscriptions/listen", params, other="x" * 70_000)
     done = await posted(message).begin(made).done()
