@@ -1,0 +1,119 @@
+"""What does an attack on a server over HTTP do to an honest client, and what stays?
+
+    python benchmarks/attack.py              all attacks, on all servers: half an hour
+    python benchmarks/attack.py --small      all of them small, on mcpwire alone
+    python benchmarks/attack.py --only trailer --server mcpwire
+    python benchmarks/attack.py --write      and docs/contributing/attacks.md
+
+The exit code is 1 where mcpwire's memory or descriptors do not come back, an honest
+call fails, the log grows without bound, or an attack sees what it should not see.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import resource
+import sys
+from typing import TYPE_CHECKING
+
+from attacks import endings, framing, gateways, pools, silence
+from attacks.outcome import failures, of_server, render, written
+from attacks.scene import ATTACKS, FASTMCP, OURS, SDK, SMALL, Size, perform, programs
+from harness import machine
+from harness.command import tell
+from harness.rounds import FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from attacks.outcome import Measured
+    from attacks.scene import Attack, Figures
+
+MODULES = (framing, silence, pools, endings, gateways)
+"""They register their attacks."""
+
+ROOT = FOLDER.parent
+DOCUMENT = ROOT / "docs" / "contributing" / "attacks.md"
+SERVERS = (OURS, FASTMCP, SDK)
+
+
+def read(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="attack.py", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add = parser.add_argument
+    add("--small", action="store_true", help="few of everything, and short")
+    add("--only", action="append", default=[], metavar="TEXT", help="names with TEXT")
+    add("--server", action="append", default=[], choices=SERVERS, help="these servers")
+    add("--write", action="store_true", help="write docs/contributing/attacks.md")
+    return parser.parse_args(arguments)
+
+
+def chosen(only: Sequence[str]) -> list[Attack]:
+    """Return the attacks whose names have one of these texts, or all."""
+    found = [
+        each for each in ATTACKS if not only or any(text in each.name for text in only)
+    ]
+    if not found:
+        names = ", ".join(each.name for each in ATTACKS)
+        sys.exit(f"attack.py: no attack is named like {only}; there are {names}")
+    return found
+
+
+def measure(attacks: Sequence[Attack], servers: Sequence[str], size: Size) -> Measured:
+    """Run each attack on each server that is there; say how far it is."""
+    measured: Measured = {name: {} for name in servers}
+    for attack in attacks:
+        for name, program in programs(attack).items():
+            if name not in servers:
+                continue
+            tell(f"{attack.name}: {name}")
+            try:
+                figures = asyncio.run(perform(attack, name, program, size))
+            except ConnectionError as error:
+                tell(f"  left out: {error}")
+                continue
+            measured[name][attack.name] = figures
+            for failure in failures(figures):
+                tell(f"  {failure}")
+    return measured
+
+
+def more_descriptors() -> None:
+    """Have as many descriptors as this process may."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def described() -> str:
+    """Return when and where it was measured."""
+    found = machine.describe()
+    return (
+        f"Measured on {found['date']} at {found['commit']}: {found['cpu']}, "
+        f"{found['cores']} cores, {found['system']}, {found['python']}."
+    )
+
+
+def is_good(figures: Sequence[Figures]) -> bool:
+    """Tell whether all of these attacks did no harm."""
+    return not any(failures(each) for each in figures)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = read(arguments)
+    more_descriptors()
+    attacks = chosen(options.only)
+    servers = options.server or ([OURS] if options.small else SERVERS)
+    measured = measure(attacks, servers, SMALL if options.small else Size())
+    for name, found in measured.items():
+        print(f"\n{of_server(name, found)}")
+    if options.write:
+        content = f"{described()}\n\n{render(attacks, measured, ROOT)}"
+        text = DOCUMENT.read_text(encoding="utf-8")
+        DOCUMENT.write_text(written(text, content), encoding="utf-8")
+    return int(not is_good(list(measured.get(OURS, {}).values())))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""An issuer that takes its time for tokens that it does not know (RFC 7662)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+SLOWLY_S = 1.0
+GOOD = "good"
+
+
+class Issuer:
+    """Answers at once what begins with "good", and everything else after a second."""
+
+    audience = ""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls) -> AsyncIterator[Issuer]:
+        """Listen on a free port."""
+        found: list[Issuer] = []
+
+        async def answer(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        ) -> None:
+            with suppress(OSError, EOFError, asyncio.CancelledError):
+                while True:
+                    await found[0].answer(reader, writer)
+            writer.close()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        found.append(cls(server.sockets[0].getsockname()[1]))
+        try:
+            yield found[0]
+        finally:
+            server.close()
+
+    async def answer(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Answer one request."""
+        head = await reader.readuntil(b"\r\n\r\n")
+        fields = [line.partition(b":") for line in head.lower().split(b"\r\n")]
+        sizes = [int(value) for name, _, value in fields if name == b"content-length"]
+        form = parse_qs((await reader.readexactly(sizes[0])).decode())
+        said: dict[str, object] = {"active": False}
+        if form["token"][0].startswith(GOOD):
+            said = {"active": True, "sub": "honest", "aud": self.audience}
+        else:
+            await asyncio.sleep(SLOWLY_S)
+        body = json.dumps(said).encode()
+        writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+            b"content-length: %d\r\n\r\n%b" % (len(body), body)
+        )
+        await writer.drain()

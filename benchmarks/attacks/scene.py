@@ -1,0 +1,552 @@
+"""One attack on one server: it is started, watched beside an honest client, and ended.
+
+::
+
+    warm-up ──► before ──► the attack ──► its sockets closed ──► after
+
+Memory and descriptors are those of the server's process and its children, read from
+`/proc` twenty times a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from harness.rounds import FOLDER
+from harness.servers import PEERS, Program, family, free_port, wait_for
+
+from attacks.issuer import Issuer
+from attacks.wire import ATTACKER, HONEST, Answer, Peer, call, in_session, post
+from attacks.wire import initialize as initialize_message
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+HERE = Path(__file__).resolve().parent
+SAMPLE_S = 0.05
+QUIET_S = 1.0
+"""The samples of so long count as one figure."""
+
+WARM_UP_S = 1.5
+KILL_AFTER_S = 20.0
+MIB = 1024 * 1024
+SLACK_MIB = 8.0
+"""What an allocator may keep, beside a tenth."""
+
+FAILURES = (OSError, EOFError, ValueError, IndexError)
+"""What a connection fails with that a server lets go of."""
+
+OURS, FASTMCP, SDK = "mcpwire", "FastMCP", "Python SDK"
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large an attack is, and how long it goes on."""
+
+    scale: float = 1.0
+    before: float = 3.0
+    hold: float = 8.0
+    settle: float = 25.0
+    """How long the server has until its memory and descriptors must be back."""
+    idle: float = 5.0
+    """When an idle session ends."""
+    clock: float = 2.0
+    """When a silent connection, or one that does not read, ends."""
+
+    def many(self, number: int) -> int:
+        """Return a number of the attack, or of a bound, at this size."""
+        return max(2, round(number * self.scale))
+
+
+SMALL = Size(scale=0.03, before=0.6, hold=2.0, settle=10.0, idle=1.0, clock=0.5)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an attack saw itself."""
+
+    text: str
+    holds: bool | None = None
+    """Whether that is as it should be; ``None`` where only the figures tell."""
+
+
+@dataclass(frozen=True)
+class Attack:
+    """An attack, and the server that it is meant for."""
+
+    name: str
+    item: str
+    """The id of what it shows, as the tests' marker has it."""
+    run: Callable[[Scene], Awaitable[Outcome]]
+    bound: str
+    """What bounds it in mcpwire, for the table."""
+    options: Callable[[Size], dict[str, Any]] = lambda _: {}
+    """More options of the server."""
+    descriptors: int = 2_048
+    tool: str = "echo"
+    """What the honest client calls."""
+    token: str = ""
+    program: str = ""
+    """A program of ours in place of the usual one; peers have none then."""
+    has_peers: bool = True
+    stops: bool = False
+    """Whether the server is ended by it."""
+
+
+ATTACKS: list[Attack] = []
+
+
+def attack(name: str, item: str, bound: str, **options: Any) -> Callable[..., Any]:
+    """Register a function as an attack."""
+
+    def register(run: Callable[[Scene], Awaitable[Outcome]]) -> Any:
+        ATTACKS.append(Attack(name, item, run, bound, **options))
+        return run
+
+    return register
+
+
+# Servers...
+
+
+def foreign(place: str, script: str, **environment: str) -> Program:
+    """Return a program of an environment of its own."""
+    python = PEERS / place / "bin/python"
+    command = (str(python), str(HERE / "servers" / script))
+    return Program(command, (python,), environment)
+
+
+def programs(attack: Attack) -> dict[str, Program]:
+    """Return the servers that an attack is run on, as far as they are installed."""
+    script = attack.program or "mcpwire_server.py"
+    found = {OURS: Program((sys.executable, str(HERE / "servers" / script)))}
+    if attack.has_peers:
+        off = {"FASTMCP_CHECK_FOR_UPDATES": "off"}
+        found[FASTMCP] = foreign("fastmcp", "fastmcp_server.py", **off)
+        found[SDK] = foreign("python-sdk", "python_sdk_server.py")
+    return {name: each for name, each in found.items() if each.missing() is None}
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that runs."""
+
+    port: int
+    process: subprocess.Popen[Any]
+    log: Path
+
+    def log_text(self) -> str:
+        """Return what it has written to stdout and stderr."""
+        return self.log.read_text("utf-8", errors="replace")
+
+
+@contextmanager
+def started(
+    program: Program, options: dict[str, Any], descriptors: int
+) -> Iterator[Running]:
+    """Start a server with so many descriptors at most."""
+    port = free_port()
+    environment = {**os.environ, **program.environment, "PORT": str(port)}
+    environment |= {"OPTIONS": json.dumps(options), "PYTHONDONTWRITEBYTECODE": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        with log.open("wb") as written:
+            process = subprocess.Popen(
+                program.command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=written,
+                stderr=written,
+                preexec_fn=lambda: resource.setrlimit(  # noqa: PLW1509 - no threads here
+                    resource.RLIMIT_NOFILE, (descriptors, descriptors)
+                ),
+            )
+        try:
+            wait_for(port, process)
+            yield Running(port, process, log)
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(KILL_AFTER_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+# What is read of them...
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One look at the server."""
+
+    at: float
+    rss_mib: float
+    descriptors: int
+    processes: int
+
+
+def look(pid: int) -> Sample | None:
+    """Return what the server's processes have now; ``None`` once it has ended."""
+    try:
+        members = family(pid)
+    except OSError:
+        members = [pid]
+    pages = descriptors = alive = 0
+    for each in members:
+        with suppress(OSError):
+            fields = Path(f"/proc/{each}/statm").read_text(encoding="ascii").split()
+            descriptors += sum(1 for _ in Path(f"/proc/{each}/fd").iterdir())
+            pages += int(fields[1])
+            alive += 1
+    if not pages:
+        return None
+    rss = pages * resource.getpagesize() / MIB
+    return Sample(time.monotonic(), rss, descriptors, alive)
+
+
+@asynccontextmanager
+async def watched(pid: int) -> AsyncIterator[list[Sample]]:
+    """Sample a server meanwhile."""
+    samples: list[Sample] = []
+
+    async def watch() -> None:
+        while True:
+            if sample := look(pid):
+                samples.append(sample)
+            await asyncio.sleep(SAMPLE_S)
+
+    task = asyncio.create_task(watch())
+    try:
+        yield samples
+    finally:
+        task.cancel()
+
+
+class HonestClient:
+    """The process of the honest client, and the calls that it has reported."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.calls: list[dict[str, Any]] = []
+        self._reader = asyncio.create_task(self._read())
+
+    @classmethod
+    async def start(cls, port: int, tool: str, token: str) -> HonestClient:
+        """Start it."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "attacks.honest", str(port), tool),
+            cwd=FOLDER,
+            env={**os.environ, "TOKEN": token, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        return cls(process)
+
+    async def _read(self) -> None:
+        assert self.process.stdout is not None
+        async for line in self.process.stdout:
+            self.calls.append(json.loads(line))
+
+    async def stop(self) -> None:
+        """Have it end, and read what it still says."""
+        if self.process.returncode is None:
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+            await self._reader
+            await self.process.wait()
+
+
+# One attack...
+
+
+class Scene:
+    """What an attack has: connections to the server, and its size."""
+
+    def __init__(
+        self, running: Running, size: Size, honest: HonestClient, *, is_ours: bool
+    ) -> None:
+        self.port = running.port
+        self.size = size
+        self.is_ours = is_ours
+        self.peers: list[Peer] = []
+        self.running = running
+        self._honest = honest
+
+    def many(self, number: int) -> int:
+        """Return a number of the attack at this size."""
+        return self.size.many(number)
+
+    async def hold(self, times: float = 1.0) -> None:
+        """Wait for as long as this size says."""
+        await asyncio.sleep(self.size.hold * times)
+
+    async def connect(self, source: str = ATTACKER, receive_buffer: int = 0) -> Peer:
+        """Open a connection, which is closed after the attack.
+
+        Raises:
+            OSError: The server does not take it.
+        """
+        peer = await Peer.connect(self.port, source, receive_buffer)
+        self.peers.append(peer)
+        return peer
+
+    async def connect_many(self, number: int, **options: Any) -> list[Peer]:
+        """Open as many connections as the server takes of so many."""
+        found = []
+        for _ in range(number):
+            with suppress(*FAILURES):
+                found.append(await self.connect(**options))
+        return found
+
+    async def ask(self, request: bytes, source: str = ATTACKER) -> Answer | None:
+        """Return the answer to one request on a connection of its own, if one came."""
+        peer = None
+        try:
+            peer = await Peer.connect(self.port, source)
+            return await peer.ask(request)
+        except FAILURES:
+            return None
+        finally:
+            if peer is not None:
+                peer.close()
+
+    async def open_session(self, peer: Peer, capabilities: Any = None) -> str:
+        """Open a session on a connection and return its id; "" where it is refused."""
+        body = initialize_message(capabilities)
+        return (await peer.ask(post(self.port, body))).session
+
+    def in_session(self, session: str, body: bytes) -> bytes:
+        """Return a POST of a session."""
+        return post(self.port, body, in_session(session))
+
+    async def honest_session(self) -> Callable[[], Awaitable[bool]]:
+        """Open a session as an honest client; return what tells whether it is there."""
+        peer = await self.connect(HONEST)
+        session = await self.open_session(peer)
+        peer.close()
+
+        async def is_there() -> bool:
+            answer = await self.ask(
+                self.in_session(session, call("echo", text="hi")), HONEST
+            )
+            return answer is not None and answer.is_result
+
+        await is_there()
+        return is_there
+
+    @property
+    def let_go(self) -> int:
+        """How many of the attack's connections the server has ended."""
+        return sum(not peer.is_established for peer in self.peers)
+
+    def about_connections(self) -> Outcome:
+        """Return how many connections the server has ended, which should be all."""
+        return Outcome(
+            f"{self.let_go} of {len(self.peers)} connections ended by the server",
+            self.let_go == len(self.peers),
+        )
+
+    async def terminate(self) -> None:
+        """Have the honest client stop, and send SIGTERM to the server."""
+        await self._honest.stop()
+        self.running.process.send_signal(signal.SIGTERM)
+
+    async def ended(self) -> float:
+        """Wait until the server has ended; return how long that took."""
+        began = time.monotonic()
+        with suppress(subprocess.TimeoutExpired):
+            await asyncio.to_thread(self.running.process.wait, KILL_AFTER_S)
+        return time.monotonic() - began
+
+    def close(self) -> None:
+        """Close all connections."""
+        for peer in self.peers:
+            peer.close()
+
+
+@dataclass(frozen=True)
+class State:
+    """Memory and descriptors of the server."""
+
+    rss_mib: float
+    descriptors: int
+    processes: int = 1
+
+
+@dataclass(frozen=True)
+class Latency:
+    """What the honest client met in one part of the time."""
+
+    median_ms: float | None
+    worst_ms: float | None
+    new_median_ms: float | None
+    new_worst_ms: float | None
+    failed: int
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one attack did to one server."""
+
+    before: State
+    peak: State
+    after: State | None
+    """``None`` where the attack ends the server."""
+    latencies: tuple[Latency, Latency, Latency]
+    seconds: float
+    """How long the attack went on."""
+    log_bytes: int
+    outcome: Outcome = field(default_factory=lambda: Outcome(""))
+
+
+def quiet(samples: list[Sample]) -> State:
+    """Return the figures of the last second."""
+    last = [each for each in samples if each.at >= samples[-1].at - QUIET_S]
+    return State(
+        min(each.rss_mib for each in last),
+        min(each.descriptors for each in last),
+        min(each.processes for each in last),
+    )
+
+
+def peak(samples: list[Sample]) -> State:
+    """Return the highest figures."""
+    return State(
+        max(each.rss_mib for each in samples),
+        max(each.descriptors for each in samples),
+        max(each.processes for each in samples),
+    )
+
+
+def is_back(before: State, now: State) -> bool:
+    """Tell whether the server is as it was before."""
+    return is_memory_back(before, now) and are_descriptors_back(before, now)
+
+
+def is_memory_back(before: State, now: State) -> bool:
+    """Tell whether the memory is within a tenth, and a few MiB."""
+    return now.rss_mib <= before.rss_mib * 1.1 + SLACK_MIB
+
+
+def are_descriptors_back(before: State, now: State) -> bool:
+    """Tell whether there are no more descriptors and processes than before."""
+    return (
+        now.descriptors <= before.descriptors + 1 and now.processes <= before.processes
+    )
+
+
+def latency(calls: list[dict[str, Any]], begin: float, end: float) -> Latency:
+    """Return what the calls met that began in a part of the time."""
+    here = [each for each in calls if begin <= each["at"] < end]
+
+    def times(kind: str) -> list[float]:
+        return [each["ms"] for each in here if each["kind"] == kind and "ms" in each]
+
+    kept, new = times("kept"), times("new")
+    errors = [each["error"] for each in here if "error" in each]
+    return Latency(
+        median(kept) if kept else None,
+        max(kept, default=None),
+        median(new) if new else None,
+        max(new, default=None),
+        len(errors),
+        tuple(sorted(set(errors))),
+    )
+
+
+def options_for(attack: Attack, size: Size) -> dict[str, Any]:
+    """Return the options of the server, whose clocks are short."""
+    clocks = dict.fromkeys(SHORT_CLOCKS, size.clock)
+    common = {"idle": size.idle, "drain": 3.0, "limits": clocks}
+    given = attack.options(size)
+    return {**common, **given, "limits": {**clocks, **given.get("limits", {})}}
+
+
+SHORT_CLOCKS = ("head_timeout", "stall_timeout")
+"""Fields of `Limits`, as far as it has them."""
+
+
+async def settled(samples: list[Sample], before: State, size: Size) -> None:
+    """Wait until the server is as it was before, or it has had the time for it."""
+    await asyncio.sleep(QUIET_S + SAMPLE_S)
+    for _ in range(round(size.settle / SAMPLE_S)):
+        if is_back(before, quiet(samples)):
+            return
+        await asyncio.sleep(SAMPLE_S)
+
+
+async def perform(attack: Attack, name: str, program: Program, size: Size) -> Figures:
+    """Attack a server and return the figures."""
+    options = options_for(attack, size)
+    async with Issuer.opened() as issuer:
+        if attack.token:
+            options["introspection"] = issuer.url
+        with started(program, options, attack.descriptors) as running:
+            issuer.audience = f"http://127.0.0.1:{running.port}/mcp"
+            honest = await HonestClient.start(running.port, attack.tool, attack.token)
+            try:
+                async with watched(running.process.pid) as samples:
+                    scene = Scene(running, size, honest, is_ours=name == OURS)
+                    return await watched_attack(attack, scene, samples, honest)
+            finally:
+                await honest.stop()
+
+
+async def watched_attack(
+    attack: Attack, scene: Scene, samples: list[Sample], honest: HonestClient
+) -> Figures:
+    """Run the attack between its two calm times."""
+    size = scene.size
+    await asyncio.sleep(WARM_UP_S)
+    times = [time.monotonic()]
+    await asyncio.sleep(size.before)
+    before = quiet(samples)
+    times.append(time.monotonic())
+    try:
+        outcome = await attack.run(scene)
+    finally:
+        scene.close()
+    times.append(time.monotonic())
+    highest = peak([each for each in samples if each.at >= times[1]] or samples)
+    after = None
+    if not attack.stops:
+        await settled(samples, before, size)
+        times.append(time.monotonic())
+        await asyncio.sleep(size.before)
+        after = quiet(samples)
+    await honest.stop()
+    calls = honest.calls
+    return Figures(
+        before,
+        highest,
+        after,
+        (
+            latency(calls, times[0], times[1]),
+            latency(calls, times[1], times[2]),
+            latency(calls, times[-1], float("inf")),
+        ),
+        times[2] - times[1],
+        running_log_size(scene.running),
+        outcome,
+    )
+
+
+def running_log_size(running: Running) -> int:
+    """Return how many bytes the server has logged so far."""
+    return running.log.stat().st_size

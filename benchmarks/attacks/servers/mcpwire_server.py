@@ -1,0 +1,102 @@
+"""mcpwire under attack; OPTIONS in the environment is JSON, and says which bounds."""
+
+import asyncio
+import json
+import os
+import time
+
+import attrs
+
+import mcpwire
+from mcpwire.limits import Limits
+from mcpwire.server.app import SERVER_LIMITS
+
+options = json.loads(os.environ.get("OPTIONS", "{}"))
+port = os.environ["PORT"]
+known = {field.name for field in attrs.fields(Limits)}
+limits = attrs.evolve(
+    SERVER_LIMITS,
+    **{name: each for name, each in options["limits"].items() if name in known},
+)
+auth = None
+if "introspection" in options:
+    issuer = options["introspection"]
+    auth = mcpwire.ResourceServer(
+        f"http://127.0.0.1:{port}/mcp",
+        authorization_servers=[issuer],
+        verifiers=[
+            mcpwire.IntrospectionVerifier(
+                mcpwire.Http(f"{issuer}/introspect", allow_insecure=True),
+                issuer=issuer,
+                bearer="ours",
+            )
+        ],
+        allow_insecure=True,
+    )
+
+server = mcpwire.Server(
+    "attacked",
+    "1",
+    limits=limits,
+    auth=auth,
+    thread_limit=options.get("threads", 64),
+    extensions=[mcpwire.Tasks(per_principal=options.get("tasks", 100))],
+)
+
+
+@server.tool
+async def echo(text: str) -> str:
+    """Answer with the text."""
+    return text
+
+
+@server.tool
+def plain(text: str) -> str:
+    """Answer with the text, from a thread."""
+    return text
+
+
+@server.tool
+def block(seconds: float) -> str:
+    """Keep a thread."""
+    time.sleep(seconds)
+    return "done"
+
+
+@server.tool
+async def big(size: int) -> str:
+    """Answer with many bytes."""
+    return "x" * size
+
+
+@server.tool
+async def flow(number: int, size: int, ctx: mcpwire.Context) -> str:
+    """Send many messages before the answer."""
+    for _ in range(number):
+        ctx.info("x" * size)
+        await asyncio.sleep(0)
+    return "done"
+
+
+@server.tool
+async def ask(ctx: mcpwire.Context) -> str:
+    """Ask the client, and wait for it."""
+    answer = await ctx.elicit("Your name?", str)
+    return str(answer.value)
+
+
+@server.tool(task="optional")
+async def work(seconds: float) -> str:
+    """Work for as long, as a task where the client can have one."""
+    await asyncio.sleep(seconds)
+    return "done"
+
+
+if __name__ == "__main__":
+    server.run(
+        http=f"127.0.0.1:{port}",
+        announce=lambda _: None,
+        session_idle=options["idle"],
+        max_sessions=options.get("sessions", 10_000),
+        drain_timeout=options["drain"],
+    )

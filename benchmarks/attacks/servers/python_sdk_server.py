@@ -1,0 +1,79 @@
+"""The official Python SDK under attack; OPTIONS in the environment is JSON."""
+
+import asyncio
+import json
+import os
+import time
+
+import uvicorn
+from mcp.server.mcpserver import Context, MCPServer
+from pydantic import BaseModel
+
+options = json.loads(os.environ.get("OPTIONS", "{}"))
+server = MCPServer("attacked", version="1", log_level="WARNING")
+
+
+class Name(BaseModel):
+    """What `ask` asks for."""
+
+    value: str
+
+
+@server.tool()
+async def echo(text: str) -> str:
+    """Answer with the text."""
+    return text
+
+
+@server.tool()
+def plain(text: str) -> str:
+    """Answer with the text, from a thread."""
+    return text
+
+
+@server.tool()
+def block(seconds: float) -> str:
+    """Keep a thread."""
+    time.sleep(seconds)
+    return "done"
+
+
+@server.tool()
+async def big(size: int) -> str:
+    """Answer with many bytes."""
+    return "x" * size
+
+
+@server.tool()
+async def flow(number: int, size: int, ctx: Context) -> str:
+    """Send many messages before the answer."""
+    for _ in range(number):
+        await ctx.report_progress(1, 2, "x" * size)
+    return "done"
+
+
+@server.tool()
+async def ask(ctx: Context) -> str:
+    """Ask the client, and wait for it."""
+    return str(await ctx.elicit("Your name?", Name))
+
+
+@server.tool()
+async def work(seconds: float) -> str:
+    """Work for as long."""
+    await asyncio.sleep(seconds)
+    return "done"
+
+
+if __name__ == "__main__":
+    uvicorn.run(
+        server.streamable_http_app(
+            json_response=options.get("json", True),
+            session_idle_timeout=options["idle"],
+            max_sessions=options.get("sessions", 10_000),
+        ),
+        port=int(os.environ["PORT"]),
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=options["drain"],
+    )
