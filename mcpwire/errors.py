@@ -12,7 +12,8 @@
     │   ├── LocalProtocolError        you asked for something illegal now
     │   └── RemoteProtocolError       the peer broke the rules
     │       ├── InvalidMessage        one message is malformed
-    │       └── MessageTooLarge       one message is over its limit
+    │       ├── MessageTooLarge       one message is over its limit
+    │       └── TooManyQuestions      it asks more than one call answers
     ├── RPCError                      the peer answered with an error
     │   └── ParseError, InvalidRequest, MethodNotFound, InvalidParams,
     │       InternalError, ResourceNotFound, HeaderMismatch,
@@ -61,6 +62,7 @@ __all__ = [
     "RequestTimeout",
     "ResourceNotFound",
     "SessionExpired",
+    "TooManyQuestions",
     "ToolError",
     "TransportError",
     "UnsupportedVersion",
@@ -276,6 +278,24 @@ class MessageTooLarge(RemoteProtocolError):
 
     def __init__(self, message: str, *, limit: int) -> None:
         super().__init__(message)
+        self.limit = limit
+
+
+class TooManyQuestions(RemoteProtocolError):
+    """The server asks more in one call than the call answers; it was told to stop.
+
+    Attributes:
+        method: The request of the call.
+        limit: How many questions one call answers (`Limits.questions`).
+    """
+
+    def __init__(self, method: str, *, limit: int) -> None:
+        super().__init__(
+            f"{method}: the server asks more than {limit} questions in one call "
+            "(Limits.questions)",
+            hint="raise Limits.questions if the call needs more",
+        )
+        self.method = method
         self.limit = limit
 
 

@@ -109,6 +109,12 @@ class Limits:
     input_rounds: int = _size(10)
     """Input-required rounds of one call (2026-07-28 basic/patterns/mrtr)."""
 
+    questions: int = _size(100)
+    """Requests of the server, such as sampling, that one call of ours answers."""
+
+    question_time: float = _seconds(600.0)
+    """How long in all a call's clock stands still while its server is answered."""
+
     noise_lines: int = _size(16)
     """Lines on stdout that were no messages and are kept for error messages."""
 

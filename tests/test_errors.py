@@ -24,6 +24,7 @@ from mcpwire.errors import (
     RPCError,
     SessionExpired,
     ToolError,
+    TooManyQuestions,
     TransportError,
     rpc_error,
 )
@@ -160,6 +161,14 @@ CASES = [
         {"detail": "2 noise lines"},
     ),
     (
+        TooManyQuestions("tools/call", limit=100),
+        (
+            "tools/call: the server asks more than 100 questions in one call "
+            "(Limits.questions) (raise Limits.questions if the call needs more)"
+        ),
+        {"method": "tools/call", "limit": 100},
+    ),
+    (
         CallCancelled("tools/call"),
         "tools/call: cancelled",
         {"method": "tools/call", "reason": None},
@@ -244,6 +253,7 @@ TREE = {
     RemoteProtocolError: ProtocolError,
     InvalidMessage: RemoteProtocolError,
     MessageTooLarge: RemoteProtocolError,
+    TooManyQuestions: RemoteProtocolError,
     RPCError: MCPError,
     RequestTimeout: TimeoutError,
     CallCancelled: MCPError,

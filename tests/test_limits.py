@@ -37,6 +37,8 @@ def test_the_default_limits_are_those_documented():
         "notifications": 1_024,
         "inbound": 16,
         "input_rounds": 10,
+        "questions": 100,
+        "question_time": 600.0,
         "noise_lines": 16,
         "close_grace": 2.0,
         "terminate_grace": 2.0,

@@ -10,6 +10,8 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
+from mcpwire.errors import RequestTimeout
+
 __all__ = ["Deadline"]
 
 _new: Final = object.__new__
@@ -30,9 +32,12 @@ class Deadline:
     __slots__ = (
         "_cap",
         "_held_at",
+        "_left",
         "_maximum",
+        "_most",
         "_paused_at",
         "_pauses",
+        "_spare",
         "_timeout",
         "at",
         "started",
@@ -43,7 +48,7 @@ class Deadline:
     """The time it was made."""
 
     at: float
-    """The time it ends; infinite for no limit and while it is paused."""
+    """The time it ends; infinite for no limit and in a pause without a bound."""
 
     timeout: float | None
     """The limit that runs out first, in seconds, for the error that tells of it."""
@@ -51,6 +56,11 @@ class Deadline:
     # Set by the first pause.
     _held_at: float
     _paused_at: float
+    _spare: float
+    """How long this pause stops the clock; then it runs again."""
+
+    # Set by the first pause with a bound.
+    _most: float
 
     def __init__(
         self, now: float, timeout: float | None, *, maximum: float | None = None
@@ -59,6 +69,7 @@ class Deadline:
         self.timeout = self._timeout = timeout
         self._maximum = maximum
         self._pauses = 0
+        self._left = inf
         self.at = inf if timeout is None else now + timeout
         if maximum is None:
             self._cap = inf
@@ -78,6 +89,7 @@ class Deadline:
         self.timeout = self._timeout = timeout
         self._maximum = None
         self._pauses = 0
+        self._left = inf
         self.at = now + timeout
         self._cap = inf
         return self
@@ -93,8 +105,12 @@ class Deadline:
 
     def remaining(self, now: float) -> float | None:
         """Return the seconds left, never below zero; ``None`` for no limit."""
-        left = self._held_at - self._paused_at if self._pauses else self.at - now
+        left = self._held_at - self._read(now) if self._pauses else self.at - now
         return None if left == inf else max(left, 0.0)
+
+    def _read(self, now: float) -> float:
+        """Return what the paused clock shows: it runs again after `_spare` seconds."""
+        return max(self._paused_at, now - self._spare)
 
     def elapsed(self, now: float) -> float:
         """Return the seconds since it was made, pauses included."""
@@ -105,26 +121,58 @@ class Deadline:
         if self._timeout is None:
             return
         if self._pauses:
-            self.at, now = self._held_at, self._paused_at
+            self.at, now = self._held_at, self._read(now)
         self.at = max(self.at, now + self._timeout)
         self._clamp()
         if self._pauses:
-            self._held_at, self.at = self.at, inf
+            self._held_at = self.at
+            self.at += self._spare
 
-    def pause(self, now: float) -> None:
-        """Stop the clock: the time that follows is not the peer's."""
+    def pause(self, now: float, most: float = inf) -> None:
+        """Stop the clock: the time that follows is not the peer's.
+
+        Args:
+            now: The time it stops.
+            most: Seconds that all pauses with a bound stop it for together; a longer
+                pause lets it run again.
+        """
         self._pauses += 1
         if self._pauses == 1:
-            self._held_at, self.at, self._paused_at = self.at, inf, now
+            self._held_at, self._paused_at, self._spare = self.at, now, inf
+            self.at = inf
+        if most < inf:
+            self._most = most
+            self._spare = min(self._left, most)
+            self.at = self._held_at + self._spare
 
     def resume(self, now: float) -> None:
         """Let the clock run again, once for each `pause`."""
         assert self._pauses, "resume without pause"
         self._pauses -= 1
         if not self._pauses:
-            paused = now - self._paused_at
-            self.at = self._held_at + paused
-            self._cap += paused
+            stood = min(now - self._paused_at, self._spare)
+            if self._spare < inf:
+                self._left = self._spare - stood
+            self.at = self._held_at + stood
+            self._cap += stood
+
+    def error(
+        self, method: str, now: float, detail: str | None = None
+    ) -> RequestTimeout:
+        """Return the error for a call that it has ended."""
+        assert self.timeout is not None
+        if self._pauses or not self._left:
+            stood = (
+                f"its clock stood still for {self._most:g} s while questions of the "
+                "server were answered, and does for no longer (Limits.question_time)"
+            )
+            detail = f"{stood}; {detail}" if detail else stood
+        return RequestTimeout(
+            method=method,
+            timeout=self.timeout,
+            elapsed=self.elapsed(now),
+            detail=detail,
+        )
 
     def __repr__(self) -> str:
         """Tell the limit and whether the clock stands still."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import InvalidMessage, RemoteProtocolError
+from mcpwire.errors import InvalidMessage, RemoteProtocolError, TooManyQuestions
 from mcpwire.limits import DEFAULT_LIMITS, DEFAULT_RECOVERY
 from mcpwire.protocol.methods import TASKS, Kind, available
 from mcpwire.protocol.steps import Ask, Call, Sleep
@@ -36,6 +36,7 @@ __all__ = [
     "COMPLETE",
     "INPUT_REQUIRED",
     "TASK",
+    "check_count",
     "input_rounds",
     "is_task",
     "read_questions",
@@ -105,6 +106,7 @@ def input_rounds(
     revision: Revision = LATEST,
     extensions: AbstractSet[str] = frozenset(),
     limit: int = DEFAULT_LIMITS.input_rounds,
+    most: int = DEFAULT_LIMITS.questions,
     recovery: Recovery = DEFAULT_RECOVERY,
 ) -> Steps[dict[str, Any]]:
     """Carry a call from its first result to the final one, which is returned.
@@ -117,21 +119,25 @@ def input_rounds(
             unknown member and every result is final.
         extensions: The ids of the extensions that are on for this request.
         limit: The most rounds.
+        most: The most questions in all of them.
         recovery: How long to wait between rounds in which nothing is asked.
 
     Raises:
         InvalidMessage: A result or a question in it is malformed; nobody was asked.
         RemoteProtocolError: The method may not ask, or the rounds do not end.
+        TooManyQuestions: It asks more; nobody was asked what is beyond.
     """
     if revision.era is Era.SESSION:
         return result
     spec = available(method, revision, "client", extensions)
     original = {k: v for k, v in params.items() if k not in _ROUND_MEMBERS}
-    rounds = unasked = 0
+    rounds = unasked = asked = 0
     while (kind := result_kind(result, extensions)) == INPUT_REQUIRED:
         _check_round(method, spec, rounds, limit)
         rounds += 1
         questions = _questions(result, revision)
+        asked += len(questions)
+        check_count(method, asked, most)
         answered = _state(result)
         if questions:
             unasked = 0
@@ -166,6 +172,16 @@ def _check_round(method: str, spec: MethodSpec | None, done: int, limit: int) ->
             f"{method}: the server still asks for input after {limit} rounds",
             hint="raise Limits.input_rounds if it really needs more",
         )
+
+
+def check_count(method: str, asked: int, most: int) -> None:
+    """Refuse more questions than one call answers.
+
+    Raises:
+        TooManyQuestions: There are more.
+    """
+    if asked > most:
+        raise TooManyQuestions(method, limit=most)
 
 
 def _ask(questions: list[Ask]) -> Steps[dict[str, Any]]:

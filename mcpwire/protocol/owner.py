@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import attrs
 
+from mcpwire.errors import InvalidRequest
+
 if TYPE_CHECKING:
-    from mcpwire.errors import MCPError
+    from mcpwire.errors import MCPError, RPCError
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["Call", "Owner", "PeerStats"]
+__all__ = ["TOO_MANY", "Call", "Owner", "PeerStats", "unasked"]
+
+TOO_MANY: Final = "too many questions"
+"""The reason that a server is told for a call that ends so."""
 
 
 class Call(Protocol):
@@ -80,3 +85,8 @@ class PeerStats:
 
     noise_lines: list[str] = attrs.field(factory=list)
     """The first of the noise, for diagnosis."""
+
+
+def unasked() -> RPCError:
+    """Return the answer to a question after too many in the calls it belongs to."""
+    return InvalidRequest(f"the call that this belongs to has ended: {TOO_MANY}")

@@ -20,7 +20,6 @@ from mcpwire.errors import (
     InternalError,
     LocalProtocolError,
     MCPError,
-    RequestTimeout,
     RPCError,
     TransportError,
 )
@@ -174,18 +173,8 @@ class Calls(DuplexFacts, Lead):
         """End a call whose deadline has passed, and tell the peer."""
         deadline = call.deadline
         assert deadline is not None
-        timeout = deadline.timeout
-        assert timeout is not None
         self._give_up(call.id, "timeout")
-        self._end_call(
-            call,
-            RequestTimeout(
-                method=call.method,
-                timeout=timeout,
-                elapsed=deadline.elapsed(now),
-                detail=self._silence_detail(),
-            ),
-        )
+        self._end_call(call, deadline.error(call.method, now, self._silence_detail()))
 
     def _next_date(self, at: float) -> float:
         for call in list(self._begun.values()):
@@ -215,7 +204,7 @@ class Calls(DuplexFacts, Lead):
     def _pause_call(self, call: Pending, now: float) -> None:
         if call.deadline is not None and not call.is_paused:
             call.is_paused = True
-            call.deadline.pause(now)
+            call.deadline.pause(now, self._limits.question_time)
 
     def _resume_call(self, call: Pending, now: float) -> None:
         # One deadline may span several requests of a call: it must not stay paused.
@@ -293,8 +282,15 @@ class Calls(DuplexFacts, Lead):
         self, id: RequestId, method: str, params: dict[str, Any] | None
     ) -> None:
         """Hand a request of the peer's on, with the function that answers it."""
+        is_client = self._peer.role == "client"
+        if is_client:
+            was_torn = self._torn
+            is_admitted = self._admits(id, method)
+            self._torn = was_torn
+            if not is_admitted:
+                return
         self._inbound.request(id, method, params, partial(self.reply, id), None)
-        if self._peer.is_in_flight(id) and self._peer.role == "client":
+        if is_client and self._peer.is_in_flight(id):
             self._pause(id)
 
     def withdrawn(self, id: RequestId) -> None:

@@ -33,6 +33,7 @@ class Pending(Waiter):
         "on_end",
         "on_notification",
         "params",
+        "questions",
         "result",
         "tells_at_once",
     )
@@ -51,6 +52,7 @@ class Pending(Waiter):
         self.notices = None
         self._lead = None
         self.is_paused = False
+        self.questions = 0
         self.method = method
         self.params = params
         self.deadline = deadline

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
+    from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.transports.base import CallHandle, NotifyFn
     from mcpwire.wire.jsonrpc import RequestId
@@ -34,6 +35,7 @@ class Pending:
         "is_paused",
         "method",
         "on_notification",
+        "questions",
     )
 
     def __init__(
@@ -50,6 +52,7 @@ class Pending:
         self.on_notification = on_notification
         self.handle = handle
         self.is_paused = False
+        self.questions = 0
         self.end = 0
 
 
@@ -63,6 +66,7 @@ class CallClock:
     __slots__ = (
         "_asking",
         "_expire",
+        "_limits",
         "_loop",
         "_outstanding",
         "_timer",
@@ -74,7 +78,9 @@ class CallClock:
         loop: asyncio.AbstractEventLoop,
         outstanding: Mapping[int, Pending],
         expire: Callable[[int, Pending, float], None],
+        limits: Limits,
     ) -> None:
+        self._limits = limits
         self._loop = loop
         self._outstanding = outstanding
         self._expire = expire
@@ -124,7 +130,7 @@ class CallClock:
         for pending in self._outstanding.values():
             if pending.deadline is not None and not pending.is_paused:
                 pending.is_paused = True
-                pending.deadline.pause(now)
+                pending.deadline.pause(now, self._limits.question_time)
         self._asking[id] = max(self._outstanding, default=0)
 
     def resume(self, id: RequestId) -> None:

@@ -21,7 +21,6 @@ from mcpwire.errors import (
     InternalError,
     LocalProtocolError,
     MCPError,
-    RequestTimeout,
     RPCError,
     TransportError,
 )
@@ -70,7 +69,9 @@ class Duplex(DuplexFacts):
         self._is_reading = False
         self._answers: list[tuple[asyncio.Future[Any], dict[str, Any]]] = []
         self.taken_in: Callable[[], object] | None = None
-        self._clock = CallClock(self._loop, self._peer.outstanding, self.time_out)
+        self._clock = CallClock(
+            self._loop, self._peer.outstanding, self.time_out, limits
+        )
         self._queued = 0
         self._written = 0
         self._dead: TransportError | None = None
@@ -224,15 +225,8 @@ class Duplex(DuplexFacts):
         assert deadline is not None
         self._give_up(id, "timeout")
         if not pending.future.done():
-            timeout = deadline.timeout
-            assert timeout is not None
             pending.future.set_exception(
-                RequestTimeout(
-                    method=pending.method,
-                    timeout=timeout,
-                    elapsed=deadline.elapsed(now),
-                    detail=self._silence_detail(),
-                )
+                deadline.error(pending.method, now, self._silence_detail())
             )
 
     # What the peer tells (`protocol.peer.Owner`)...
@@ -267,8 +261,11 @@ class Duplex(DuplexFacts):
         self, id: RequestId, method: str, params: dict[str, Any] | None
     ) -> None:
         """Hand a request of the peer's on, with the function that answers it."""
+        is_client = self._peer.role == "client"
+        if is_client and not self._admits(id, method):
+            return
         self._inbound.request(id, method, params, partial(self._reply, id), None)
-        if self._peer.role == "client" and self._peer.is_in_flight(id):
+        if is_client and self._peer.is_in_flight(id):
             self._clock.pause(id)
 
     def withdrawn(self, id: RequestId) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.errors import ConnectionClosed
+from mcpwire.errors import ConnectionClosed, TooManyQuestions
+from mcpwire.protocol.owner import TOO_MANY, unasked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpwire.errors import TransportError
+    from mcpwire.errors import MCPError, RPCError, TransportError
+    from mcpwire.limits import Limits
     from mcpwire.protocol.peer import Peer, PeerStats
     from mcpwire.versions import Revision
+    from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["DuplexFacts"]
 
@@ -23,6 +26,7 @@ class DuplexFacts:
 
     _closed_by_us: bool
     _dead: TransportError | None
+    _limits: Limits
     _peer: Peer[Any]
     target: str | None
 
@@ -63,6 +67,37 @@ class DuplexFacts:
         """Return no seconds: it can say it already."""
         del tell
         return 0.0
+
+    def _admits(self, id: RequestId, method: str) -> bool:
+        """Tell whether a question of the server is answered for any call.
+
+        The calls that have answered as many as they may end here.
+        """
+        if method == "ping":
+            return True
+        limit, calls = self._limits.questions, self._peer.outstanding
+        spent = {id: call for id, call in calls.items() if call.questions >= limit}
+        for call_id, call in spent.items():
+            self._give_up(call_id, TOO_MANY)
+            self.failed(call, TooManyQuestions(call.method, limit=limit))
+        if spent and not calls:
+            self._reply(id, unasked())
+            return False
+        for call in calls.values():
+            call.questions += 1
+        return True
+
+    def _give_up(self, id: int, reason: str) -> None:
+        """Stop waiting for an answer and tell the peer, as far as it can be told."""
+        raise NotImplementedError
+
+    def failed(self, call: Any, error: MCPError) -> None:
+        """Wake the caller with the error."""
+        raise NotImplementedError
+
+    def _reply(self, id: RequestId, answer: dict[str, Any] | RPCError) -> None:
+        """Send an answer."""
+        raise NotImplementedError
 
     def _silence_detail(self) -> str | None:
         """Say what else is known of a peer that does not answer."""

@@ -206,10 +206,100 @@ def test_what_is_made_in_short_is_the_same(timeout):
     short, long = Deadline.of(7.0, timeout), Deadline(7.0, timeout)
     for now in (8.0, 9.0):
         for deadline in (short, long):
-            deadline.pause(now)
+            deadline.pause(now, 5.0)
             deadline.extend(now)
             deadline.resume(now + 0.5)
         names = set(Deadline.__slots__)
         assert {name: getattr(short, name) for name in names} == {
             name: getattr(long, name) for name in names
         }
+
+
+# Pauses with a bound...
+
+
+@pytest.mark.attack("X08")
+def test_a_bounded_pause_moves_the_end_by_its_bound_and_no_further():
+    deadline = Deadline(START, 4.0)
+    deadline.pause(START + 1.0, 600.0)
+
+    assert deadline.at == START + 604.0
+    assert deadline.remaining(START + 500.0) == 3.0
+    assert deadline.remaining(START + 602.0) == 2.0  # the clock runs again
+    assert deadline.expired(START + 604.0)
+    deadline.resume(START + 603.0)
+    assert deadline.at == START + 604.0
+
+
+@pytest.mark.attack("X08")
+def test_all_bounded_pauses_share_one_bound():
+    deadline = Deadline(START, 4.0)
+    deadline.pause(START, 10.0)
+    deadline.resume(START + 7.0)
+    deadline.pause(START + 8.0, 10.0)
+    deadline.resume(START + 18.0)
+
+    assert deadline.at == START + 14.0
+    deadline.pause(START + 19.0, 10.0)
+    assert deadline.at == START + 14.0
+
+
+def test_a_pause_without_a_bound_takes_nothing_of_it():
+    deadline = Deadline(START, 4.0)
+    deadline.pause(START)
+    assert deadline.at == inf
+    deadline.resume(START + 100.0)
+    deadline.pause(START + 100.0, 10.0)
+
+    assert deadline.at == START + 114.0
+
+
+def test_a_bounded_pause_within_one_without_is_bounded_from_its_start():
+    deadline = Deadline(START, 4.0)
+    deadline.pause(START)
+    deadline.pause(START + 1.0, 10.0)
+
+    assert deadline.at == START + 14.0
+    deadline.resume(START + 2.0)
+    deadline.resume(START + 3.0)
+    assert deadline.at == START + 7.0
+
+
+def test_progress_in_a_bounded_pause_counts_from_what_the_clock_shows():
+    deadline = Deadline(START, 4.0, maximum=20.0)
+    deadline.pause(START + 1.0, 10.0)
+    deadline.extend(START + 5.0)
+    assert deadline.at == START + 15.0
+    deadline.extend(START + 13.0)  # it runs again since two seconds
+    assert deadline.at == START + 17.0
+    deadline.resume(START + 14.0)
+
+    assert deadline.at == START + 17.0
+    deadline.extend(START + 29.0)
+    assert deadline.at == START + 30.0  # the maximum and what it stood still
+
+
+def test_a_bounded_pause_without_a_timeout_has_no_end():
+    deadline = Deadline(START, None)
+    deadline.pause(START, 10.0)
+
+    assert deadline.at == inf
+    assert deadline.remaining(START + 99.0) is None
+    deadline.resume(START + 99.0)
+    assert deadline.at == inf
+
+
+@pytest.mark.attack("X08")
+def test_the_error_names_the_bound_where_that_was_reached():
+    deadline = Deadline(START, 4.0)
+    plain = deadline.error("tools/call", START + 4.0, "noise")
+    assert str(plain) == "tools/call: no answer within 4 s (after 4 s); noise"
+    assert plain.detail == "noise"
+    deadline.pause(START, 10.0)
+    held = (
+        "its clock stood still for 10 s while questions of the server were answered, "
+        "and does for no longer (Limits.question_time)"
+    )
+    assert deadline.error("x", START + 14.0).detail == held
+    deadline.resume(START + 12.0)
+    assert deadline.error("x", START + 14.0, "noise").detail == f"{held}; noise"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.errors import InvalidMessage, RemoteProtocolError
+from mcpwire.errors import InvalidMessage, RemoteProtocolError, TooManyQuestions
 from mcpwire.limits import DEFAULT_LIMITS, Recovery
 from mcpwire.protocol.input_loop import input_rounds, is_task, result_kind
 from mcpwire.protocol.methods import TASKS, methods_of
@@ -328,6 +328,15 @@ def test_exactly_as_many_rounds_as_the_limit_are_allowed():
     assert rounds(*script, DONE, limit=3)[1] is DONE
     with pytest.raises(RemoteProtocolError, match="after 2 rounds"):
         rounds(*script, DONE, limit=2)
+
+
+@pytest.mark.attack("X08")
+def test_the_questions_of_all_rounds_have_a_bound():
+    script = [needs({"a": ELICIT, "b": ELICIT})] * 3
+
+    assert rounds(*script[:2], DONE, most=4)[1] is DONE
+    with pytest.raises(TooManyQuestions, match="more than 5 questions"):
+        rounds(*script, DONE, most=5)
 
 
 def test_only_three_methods_may_need_input():

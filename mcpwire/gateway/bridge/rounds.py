@@ -40,6 +40,7 @@ async def finish(sending: Sending, raw: dict[str, Any]) -> dict[str, Any]:
         revision=profile.agreement.revision,
         extensions=profile.extensions,
         limit=settings.limits.input_rounds,
+        most=settings.limits.questions,
         recovery=settings.recovery,
     )
     try:
@@ -72,7 +73,8 @@ async def _ask(sending: Sending, step: Ask) -> dict[str, Any]:
     agreement = sending.client.profile.agreement
     assert agreement is not None
     if deadline is not None:
-        deadline.pause(connection.time())
+        limits = connection.settings.limits
+        deadline.pause(connection.time(), limits.question_time)
     try:
         return await sending.relay.ask(
             step.method, step.params, agreement.revision, sending.call

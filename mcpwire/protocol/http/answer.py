@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import InvalidMessage, RequestTimeout
+from mcpwire.errors import InvalidMessage
 from mcpwire.protocol.http import exchange
 from mcpwire.protocol.http.exchange import BODY_SHOWN, KINDS
 from mcpwire.protocol.http.reply import ERROR_BODY_BYTES, NO_FIELDS, Owner, Reply
@@ -44,6 +44,7 @@ class CallReply(Reply):
         deadline: When it must have ended.
         on_notification: Hears its own notifications.
         holds: How many handlers of ours its clock stands still for.
+        questions: How many requests of the server it has answered.
     """
 
     __slots__ = (
@@ -53,6 +54,7 @@ class CallReply(Reply):
         "holds",
         "id",
         "on_notification",
+        "questions",
         "result",
     )
 
@@ -84,7 +86,7 @@ class CallReply(Reply):
         self.handle = handle
         self.on_notification = on_notification
         self.result: dict[str, Any] | None = None
-        self.holds = 0
+        self.holds = self.questions = 0
         self._doubt: InvalidMessage | None = None
         """What came in place of the answer, perhaps."""
 
@@ -96,19 +98,13 @@ class CallReply(Reply):
     def _too_late(self, now: float) -> MCPError:
         deadline = self.deadline
         assert deadline is not None
-        assert deadline.timeout is not None
         if not self.status:
             detail = None
         elif self._is_stream:
             detail = "the stream of the answer has brought none so far"
         else:
             detail = f"{self.status} came, and not all of the body"
-        return RequestTimeout(
-            method=self.what,
-            timeout=deadline.timeout,
-            elapsed=deadline.elapsed(now),
-            detail=detail,
-        )
+        return deadline.error(self.what, now, detail)
 
     def _opened(self) -> None:
         self.openings += 1

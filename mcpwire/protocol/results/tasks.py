@@ -24,7 +24,7 @@ from mcpwire.errors import (
     rpc_error,
 )
 from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.protocol.input_loop import COMPLETE, TASK, read_questions
+from mcpwire.protocol.input_loop import COMPLETE, TASK, check_count, read_questions
 from mcpwire.protocol.serving.task_states import (
     CANCELLED,
     FAILED,
@@ -76,6 +76,7 @@ def follow(
     *,
     revision: Revision = LATEST,
     limit: int = DEFAULT_LIMITS.input_rounds,
+    most: int = DEFAULT_LIMITS.questions,
 ) -> Steps[dict[str, Any]]:
     """Follow a task of the extension to its end; return it as `tasks/get` shows it.
 
@@ -83,10 +84,12 @@ def follow(
         begun: Its id, or the answer to the call, which was just received.
         revision: The revision spoken.
         limit: How often the task may ask for more.
+        most: How many questions it may ask in all.
 
     Raises:
         InvalidMessage: An answer, or a question in it, is malformed.
         RemoteProtocolError: It does not end to ask.
+        TooManyQuestions: It asks more; nobody was asked what is beyond.
     """
     if isinstance(begun, str):
         task_id = begun
@@ -107,6 +110,7 @@ def follow(
         questions = [ask for ask in questions if ask.key not in answered]
         if questions:
             _check_rounds(rounds, limit)
+            check_count("tools/call", len(answered) + len(questions), most)
             rounds += 1
             answers = {}
             for question in questions:

@@ -19,6 +19,7 @@ from mcpwire.sync._shell.callbacks import check_outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from mcpwire.limits import Limits
     from mcpwire.protocol.http.reply import Reply
     from mcpwire.transports.base import CallHandle
 
@@ -58,8 +59,9 @@ class Shell:
         self,
         waiting: Mapping[int, Any],
         expire: Callable[[int, Any, float], None],
+        limits: Limits,
     ) -> None:
-        del expire
+        del expire, limits
         self._waiting = waiting
         self._is_forked = False
         # Re-entrant, for a signal handler may close the client meanwhile.

@@ -90,6 +90,7 @@ def follow(
         begun,
         revision=agreement.revision,
         limit=connection.settings.limits.input_rounds,
+        most=connection.settings.limits.questions,
     )
     try:
         task = walk(connection, requests, steps, deadline, options)

@@ -27,6 +27,7 @@ from mcpwire.errors import (
     MCPError,
     RPCError,
     SessionExpired,
+    TooManyQuestions,
     TransportError,
 )
 from mcpwire.protocol.deadline import Deadline
@@ -36,7 +37,7 @@ from mcpwire.protocol.http.mirror import Mirror
 from mcpwire.protocol.http.reply import NoticeReply, Reply
 from mcpwire.protocol.http.request import LAST_WORDS, Request
 from mcpwire.protocol.negotiation import META
-from mcpwire.protocol.owner import PeerStats
+from mcpwire.protocol.owner import TOO_MANY, PeerStats
 from mcpwire.sync._http.shell import Shell
 from mcpwire.sync._made.http_going_on import GoingOn, encode_call
 from mcpwire.transports._fork import let_go_after_fork
@@ -102,7 +103,7 @@ class HttpChannel(GoingOn):
         self._engine = engine
         self._told = inbound
         self._waiting: dict[int, Any] = {}
-        self._shell = Shell(self._waiting, self._expire)
+        self._shell = Shell(self._waiting, self._expire, limits)
         self._shell.follow(engine)
         self._heads = Heads(target.parsed, dict(target.static_headers))
         self._mirror = Mirror(self._dropped_tool)
@@ -321,11 +322,14 @@ class HttpChannel(GoingOn):
         if self._closed_by_us or self._era is not Era.SESSION or not request.start:
             return
         if isinstance(error, MCPError):
-            if not isinstance(error, (CallCancelled, TimeoutError)):
-                return
-            reason = "timeout"
             if isinstance(error, CallCancelled):
                 reason = error.reason or "cancelled"
+            elif isinstance(error, TooManyQuestions):
+                reason = TOO_MANY
+            elif isinstance(error, TimeoutError):
+                reason = "timeout"
+            else:
+                return
         else:
             reason = "the caller cancelled"
         if reply.what not in NEVER_CANCELLED:

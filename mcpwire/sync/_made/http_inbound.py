@@ -12,7 +12,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwire.errors import TooManyQuestions
 from mcpwire.protocol.http.answer import LISTEN, CallReply
+from mcpwire.protocol.owner import unasked
 from mcpwire.transports.http.told import describe_request, describe_response
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
@@ -20,7 +22,7 @@ from mcpwire.wire import jsonrpc
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpwire.errors import RPCError, TransportError
+    from mcpwire.errors import MCPError, RPCError, TransportError
     from mcpwire.limits import Limits, Recovery
     from mcpwire.protocol.http.reply import Reply
     from mcpwire.protocol.http.request import Request
@@ -107,6 +109,9 @@ class HttpInbound:
     ) -> None:
         raise NotImplementedError
 
+    def _abort(self, reply: Reply, error: MCPError) -> bool:
+        raise NotImplementedError
+
     def when_heard(self, tell: Callable[[], object]) -> float:
         """Have `tell` called when it is known whether the server can speak unasked.
 
@@ -168,6 +173,8 @@ class HttpInbound:
         if self._era is Era.STATELESS or id in self._asked or self._dead is not None:
             self.stats.invalid += 1
             return
+        if method != "ping" and not self._admits(id, reply):
+            return
         held: list[CallReply] = []
         self._asked[id] = (reply, held)
         handle = reply.handle if isinstance(reply, CallReply) else None
@@ -177,6 +184,27 @@ class HttpInbound:
             )
         if id in self._asked:
             self._hold(reply, held)
+
+    def _calls_of(self, reply: Reply) -> list[CallReply]:
+        """Return the call whose stream this is, or all calls that are open."""
+        replies = [reply] if isinstance(reply, CallReply) else self._waiting.values()
+        return [call for call in list(replies) if isinstance(call, CallReply)]
+
+    def _admits(self, id: RequestId, reply: Reply) -> bool:
+        """Tell whether a question of the server is answered for any call.
+
+        The calls that have answered as many as they may end here.
+        """
+        limit, calls = self.limits.questions, self._calls_of(reply)
+        spent = [call for call in calls if call.questions >= limit]
+        for call in spent:
+            self._abort(call, TooManyQuestions(call.what, limit=limit))
+        if spent and len(spent) == len(calls):
+            self._answer(id, reply, unasked())
+            return False
+        for call in calls:
+            call.questions += 1
+        return True
 
     def _reply_to(
         self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError
@@ -199,12 +227,11 @@ class HttpInbound:
 
     def _hold(self, reply: Reply, held: list[CallReply]) -> None:
         """Stop the clock of the call it belongs to, or of all that are open."""
-        calls = [reply] if isinstance(reply, CallReply) else self._waiting.values()
         now = self._shell.time()
-        for call in list(calls):
-            if isinstance(call, CallReply) and call.deadline is not None:
+        for call in self._calls_of(reply):
+            if call.deadline is not None:
                 call.holds += 1
-                call.deadline.pause(now)
+                call.deadline.pause(now, self.limits.question_time)
                 held.append(call)
 
     def _release(self, id: RequestId) -> None:

@@ -443,20 +443,27 @@ class Connection(ConnectionState):
             session.cancel(handle, reason) for session in self._draining
         )
 
-    def ask(self, method: str, question: Question) -> dict[str, Any]:
+    def ask(
+        self, method: str, question: Question, deadline: Deadline | None
+    ) -> dict[str, Any]:
         """Let our handler answer what a call needs to go on.
 
         Raises:
             CallCancelled: The handler refused, by an `RPCError`.
+            RequestTimeout: It took longer than the call waits for answers of ours.
         """
         try:
-            return ask(question)
+            answer = ask(question)
         except RPCError as error:
             # 2026-07-28 client/sampling, "Error Handling": there is no request that
             # could be answered with an error; the call is just not gone on with.
             raise CallCancelled(
                 method, reason=f"our handler refused: {error.message}"
             ) from error
+        now = self.time()
+        if deadline is not None and deadline.expired(now):
+            raise deadline.error(method, now)
+        return answer
 
     def sleep(self, seconds: float) -> None:
         """Wait so long; closing the connection ends it early."""

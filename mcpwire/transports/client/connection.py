@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from mcpwire.errors import (
@@ -430,14 +431,24 @@ class Connection(ConnectionState):
 
         self.spawn(run(), method)
 
-    async def ask(self, method: str, question: Question) -> dict[str, Any]:
+    async def ask(
+        self, method: str, question: Question, deadline: Deadline | None
+    ) -> dict[str, Any]:
         """Let our handler answer what a call needs to go on.
 
         Raises:
             CallCancelled: The handler refused, by an `RPCError`.
+            RequestTimeout: It took longer than the call waits for answers of ours.
         """
+        until = None if deadline is None or deadline.at == inf else deadline.at
         try:
-            return await ask(question)
+            async with asyncio.timeout_at(until) as limit:
+                return await ask(question)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            assert deadline is not None
+            raise deadline.error(method, self.time()) from None
         except RPCError as error:
             # 2026-07-28 client/sampling, "Error Handling": there is no request that
             # could be answered with an error; the call is just not gone on with.

@@ -19,10 +19,10 @@ from mcpwire.errors import (
     LocalProtocolError,
     MCPError,
     RemoteProtocolError,
-    RequestTimeout,
+    TooManyQuestions,
     TransportError,
 )
-from mcpwire.protocol.owner import PeerStats
+from mcpwire.protocol.owner import PeerStats, unasked
 from mcpwire.transports._clock import CallClock, Pending
 from mcpwire.transports.base import CallHandle
 
@@ -60,10 +60,11 @@ class WholeChannel:
 
     def __init__(self, inbound: Inbound, target: Any, limits: Limits) -> None:
         self._loop = asyncio.get_running_loop()
+        self._limits = limits
         self._inbound = inbound
         self._calls: dict[int, Pending] = {}
         self._running: set[asyncio.Task[Any]] = set()
-        self._clock = CallClock(self._loop, self._calls, self._time_out)
+        self._clock = CallClock(self._loop, self._calls, self._time_out, limits)
         self._closed_by_us = False
         self._closing: asyncio.Task[None] | None = None
         self._channel: Channel | None = None
@@ -297,15 +298,23 @@ class WholeChannel:
         deadline = pending.deadline
         assert deadline is not None
         if not pending.future.done():
-            timeout = deadline.timeout
-            assert timeout is not None
-            pending.future.set_exception(
-                RequestTimeout(
-                    method=pending.method,
-                    timeout=timeout,
-                    elapsed=deadline.elapsed(now),
-                )
-            )
+            pending.future.set_exception(deadline.error(pending.method, now))
+
+    def admits(self, method: str) -> bool:
+        """Tell whether a question of the server is answered for any call.
+
+        The calls that have answered as many as they may end here.
+        """
+        limit = self._limits.questions
+        calls = [call for call in self._calls.values() if not call.future.done()]
+        spent = [call for call in calls if call.questions >= limit]
+        if method == "ping":
+            return True
+        for call in calls:
+            call.questions += 1
+        for call in spent:
+            call.future.set_exception(TooManyQuestions(call.method, limit=limit))
+        return not spent or len(spent) < len(calls)
 
     # The end...
 
@@ -416,6 +425,9 @@ class _Heard:
                 reply(outcome)
 
         self._whole.stats.messages += 1
+        if not self._whole.admits(method):
+            answer(unasked())
+            return
         self._inbound.request(id, method, params, answer, call)
         if not is_answered:
             self._clock.pause(id)

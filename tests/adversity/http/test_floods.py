@@ -8,6 +8,7 @@ from mcp_server import scripted_mcp
 from raw_server import LAST_CHUNK, chunk, head, sse_event, sse_head
 from test_hostile import KIB, LIMITS, QUESTIONS, endless
 
+import mcpwire
 from mcpwire import HTTPError, RemoteProtocolError
 
 pytestmark = pytest.mark.anyio
@@ -62,6 +63,7 @@ async def test_a_flood_of_questions_is_answered_over_a_few_connections(shell):
     with scripted_mcp() as server:
         options = {"elicitation": shell.callback(elicitation)}
         options |= {"bound": FLOOD_S, "timeout": FLOOD_S}
+        options |= {"limits": mcpwire.Limits(questions=2_000)}
         async with connected(shell, server, **options) as client:
             server.on["tools/call"] = floods
             assert (await client.call_tool("echo")).text == "fine"

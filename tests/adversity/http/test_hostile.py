@@ -316,6 +316,7 @@ async def test_a_flood_of_questions_is_answered_by_a_few_at_once(shell):
 
     with scripted_mcp() as server:
         options = {"elicitation": shell.callback(elicitation)}
+        options |= {"limits": mcpwire.Limits(questions=200)}
         async with connected(shell, server, **options) as client:
             server.on["tools/call"] = floods
             assert (await client.call_tool("echo")).text == "fine"

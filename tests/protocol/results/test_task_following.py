@@ -11,6 +11,7 @@ from mcpwire.errors import (
     InvalidParams,
     RemoteProtocolError,
     RPCError,
+    TooManyQuestions,
 )
 from mcpwire.protocol.results.tasks import (
     LONGEST_POLL_S,
@@ -234,6 +235,15 @@ def test_a_task_that_does_not_end_to_ask_is_stopped_as_a_call_is():
 
     assert "Limits.input_rounds" in caught.value.hint
     assert drive(follow(ID, limit=2), *endless[:2], DONE)[1] is DONE
+
+
+@pytest.mark.attack("X08")
+def test_a_task_may_ask_so_many_questions_and_no_more():
+    script = [needs(**{f"{n}": FORM, f"{n}b": FORM}) for n in range(3)]
+
+    assert drive(follow(ID, most=4), *script[:2], DONE)[1] is DONE
+    with pytest.raises(TooManyQuestions, match="more than 5 questions"):
+        drive(follow(ID, most=5), *script)
 
 
 QUESTIONS = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from([FORM, ROOTS]))

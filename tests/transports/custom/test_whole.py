@@ -337,3 +337,32 @@ async def test_a_client_works_over_one_and_counts(caplog):
     assert events[0] == "open"
     assert own.notified == [("notifications/initialized", None)]
     assert own.closed == 1
+
+
+@pytest.mark.attack("X08")
+async def test_a_call_that_is_asked_too_much_ends_alone():
+    own, heard = Own(forever), Heard()
+    channel = WholeChannel(heard, own, mcpwire.Limits(questions=2))
+    replies = []
+
+    def asked(id):
+        own.inbound.request(id, "roots/list", None, replies.append, None)
+
+    first = asyncio.create_task(channel.call("x", None, deadline=None))
+    await own.called(1)
+    asked(1)
+    second = asyncio.create_task(channel.call("y", None, deadline=None))
+    await own.called(2)
+    asked(2)
+    own.inbound.request(0, "ping", None, replies.append, None)
+    asked(3)
+    with pytest.raises(mcpwire.TooManyQuestions, match=r"^x: "):
+        await first
+    assert set(heard.replies) == {0, 1, 2, 3}
+    asked(4)
+    with pytest.raises(mcpwire.TooManyQuestions, match=r"^y: "):
+        await second
+    assert 4 not in heard.replies
+    [refused] = replies
+    assert "too many questions" in refused.message
+    await channel.aclose()

@@ -88,6 +88,7 @@ async def follow(
         begun,
         revision=agreement.revision,
         limit=connection.settings.limits.input_rounds,
+        most=connection.settings.limits.questions,
     )
     try:
         task = await walk(connection, requests, steps, deadline, options)

@@ -12,7 +12,6 @@ from mcpwire.errors import (
     MCPError,
     MethodNotFound,
     RemoteProtocolError,
-    RequestTimeout,
     RPCError,
 )
 from mcpwire.limits import check_timeout
@@ -214,6 +213,7 @@ class Requests(Repeats):
             revision=profile.agreement.revision,
             extensions=profile.extensions,
             limit=self._limits.input_rounds,
+            most=self._limits.questions,
             recovery=self._connection.settings.recovery,
         )
         result: dict[str, Any] = await self.drive(method, steps, deadline, options)
@@ -348,9 +348,9 @@ class Requests(Repeats):
                 f"{_refused_because(error)}"
             ) from error
         if deadline is not None:
-            deadline.pause(connection.time())
+            deadline.pause(connection.time(), self._limits.question_time)
         try:
-            return await connection.ask(method, question)
+            return await connection.ask(method, question, deadline)
         finally:
             if deadline is not None:
                 deadline.resume(connection.time())
@@ -368,12 +368,7 @@ class Requests(Repeats):
         if not connection.is_open:  # which ended it early; the next request says why
             return
         assert deadline is not None
-        assert deadline.timeout is not None
-        raise RequestTimeout(
-            method=method,
-            timeout=deadline.timeout,
-            elapsed=deadline.elapsed(connection.time()),
-        )
+        raise deadline.error(method, connection.time())
 
 
 def _refused_because(error: RPCError) -> str:

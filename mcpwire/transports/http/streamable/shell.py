@@ -17,6 +17,7 @@ from mcpwire.transports._clock import CallClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
+    from mcpwire.limits import Limits
     from mcpwire.protocol.http.reply import Reply
     from mcpwire.transports.base import CallHandle
 
@@ -40,6 +41,7 @@ class Shell:
         self,
         waiting: Mapping[int, Any],
         expire: Callable[[int, Any, float], None],
+        limits: Limits,
     ) -> None:
         self._waiting = waiting
         self._loop = asyncio.get_running_loop()
@@ -49,7 +51,7 @@ class Shell:
         self._quiet: asyncio.Future[None] | None = None
         self.has_waiter = False
         self.time = self._loop.time
-        self.clock = CallClock(self._loop, waiting, expire)
+        self.clock = CallClock(self._loop, waiting, expire, limits)
 
     def follow(self, engine: Any) -> None:
         """Hear of it when an engine lets a deadline run again that stood still."""

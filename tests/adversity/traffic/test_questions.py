@@ -1,0 +1,443 @@
+"""A server that asks for ever in one call: the call ends, the connection lives on."""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from clocks import on_a_virtual_clock
+from fakes import SILENCE, FakeServer, text
+from scripted import scripted
+from shells import Signal
+
+import mcpwire
+from mcpwire import types
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "over_http"))
+
+from http_bytes import chunk, json_reply, sse_event, sse_head
+from legacy_server import legacy_server
+from mcp_methods import SAMPLING
+from mcp_server import scripted_mcp
+
+pytestmark = [pytest.mark.anyio, pytest.mark.attack("X08")]
+
+BOUND_S = 50.0
+FEW = 7
+
+# Asks as soon as it is answered, until it is told to stop; then it echoes.
+CHILD = f"""
+QUESTION = {json.dumps(SAMPLING)}
+handshake()
+told = []
+while True:
+    m = recv()
+    if m.get("method") != "tools/call": continue
+    if m["params"]["name"] != "greedy":
+        text(m, json.dumps(told))
+        continue
+    for n in range(10**9):
+        send({{"jsonrpc": "2.0", "id": f"q{{n}}"}} | QUESTION)
+        while True:
+            heard = recv()
+            if heard.get("method") == "notifications/cancelled": break
+            if heard.get("id") == f"q{{n}}": break
+        if heard.get("method"): break
+    told.append(heard["params"])
+"""
+
+
+@contextlib.contextmanager
+def by_stdio():
+    yield scripted(CHILD), {}
+
+
+@contextlib.contextmanager
+def by_memory():
+    server = mcpwire.Server("greedy")
+    ended = []
+
+    @server.tool
+    async def greedy(ctx: mcpwire.Context) -> None:
+        try:
+            while True:
+                await ctx.sample("?")
+        except asyncio.CancelledError:
+            ended.append({"reason": "too many questions"})
+            raise
+
+    @server.tool
+    async def echo() -> str:
+        return json.dumps(ended)
+
+    yield server, {"mode": "2025-11-25"}
+
+
+def question(n):
+    return {"jsonrpc": "2.0", "id": f"q{n}", **SAMPLING}
+
+
+@contextlib.contextmanager
+def by_http(over):
+    with scripted_mcp() as server:
+
+        def call_tool(request, conn):
+            message = request.json
+            if message["params"]["name"] != "greedy":
+                return False
+            is_own = over == "call"
+            conn.send(sse_head())
+
+            def waits(n):
+                # Refused: the call is over, and that it is cancelled comes soon.
+                is_answered = "result" in server.answered.get(f"q{n}", {})
+                return not is_answered and message["id"] not in server.cancelled
+
+            for n in itertools.count():
+                if message["id"] in server.cancelled:
+                    break
+                if is_own:
+                    with contextlib.suppress(OSError):
+                        conn.send(chunk(sse_event(question(n))))
+                else:
+                    server.push({"id": f"q{n}", **SAMPLING})
+                server.wait_until(lambda n=n: not waits(n))
+            conn.close()
+            return True
+
+        server.on["tools/call"] = call_tool
+        yield server, {}
+
+
+@contextlib.contextmanager
+def by_legacy():
+    with legacy_server() as server:
+
+        def call_tool(request, conn):
+            message = request.json
+            if message["params"]["name"] != "greedy":
+                return False
+            conn.send(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n")
+            server.push(question(0))
+            return True
+
+        def ask_again(request, conn):
+            if request.method is None and request.json.get("result"):
+                with contextlib.suppress(IndexError):  # the client has left
+                    server.push(question(int(request.json["id"][1:]) + 1))
+            return False
+
+        server.on["tools/call"] = call_tool
+        server.on[None] = ask_again
+        server.cancelled = []
+        server.on["notifications/cancelled"] = lambda request, _: (
+            server.cancelled.append(request.json["params"]["requestId"])
+        )
+        yield server, {}
+
+
+WAYS = {
+    "stdio": by_stdio,
+    "memory": by_memory,
+    "call's stream": lambda: by_http("call"),
+    "own stream": lambda: by_http("get"),
+    "HTTP+SSE": by_legacy,
+}
+
+
+@pytest.fixture(params=list(WAYS))
+def peer(request):
+    """Give a server that asks for ever, over one transport."""
+    with WAYS[request.param]() as made:
+        yield made
+
+
+def said(text):
+    return types.CreateMessageResult(
+        role="assistant", content=types.TextContent(text), model="m"
+    )
+
+
+async def was_told(client, server):
+    """Return whether the server knows that the call has ended."""
+    if hasattr(server, "cancelled"):
+        async with asyncio.timeout(BOUND_S):
+            while not server.cancelled:  # noqa: ASYNC110 - a thread tells no loop
+                await asyncio.sleep(0.002)
+        return True
+    async with asyncio.timeout(BOUND_S):
+        while not json.loads((await client.call_tool("echo")).text):  # noqa: ASYNC110
+            await asyncio.sleep(0)  # what ends there takes its turns
+    return True
+
+
+def listens(server):
+    return {"on_notification": print} if hasattr(server, "sessions") else {}
+
+
+async def test_endless_questions_end_the_call_and_nothing_else(shell, peer):
+    server, options = peer
+    asked = []
+
+    async def sample(params):
+        asked.append(params)
+        return said("again")
+
+    client = shell(
+        getattr(server, "url", server),
+        sampling=shell.callback(sample),
+        limits=mcpwire.Limits(questions=FEW, close_grace=0.05),
+        **options,
+        **listens(server),
+    )
+    async with asyncio.timeout(BOUND_S), client:
+        with pytest.raises(mcpwire.TooManyQuestions) as caught:
+            await client.call_tool("greedy", timeout=BOUND_S)
+        assert await was_told(client, server)
+        assert (await client.call_tool("echo")).content
+        assert client.stats.connections == 1
+    assert len(asked) == FEW
+    assert caught.value.limit == FEW
+    assert caught.value.method == "tools/call"
+    assert "Limits.questions" in str(caught.value)
+
+
+async def test_a_clock_stands_still_for_so_long_and_no_longer(shell, peer):
+    """The answer of ours comes late; a server that asks at once gains nothing by it."""
+    server, options = peer
+    held = Signal()
+
+    async def sample(_):
+        await held.wait()
+        return said("late")
+
+    client = shell(
+        getattr(server, "url", server),
+        sampling=shell.callback(sample),
+        limits=mcpwire.Limits(question_time=0.2, close_grace=0.05),
+        **options,
+        **listens(server),
+    )
+    async with asyncio.timeout(BOUND_S), client:
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            await client.call_tool("greedy", timeout=0.3)
+        held.set()
+        assert await was_told(client, server)
+    # The clock may have run out before the question came, on a machine that is busy.
+    if caught.value.elapsed >= 0.5:
+        assert "Limits.question_time" in str(caught.value)
+
+
+# Rounds...
+
+
+def asking_in_rounds(per_round):
+    """Return a server of 2026-07-28 each answer of which asks so many questions."""
+
+    def call_tool(params, server):
+        if params["name"] != "greedy":
+            return text("on") | {"resultType": "complete"}
+        asks = {f"q{n}": SAMPLING for n in range(per_round)}
+        return {"resultType": "input_required", "inputRequests": asks}
+
+    return FakeServer({"tools/call": call_tool}, version="2026-07-28")
+
+
+async def test_the_questions_of_all_rounds_count():
+    asked = []
+
+    async def sample(params):
+        asked.append(params)
+        return said("again")
+
+    limits = mcpwire.Limits(questions=FEW)
+    client = mcpwire.Client(asking_in_rounds(3), sampling=sample, limits=limits)
+    async with asyncio.timeout(BOUND_S), client:
+        with pytest.raises(mcpwire.TooManyQuestions, match=f"than {FEW} questions"):
+            await client.call_tool("greedy")
+        assert (await client.call_tool("calm")).text == "on"
+    assert len(asked) == 6  # a round is asked whole, or not at all
+
+
+@contextlib.contextmanager
+def stateless(over):
+    asks = {"q": SAMPLING}
+    if over == "http":
+        with scripted_mcp(era="stateless") as server:
+
+            def call_tool(request, conn):
+                message = request.json
+                if message["params"]["name"] != "greedy":
+                    return False
+                result = {"resultType": "input_required", "inputRequests": asks}
+                answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+                conn.send(json_reply(answer))
+                return True
+
+            server.on["tools/call"] = call_tool
+            yield server.url
+    else:
+        yield scripted(
+            f"ASKS = {json.dumps(asks)}\n"
+            "discover()\n"
+            "while True:\n"
+            "    m = recv()\n"
+            "    if m.get('method') != 'tools/call': continue\n"
+            "    if m['params']['name'] == 'greedy':\n"
+            "        answer(m, {'resultType': 'input_required',\n"
+            "                   'inputRequests': ASKS})\n"
+            "    else:\n"
+            "        answer(m, {'resultType': 'complete', 'content': []})\n"
+        )
+
+
+@pytest.mark.parametrize("over", ["stdio", "http"])
+async def test_rounds_that_never_end_do(shell, over):
+    asked = []
+
+    async def sample(params):
+        asked.append(params)
+        return said("again")
+
+    limits = mcpwire.Limits(questions=FEW, close_grace=0.05)
+    with stateless(over) as target:
+        client = shell(target, sampling=shell.callback(sample), limits=limits)
+        async with asyncio.timeout(BOUND_S), client:
+            with pytest.raises(mcpwire.TooManyQuestions):
+                await client.call_tool("greedy", timeout=BOUND_S)
+            assert not (await client.call_tool("echo")).is_error
+    assert len(asked) == FEW
+
+
+@pytest.mark.parametrize("over", ["stdio", "http"])
+async def test_a_clock_stands_still_in_rounds_for_so_long_and_no_longer(shell, over):
+    async def sample(_):
+        await asyncio.sleep(1.0)
+        return said("late")
+
+    limits = mcpwire.Limits(question_time=0.2, close_grace=0.05)
+    with stateless(over) as target:
+        client = shell(target, sampling=shell.callback(sample), limits=limits)
+        async with asyncio.timeout(BOUND_S), client:
+            with pytest.raises(mcpwire.RequestTimeout) as caught:
+                await client.call_tool("greedy", timeout=0.5)
+            assert not (await client.call_tool("echo")).is_error
+    if caught.value.elapsed >= 0.7:
+        assert "Limits.question_time" in str(caught.value)
+
+
+# Time, and several calls...
+
+
+def endless():
+    """Return a server of 2025-11-25 that asks once more whatever it is answered."""
+    server = FakeServer({"tools/call": lambda *_: SILENCE, "x/y": lambda *_: {}})
+    take = server.receive
+
+    def receive(data):
+        take(data)
+        for message in map(json.loads, data.splitlines()):
+            is_call = message.get("method") == "tools/call"
+            if is_call or "result" in message:
+                server.send(question(len(server.received)))
+
+    server.receive = receive
+    return server
+
+
+@on_a_virtual_clock
+async def test_a_call_ends_with_its_timeout_after_the_longest_stand_still():
+    async def sample(_):
+        await asyncio.sleep(400.0)
+        return said("thought over")
+
+    server = endless()
+    async with mcpwire.Client(server, sampling=sample) as client:
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            await client.call_tool("greedy", timeout=4)
+        assert await client.request("x/y") == {}
+    assert caught.value.elapsed == 604.0
+    assert str(caught.value) == (
+        "tools/call: no answer within 4 s (after 604 s); its clock stood still for "
+        "600 s while questions of the server were answered, and does for no longer "
+        "(Limits.question_time)"
+    )
+    assert server.requests("notifications/cancelled")[0]["reason"] == "timeout"
+
+
+@on_a_virtual_clock
+async def test_a_call_whose_time_ran_out_between_two_questions_says_so_too():
+    async def sample(_):
+        await asyncio.sleep(601.0)
+        return said("thought over")
+
+    server = endless()
+    async with mcpwire.Client(server, sampling=sample) as client:
+        with pytest.raises(mcpwire.RequestTimeout, match=r"Limits\.question_time"):
+            await client.call_tool("greedy", timeout=4)
+
+
+@on_a_virtual_clock
+async def test_a_handler_in_a_round_is_cancelled_when_the_call_ends():
+    ended = []
+
+    async def sample(_):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(asyncio.get_running_loop().time())
+
+    async with mcpwire.Client(asking_in_rounds(1), sampling=sample) as client:
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            await client.call_tool("greedy", timeout=4)
+        assert (await client.call_tool("calm")).text == "on"
+    assert caught.value.elapsed == ended[0] - began == 604.0
+
+
+async def test_a_handler_in_a_round_that_times_out_by_itself_has_failed():
+    async def sample(_):
+        raise TimeoutError("its own")
+
+    async with mcpwire.Client(asking_in_rounds(1), sampling=sample) as client:
+        with pytest.raises(TimeoutError, match="its own"):
+            await client.call_tool("greedy")
+
+
+async def test_a_question_counts_to_each_call_that_it_may_belong_to():
+    """The call that has more left goes on to be asked."""
+    first = Signal()
+    count = itertools.count()
+
+    async def sample(_):
+        if next(count) == 1:
+            first.set()
+        return said("again")
+
+    server = endless()
+    limits = mcpwire.Limits(questions=FEW)
+    async with asyncio.timeout(BOUND_S):
+        async with mcpwire.Client(server, sampling=sample, limits=limits) as client:
+            one = asyncio.ensure_future(client.call_tool("greedy"))
+            await first.wait()
+            two = asyncio.ensure_future(client.call_tool("greedy"))
+            ends = await asyncio.gather(one, two, return_exceptions=True)
+    assert [type(end) for end in ends] == [mcpwire.TooManyQuestions] * 2
+    assert FEW < next(count) <= 2 * FEW
+    assert len(server.requests("notifications/cancelled")) == 2
+
+
+async def test_what_is_answered_at_once_is_no_question():
+    def call_tool(_, server):
+        for n in range(3 * FEW):
+            server.send({"jsonrpc": "2.0", "id": f"p{n}", "method": "ping"})
+        return text("on")
+
+    server = FakeServer({"tools/call": call_tool})
+    limits = mcpwire.Limits(questions=FEW)
+    async with asyncio.timeout(BOUND_S):
+        async with mcpwire.Client(server, limits=limits) as client:
+            assert (await client.call_tool("x")).text == "on"
