@@ -21,14 +21,14 @@ STALL_CLOCK = "a bound on unread bytes in all, a clock for what is not read"
 
 
 async def call_unread(
-    scene: Scene, number: int, tool: str, **arguments: int
+    scene: Scene, connections: int, tool: str, **arguments: int
 ) -> Outcome:
     """Make calls on connections that read nothing of the answers."""
     first = await scene.connect()
     session = await scene.open_session(first)
     first.close()
     scene.peers.clear()
-    for _ in range(number):
+    for _ in range(connections):
         with suppress(*FAILURES):
             peer = await scene.connect(receive_buffer=SMALL_BUFFER)
             body = call(tool, **arguments)

@@ -53,7 +53,9 @@ def initialize(capabilities: Any = None) -> bytes:
 
 def call(tool: str, **arguments: Any) -> bytes:
     """Return a call of a tool, for a session."""
-    return message("tools/call", {"name": tool, "arguments": arguments})
+    meta = {"progressToken": next(ids)}
+    params = {"name": tool, "arguments": arguments, "_meta": meta}
+    return message("tools/call", params)
 
 
 def head(port: int, fields: Iterable[tuple[str, str]] = (), verb: str = "POST") -> str:
