@@ -41,7 +41,7 @@ QUIET_S = 1.0
 """The samples of so long count as one figure."""
 
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": "131072"}
-"""glibc's own default, given as fixed: else it keeps up to 64 MiB after large blocks."""
+"""The default of glibc, given as fixed: else up to 64 MiB stay after large blocks."""
 
 WARM_UP_S = 1.5
 KILL_AFTER_S = 20.0
