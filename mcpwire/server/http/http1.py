@@ -23,7 +23,7 @@ import contextvars
 import logging
 from collections import Counter, deque
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote, unquote
 
 import httptools
@@ -222,8 +222,8 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take in the connection, if there is room."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Transports of uvloop are no subclasses of asyncio's.
+        self._transport = cast("asyncio.Transport", transport)
         peer, here = (
             transport.get_extra_info(name) for name in ("peername", "sockname")
         )
@@ -236,8 +236,8 @@ class HttpConnection(asyncio.Protocol):
         if not self.shared.add(self, self.owner):
             self.shared.log.log(logger.warning, "too many connections: refused one")
             self._is_ended = True
-            transport.write(BUSY)
-            transport.close()
+            self._transport.write(BUSY)
+            self._transport.close()
             return
         self.state.connections.add(self)
         self._await_more()
