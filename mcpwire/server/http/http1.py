@@ -63,6 +63,9 @@ LINGER_S: Final = 1.0
 DISCARDED_MOST: Final = 262_144
 """How many bytes are read, and dropped, meanwhile."""
 
+FIELD_COST: Final = 32
+"""What a field counts beside its bytes, as in RFC 7541, 4.1: empty ones take memory."""
+
 STATUS_LINES: Final = {
     status: f"HTTP/1.1 {status} {phrase}\r\n".encode()
     for status, phrase in (
@@ -146,7 +149,7 @@ class Connections:
         self.note_read(connection)
         self.heads.discard(connection.expire)
         self.idle.discard(connection.expire)
-        self.lingers.discard(connection.abort)
+        self.lingers.discard(connection.end_linger)
 
     def note_unread(self, connection: HttpConnection) -> None:
         """Bound what all peers together have not read.
@@ -366,7 +369,7 @@ class HttpConnection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a field of the head, and drop one of the trailer."""
-        self._field_size += len(name) + len(value)
+        self._field_size += len(name) + len(value) + FIELD_COST
         if self._field_size > self.shared.limits.head:
             raise httptools.HttpParserError("the head is too long")
         # RFC 9110, 6.5.1: a trailer field is not taken for a field of the head.
@@ -512,13 +515,19 @@ class HttpConnection(asyncio.Protocol):
             self._transport.can_write_eof()
         ):
             self._transport.close()
-            if self.unread and self.writable is None:
-                self._note_unread()
-            return
-        if not self._transport.is_closing():
+        elif not self._transport.is_closing():
             self._transport.write_eof()
             self.resume_reading()
-            self.shared.lingers.add(self.abort)
+            self.shared.lingers.add(self.end_linger)
+        if self.unread and self.writable is None:
+            self._note_unread()
+
+    def end_linger(self) -> None:
+        """End the connection, unless the peer has still to read an answer."""
+        if self.unread:
+            self.shared.lingers.add(self.end_linger)  # `check_stall` bounds this
+        else:
+            self.abort()
 
     def shutdown(self) -> None:
         """End the connection gracefully; uvicorn calls it when the server ends."""
@@ -571,6 +580,7 @@ class HttpRequest:
         "_chunks",
         "_connection",
         "_expects_continue",
+        "_has_content",
         "_head",
         "_is_chunked",
         "_is_gone",
@@ -607,6 +617,7 @@ class HttpRequest:
         self._is_over = False
         self._head = b""
         self._is_chunked = False
+        self._has_content = True
         self._left: int | None = None
 
     # From the connection...
@@ -720,11 +731,15 @@ class HttpRequest:
             self.keep_alive = False
         if not (self.keep_alive or is_closing):
             lines.append(b"connection: close\r\n")
-        if self._scope["method"] == "HEAD" or status in {204, 304}:
+        # RFC 9110, 6.4.1: a HEAD, a 204 and a 304 have no content. RFC 9112, 6.3: to
+        # HTTP/1.0 a body without a length ends with the connection.
+        self._has_content = self._scope["method"] != "HEAD" and status not in {204, 304}
+        if not self._has_content:
             self._is_chunked, self._left = False, None
         elif self._left is None and not self._is_chunked:
-            self._is_chunked = True
-            lines.append(b"transfer-encoding: chunked\r\n")
+            self._is_chunked = self._scope["http_version"] == "1.1"
+            if self._is_chunked:
+                lines.append(b"transfer-encoding: chunked\r\n")
         head = b"".join(lines)
         if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines):
             raise RuntimeError("a header field of the answer has a line break")
@@ -764,9 +779,9 @@ class HttpRequest:
             if not more_body:
                 parts.append(b"0\r\n\r\n")
             body = b"".join(parts)
-        elif self._left is None:
-            body = b""  # RFC 9110, 6.4.1: a HEAD, a 204 and a 304 have no content
-        else:
+        elif not self._has_content:
+            body = b""
+        elif self._left is not None:
             self._left -= len(body)
             if self._left < 0 or (self._left and not more_body):
                 raise RuntimeError("the answer does not have its Content-Length")

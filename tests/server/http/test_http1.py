@@ -176,6 +176,7 @@ async def test_many_small_chunks_are_no_attack():
     [
         b"GET / HTTP/1.1\r\nx: " + b"x" * 2 * HEAD_MOST + b"\r\n\r\n",
         b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * HEAD_MOST + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"x:\r\n" * (HEAD_MOST // 32) + b"\r\n\r\n",
         b"GET /" + b"x" * 300_000,
         b"x: y\r\n\r\n",
         b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n",
@@ -375,6 +376,45 @@ async def test_an_answer_that_ends_the_connection_is_bounded_in_time_too(monkeyp
         w.write(GET.replace(b"host", b"connection: close\r\nhost"))
         await host.has(1)
         await host.has(0)
+
+
+async def test_a_body_without_a_length_ends_with_the_connection_of_http_1_0():
+    async def parts(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for more_body in (True, False):
+            event = {"type": "http.response.body", "body": b"part", "more_body": True}
+            await send({**event, "more_body": more_body})
+
+    async with Host(parts) as host, connected(host.port) as (r, w):
+        w.write(GET.replace(b"1.1", b"1.0"))
+        head, _, body = (await r.read()).partition(b"\r\n\r\n")
+        assert body == b"partpart"
+        assert b"transfer-encoding" not in head
+        assert b"connection: close" in head
+
+
+@pytest.mark.attack("X10")
+async def test_a_slow_reader_gets_the_answer_of_a_server_that_ends(monkeypatch):
+    monkeypatch.setattr(http1, "LINGER_S", 0.01)
+    size = 16 * 2**20
+    async with (
+        Host(large(size)) as host,
+        connected(host.port, buffer=4_096) as (r, w),
+    ):
+        w.write(GET)
+        await r.readuntil(b"\r\n\r\n")
+        host.connections.is_draining = True
+        for connection in host.state.connections:
+            connection.shutdown()
+            lingers = connection.shared.lingers
+        received = 0
+        while received < size:
+            received += len(await r.readexactly(65_536))
+            await asyncio.sleep(0)
+        assert received == size
+        w.close()
+        await host.has(0)
+        assert not lingers
 
 
 async def test_a_slow_reader_gets_the_whole_answer(monkeypatch):
