@@ -90,6 +90,10 @@ class Gateway(Settings, Serving):
         revisions: What it speaks to clients; all of them by default.
         instructions: How it wants to be used; ``None``: what its servers say.
         ask_timeout: How long a client may take to answer a question, in seconds.
+        state_keys: Secrets that sign the ids of tasks and the states of calls that
+            clients keep, at least 16 random bytes each, the newest first. Every process
+            in front of the same clients needs the same; without any, a random one is
+            made, which ends with the process.
 
     Raises:
         TypeError: An option is of another kind; names it.
@@ -126,11 +130,12 @@ class Gateway(Settings, Serving):
         revisions: Iterable[Revision | str] = REVISIONS,
         instructions: str | None = None,
         ask_timeout: float = 600.0,
+        state_keys: Iterable[bytes] = (),
     ) -> None:
         self.source = source if hasattr(source, "plan") else Static(source)
         as_tools = {"resources": resources_as_tools, "prompts": prompts_as_tools}
         self._describe(name, version, instructions, revisions, page_size)
-        self._protect(auth, limits, ask_timeout, deny_urls)
+        self._protect(auth, limits, ask_timeout, deny_urls, state_keys)
         self._connect_by(on_error, timeout, connect_timeout, concurrency)
         self._share_by(share, max_upstream_sets, idle)
         self._offer(names, Rules(allow=allow, deny=deny), transforms, as_tools)
@@ -142,7 +147,7 @@ class Gateway(Settings, Serving):
 
     def _begin(self) -> None:
         """Have nothing yet of what there is while it serves."""
-        self.parking = Parking(timeout=self.ask_timeout or 0.0)
+        self.parking = Parking(timeout=self.ask_timeout or 0.0, keys=self.state_keys)
         self.around = Middleware()
         self.opened: set[Upstreams] = set()
         self.sets = Sets(

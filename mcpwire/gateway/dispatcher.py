@@ -21,7 +21,9 @@ from mcpwire.gateway.bridge import (
 from mcpwire.gateway.plan import Plan
 from mcpwire.gateway.routes import CAPABILITIES, SERVED, Routes
 from mcpwire.gateway.upstreams import Upstreams
+from mcpwire.protocol.many.bridging.ids import TaskIds
 from mcpwire.protocol.methods import available, declared_extensions
+from mcpwire.protocol.serving.sealed import NOBODY
 from mcpwire.server.dispatcher import INITIALIZED, Dispatcher
 from mcpwire.server.request import IN_MEMORY, Facts, check_kept
 from mcpwire.server.routes import capabilities_at
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.app import Gateway
     from mcpwire.gateway.routes import Answer
     from mcpwire.gateway.sessions.keeping import Keeping
+    from mcpwire.server.auth.principal import PrincipalKey
     from mcpwire.server.handlers import Handler
     from mcpwire.server.request import RequestContext, Session
     from mcpwire.versions import Revision
@@ -65,8 +68,8 @@ class _Asking(NamedTuple):
 
     revision: Revision
 
-    is_one: bool
-    """Whether it was proved who asks."""
+    owner: PrincipalKey | None
+    """Who asks, where that was proved."""
 
     def declaring(self) -> Hashable:
         """Return what is equal where it also declares the same capabilities."""
@@ -180,18 +183,17 @@ class GatewayDispatcher(Dispatcher):
     ) -> _Asking:
         plan = plan or self.plan(facts, None)
         headers = self._gateway.forwarded(facts)
-        principal = facts.principal
+        owner = facts.principal.key if facts.principal is not None else None
         identity = (
             plan.key,
             revision.name,
-            principal.key if principal is not None else None,
+            owner,
             # What tells one request from the next tells nobody from anybody.
             tuple(sorted(kv for kv in headers.items() if kv[0] not in TRACE_KEYS))
             if headers
             else (),
         )
-        is_one = principal is not None
-        return _Asking(identity, plan, headers, capabilities, revision, is_one)
+        return _Asking(identity, plan, headers, capabilities, revision, owner)
 
     async def _shared(self, asking: _Asking) -> Upstreams:
         """Return the set of whoever asks, opened if it was not.
@@ -209,9 +211,10 @@ class GatewayDispatcher(Dispatcher):
         def make() -> Upstreams:
             downstream = StandaloneDownstream(
                 asking.capabilities,
+                TaskIds(self._gateway.state_keys, asking.owner or NOBODY),
                 parking=self._gateway.parking,
                 revision=asking.revision,
-                is_one=asking.is_one,
+                is_one=asking.owner is not None,
             )
             return Upstreams(
                 self._gateway, asking.plan, downstream, headers=asking.headers
@@ -316,10 +319,12 @@ class GatewayDispatcher(Dispatcher):
             self._shared_by.add(session)
         else:
             gateway.make_room()
+            principal = session.principal
+            owner = NOBODY if principal is None else principal.key
             upstreams = Upstreams(
                 gateway,
                 plan,
-                SessionDownstream(session),
+                SessionDownstream(session, TaskIds(gateway.state_keys, owner)),
                 headers=gateway.forwarded(facts),
             )
             gateway.opened.add(upstreams)

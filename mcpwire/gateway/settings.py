@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.gateway.delegating.splicer import splicer_of
@@ -12,6 +13,7 @@ from mcpwire.protocol.many.denying import UrlDenyList
 from mcpwire.protocol.many.gateway.selection import check_forwarded
 from mcpwire.protocol.many.names import NamePolicy
 from mcpwire.protocol.many.policy.transforms import ToolTransform
+from mcpwire.protocol.serving.sealed import check_key
 from mcpwire.server.features.paging import check_page_size
 from mcpwire.types.lifecycle import Implementation
 from mcpwire.versions import read_revisions
@@ -52,8 +54,11 @@ class Settings:
         limits: Limits,
         ask_timeout: float,
         deny_urls: Iterable[str],
+        state_keys: Iterable[bytes],
     ) -> None:
         self.auth = auth
+        keys = tuple(check_key(key) for key in state_keys)
+        self.state_keys = keys or (secrets.token_bytes(32),)
         self.limits = limits
         self.ask_timeout = check_timeout(ask_timeout, "ask_timeout")
         self.deny_urls = UrlDenyList(deny_urls)

@@ -10,15 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import InternalError, MCPError, RPCError, rpc_error
-from mcpwire.gateway.bridge.parking import Parking, ParkingLot
-from mcpwire.protocol.many.bridging.ids import TaskIds
-from mcpwire.versions import LATEST
+from mcpwire.gateway.bridge.parking import ParkingLot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcpwire.gateway.bridge.calls import RelayedCall
+    from mcpwire.gateway.bridge.parking import Parking
     from mcpwire.protocol.many.bridging.flight import Flight
+    from mcpwire.protocol.many.bridging.ids import TaskIds
     from mcpwire.server.request import AskFn, Session
     from mcpwire.versions import Revision
 
@@ -39,10 +39,12 @@ class Downstream:
     is_one: bool = True
     """Whether all who share it are one and the same."""
 
-    def __init__(self, revision: Revision, capabilities: Mapping[str, Any]) -> None:
+    def __init__(
+        self, revision: Revision, capabilities: Mapping[str, Any], tasks: TaskIds
+    ) -> None:
         self.revision = revision
         self.capabilities = capabilities
-        self.tasks = TaskIds()
+        self.tasks = tasks
 
     @property
     def is_busy(self) -> bool:
@@ -81,12 +83,13 @@ class SessionDownstream(Downstream):
 
     Args:
         session: The session.
+        tasks: The ids of its tasks.
     """
 
     session: Session
 
-    def __init__(self, session: Session) -> None:
-        super().__init__(session.revision, session.client_capabilities)
+    def __init__(self, session: Session, tasks: TaskIds) -> None:
+        super().__init__(session.revision, session.client_capabilities, tasks)
         self.session = session
 
     def whose(
@@ -127,8 +130,8 @@ class StandaloneDownstream(Downstream):
 
     Args:
         capabilities: What each of them declared.
-        parking: What bounds the calls that wait for answers, the gateway's; one of its
-            own without it.
+        tasks: The ids of their tasks.
+        parking: What bounds the calls that wait for answers.
         revision: What each of them speaks.
         is_one: Whether they proved that they are one and the same.
     """
@@ -136,14 +139,15 @@ class StandaloneDownstream(Downstream):
     def __init__(
         self,
         capabilities: Mapping[str, Any],
+        tasks: TaskIds,
         *,
-        parking: Parking | None = None,
-        revision: Revision = LATEST,
-        is_one: bool = False,
+        parking: Parking,
+        revision: Revision,
+        is_one: bool,
     ) -> None:
-        super().__init__(revision, capabilities)
+        super().__init__(revision, capabilities, tasks)
         self.is_one = is_one
-        self.lot = ParkingLot(parking or Parking())
+        self.lot = ParkingLot(parking)
 
     @property
     def is_busy(self) -> bool:

@@ -116,13 +116,7 @@ async def forward(
         return passed_result(raw, era, Era.SESSION)
     if era is Era.SESSION:
         return await _across(sending, upstreams)
-    wanted = request.meta.get(LOG_LEVEL)
-    if wanted is not None:
-        sending.meta = {**(sending.meta or {}), LOG_LEVEL: wanted}
-    raw = await sending.send(params)
-    if raw.get("resultType") == TASK:
-        raw = created(raw, upstream.name, upstreams.downstream.tasks)
-    return passed_result(raw, era, Era.STATELESS)
+    return passed_result(await _alone(sending, upstreams), era, Era.STATELESS)
 
 
 def _is_on(upstream: Upstream, method: str, request: RequestContext) -> bool:
@@ -135,6 +129,25 @@ def _is_on(upstream: Upstream, method: str, request: RequestContext) -> bool:
     return spec is not None and spec.extension in declared_extensions(
         upstream.capabilities
     )
+
+
+async def _alone(sending: Sending, upstreams: Upstreams) -> dict[str, Any]:
+    """Have a server perform what stands alone on both sides."""
+    request, params = sending.request, sending.params
+    wanted = request.meta.get(LOG_LEVEL)
+    if wanted is not None:
+        sending.meta = {**(sending.meta or {}), LOG_LEVEL: wanted}
+    downstream = upstreams.downstream
+    if "requestState" in params:
+        params["requestState"] = downstream.lot.opened_state(request)
+    raw = await sending.send(params)
+    kind = raw.get("resultType")
+    if kind == TASK:
+        return created(raw, sending.name, downstream.tasks)
+    if kind == INPUT_REQUIRED and "requestState" in raw:
+        state = downstream.lot.sealed_state(raw["requestState"], request)
+        return {**raw, "requestState": state}
+    return raw
 
 
 async def _across(sending: Sending, upstreams: Upstreams) -> dict[str, Any]:

@@ -104,17 +104,20 @@ def _task_status(relay: Relay, method: str, params: Params, _: object | None) ->
     if downstream.revision is LATEST_SESSION and params is not None:
         raw = params.get("taskId")
         if type(raw) is str:
-            name = downstream.tasks.claim(relay.name, raw)
-            downstream.tell(method, with_task_id(params, raw, name))
+            name = downstream.tasks.name(relay.name, raw)
+            if name is not None:
+                downstream.tell(method, with_task_id(params, raw, name))
 
 
 def _task(relay: Relay, method: str, params: Params, _: object | None) -> None:
     raw = (params or {}).get("taskId")
     if params is None or type(raw) is not str:
         return
-    told = with_task_id(params, raw, relay.downstream.tasks.claim(relay.name, raw))
-    for send in list(relay.watched_tasks.get(raw, {}).values()):
-        send(method, told)
+    watching = list(relay.watched_tasks.get(raw, {}).values())
+    if watching:
+        name = relay.downstream.tasks.claim(relay.name, raw)
+        for send in watching:
+            send(method, with_task_id(params, raw, name))
 
 
 _PASSED: Final[Mapping[str, Callable[[Relay, str, Params, object | None], None]]] = {

@@ -126,6 +126,26 @@ class ParkingLot:
         parked.take(_responses(request.params), request)
         return await parked.attend()
 
+    # The states of servers that are asked anew with each round...
+
+    def sealed_state(self, state: Any, request: RequestContext) -> str:
+        """Return a server's state for whoever made the request, and nobody else.
+
+        Raises:
+            LocalProtocolError: It is too long.
+        """
+        keeper, kept = self.parking.keeper, {"state": state}
+        return keeper.close(request, round=1, asked={}, answers={}, kept=kept)
+
+    def opened_state(self, request: RequestContext) -> Any:
+        """Return the server's state that a request brings.
+
+        Raises:
+            InvalidParams: It is not this request's, or too old.
+        """
+        keeper = self.parking.keeper
+        return keeper.open(request.params["requestState"], request).kept.get("state")
+
     # For the calls...
 
     def enter(self, parked: ParkedCall) -> None:

@@ -108,21 +108,18 @@ async def _of_one(
     upstream, raw = owner
     params = {**params, "taskId": raw}
     result = await forward(upstream, method, params, request, upstreams)
-    return with_task_id(result, raw, str(name))
+    return with_task_id(
+        result, raw, upstreams.downstream.tasks.claim(upstream.name, raw)
+    )
 
 
 def _owner(
     name: object, request: RequestContext, upstreams: Upstreams
 ) -> tuple[Upstream, str] | None:
-    """Return whose task that is, and what it is called there."""
+    """Return the server of a task of this client's, and what it calls it."""
     able = {each.name: each for each in _able(request, upstreams)}
-    owner = upstreams.downstream.tasks.owner(name)
-    if owner is not None:
-        return (able[owner[0]], owner[1]) if owner[0] in able else None
-    # One from before, which a server may remember longer than we do.
-    if type(name) is str and len(able) == 1:
-        return next(iter(able.values())), name
-    return None
+    found = upstreams.downstream.tasks.find(name, able)
+    return None if found is None else (able[found[0]], found[1])
 
 
 def _able(request: RequestContext, upstreams: Upstreams) -> list[Upstream]:
@@ -139,7 +136,10 @@ def _able(request: RequestContext, upstreams: Upstreams) -> list[Upstream]:
 
 
 async def _list(params: Json, request: RequestContext, upstreams: Upstreams) -> Json:
-    """Answer with the tasks of all servers, at once.
+    """Answer with the client's tasks of all servers, at once.
+
+    A server lists all that the gateway asked it for, which may be other users' as well:
+    of those it lists, what this client was told of is passed on.
 
     Raises:
         MethodNotFound: They may be anybody's.
@@ -169,10 +169,13 @@ async def _list_of(
         params: Json = {} if cursor is None else {"cursor": cursor}
         page = await forward(upstream, "tasks/list", params, request, upstreams)
         listed = page.get("tasks")
-        found += [
-            created(each, upstream.name, tasks) if type(each) is dict else each
-            for each in (listed if type(listed) is list else ())
-        ]
+        for each in listed if type(listed) is list else ():
+            raw = each.get("taskId") if type(each) is dict else None
+            if type(raw) is not str:
+                continue
+            name = tasks.name(upstream.name, raw)
+            if name is not None:
+                found.append(with_task_id(each, raw, name))
         cursor = page.get("nextCursor")
         if cursor is None:
             break

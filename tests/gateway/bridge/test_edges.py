@@ -210,17 +210,32 @@ async def test_who_listens_to_tasks_hears_of_those_that_somebody_tells_of():
         )
         return SILENCE
 
+    def call(params, _):
+        return {"resultType": "task", "taskId": params["arguments"]["id"]}
+
+    tools = [{"name": "t", "inputSchema": {"type": "object"}}]
+    listed = {"resultType": "complete", "tools": tools}
+    listed |= {"ttlMs": 0, "cacheScope": "private"}
     up = FakeServer(
-        {"subscriptions/listen": listen},
+        {
+            "subscriptions/listen": listen,
+            "tools/call": call,
+            "tools/list": lambda *_: listed,
+        },
         version="2026-07-28",
-        capabilities={"extensions": {TASKS: {}}},
+        capabilities={"tools": {}, "extensions": {TASKS: {}}},
     )
     async with raw(up, "2026-07-28", extensions={TASKS: {}}) as client:
-        await client.ask("server/discover")
-        wanted = {"notifications": {"taskIds": ["loud", "mute", "loud"]}}
+        loud, mute = [
+            (await client.ask("tools/call", {"name": "up_t", "arguments": {"id": id}}))[
+                "result"
+            ]["taskId"]
+            for id in ("loud", "mute")
+        ]
+        wanted = {"notifications": {"taskIds": [loud, mute, loud]}}
         id = client.request("subscriptions/listen", wanted)
         told = await client.hears("notifications/subscriptions/acknowledged")
-        assert told["params"]["notifications"] == {"taskIds": ["loud"]}
+        assert told["params"]["notifications"] == {"taskIds": [loud]}
         client.send(method="notifications/cancelled", params={"requestId": id})
         bad = {"notifications": {"taskIds": [5]}}
         answer = await client.ask("subscriptions/listen", bad)

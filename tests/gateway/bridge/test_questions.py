@@ -232,9 +232,10 @@ async def test_between_requests_that_stand_alone_questions_and_state_go_through(
     server = rounds(asked, DONE)
     async with raw(server, "2026-07-28", **CAN) as client:
         result = (await client.ask("tools/call", {"name": "up_t"}))["result"]
-        assert {key: result[key] for key in asked} == asked
+        state = result["requestState"]
+        assert {key: result[key] for key in asked} == {**asked, "requestState": state}
         more = {"requestState": "theirs", "inputResponses": {"a": ANSWER}}
-        await client.ask("tools/call", {"name": "up_t", **more})
+        await client.ask("tools/call", {"name": "up_t", **more, "requestState": state})
     assert server.requests("tools/call")[1].items() >= more.items()
 
 

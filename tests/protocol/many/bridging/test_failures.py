@@ -54,34 +54,44 @@ def test_what_failed_on_the_way_says_what_it_was(error, kind, data):
     assert "tools/call" in passed.message
 
 
-def test_an_id_of_a_task_stays_what_its_server_calls_it():
-    ids = TaskIds()
-    assert ids.claim("a", "1") == "1"
-    assert ids.claim("a", "1") == "1"
-    assert ids.owner("1") == ("a", "1")
-    assert len(ids) == 1
-    assert ids.owner("2") is None
-    assert ids.owner(1) is None
+KEYS = (b"k" * 32,)
+ANN, BOB = ("issuer", None, "ann"), ("issuer", None, "bob")
+
+
+def test_an_id_of_a_task_names_it_for_its_owner_alone():
+    ids = TaskIds(KEYS, ANN)
+    name = ids.claim("a", "1")
+    assert name.startswith("1.")
+    assert ids.claim("a", "1") == name
+    assert ids.find(name, ["b", "a"]) == ("a", "1")
+    assert ids.find(name, ["b"]) is None
+    assert TaskIds(KEYS, BOB).find(name, ["a"]) is None
+    for none in ("1", "2" + name[1:], name + "x", "\udc80", "", 1, None):
+        assert ids.find(none, ["a", "b"]) is None
 
 
 def test_two_servers_with_the_same_id_are_told_apart():
-    ids = TaskIds()
-    ids.claim("a", "b/1")
-    ids.claim("a", "1")
-    assert ids.claim("b", "1") == "b/b/1"
-    assert ids.owner("b/b/1") == ("b", "1")
-    assert ids.owner("1") == ("a", "1")
+    ids = TaskIds(KEYS, ANN)
+    names = {ids.claim(server, "1"): server for server in "ab"}
+    for name, server in names.items():
+        assert ids.find(name, "ab") == (server, "1")
+
+
+def test_an_id_is_good_as_long_as_its_key():
+    name = TaskIds(KEYS, ANN).claim("a", "1")
+    newer = TaskIds((b"n" * 32, *KEYS), ANN)
+    assert newer.find(name, ["a"]) == ("a", "1")
+    assert newer.claim("a", "1") != name
+    assert TaskIds((b"n" * 32,), ANN).find(name, ["a"]) is None
 
 
 def test_the_task_that_was_used_longest_ago_is_forgotten_first():
-    ids = TaskIds(limit=2)
-    ids.claim("a", "1")
-    ids.claim("a", "2")
-    ids.owner("1")
-    ids.claim("a", "3")
-    assert ids.owner("2") is None
-    assert ids.owner("1") == ("a", "1")
-    assert len(ids) == 2
+    ids = TaskIds(KEYS, ANN, limit=2)
+    for raw in ("1", "2", "1", "3"):
+        ids.claim("a", raw)
+    assert ids.name("a", "2") is None
+    assert ids.name("b", "1") is None
+    assert ids.name("a", "1") == ids.claim("a", "1")
 
 
 def test_what_says_something_of_a_task_says_it_under_the_name_that_clients_know():

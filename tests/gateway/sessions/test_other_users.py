@@ -1,0 +1,251 @@
+"""What the gateway hands out to one user means nothing from another."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fakes import SILENCE, FakeServer
+from world import a_world, message_of
+
+import mcpwire
+from mcpwire.gateway import Gateway
+from mcpwire.server.auth.resource import ResourceServer
+from mcpwire.server.auth.verifiers import StaticTokens
+
+if TYPE_CHECKING:
+    from world import Outside, World
+
+pytestmark = [pytest.mark.anyio, pytest.mark.attack("X01")]
+
+TASKS = "io.modelcontextprotocol/tasks"
+LISTEN = "subscriptions/listen"
+META = "io.modelcontextprotocol/"
+ERAS = ("2025-11-25", "2026-07-28")
+TASK = {
+    "taskId": "1",
+    "status": "working",
+    "createdAt": "2026-01-01T00:00:00Z",
+    "lastUpdatedAt": "2026-01-01T00:00:00Z",
+}
+TIMES = {"2025-11-25": {"ttl": None}, "2026-07-28": {"ttlMs": None}}
+TOOLS = [{"name": "t", "inputSchema": {"type": "object"}}]
+
+
+class Shared:
+    """A server that all connections share; each of them is a `FakeServer`."""
+
+    def __init__(self, version: str, methods: dict[str, Any]) -> None:
+        self.made: list[FakeServer] = []
+        self._version = version
+        can = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+        self._capabilities: dict[str, Any] = {"tools": {}, "tasks": can}
+        if version == "2026-07-28":
+            self._capabilities = {"tools": {}, "extensions": {TASKS: {}}}
+        lists = {"tools": TOOLS, "resultType": "complete", "ttlMs": 0}
+        lists["cacheScope"] = "private"
+        self._methods = {"tools/list": lambda *_: lists, **methods}
+
+    def open_in_memory(self, client: Any, limits: Any) -> Any:
+        made = FakeServer(
+            self._methods, version=self._version, capabilities=self._capabilities
+        )
+        self.made.append(made)
+        return made.open_in_memory(client, limits)
+
+    def requests(self, method: str) -> list[Any]:
+        return [each for made in self.made for each in made.requests(method)]
+
+
+def tasks_of(revision: str) -> dict[str, Any]:
+    """Return what a server with one task answers."""
+    task = {**TASK, **TIMES[revision]}
+    if revision == "2026-07-28":
+        done = {**task, "resultType": "complete"}
+        return {
+            "tools/call": lambda *_: {**task, "resultType": "task"},
+            "tasks/get": lambda *_: done,
+            "tasks/cancel": lambda *_: done,
+            "tasks/update": lambda *_: {"resultType": "complete"},
+        }
+    return {
+        "tools/call": lambda *_: {"task": task},
+        "tasks/get": lambda *_: task,
+        "tasks/cancel": lambda *_: {**task, "status": "cancelled"},
+        "tasks/result": lambda *_: {"content": []},
+        "tasks/list": lambda *_: {"tasks": [task]},
+    }
+
+
+def gateway_for(up: Any, **options: Any) -> Gateway:
+    users = StaticTokens({"ann-token": "ann", "bob-token": "bob"})
+    auth = ResourceServer(
+        "https://gateway.example/mcp",
+        authorization_servers=["https://login.example"],
+        verifiers=[users],
+    )
+    return Gateway({"up": up}, auth=auth, **options)
+
+
+class User:
+    """Somebody with a token, in requests of one revision."""
+
+    def __init__(self, outside: Outside, name: str, revision: str) -> None:
+        self.outside = outside
+        self.fields = {"authorization": f"Bearer {name}-token"}
+        self.revision = revision
+        self.session: str | None = None
+
+    async def opened(self) -> User:
+        if self.revision != "2026-07-28":
+            answer = await self.outside.initialize(**self.fields)
+            self.session = answer.headers["mcp-session-id"]
+        return self
+
+    async def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        fields = dict(self.fields)
+        if self.revision == "2026-07-28":
+            fields |= {"mcp_protocol_version": self.revision, "mcp_method": method}
+            for key in ("name", "taskId"):
+                if key in params:
+                    fields["mcp_name"] = params[key]
+            can = {"elicitation": {"form": {}}, "extensions": {TASKS: {}}}
+            params["_meta"] = {
+                f"{META}protocolVersion": self.revision,
+                f"{META}clientCapabilities": can,
+                f"{META}clientInfo": {"name": "tester", "version": "1"},
+            }
+        answer = await self.outside.post(method, params, self.session, **fields)
+        found = message_of(answer)
+        found.pop("id", None)
+        return dict(found)
+
+    async def start(self) -> str:
+        """Start a task; return its id."""
+        task = {} if self.session is None else {"task": {}}
+        result = (await self.ask("tools/call", name="up_t", arguments={}, **task))[
+            "result"
+        ]
+        return str(result.get("task", result)["taskId"])
+
+
+async def users(world: World, gateway: Gateway, revision: str) -> tuple[User, User]:
+    outside = await world.outside(gateway)
+    return (
+        await User(outside, "ann", revision).opened(),
+        await User(outside, "bob", revision).opened(),
+    )
+
+
+@pytest.mark.parametrize("share", ["session", "identity"])
+@pytest.mark.parametrize("revision", ERAS)
+async def test_a_task_is_there_for_nobody_but_whose_it_is(
+    revision: str, share: Any
+) -> None:
+    async with a_world() as world:
+        up = Shared(revision, tasks_of(revision))
+        ann, bob = await users(world, gateway_for(up, share=share), revision)
+        task, other = await ann.start(), await bob.start()
+        last = "tasks/update" if revision == "2026-07-28" else "tasks/result"
+        more: dict[str, Any] = {"inputResponses": {}} if last == "tasks/update" else {}
+        for method in ("tasks/get", "tasks/cancel", last):
+            params = more if method == last else {}
+            unknown = await bob.ask(method, taskId="nobody's", **params)
+            assert unknown["error"]["code"] == -32602
+            for id in (task, "1", f"up/{task}", other.replace("1", "2", 1)):
+                assert await bob.ask(method, taskId=id, **params) == unknown
+            assert not up.requests(method)
+            assert "result" in await ann.ask(method, taskId=task, **params)
+            assert "result" in await bob.ask(method, taskId=other, **params)
+            assert [each["taskId"] for each in up.requests(method)] == ["1", "1"]
+
+
+async def test_tasks_of_others_are_not_listed() -> None:
+    async with a_world() as world:
+        up = Shared("2025-11-25", tasks_of("2025-11-25"))
+        ann, bob = await users(world, gateway_for(up), "2025-11-25")
+        task = await ann.start()
+        assert (await bob.ask("tasks/list"))["result"] == {"tasks": []}
+        (listed,) = (await ann.ask("tasks/list"))["result"]["tasks"]
+        assert listed["taskId"] == task
+
+
+async def test_how_a_task_stands_is_told_to_nobody_but_whose_it_is() -> None:
+    async with a_world() as world:
+
+        def acknowledge(params: Any, made: FakeServer) -> Any:
+            made.notify(
+                "notifications/subscriptions/acknowledged",
+                notifications=params["notifications"],
+                _meta={f"{META}subscriptionId": made.current["id"]},
+            )
+            return SILENCE
+
+        methods = {**tasks_of("2026-07-28"), "subscriptions/listen": acknowledge}
+        up = Shared("2026-07-28", methods)
+        outside = await world.outside(gateway_for(up))
+        task = await User(outside, "ann", "2026-07-28").start()
+        for name, told in (("bob", set()), ("ann", {task})):
+            target = mcpwire.Http(
+                "https://gateway.example/mcp",
+                http_client=outside.http,
+                headers={"Authorization": f"Bearer {name}-token"},
+            )
+            async with (
+                mcpwire.Client(target, mode="2026-07-28", extensions=[TASKS]) as client,
+                client.listen(tools=True, task_ids=[task]) as changes,
+            ):
+                assert changes.acknowledged.task_ids == told
+        asked = [each["notifications"].get("taskIds") for each in up.requests(LISTEN)]
+        assert [each for each in asked if each] == [["1"]]
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_a_call_goes_on_for_nobody_but_whose_it_is(revision: str) -> None:
+    async with a_world() as world:
+        up = mcpwire.Server("up", revisions=[revision])
+        answered: list[Any] = []
+
+        @up.tool
+        async def t(ctx: mcpwire.Context) -> str:
+            answer = await ctx.elicit("who?", {"type": "object", "properties": {}})
+            answered.append(answer.content)
+            return "done"
+
+        ann, bob = await users(world, gateway_for(up), "2026-07-28")
+        call: dict[str, Any] = {"name": "up_t", "arguments": {}}
+        asked = {
+            user: (await user.ask("tools/call", **call))["result"]
+            for user in (ann, bob)
+        }
+        (question,) = asked[ann]["inputRequests"]
+        accepted = {"action": "accept", "content": {}}
+        answers = {"inputResponses": {question: accepted}}
+        unknown = await bob.ask(
+            "tools/call", **call, **answers, requestState="nobody's"
+        )
+        assert unknown["error"]["code"] == -32602
+        state = asked[ann]["requestState"]
+        assert (
+            await bob.ask("tools/call", **call, **answers, requestState=state)
+            == unknown
+        )
+        assert not answered
+        for user in (ann, bob):
+            state = asked[user]["requestState"]
+            found = await user.ask("tools/call", **call, **answers, requestState=state)
+            assert found["result"]["content"][0]["text"] == "done"
+
+
+async def test_another_process_with_the_same_keys_goes_on() -> None:
+    async with a_world() as world:
+        up = Shared("2026-07-28", tasks_of("2026-07-28"))
+        old, new = secrets.token_bytes(32), secrets.token_bytes(32)
+        before, _ = await users(world, gateway_for(up, state_keys=[old]), "2026-07-28")
+        after, bob = await users(
+            world, gateway_for(up, state_keys=[new, old]), "2026-07-28"
+        )
+        task = await before.start()
+        assert "result" in await after.ask("tasks/get", taskId=task)
+        assert (await bob.ask("tasks/get", taskId=task))["error"]["code"] == -32602
