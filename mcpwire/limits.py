@@ -77,7 +77,8 @@ class Limits:
     """How long a client of our own HTTP server may take to send such a head."""
 
     listens: int = _size(1_024)
-    """`subscriptions/listen` requests that a server keeps open at once."""
+    """`subscriptions/listen` requests that a server keeps open at once; at the limit
+    the oldest of the client with the most ends for a client with fewer."""
 
     batch: int = _size(1_000)
     """Messages in one batch (2025-03-26 only)."""

@@ -18,6 +18,7 @@ from mcpwire.limits import Limits
 from mcpwire.protocol.many.gateway.selection import pick_headers
 from mcpwire.protocol.many.policy.rules import Rules
 from mcpwire.server.middleware import Middleware
+from mcpwire.server.telling.listens import Listens
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class Gateway(Settings, Serving):
         self._dispatchers: dict[str | None, GatewayDispatcher] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._holders = 0
-        self.listening = 0
+        self.listens = Listens(self.limits.listens)
         self.mounts: WeakSet[Mounts] = WeakSet()
 
     def __repr__(self) -> str:

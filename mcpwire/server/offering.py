@@ -23,6 +23,7 @@ from mcpwire.server.features.table import Table
 from mcpwire.server.features.tools import ToolOptions, Tools
 from mcpwire.server.middleware import Middleware
 from mcpwire.server.telling.hub import PROMPTS, RESOURCES, TOOLS, UPDATED, Hub
+from mcpwire.server.telling.listens import Listens
 from mcpwire.server.telling.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class Offering:
         self.completions = Completions(self.prompts, self.resources, self.calling)
         self.subscriptions = Subscriptions(
             self.hub,
-            limit=listens,
+            listens=Listens(listens),
             capabilities=self.capabilities,
             watchable=self._watchable,
         )

@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import InternalError, MCPError, TransportError
+from mcpwire.errors import MCPError, TransportError
 from mcpwire.gateway.bridge.tasks import WatchedTasks
 from mcpwire.protocol.many.bridging.failures import passed_error
 from mcpwire.protocol.methods import TASKS, declared_extensions
@@ -155,19 +155,16 @@ async def listen(
         InvalidParams: The filter is malformed, or names too much.
         InternalError: Too many are open already.
     """
-    gateway = upstreams.gateway
     # Of all sets, before any server is asked for anything.
-    if gateway.listening >= gateway.limits.listens:
-        raise InternalError("too many subscriptions are open already")
-    gateway.listening += 1
-    try:
-        return await _listen(params, request, upstreams)
-    finally:
-        gateway.listening -= 1
+    with upstreams.gateway.listens.entered(request.facts.owner) as ended:
+        return await _listen(ended, params, request, upstreams)
 
 
 async def _listen(
-    params: dict[str, Any], request: RequestContext, upstreams: Upstreams
+    ended: asyncio.Event,
+    params: dict[str, Any],
+    request: RequestContext,
+    upstreams: Upstreams,
 ) -> dict[str, Any]:
     wanted = params.get("notifications")
     uris = wanted.get(RESOURCES_FIELD) if type(wanted) is dict else None
@@ -182,7 +179,7 @@ async def _listen(
         able = {name for _, _, name in watched}
         answering = Subscriptions(
             upstreams.hub,
-            limit=upstreams.gateway.limits.listens,
+            listens=upstreams.gateway.listens,
             capabilities=lambda: upstreams.capabilities(request.revision),
             watchable=lambda asked, _: [uri for uri in asked if uri in able],
         )
@@ -193,7 +190,7 @@ async def _listen(
                 for id in ids:
                     check_watched(len(ids), id)
                 await tasks.add(ids, request, upstreams)
-        return await answering.listen(params, request)
+        return await answering.listen_until(ended, params, request)
     finally:
         # By itself: whoever is cancelled has no time for it.
         for upstream, raw, name in watched:

@@ -48,6 +48,10 @@ class Shares(Generic[Item]):
         """Iterate over all items, in the order of their arrival."""
         return iter(self._owners)
 
+    def owner(self, item: Item) -> Hashable:
+        """Return the owner of an item, which the pool must hold."""
+        return self._owners[item]
+
     def count(self, owner: Hashable) -> int:
         """Return the number of items of one owner."""
         return len(self._items.get(owner, ()))

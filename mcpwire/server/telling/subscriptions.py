@@ -7,21 +7,22 @@ server ends it. Nothing is kept between two of them.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import InternalError, InvalidParams, MissingCapability
+from mcpwire.errors import InvalidParams, MissingCapability
 from mcpwire.protocol.methods import TASKS, capability_declared, declared_extensions
 from mcpwire.server.request import check_kept
 from mcpwire.server.telling.hub import PROMPTS, RESOURCES, TOOLS
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Mapping, Sequence
 
     from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.server.handlers import Handler
     from mcpwire.server.request import RequestContext
     from mcpwire.server.telling.hub import Hub
+    from mcpwire.server.telling.listens import Listens
 
 __all__ = ["SUBSCRIPTION_ID", "Subscriptions"]
 
@@ -40,13 +41,15 @@ _LISTS: Final = {
 class _Listener:
     """One open request, heard of by the hub."""
 
-    def __init__(self, request: RequestContext, filter: Mapping[str, Any]) -> None:
+    def __init__(
+        self, request: RequestContext, filter: Mapping[str, Any], ended: asyncio.Event
+    ) -> None:
         self._request = request
         self._methods = {
             method for field, (method, _) in _LISTS.items() if filter.get(field)
         }
         self._uris = frozenset(filter.get("resourceSubscriptions", ()))
-        self.ended = asyncio.Event()
+        self._ended = ended
 
     def hear(self, method: str, uri: str | None) -> None:
         """Pass on what was asked for."""
@@ -62,7 +65,7 @@ class _Listener:
 
     def end(self) -> None:
         """Let the request be answered."""
-        self.ended.set()
+        self._ended.set()
 
 
 class Subscriptions:
@@ -70,7 +73,7 @@ class Subscriptions:
 
     Args:
         hub: Who tells of changes.
-        limit: How many are open at once.
+        listens: Those that are open.
         capabilities: Returns what the server declares.
         watchable: Returns which of some URIs are there for who asks; without it, all.
 
@@ -82,15 +85,14 @@ class Subscriptions:
         self,
         hub: Hub,
         *,
-        limit: int,
+        listens: Listens,
         capabilities: Callable[[], Mapping[str, Any]],
         watchable: Callable[[Sequence[str], RequestContext], list[str]] | None = None,
     ) -> None:
         self._hub = hub
-        self._limit = limit
+        self._listens = listens
         self._capabilities = capabilities
         self._watchable = watchable
-        self._open = 0
         self.tasks: Tasks | None = None
 
     def methods(self) -> dict[str, Handler]:
@@ -100,16 +102,26 @@ class Subscriptions:
     async def listen(
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Answer ``subscriptions/listen``, when the server ends it."""
+        """Answer ``subscriptions/listen``, when the server ends it.
+
+        Raises:
+            InvalidParams: The filter is malformed.
+            MissingCapability: It asks for tasks, and the client did not declare them.
+            InternalError: Too many are open already.
+        """
+        with self._listens.entered(request.facts.owner) as ended:
+            return await self.listen_until(ended, params, request)
+
+    async def listen_until(
+        self, ended: asyncio.Event, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Answer ``subscriptions/listen``, when the event is set; see `listen`."""
         wanted = params.get("notifications")
         if type(wanted) is not dict:
             raise InvalidParams("params.notifications must be an object")
         check_kept("params._meta", request.meta)
         honoured = self._honour(wanted, request)
-        if self._open >= self._limit:
-            raise InternalError("too many subscriptions are open already")
-        listener = _Listener(request, honoured)
-        self._open += 1
+        listener = _Listener(request, honoured, ended)
         forget = None
         try:
             # Nothing of it may come before this (2026-07-28, "Acknowledgment").
@@ -117,9 +129,8 @@ class Subscriptions:
             self._hub.listen(listener)
             if self.tasks is not None and honoured.get("taskIds"):
                 forget = self.tasks.watch(honoured["taskIds"], request, listener.send)
-            await listener.ended.wait()
+            await ended.wait()
         finally:
-            self._open -= 1
             self._hub.forget(listener)
             if forget is not None:
                 forget()

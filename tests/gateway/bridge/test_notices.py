@@ -213,20 +213,20 @@ async def test_no_more_is_listened_to_than_the_limits_allow():
             await client.open()
             client.request("subscriptions/listen", {"notifications": wanted})
             await client.hears("notifications/subscriptions/acknowledged")
-        assert gateway.listening == 2
+        assert len(gateway.listens) == 2
         one, _, last = clients
         await last.open()
         answer = await last.ask("subscriptions/listen", {"notifications": wanted})
         assert "too many subscriptions" in answer["error"]["message"]
         await one.aclose()
-        await until(lambda: gateway.listening == 1)
+        await until(lambda: len(gateway.listens) == 1)
         for much in ([f"memo://{n}" for n in range(1_025)], ["memo://" + 9_000 * "x"]):
             wanted = {"resourceSubscriptions": much}
             answer = await last.ask("subscriptions/listen", {"notifications": wanted})
             assert "watches 1024 resources at most" in answer["error"]["message"]
         for client in clients[1:]:
             await client.aclose()
-    assert gateway.listening == 0
+    assert len(gateway.listens) == 0
 
 
 async def test_who_goes_while_servers_are_told_leaves_nothing_watched():

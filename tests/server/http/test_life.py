@@ -9,6 +9,7 @@ from asgi_driver import Visit
 from hosted import app, ask, call, echo, post, posted, text, tools
 
 from mcpwire.server.http.app import AsgiApp
+from mcpwire.server.telling.listens import Listens
 
 pytestmark = pytest.mark.anyio
 
@@ -227,7 +228,7 @@ async def test_draining_ends_subscriptions_with_their_result():
     capabilities = {"tools": {"listChanged": True}}
     dispatcher = tools(echo, capabilities=capabilities)
     subscriptions = Subscriptions(
-        dispatcher.hub, limit=2, capabilities=lambda: capabilities
+        dispatcher.hub, listens=Listens(2), capabilities=lambda: capabilities
     )
     dispatcher.declare(capabilities, {"tools/call": echo, **subscriptions.methods()})
     made = app(dispatcher=dispatcher)

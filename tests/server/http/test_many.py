@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server.telling.hub import TOOLS
+from mcpwire.server.telling.listens import Listens
 from mcpwire.server.telling.subscriptions import Subscriptions
 from mcpwire.versions import REVISIONS
 
@@ -73,7 +74,7 @@ async def test_what_a_call_tells_is_on_no_subscription():
     capabilities = {"tools": {"listChanged": True}, "logging": {}}
     dispatcher = tools(tells, capabilities=capabilities)
     subscriptions = Subscriptions(
-        dispatcher.hub, limit=2, capabilities=lambda: capabilities
+        dispatcher.hub, listens=Listens(2), capabilities=lambda: capabilities
     )
     handlers = {"tools/call": tells, **subscriptions.methods()}
     dispatcher.declare(capabilities, handlers)
