@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mcpwire.protocol.many.policy.transforms import ToolTransform
     from mcpwire.server.app import Server
     from mcpwire.server.auth.resource import ResourceServer
-    from mcpwire.server.request import Facts
+    from mcpwire.server.request import Facts, Owner
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.versions import Revision
@@ -228,7 +228,7 @@ class Gateway(Settings, Serving):
             own["tools"] = {}
         return own
 
-    def make_room(self) -> None:
+    def make_room(self, owner: Owner) -> None:
         """Have room for one more set of a session's own.
 
         For that the session over HTTP that was idle for longest is ended: it is opened
@@ -239,7 +239,7 @@ class Gateway(Settings, Serving):
         """
         if len(self.opened) < self.max_upstream_sets:
             return
-        found = [mount.longest_idle() for mount in self.mounts]
+        found = [mount.longest_idle(owner) for mount in self.mounts]
         idle = [each for each in found if each is not None]
         longest = min(idle, key=lambda each: each.used_at, default=None)
         if longest is None or longest.session.end is None:

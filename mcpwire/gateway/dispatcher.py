@@ -318,7 +318,7 @@ class GatewayDispatcher(Dispatcher):
             upstreams.users += 1
             self._shared_by.add(session)
         else:
-            gateway.make_room()
+            gateway.make_room(facts.owner)
             principal = session.principal
             owner = NOBODY if principal is None else principal.key
             upstreams = Upstreams(

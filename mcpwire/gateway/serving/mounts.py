@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.app import Gateway
     from mcpwire.server.http.exchange import Receive, Scope, Send
     from mcpwire.server.http.sessions.session import HttpSession
+    from mcpwire.server.request import Owner
 
 __all__ = ["Mounts"]
 
@@ -141,9 +142,10 @@ class Mounts:
                 405, "only GET is answered here", (("allow", "GET, HEAD"),)
             )
 
-    def longest_idle(self) -> HttpSession | None:
-        """Return the session that may go first for another; ``None``: none may."""
-        idle = [found for app in self._all if (found := app.longest_idle()) is not None]
+    def longest_idle(self, owner: Owner) -> HttpSession | None:
+        """Return what may go for a session of this owner; ``None``: none may."""
+        found = [app.longest_idle(owner) for app in self._all]
+        idle = [each for each in found if each is not None]
         return min(idle, key=lambda each: each.used_at, default=None)
 
     # Its life, as that of an `AsgiApp`...

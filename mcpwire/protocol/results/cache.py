@@ -141,7 +141,7 @@ class _Store:
     def _evict(self) -> None:
         """Remove what was not used for longest."""
         oldest_last = sorted(
-            self.entries.items(), key=lambda item: item[1].used, reverse=True
+            self.entries.copy().items(), key=lambda item: item[1].used, reverse=True
         )
         entries = len(oldest_last)
         size = sum(len(entry.text) for _, entry in oldest_last)

@@ -1,5 +1,6 @@
 """Results that may be used again: which, for how long, by whom, and until when."""
 
+import gc
 import sys
 from threading import Thread
 from time import process_time
@@ -467,6 +468,29 @@ def test_the_size_stays_true_in_any_sequence(operations):
         assert len(store.entries) <= 4
 
 
+def test_room_is_made_while_others_forget():
+    """A collection of garbage runs Python code, so other threads may go on in it."""
+    cache = ResponseCache(10_000, max_bytes=1_000_000)
+    for number in range(3_000):
+        keep(cache, "resources/read", {"uri": f"a:/{number}"})
+    forgotten = []
+
+    def forget(phase, details):
+        forgotten.append(f"a:/{len(forgotten)}")
+        cache.get("resources/read", {"uri": forgotten[-1]}, 60.0)
+
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(forget)
+    gc.set_threshold(1)
+    try:
+        assert keep(cache, result={**PRIVATE, "x": "." * 890_000})
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(forget)
+    assert forgotten
+    assert len(cache) < 3_000 - len(forgotten)
+
+
 def test_several_threads_may_use_one_cache():
     cache = ResponseCache(50)
     wrong = []
@@ -491,7 +515,7 @@ def test_several_threads_may_use_one_cache():
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join()
     finally:
         sys.setswitchinterval(interval)
     assert wrong == []

@@ -1,8 +1,8 @@
 """Sessions by their ids: how many there may be, and when one has been idle too long.
 
 A session that has a running request or an open stream is in use. The others go when
-they were idle for too long, and before that when room is needed, the longest idle
-first. There is one timer for all of them.
+they were idle for too long, and before that when room is needed: the longest idle of
+the client that has the most. There is one timer for all of them.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from mcpwire.protocol.serving.shares import Shares
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from mcpwire.server.http.sessions.session import HttpSession
+    from mcpwire.server.request import Owner
 
 __all__ = ["Registry"]
 
 ID_BYTES: Final = 32
 """How much chance is in an id; 16 would do."""
-
-STEPS_TO_ROOM: Final = 64
-"""How many sessions are looked at to find one that may go for another."""
 
 
 class Registry:
@@ -44,6 +44,7 @@ class Registry:
         self._end = end
         # The one that was not used for longest is the first.
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
+        self._shares: Shares[HttpSession] = Shares()
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -54,29 +55,25 @@ class Registry:
         """Go through all of them."""
         return iter(self._sessions.values())
 
-    def has_room(self, opening: int = 0) -> bool:
+    def has_room(self, owner: Owner, opening: int = 0) -> bool:
         """Tell whether there may be one more, for which an idle one may have to go.
 
         Args:
+            owner: Whose it is.
             opening: How many are on their way in already.
         """
         if len(self._sessions) + opening < self._maximum:
             return True
-        found = self.longest_idle()
+        found = self.longest_idle(owner)
         if found is not None:
             self.remove(found)
         return found is not None
 
-    def longest_idle(self) -> HttpSession | None:
-        """Return the one that may go first for another; ``None``: all are in use."""
-        for _ in range(min(STEPS_TO_ROOM, len(self._sessions))):
-            id, session = next(iter(self._sessions.items()))
-            if not session.is_active:
-                return session
-            self._touch(id, session)
-        return None
+    def longest_idle(self, owner: Owner) -> HttpSession | None:
+        """Return the one that may go for another of this owner; ``None``: none may."""
+        return self._shares.leaver(owner, _is_idle)
 
-    def add(self, session: HttpSession, id: str | None = None) -> str:
+    def add(self, session: HttpSession, owner: Owner, id: str | None = None) -> str:
         """Take in a session; return the id it gets, unless one is given.
 
         2025-11-25 basic/transports, "Session Management": globally unique, visible
@@ -92,7 +89,8 @@ class Registry:
         session.session.id = id
         session.session.end = partial(self.remove, session)
         self._sessions[id] = session
-        self._touch(id, session)
+        self._shares.add(session, owner)
+        self.touch(session)
         if self._timer is None:
             self._arm()
         return id
@@ -109,17 +107,16 @@ class Registry:
         """Take note that a session is used, if it is still here."""
         id = session.session.id
         if id is not None and self._sessions.get(id) is session:
-            self._touch(id, session)
-
-    def _touch(self, id: str, session: HttpSession) -> None:
-        session.used_at = asyncio.get_running_loop().time()
-        self._sessions.move_to_end(id)
+            session.used_at = asyncio.get_running_loop().time()
+            self._sessions.move_to_end(id)
+            self._shares.touch(session)
 
     def remove(self, session: HttpSession) -> None:
         """End a session, if it is still here."""
         id = session.session.id
         if id is not None and self._sessions.get(id) is session:
             del self._sessions[id]
+            self._shares.discard(session)
             session.session.end = None
             self._end(session)
 
@@ -137,6 +134,7 @@ class Registry:
         for session in forgotten:
             session.session.end = None
         self._sessions.clear()
+        self._shares.clear()
         self._disarm()
         return forgotten
 
@@ -157,11 +155,15 @@ class Registry:
         self._timer = None
         now = asyncio.get_running_loop().time()
         while self._sessions:
-            id, session = next(iter(self._sessions.items()))
+            session = next(iter(self._sessions.values()))
             if session.used_at + self._idle > now:
                 self._arm()
                 return
             if session.is_active:
-                self._touch(id, session)
+                self.touch(session)
             else:
                 self.remove(session)
+
+
+def _is_idle(session: HttpSession) -> bool:
+    return not session.is_active

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from mcpwire.server.http.sessions.events import EventStore
     from mcpwire.server.http.sessions.outlets import Outlet
     from mcpwire.server.http.sessions.streams import Stream
+    from mcpwire.server.request import Owner
     from mcpwire.versions import Revision
 
 __all__ = ["Sessions"]
@@ -129,9 +130,9 @@ class Sessions:
         """How many requests are being answered."""
         return sum(map(len, (*self._registry, *self._alone)))
 
-    def longest_idle(self) -> HttpSession | None:
-        """Return the session that may go first for another; ``None``: none may."""
-        return self._registry.longest_idle()
+    def longest_idle(self, owner: Owner) -> HttpSession | None:
+        """Return what may go for a session of this owner; ``None``: none may."""
+        return self._registry.longest_idle(owner)
 
     # POST...
 
@@ -233,7 +234,7 @@ class Sessions:
         opened.principal = exchange.facts.principal
         id = None
         try:
-            if has_room := self._registry.has_room():
+            if has_room := self._registry.has_room(exchange.facts.owner):
                 id = self._dispatcher.new_session_id(opened)
         except RPCError:
             self._dispatcher.session_left(opened)
@@ -243,7 +244,7 @@ class Sessions:
             raise HttpProblem(*TOO_MANY_SESSIONS, RETRY_AFTER)
         session = self._make(opened)
         self._dispatcher.hub.add(opened)
-        return self._registry.add(session, id)
+        return self._registry.add(session, exchange.facts.owner, id)
 
     @property
     def _opening(self) -> Opening:

@@ -73,7 +73,8 @@ class Opening:
             HttpProblem: There are too many.
             ClientGone: Nobody waits for it; nothing is left of it.
         """
-        self._check_room()
+        if not self._registry.has_room(exchange.facts.owner, self._count):
+            raise HttpProblem(*TOO_MANY_SESSIONS, RETRY_AFTER)
         self._count += 1
         try:
             return await _while_there(
@@ -83,10 +84,6 @@ class Opening:
             )
         finally:
             self._count -= 1
-
-    def _check_room(self) -> None:
-        if not self._registry.has_room(self._count):
-            raise HttpProblem(*TOO_MANY_SESSIONS, RETRY_AFTER)
 
     async def resume(self, exchange: Exchange, id: str) -> HttpSession:
         """Return the session of an id that is not here, if the dispatcher knows it.
@@ -132,11 +129,11 @@ class Opening:
             self._count -= 1
         if resumed is None:
             return HttpProblem(*UNKNOWN_SESSION)
-        if not self._registry.has_room(self._count):
+        if not self._registry.has_room(facts.owner, self._count):
             self._dispatcher.session_left(resumed)
             return HttpProblem(*TOO_MANY_SESSIONS, RETRY_AFTER)
         session = self._make(resumed)
-        self._registry.add(session, id)
+        self._registry.add(session, facts.owner, id)
         self._dispatcher.hub.add(resumed)
         # Its client has said so, to whoever opened it.
         self._dispatcher.notified(resumed, INITIALIZED, None)
