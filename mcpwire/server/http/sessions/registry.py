@@ -2,7 +2,7 @@
 
 A session that has a running request or an open stream is in use. The others go when
 they were idle for too long, and before that when room is needed: the longest idle of
-the client that has the most. There is one timer for all of them.
+the client with the most first. There is one timer for all of them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ class Registry:
         return iter(self._sessions.values())
 
     def has_room(self, owner: Owner, opening: int = 0) -> bool:
-        """Tell whether there may be one more, for which an idle one may have to go.
+        """Tell whether there may be one more, for which another may have to go.
+
+        An owner with more than this owner loses an idle one, else a busy one: an open
+        question keeps a session busy, too. Else this owner loses an idle one.
 
         Args:
             owner: Whose it is.
@@ -64,10 +67,18 @@ class Registry:
         """
         if len(self._sessions) + opening < self._maximum:
             return True
-        found = self.longest_idle(owner)
-        if found is not None:
-            self.remove(found)
-        return found is not None
+        shares = self._shares
+        rules: tuple[Callable[[HttpSession], bool], ...] = (
+            lambda other: shares.owner(other) != owner and not other.is_active,
+            lambda other: shares.owner(other) != owner,
+            lambda other: not other.is_active,
+        )
+        for may_leave in rules:
+            found = shares.leaver(owner, may_leave)
+            if found is not None:
+                self.remove(found)
+                return True
+        return False
 
     def longest_idle(self, owner: Owner) -> HttpSession | None:
         """Return the one that may go for another of this owner; ``None``: none may."""
