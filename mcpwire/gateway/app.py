@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
-from weakref import WeakSet
 
 from mcpwire._version import __version__
-from mcpwire.errors import InternalError, InvalidRequest
+from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.bridge import Parking, make_client, task_capabilities
 from mcpwire.gateway.plan import Changes, Plan, Planned, Static
+from mcpwire.gateway.pool import UpstreamPool
 from mcpwire.gateway.serving.serving import Serving
-from mcpwire.gateway.sets import Sets
 from mcpwire.gateway.settings import Settings
 from mcpwire.gateway.upstream import Upstream
 from mcpwire.limits import Limits
@@ -28,13 +27,12 @@ if TYPE_CHECKING:
 
     from mcpwire.gateway.dispatcher import GatewayDispatcher
     from mcpwire.gateway.plan import Source
-    from mcpwire.gateway.serving.mounts import Mounts
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.protocol.many.names import NamePolicy
     from mcpwire.protocol.many.policy.transforms import ToolTransform
     from mcpwire.server.app import Server
     from mcpwire.server.auth.resource import ResourceServer
-    from mcpwire.server.request import Facts, Owner
+    from mcpwire.server.request import Facts
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.versions import Revision
@@ -82,8 +80,9 @@ class Gateway(Settings, Serving):
         sessions: What makes session ids; by default random ones.
         share: ``"session"``: each session has connections of its own. ``"identity"``:
             those share them that ask for the same as the same principal.
-        max_upstream_sets: How many sets of connections there may be. Over HTTP the
-            session that was idle for longest goes for a new one.
+        max_upstream_sets: How many sets of connections are open at once. At the bound
+            the client with the most loses a set, an idle one first, with the session
+            that has it.
         idle: How long a shared set is kept that nobody uses, in seconds.
         auth: Who may ask over HTTP.
         limits: Bounds on what one client, or one server, may cost.
@@ -123,7 +122,7 @@ class Gateway(Settings, Serving):
         local: Server | None = None,
         sessions: Any = None,
         share: Literal["session", "identity"] = "session",
-        max_upstream_sets: int = 1_000,
+        max_upstream_sets: int = 64,
         idle: float = 300.0,
         auth: ResourceServer | None = None,
         limits: Limits = GATEWAY_LIMITS,
@@ -151,14 +150,13 @@ class Gateway(Settings, Serving):
         self.parking = Parking(timeout=self.ask_timeout or 0.0, keys=self.state_keys)
         self.around = Middleware()
         self.opened: set[Upstreams] = set()
-        self.sets = Sets(
+        self.pool = UpstreamPool(
             maximum=self.max_upstream_sets, idle=self.idle, close=self.close_later
         )
         self._dispatchers: dict[str | None, GatewayDispatcher] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._holders = 0
         self.listens = Listens(self.limits.listens)
-        self.mounts: WeakSet[Mounts] = WeakSet()
 
     def __repr__(self) -> str:
         """Return one readable line."""
@@ -228,24 +226,6 @@ class Gateway(Settings, Serving):
             own["tools"] = {}
         return own
 
-    def make_room(self, owner: Owner) -> None:
-        """Have room for one more set of a session's own.
-
-        For that the session over HTTP that was idle for longest is ended: it is opened
-        again as soon as its client comes back.
-
-        Raises:
-            InternalError: As many as there may be are in use.
-        """
-        if len(self.opened) < self.max_upstream_sets:
-            return
-        found = [mount.longest_idle(owner) for mount in self.mounts]
-        idle = [each for each in found if each is not None]
-        longest = min(idle, key=lambda each: each.used_at, default=None)
-        if longest is None or longest.session.end is None:
-            raise InternalError("too many sessions are open already")
-        longest.session.end()
-
     async def replace(self, servers: Mapping[str, Any]) -> Changes:
         """Have other servers, also where sessions are open.
 
@@ -268,7 +248,7 @@ class Gateway(Settings, Serving):
         changes = self.source.replace(servers, self._check_servers)
         if changes:
             plan = self.completed(self.source.plan())
-            sets = (*self.opened, *self.sets.all())
+            sets = (*self.opened, *self.pool.shared)
             await asyncio.gather(
                 *(each.replace(plan.only(each.plan.one)) for each in sets)
             )
@@ -279,6 +259,7 @@ class Gateway(Settings, Serving):
     def close_later(self, upstreams: Upstreams) -> asyncio.Task[None]:
         """Close a set in a task of its own, which is returned."""
         self.opened.discard(upstreams)
+        self.pool.discard(upstreams)
         task = asyncio.get_running_loop().create_task(
             upstreams.aclose(), name="mcpwire-gateway-close"
         )
@@ -301,7 +282,7 @@ class Gateway(Settings, Serving):
 
         Works twice, and the gateway can be used again afterwards.
         """
-        self.sets.close()
+        self.pool.close()
         for upstreams in list(self.opened):
             self.close_later(upstreams)
         if self._closing:
@@ -384,12 +365,12 @@ class Gateway(Settings, Serving):
 
         Neither ids of sessions nor other secrets are in it.
         """
-        sets = [*self.opened, *self.sets.all()]
+        sets = [*self.opened, *self.pool.shared]
         return {
             "name": self.info.name,
             "version": self.info.version,
             "sessions": len(self.opened),
-            "shared": len(self.sets),
+            "shared": len(self.pool.shared),
             "sets": [each.status() for each in sets],
         }
 

@@ -1,7 +1,8 @@
 """Lets a server's connections be answered by the servers behind a gateway.
 
-A session opens its servers as part of `initialize`; requests that stand alone share a
-set where the same client asks for the same servers. Everything else is a server's.
+The first session opens its servers as part of `initialize`; later ones are told what
+those servers can do, and connect to theirs with the first request that needs them.
+Requests that stand alone share a set where the same client asks for the same servers.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from mcpwire.gateway.bridge import (
     roots_changed,
     take_headers,
 )
+from mcpwire.gateway.descriptions import Descriptions
 from mcpwire.gateway.plan import Plan
 from mcpwire.gateway.routes import CAPABILITIES, SERVED, Routes
 from mcpwire.gateway.upstreams import Upstreams
@@ -92,6 +94,7 @@ class GatewayDispatcher(Dispatcher):
         self.only = only
         self._kept_by: Keeping | None = None
         self._planned = Plan(), Plan()
+        self._descriptions = Descriptions()
         self._by_session: dict[Session, Upstreams] = {}
         self._shared_by: set[Session] = set()
         self._opened: dict[Session, dict[str, Any]] = {}
@@ -144,15 +147,31 @@ class GatewayDispatcher(Dispatcher):
         if session is not None:
             upstreams = self._by_session.get(session)
             if upstreams is not None:
+                if not upstreams.is_open:
+                    return self._answer_first(answer, params, request, upstreams)
+                self._gateway.pool.touch(upstreams)
                 if self._gateway.forward_headers:
                     take_headers(upstreams, request)
                 return answer(params, request, upstreams)
         return self._answer_alone(answer, params, request)
 
+    async def _answer_first(
+        self,
+        answer: Answer,
+        params: dict[str, Any],
+        request: RequestContext,
+        upstreams: Upstreams,
+    ) -> dict[str, Any]:
+        """Answer a request of a session after connecting to its servers."""
+        await self._gateway.pool.open(upstreams, request.facts.owner)
+        if self._gateway.forward_headers:
+            take_headers(upstreams, request)
+        return await answer(params, request, upstreams)
+
     async def _answer_alone(
         self, answer: Answer, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        upstreams = await self._shared(self._asking(request))
+        upstreams = await self._shared(self._asking(request), request.facts)
         upstreams.users += 1
         try:
             if self._gateway.forward_headers:
@@ -160,7 +179,7 @@ class GatewayDispatcher(Dispatcher):
             return await answer(params, request, upstreams)
         finally:
             upstreams.users -= 1
-            self._gateway.sets.left(upstreams)
+            self._gateway.pool.left(upstreams)
 
     def _asking(self, request: RequestContext) -> _Asking:
         """Return who asks, found out once for each request."""
@@ -195,7 +214,7 @@ class GatewayDispatcher(Dispatcher):
         )
         return _Asking(identity, plan, headers, capabilities, revision, owner)
 
-    async def _shared(self, asking: _Asking) -> Upstreams:
+    async def _shared(self, asking: _Asking, facts: Facts) -> Upstreams:
         """Return the set of whoever asks, opened if it was not.
 
         What a client declares is said anew with each request to a server of 2026-07-28,
@@ -206,7 +225,7 @@ class GatewayDispatcher(Dispatcher):
         if found is not None:
             return found
         check_kept("the client's capabilities", asking.capabilities)
-        sets = self._gateway.sets
+        pool = self._gateway.pool
 
         def make() -> Upstreams:
             downstream = StandaloneDownstream(
@@ -220,18 +239,18 @@ class GatewayDispatcher(Dispatcher):
                 self._gateway, asking.plan, downstream, headers=asking.headers
             )
 
-        found = await sets.open(asking.identity, make)
+        found = await pool.open_shared(asking.identity, facts.owner, make)
         if found.serves(asking.capabilities):
             return found
-        return await sets.open(asking.declaring(), make)
+        return await pool.open_shared(asking.declaring(), facts.owner, make)
 
     def _found(self, asking: _Asking) -> Upstreams | None:
         """Return the set of whoever asks, if it is there and open."""
-        sets = self._gateway.sets
-        found = sets.find(asking.identity)
+        pool = self._gateway.pool
+        found = pool.find(asking.identity)
         if found is not None and found.serves(asking.capabilities):
             return found
-        return sets.find(asking.declaring())
+        return pool.find(asking.declaring())
 
     def _param_headers(
         self, params: Mapping[str, Any], request: RequestContext
@@ -275,16 +294,14 @@ class GatewayDispatcher(Dispatcher):
         session: Session | None,
         facts: Facts = IN_MEMORY,
     ) -> tuple[Session, dict[str, Any]]:
-        """Open a session and its servers.
+        """Open a session; connect to its servers if it is not known what they can do.
 
         Raises:
             RPCError: It is refused, or a server could not be connected to and all of
                 them are needed.
         """
         opened, result = super().initialize(params, session, facts)
-        plan = self.plan(facts, params)
-        upstreams = await self.open_upstreams(opened, plan, facts)
-        result |= self._described(upstreams, opened.revision)
+        result |= await self._begin(opened, self.plan(facts, params), facts)
         self._opened[opened] = result
         return opened, result
 
@@ -300,41 +317,47 @@ class GatewayDispatcher(Dispatcher):
             return session, result
         return super().initialize(params, session, facts)
 
-    async def open_upstreams(
+    async def _begin(
         self, session: Session, plan: Plan, facts: Facts
-    ) -> Upstreams:
-        """Connect a session to the servers of a plan; cancelling it undoes that.
+    ) -> dict[str, Any]:
+        """Give a session its servers; return what they can do.
 
         Raises:
             RPCError: As `open_session`.
+
+        Cancelling it undoes it.
         """
         gateway = self._gateway
         if gateway.share == "identity":
-            upstreams = await self._shared(
-                self._asking_of(
-                    facts, session.client_capabilities, plan, session.revision
-                )
+            asking = self._asking_of(
+                facts, session.client_capabilities, plan, session.revision
             )
+            upstreams = await self._shared(asking, facts)
             upstreams.users += 1
             self._shared_by.add(session)
-        else:
-            gateway.make_room(facts.owner)
-            principal = session.principal
-            owner = NOBODY if principal is None else principal.key
-            upstreams = Upstreams(
-                gateway,
-                plan,
-                SessionDownstream(session, TaskIds(gateway.state_keys, owner)),
-                headers=gateway.forwarded(facts),
-            )
-            gateway.opened.add(upstreams)
-            try:
-                await upstreams.open()
-            except BaseException:
-                gateway.opened.discard(upstreams)
-                raise
+            self._by_session[session] = upstreams
+            return self._described(upstreams, session.revision)
+        principal = session.principal
+        owner = NOBODY if principal is None else principal.key
+        upstreams = Upstreams(
+            gateway,
+            plan,
+            SessionDownstream(session, TaskIds(gateway.state_keys, owner)),
+            headers=gateway.forwarded(facts),
+        )
+        upstreams.may_end = facts.transport == "http"
+        gateway.opened.add(upstreams)
         self._by_session[session] = upstreams
-        return upstreams
+        described = self._descriptions.find(plan, session.revision)
+        if described is None:
+            try:
+                await gateway.pool.open(upstreams, facts.owner)
+            except BaseException:
+                self._by_session.pop(session, None)
+                gateway.close_later(upstreams)
+                raise
+            described = self._described(upstreams, session.revision)
+        return described
 
     async def reopen(self, session: Session, plan: Plan, facts: Facts) -> None:
         """Connect a session that was opened elsewhere to the servers of a plan.
@@ -342,10 +365,9 @@ class GatewayDispatcher(Dispatcher):
         Raises:
             RPCError: As `open_session`.
         """
-        upstreams = await self.open_upstreams(session, plan, facts)
         self._opened[session] = {
             "protocolVersion": session.revision.name,
-            **self._described(upstreams, session.revision),
+            **await self._begin(session, plan, facts),
             "serverInfo": self._info,
         }
 
@@ -411,7 +433,7 @@ class GatewayDispatcher(Dispatcher):
             self._shared_by.discard(session)
             forget_session(upstreams, session)
             upstreams.users -= 1
-            self._gateway.sets.left(upstreams)
+            self._gateway.pool.left(upstreams)
             return
         closing = self._closing[session] = self._gateway.close_later(upstreams)
         closing.add_done_callback(lambda _: self._closing.pop(session, None))
@@ -428,21 +450,24 @@ class GatewayDispatcher(Dispatcher):
         self, _: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Say what the servers can do; what they might, where they take too long."""
-        described: dict[str, Any] = {"capabilities": CAPABILITIES}
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(DISCOVER_WAIT_S):
-                upstreams = await self._shared(self._asking(request))
-            described = self._described(upstreams, request.revision)
+        asking, revision = self._asking(request), request.revision
+        described = self._descriptions.find(asking.plan, revision)
+        if described is None:
+            described = {"capabilities": CAPABILITIES}
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(DISCOVER_WAIT_S):
+                    upstreams = await self._shared(asking, request.facts)
+                described = self._described(upstreams, revision)
         return {
             "supportedVersions": [each.name for each in self.revisions],
             **described,
         }
 
-    @staticmethod
-    def _described(upstreams: Upstreams, revision: Revision) -> dict[str, Any]:
+    def _described(self, upstreams: Upstreams, revision: Revision) -> dict[str, Any]:
         """Say what the servers can do; what they might, where one may yet come."""
         capabilities: Mapping[str, Any] = CAPABILITIES
-        if len(upstreams.ready()) == len(upstreams.members):
+        is_complete = len(upstreams.ready()) == len(upstreams.members)
+        if is_complete:
             capabilities = upstreams.capabilities(revision)
         described: dict[str, Any] = {
             "capabilities": capabilities_at(revision, capabilities)
@@ -450,6 +475,10 @@ class GatewayDispatcher(Dispatcher):
         instructions = upstreams.instructions()
         if instructions is not None:
             described["instructions"] = instructions
+        if self._gateway.on_error == "skip":
+            self._descriptions.keep(
+                upstreams.plan, revision, described, is_complete=is_complete
+            )
         return described
 
     # The end...

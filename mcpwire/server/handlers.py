@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     Handler = Callable[[dict[str, Any], RequestContext], Answer]
     """Takes a request's params and context; returns the result, or raises."""
 
-__all__ = ["TOOLS_CALL", "answer_for", "check_result", "run_handler", "tool_failure"]
+__all__ = [
+    "TOOLS_CALL",
+    "HttpRefusal",
+    "answer_for",
+    "check_result",
+    "run_handler",
+    "tool_failure",
+]
 
 logger = logging.getLogger("mcpwire")
 
@@ -40,6 +47,18 @@ _STATELESS_CODES: Final = frozenset(
 )
 """What JSON-RPC and 2026-07-28 define of the range that they reserve, -32768 to -32000:
 an application's own codes stand outside of it."""
+
+
+class HttpRefusal(Exception):
+    """Mixed into errors that HTTP answers with a status of their own.
+
+    Attributes:
+        http_status: The status.
+        http_headers: Fields of the answer: names in lower case, and values.
+    """
+
+    http_status: int
+    http_headers: tuple[tuple[str, str], ...] = ()
 
 
 async def run_handler(

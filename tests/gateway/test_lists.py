@@ -245,7 +245,7 @@ async def test_a_change_during_a_fetch_causes_another_one():
         first = asyncio.create_task(client.list_tools())
         await slow.was_asked.wait()
         slow.names = ["new"]
-        [upstreams] = gateway.sets.all()
+        [upstreams] = gateway.pool.shared
         upstreams.catalog.drop("tools", "s")
         second = asyncio.create_task(client.list_tools())
         await asyncio.sleep(0)  # a turn of the loop
@@ -275,7 +275,7 @@ async def test_calls_of_known_tools_go_on_while_a_list_is_fetched_anew():
     async with mcpwire.Client(gateway) as client:
         await client.list_tools()
         slow.may_answer.clear()
-        [upstreams] = gateway.sets.all()
+        [upstreams] = gateway.pool.shared
         upstreams.catalog.drop("tools")
         assert (await client.call_tool("s_old")).content == []
         assert slow.asked == 1
@@ -286,7 +286,7 @@ async def test_only_the_server_that_changed_is_asked_again():
     gateway = Gateway({"a": first, "b": second})
     async with mcpwire.Client(gateway) as client:
         await client.list_tools()
-        [upstreams] = gateway.sets.all()
+        [upstreams] = gateway.pool.shared
         upstreams.catalog.drop("tools", "a")
         upstreams.catalog.drop("prompts")
         assert tool_names(await client.list_tools()) == ["a_x", "b_y"]

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from mcpwire.gateway.app import Gateway
     from mcpwire.server.http.exchange import Receive, Scope, Send
-    from mcpwire.server.http.sessions.session import HttpSession
-    from mcpwire.server.request import Owner
 
 __all__ = ["Mounts"]
 
@@ -76,7 +74,6 @@ class Mounts:
             bound=options.get("bound"),
         )
         self.limits = gateway.limits
-        gateway.mounts.add(self)
 
     def __repr__(self) -> str:
         """Return one readable line."""
@@ -141,12 +138,6 @@ class Mounts:
             raise HttpProblem(
                 405, "only GET is answered here", (("allow", "GET, HEAD"),)
             )
-
-    def longest_idle(self, owner: Owner) -> HttpSession | None:
-        """Return what may go for a session of this owner; ``None``: none may."""
-        found = [app.longest_idle(owner) for app in self._all]
-        idle = [each for each in found if each is not None]
-        return min(idle, key=lambda each: each.used_at, default=None)
 
     # Its life, as that of an `AsgiApp`...
 

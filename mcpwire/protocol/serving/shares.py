@@ -108,6 +108,34 @@ class Shares(Generic[Item]):
             self.touch(item)
         return None
 
+    def displaced(
+        self,
+        owner: Hashable,
+        is_idle: Callable[[Item], bool],
+        may_end: Callable[[Item], bool] = lambda _: True,
+    ) -> Item | None:
+        """Return the item that ends for a new one of this owner, or ``None``.
+
+        An owner with more items than this owner loses an idle one, else a busy one.
+        Where there is no such owner, this owner loses an idle one of its own.
+
+        Args:
+            owner: The newcomer's.
+            is_idle: Whether nothing uses an item; it must not change the pool.
+            may_end: Whether an item can end at all.
+        """
+
+        def is_other(item: Item) -> bool:
+            return self._owners[item] != owner and may_end(item)
+
+        rules: tuple[Callable[[Item], bool], ...] = (
+            lambda item: is_other(item) and is_idle(item),
+            is_other,
+            lambda item: may_end(item) and is_idle(item),
+        )
+        found = (self.leaver(owner, rule) for rule in rules)
+        return next((item for item in found if item is not None), None)
+
     def _candidates(self, owner: Hashable) -> Iterator[Item]:
         for size in range(self._most, self.count(owner), -1):
             for other in self._ranks.get(size, ()):

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Receive, Scope, Send
     from mcpwire.server.http.sessions.events import EventStore
-    from mcpwire.server.http.sessions.session import HttpSession
-    from mcpwire.server.request import Owner
     from mcpwire.wire.json import Json
 
 __all__ = ["AsgiApp"]
@@ -237,10 +235,6 @@ class AsgiApp:
     async def aclose(self) -> None:
         """End everything that is open, now."""
         await self._life.aclose()
-
-    def longest_idle(self, owner: Owner) -> HttpSession | None:
-        """Return what may go for a session of this owner; ``None``: none may."""
-        return None if self._sessions is None else self._sessions.longest_idle(owner)
 
     async def _let_in_again(self, exchange: Exchange, head: Head) -> None:
         """Let in a POST to the endpoint whose like was let in before.

@@ -349,7 +349,7 @@ async def test_thousands_of_calls_leave_nothing_behind():
     async with Standing() as at:
         plain = {"name": "up_t"}
         assert json.dumps(await at.call(plain))
-        (upstreams,) = at.gateway.sets.all()
+        (upstreams,) = at.gateway.pool.shared
         for _ in range(10):
             ids = [at.client.request("tools/call", plain) for _ in range(100)]
             for id in ids:

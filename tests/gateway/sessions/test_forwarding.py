@@ -63,7 +63,7 @@ async def test_one_client_changes_none_of_those_that_share_its_connections() -> 
         one, other = [await outside.opened(x_run="same") for _ in range(2)]
         await outside.call(one, "a_whoami", x_run="another")
         assert world.a.all("x-run")[-1] == "another"
-        (upstreams,) = gateway.sets.all()
+        (upstreams,) = gateway.pool.shared
         assert upstreams.headers == {"x-run": "same"}
         await outside.call(other, "a_whoami", x_run="same")
         assert world.a.all("x-run")[-1] == "same"
@@ -150,11 +150,11 @@ async def test_a_trace_opens_no_connections_of_its_own() -> None:
         for trace in traces:
             answer = await outside.post("tools/call", params, traceparent=trace, **head)
             assert answer.status_code == 200
-        assert len(gateway.sets) == 1
+        assert len(gateway.pool.shared) == 1
         assert set(traces) <= set(world.a.all("traceparent"))
         for run in ("1", "2"):
             await outside.post("tools/call", params, x_run=run, **head)
-        assert len(gateway.sets) == 3
+        assert len(gateway.pool.shared) == 3
 
 
 async def test_what_cannot_be_sent_on_is_refused_by_name() -> None:

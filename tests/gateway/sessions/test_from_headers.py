@@ -109,7 +109,7 @@ async def test_a_request_that_stands_alone_makes_its_own_choice() -> None:
             names = [each["name"] for each in message_of(answer)["result"]["tools"]]
             found.append(names[0])
         assert found == ["a-example_fail", "b-example_fail", "a-example_fail"]
-        assert len(outside.gateway.sets) == 2
+        assert len(outside.gateway.pool.shared) == 2
 
 
 @pytest.mark.parametrize(

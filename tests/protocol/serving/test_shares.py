@@ -61,6 +61,28 @@ def test_each_look_for_a_leaver_is_bounded_and_the_next_goes_on():
     assert shares.leaver("a", may_leave) == "b-idle"
 
 
+@pytest.mark.parametrize(
+    ("items", "idle", "fixed", "ends"),
+    [
+        ("a1", "a1", "", "a1"),
+        ("a1", "", "", None),
+        ("b1 b2 a1", "a1 b2", "", "b2"),
+        # A busy one of a greedier owner ends before an idle one of the newcomer's.
+        ("b1 b2 a1", "a1", "", "b1"),
+        ("b1 b2 a1", "a1", "b1", "b2"),
+        ("b1 b2 a1", "a1", "b1 b2", "a1"),
+        ("b1 a1", "b1", "", None),
+        ("a1 b1 b2 c1 c2 c3", "b1", "c1 c2 c3", "b1"),
+    ],
+)
+def test_an_item_ends_for_a_new_one(items, idle, fixed, ends):
+    shares = pool(*items.split())
+    found = shares.displaced(
+        "a", lambda item: item in idle.split(), lambda item: item not in fixed.split()
+    )
+    assert found == ends
+
+
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 4), st.booleans())))
 def test_the_pool_counts_as_a_list_does(steps):
     shares, items = Shares(), []

@@ -67,22 +67,10 @@ class Registry:
         """
         if len(self._sessions) + opening < self._maximum:
             return True
-        shares = self._shares
-        rules: tuple[Callable[[HttpSession], bool], ...] = (
-            lambda other: shares.owner(other) != owner and not other.is_active,
-            lambda other: shares.owner(other) != owner,
-            lambda other: not other.is_active,
-        )
-        for may_leave in rules:
-            found = shares.leaver(owner, may_leave)
-            if found is not None:
-                self.remove(found)
-                return True
-        return False
-
-    def longest_idle(self, owner: Owner) -> HttpSession | None:
-        """Return the one that may go for another of this owner; ``None``: none may."""
-        return self._shares.leaver(owner, _is_idle)
+        found = self._shares.displaced(owner, _is_idle)
+        if found is not None:
+            self.remove(found)
+        return found is not None
 
     def add(self, session: HttpSession, owner: Owner, id: str | None = None) -> str:
         """Take in a session; return the id it gets, unless one is given.

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from mcpwire.server.http.sessions.events import EventStore
     from mcpwire.server.http.sessions.outlets import Outlet
     from mcpwire.server.http.sessions.streams import Stream
-    from mcpwire.server.request import Owner
     from mcpwire.versions import Revision
 
 __all__ = ["Sessions"]
@@ -129,10 +128,6 @@ class Sessions:
     def running(self) -> int:
         """How many requests are being answered."""
         return sum(map(len, (*self._registry, *self._alone)))
-
-    def longest_idle(self, owner: Owner) -> HttpSession | None:
-        """Return what may go for a session of this owner; ``None``: none may."""
-        return self._registry.longest_idle(owner)
 
     # POST...
 
