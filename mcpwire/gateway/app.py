@@ -18,7 +18,7 @@ from mcpwire.protocol.many.gateway.selection import pick_headers
 from mcpwire.protocol.many.policy.rules import Rules
 from mcpwire.server.middleware import Middleware
 from mcpwire.server.telling.listens import Listens
-from mcpwire.versions import REVISIONS
+from mcpwire.versions import REVISIONS, Era
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -199,6 +199,7 @@ class Gateway(Settings, Serving):
             "timeout": self.timeout,
             "connect_timeout": self.connect_timeout,
             "limits": self.limits,
+            "mode": _mode_for(upstreams.downstream.revision),
             **planned.options,
         }
         client = make_client(upstreams, planned.name, planned.target, **options)
@@ -373,6 +374,14 @@ class Gateway(Settings, Serving):
             "shared": len(self.pool.shared),
             "sets": [each.status() for each in sets],
         }
+
+
+def _mode_for(revision: Revision) -> str:
+    """Return which era servers are spoken to for a client of a revision.
+
+    Servers that ask by requests of their own refuse to at 2026-07-28.
+    """
+    return "prefer-session" if revision.era is Era.SESSION else "auto"
 
 
 def _local(server: Server) -> Planned:

@@ -10,6 +10,9 @@ probe is `server/discover`, for a legacy server may run `tools/call` without ask
                     └ -32022 to `initialize` ─────────► PROBING, without fallback
     INITIALIZING ── InitializeResult ─────────────────► agreed, session
 
+Where the session era is preferred, INITIALIZING comes first, and an error leads to
+PROBING.
+
 Silence decides nothing: a server that starts slowly locks its era at the first
 `server/discover` it reads, so `initialize` is sent beside the open probe and the first
 conclusive answer wins.
@@ -97,8 +100,9 @@ def negotiate(
 ) -> Negotiating:
     """Agree on a revision with a server.
 
-    What happens is noted in `record`, which outlives a failure. Over HTTP a connection
-    that ends is not opened anew, and an older transport may be tried.
+    What happens is noted in `record`, which outlives a failure. The era of the first
+    revision in `allowed` is tried first. Over HTTP a connection that ends is not opened
+    anew, and an older transport may be tried.
 
     Raises:
         NegotiationError: There is no common revision, or the server refused.
@@ -132,8 +136,10 @@ class _Negotiator:
         self.probe_timeout = probe_timeout
         self.record = record
         self.open: set[str] = set()
+        self.prefers_session = allowed[0].era is Era.SESSION
         self.may_fall_back = bool(self.legacy)
         self.may_reopen = bool(self.modern and self.legacy)
+        self.may_probe = bool(self.modern)
         self.may_downgrade = False
         self.stands_alone = False
         """Whether the end of one request is not the end of the others."""
@@ -143,10 +149,10 @@ class _Negotiator:
         self.now = 0.0
 
     def run(self) -> Negotiating:
-        if self.modern:
-            yield self.probe(self.modern[0])
-        else:
+        if self.prefers_session:
             yield self.initialize(self.legacy[0])
+        else:
+            yield self.probe(self.modern[0])
         while True:
             outcome = yield Receive(self.patience())
             self.now = outcome.at
@@ -175,6 +181,7 @@ class _Negotiator:
 
     def probe(self, revision: Revision) -> Send:
         self.note(f"sent {DISCOVER}", f"as {revision}")
+        self.may_probe = False
         self.open.add(DISCOVER)
         return Send(DISCOVER, {"_meta": request_meta(revision, self.identity)})
 
@@ -275,6 +282,8 @@ class _Negotiator:
                 self.retried.add(INITIALIZE)
                 yield self.initialize(revision)
                 return
+        if self.may_probe:
+            yield self.probe(self.modern[0])
 
     def take_modern_error(
         self, method: str, error: RPCError
@@ -297,6 +306,8 @@ class _Negotiator:
                 self.retried.add(INITIALIZE)
                 yield self.initialize(revision)
                 return
+        if self.may_probe:
+            yield self.probe(self.modern[0])
 
     def may_propose(self, revision: Revision) -> bool:
         """Tell whether `initialize` may be tried with a revision the server named."""

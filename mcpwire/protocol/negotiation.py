@@ -46,7 +46,7 @@ __all__ = [
 
 META: Final = "io.modelcontextprotocol/"
 
-MODES: Final = ("auto", "session", "stateless")
+MODES: Final = ("auto", "session", "stateless", "prefer-session")
 """`mode=` takes one of these, or the name of the one revision to speak."""
 
 MODERN_ERRORS: Final = frozenset({-32020, -32021, -32022})
@@ -110,13 +110,15 @@ class Identity:
 
 
 def parse_mode(mode: str) -> tuple[Revision, ...]:
-    """Return the revisions a mode allows, newest first.
+    """Return the revisions a mode allows: the era to try first, then newest first.
 
     Raises:
         ValueError: It is no mode and names no revision.
     """
     if mode == "auto":
         return revisions_of(Era.STATELESS) + revisions_of(Era.SESSION)
+    if mode == "prefer-session":
+        return revisions_of(Era.SESSION) + revisions_of(Era.STATELESS)
     if mode in MODES:
         return revisions_of(Era(mode))
     revision = find_revision(mode)

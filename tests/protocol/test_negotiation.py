@@ -22,10 +22,14 @@ from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS, Era, find_revisi
         ("auto", [r.name for r in reversed(REVISIONS)]),
         ("session", ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]),
         ("stateless", ["2026-07-28"]),
+        (
+            "prefer-session",
+            ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2026-07-28"],
+        ),
         *((r.name, [r.name]) for r in REVISIONS),
     ],
 )
-def test_a_mode_allows_revisions_newest_first(mode, names):
+def test_a_mode_allows_revisions_of_one_era_after_the_other(mode, names):
     assert [revision.name for revision in parse_mode(mode)] == names
 
 

@@ -9,6 +9,7 @@ import pytest
 from world import SESSIONS, A, B, a_world, chosen
 
 from mcpwire.gateway import Gateway, SealedIds
+from mcpwire.group import Member
 
 pytestmark = pytest.mark.anyio
 
@@ -116,7 +117,12 @@ async def test_only_what_is_named_goes_along() -> None:
 @pytest.mark.system("O27")
 async def test_calls_at_once_have_each_their_own() -> None:
     async with a_world() as world:
-        gateway = Gateway(world.static(), forward_headers=["X-Run"])
+        # There the method stands in the head.
+        servers = {
+            name: Member(target, mode="stateless")
+            for name, target in world.static().items()
+        }
+        gateway = Gateway(servers, forward_headers=["X-Run"])
         outside = await world.outside(gateway)
         session = await outside.opened()
         connected = len(world.a.seen)
