@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from mcpwire.gateway.dispatcher import GatewayDispatcher
     from mcpwire.gateway.plan import Source
+    from mcpwire.gateway.tracing import ExchangeTrace, RecordFn
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.protocol.many.names import NamePolicy
     from mcpwire.protocol.many.policy.transforms import ToolTransform
@@ -94,6 +95,9 @@ class Gateway(Settings, Serving):
             clients keep, at least 16 random bytes each, the newest first. Every process
             in front of the same clients needs the same; without any, a random one is
             made, which ends with the process.
+        trace: Called with a record of each exchange, on both sides; see
+            `mcpwire.gateway.tracing`. What it raises is counted in `status` and
+            changes nothing else.
 
     Raises:
         TypeError: An option is of another kind; names it.
@@ -131,6 +135,7 @@ class Gateway(Settings, Serving):
         instructions: str | None = None,
         ask_timeout: float = 600.0,
         state_keys: Iterable[bytes] = (),
+        trace: RecordFn | None = None,
     ) -> None:
         self.source = source if hasattr(source, "plan") else Static(source)
         as_tools = {"resources": resources_as_tools, "prompts": prompts_as_tools}
@@ -144,6 +149,12 @@ class Gateway(Settings, Serving):
         if isinstance(self.source, Static):
             self._check_names(self.source.servers)
         self._begin()
+        self.trace: ExchangeTrace | None = None
+        if trace is not None:
+            from mcpwire.gateway.tracing import ExchangeTrace
+
+            self.trace = ExchangeTrace(trace)
+            self.around.add(None, self.trace.around)
 
     def _begin(self) -> None:
         """Have nothing yet of what there is while it serves."""
@@ -202,6 +213,11 @@ class Gateway(Settings, Serving):
             "mode": _mode_for(upstreams.downstream.revision),
             **planned.options,
         }
+        if self.trace is not None:
+            from mcpwire.gateway.tracing import ConnectionTrace
+
+            session, also = upstreams.downstream.session, options.get("trace")
+            options["trace"] = ConnectionTrace(self.trace, planned.name, session, also)
         client = make_client(upstreams, planned.name, planned.target, **options)
         return Upstream(
             planned, client, timeout=options["timeout"], limits=options["limits"]
@@ -367,12 +383,14 @@ class Gateway(Settings, Serving):
         Neither ids of sessions nor other secrets are in it.
         """
         sets = [*self.opened, *self.pool.shared]
+        traced = {} if self.trace is None else {"trace_errors": self.trace.errors}
         return {
             "name": self.info.name,
             "version": self.info.version,
             "sessions": len(self.opened),
             "shared": len(self.pool.shared),
             "sets": [each.status() for each in sets],
+            **traced,
         }
 
 

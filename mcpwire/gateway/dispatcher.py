@@ -301,7 +301,10 @@ class GatewayDispatcher(Dispatcher):
                 them are needed.
         """
         opened, result = super().initialize(params, session, facts)
-        result |= await self._begin(opened, self.plan(facts, params), facts)
+        beginning = self._begin(opened, self.plan(facts, params), facts)
+        if self._gateway.trace is not None:
+            beginning = self._gateway.trace.watch(beginning, "initialize", params)
+        result |= await beginning
         self._opened[opened] = result
         return opened, result
 

@@ -283,7 +283,7 @@ async def test_streams_of_calls_and_of_the_server_stand_beside_each_other(shell)
     assert [note.method for note in heard] == ["notifications/tools/list_changed"]
 
 
-@pytest.mark.system("O58", "L-O12")
+@pytest.mark.system("L-O12")
 @pytest.mark.rule("LHTTP-32")
 async def test_no_log_no_repr_and_no_error_shows_the_session_id(shell, caplog):
     caplog.set_level(logging.DEBUG)

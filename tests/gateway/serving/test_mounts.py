@@ -344,7 +344,7 @@ async def test_what_a_server_tells_of_its_lists_reaches_the_stream_of_the_client
                 assert "a_later" in [tool.name for tool in await c.list_tools()]
 
 
-@pytest.mark.system("O58", "L-O12")
+@pytest.mark.system("L-O12")
 async def test_the_log_of_requests_has_no_secrets(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
