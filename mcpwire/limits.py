@@ -117,7 +117,7 @@ class Limits:
     """How long in all a call's clock stands still while its server is answered."""
 
     noise_lines: int = _size(16)
-    """Lines on stdout that were no messages and are kept for error messages."""
+    """Lines of a peer that were no messages and are kept for error messages."""
 
     close_grace: float = _seconds(2.0)
     """How long a child may take to exit after its stdin was closed."""
