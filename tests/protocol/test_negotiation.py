@@ -1,6 +1,7 @@
 """The words of a handshake: modes, the metadata of requests, the record it leaves."""
 
 import pytest
+
 from mcpwire.protocol.negotiation import (
     MODES,
     Identity,
