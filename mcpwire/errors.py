@@ -283,7 +283,7 @@ class MessageTooLarge(RemoteProtocolError):
     """One message of the peer is over its limit.
 
     Attributes:
-        limit: The limit, in bytes.
+        limit: The limit, in bytes; where it is `Limits.values`, in values.
     """
 
     def __init__(self, message: str, *, limit: int) -> None:
