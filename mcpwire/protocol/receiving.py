@@ -127,6 +127,7 @@ class Receiver(Generic[C]):
         if self._has_ended:
             return
         self.stats.invalid += 1
+        error.__traceback__ = None  # its frames hold the whole message
         message = outline(line)
         id = message.get("id")
         refusal = InvalidRequest(str(error))

@@ -245,6 +245,7 @@ def test_an_answer_of_too_many_values_fails_its_call_alone():
     (kind, id, error), second = owner.events
     assert (kind, id, type(error)) == ("failed", 1, MessageTooLarge)
     assert error.limit == 600_000
+    assert error.__traceback__ is None  # whoever keeps it keeps no message
     assert "holds more than 600000 values (Limits.values)" in str(error)
     assert second == ("answered", 2, {})
     assert (peer.stats.messages, peer.stats.invalid, peer.stats.noise) == (3, 1, 0)

@@ -404,7 +404,8 @@ class Reply:
 
     def _take_too_large(self, data: bytes, error: MessageTooLarge) -> None:
         """Take a message with too many values, which is not decoded."""
-        del data, error
+        del data
+        error.__traceback__ = None  # its frames hold the whole message
         self._owner.stats.invalid += 1
 
     def _count_noise(self, data: bytes) -> None:

@@ -322,6 +322,7 @@ def test_a_body_of_too_many_values_fails_the_call(pieces, is_watched):
         reply.data(piece)
     reply.end()
     check(reply, an(MessageTooLarge, "Limits.values", limit=600_000))
+    assert reply.error.__traceback__ is None
     assert owner.stats.invalid == 1
 
 
