@@ -40,12 +40,14 @@ from mcpwire.errors import (
     MCPError,
     NegotiationError,
     RPCError,
+    shorten,
 )
 from mcpwire.protocol.negotiation import (
     META,
     METHOD_NOT_FOUND,
     MODERN_ERRORS,
     MODES,
+    TEXT_SHOWN,
     Agreement,
     Answer,
     Downgrade,
@@ -61,7 +63,6 @@ from mcpwire.protocol.negotiation import (
     older_transport,
     parse_mode,
     request_meta,
-    shorten,
 )
 from mcpwire.versions import Era, Revision, find_revision
 
@@ -331,7 +332,7 @@ class _Negotiator:
             raise InvalidMessage(
                 "DiscoverResult.resultType",
                 expected="'complete'",
-                got=shorten(repr(kind)),
+                got=shorten(repr(kind), TEXT_SHOWN),
             )
         names = _strings(result, "supportedVersions")
         self.may_downgrade = False
@@ -425,7 +426,7 @@ class _Negotiator:
             return self.disagreement(names)
         self.record.reason = "the server refused"
         failure = NegotiationError(
-            f"the server refused the handshake: {shorten(str(error))}",
+            f"the server refused the handshake: {shorten(str(error), TEXT_SHOWN)}",
             negotiation=self.record,
             supported=names,
         )
@@ -445,7 +446,7 @@ def _strings(result: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _show(result: dict[str, Any], key: str) -> str:
-    return shorten(repr(result[key])) if key in result else "nothing"
+    return shorten(repr(result[key]), TEXT_SHOWN) if key in result else "nothing"
 
 
 def _list(names: tuple[str, ...]) -> str:

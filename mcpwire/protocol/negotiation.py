@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from mcpwire.errors import HTTPError, InvalidMessage, RPCError, TransportError
+from mcpwire.errors import (
+    HTTPError,
+    InvalidMessage,
+    RPCError,
+    TransportError,
+    shorten,
+)
 from mcpwire.versions import Era, find_revision, revisions_of
 
 if TYPE_CHECKING:
@@ -41,7 +47,6 @@ __all__ = [
     "older_transport",
     "parse_mode",
     "request_meta",
-    "shorten",
 ]
 
 META: Final = "io.modelcontextprotocol/"
@@ -212,11 +217,6 @@ Step: TypeAlias = Send | Receive | Notify | Reopen | Downgrade
 # What it agreed on...
 
 
-def shorten(text: str, limit: int = TEXT_SHOWN) -> str:
-    """Return a peer's text cut to what a record or a message can show."""
-    return text if len(text) <= limit else f"{text[:limit]}..."
-
-
 @attrs.frozen
 class NegotiationStep:
     """One thing that happened during the handshake."""
@@ -255,7 +255,7 @@ class Negotiation:
 
     def note(self, at: float, event: str, detail: str = "") -> None:
         """Add a step to the record."""
-        self.steps.append(NegotiationStep(at, event, shorten(detail)))
+        self.steps.append(NegotiationStep(at, event, shorten(detail, TEXT_SHOWN)))
 
     def __str__(self) -> str:
         """Return the verdict and the steps that led to it, a line each."""

@@ -300,7 +300,7 @@ class AsgiApp:
     async def _post(
         self, exchange: Exchange, head: Head, access: Access | None
     ) -> None:
-        value = read_json(await exchange.body())
+        value = read_json(await exchange.body(), exchange.limits.values)
         if access is not None:
             access.note(value)
         # What runs may wait for the client's answer, which is nothing new.

@@ -10,13 +10,13 @@ from mcpwire import (
     Client,
     Context,
     InvalidParams,
+    MemorySingleUse,
     MethodNotFound,
     Server,
     Tasks,
     types,
 )
 from mcpwire.protocol.methods import TASKS
-from mcpwire.server.asking.state import MemorySingleUse
 from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
 
 pytestmark = pytest.mark.anyio

@@ -134,7 +134,18 @@ async def test_who_names_no_connection_gets_404(path):
 
 @pytest.mark.parametrize(
     ("body", "code"),
-    [(b"{", -32700), (b"\xff", -32700), (b"3", -32600), (b'""', -32600)],
+    [
+        (b"{", -32700),
+        (b"\xff", -32700),
+        (b"3", -32600),
+        (b'""', -32600),
+        pytest.param(
+            b'{"x":[' + b"{}," * 1_000_000 + b"{}]}",
+            -32600,
+            id="many values",
+            marks=pytest.mark.attack("X12"),
+        ),
+    ],
 )
 async def test_what_is_no_message_is_refused(body, code):
     served = legacy(echo)

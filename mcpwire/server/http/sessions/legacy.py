@@ -17,13 +17,13 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.errors import InvalidRequest, ParseError, TransportError
+from mcpwire.errors import InvalidRequest, TransportError
+from mcpwire.protocol.serving.ladder import Unreadable, read_json
 from mcpwire.protocol.serving.sessions.rules import TOO_MANY_SESSIONS, UNKNOWN_SESSION
 from mcpwire.server.connection import ServerConnection
 from mcpwire.server.http.exchange import HttpProblem
 from mcpwire.server.http.sessions.outlets import Outlet
 from mcpwire.transports._duplex import Duplex
-from mcpwire.wire.json import JSONDecodeError, loads
 from mcpwire.wire.sse import encode_event
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class LegacySse:
         """Answer a POST, whose body is a message for a connection.
 
         Raises:
-            HttpProblem: There is no such connection, or the body is no JSON.
+            HttpProblem: There is no such connection, or the body cannot be read.
             ClientGone: Nobody takes the answer.
         """
         link = self._links.get(_id_in(exchange.scope.get("query_string", b"")))
@@ -129,9 +129,9 @@ class LegacySse:
             raise HttpProblem(*UNKNOWN_SESSION)
         try:
             body = await exchange.body()
-            value = loads(body)
-        except JSONDecodeError:
-            raise HttpProblem(400, ParseError("the body is no JSON")) from None
+            value = read_json(body, exchange.limits.values)
+        except Unreadable as problem:
+            raise HttpProblem(400, problem.error) from None
         if type(value) is not dict and type(value) is not list:
             raise HttpProblem(400, InvalidRequest("the body is no message"))
         # It may have been written on several lines, and in JSON these are mere space.
