@@ -32,6 +32,7 @@ from mcpwire.protocol.http.redirects import (
     redirect_target,
 )
 from mcpwire.protocol.http.request import Request
+from mcpwire.transports.http.destination import redirected
 from mcpwire.transports.http.legacy.fed import CANCELLED, Answer, Post, Stream
 from mcpwire.transports.http.told import describe_request, describe_response
 
@@ -168,10 +169,7 @@ class LegacyLink:
             there = answer.there
             if there is None:
                 return
-            line, end, rest = request.start.partition(b"\r\n")
-            verb, _, version = line.split(b" ")
-            line = b" ".join((verb, there.target.encode("ascii"), version))
-            request = Request(line + end + rest, request.body)
+            request = redirected(self._http, request, there.target)
             answer.ask(there)
         raise RemoteProtocolError(f"{answer.what}: more than {MAX_REDIRECTS} redirects")
 

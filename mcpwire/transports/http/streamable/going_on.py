@@ -36,6 +36,7 @@ from mcpwire.protocol.http.redirects import (
 from mcpwire.protocol.http.repeat import DECLINING_STATUSES, PASSING_STATUSES
 from mcpwire.protocol.http.reply import Reply, StreamReply
 from mcpwire.protocol.http.request import Request
+from mcpwire.transports.http.destination import redirected
 from mcpwire.transports.http.streamable.inbound import OPENING_S, HttpInbound, Opening
 from mcpwire.versions import Era
 from mcpwire.wire.json import encode
@@ -105,7 +106,11 @@ class GoingOn(HttpInbound):
         raise RemoteProtocolError(f"{reply.what}: more than {MAX_REDIRECTS} redirects")
 
     def _redirected(self, reply: Reply, request: Request) -> Request | None:
-        """Return the request to where the answer points, if that may be followed."""
+        """Return the request to where the answer points, if that may be followed.
+
+        Raises:
+            UrlRefused: It has credentials, and they are for another path or query.
+        """
         if not self._http.follow_redirects or not 300 <= reply.status < 400:
             return None
         url = redirect_target(
@@ -113,10 +118,7 @@ class GoingOn(HttpInbound):
         )
         if url is None:
             return None
-        line, end, rest = request.start.partition(b"\r\n")
-        verb, _, version = line.split(b" ")
-        line = b" ".join((verb, url.target.encode("ascii"), version))
-        return Request(line + end + rest, request.body)
+        return redirected(self._http, request, url.target)
 
     def why_not_followed(self, reply: Reply) -> str:
         """Say why the redirect that came is not followed; empty: it is."""
