@@ -40,6 +40,7 @@ from mcpwire.protocol.http.reply import Reply, StreamReply
 from mcpwire.protocol.http.request import Request
 from mcpwire.sync._made.http_inbound import OPENING_S, HttpInbound, Opening
 from mcpwire.transports.http.destination import redirected
+from mcpwire.transports.http.scopes import missing_scope
 from mcpwire.versions import Era
 from mcpwire.wire.json import encode
 
@@ -357,7 +358,7 @@ class GoingOn(HttpInbound):
             why = f"{self.target} no longer speaks {self._heads.revision}"
             self._http.memory.era = None
         else:
-            return error
+            return missing_scope(self._http, error) or error
         self._lose(SessionExpired(why, target=self.target))
         status = getattr(error, "status", None)
         expired = SessionExpired(

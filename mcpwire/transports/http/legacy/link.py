@@ -34,6 +34,7 @@ from mcpwire.protocol.http.redirects import (
 from mcpwire.protocol.http.request import Request
 from mcpwire.transports.http.destination import redirected
 from mcpwire.transports.http.legacy.fed import CANCELLED, Answer, Post, Stream
+from mcpwire.transports.http.scopes import missing_scope
 from mcpwire.transports.http.told import describe_request, describe_response
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ class LegacyLink:
                 _location(answer),
                 allowed=self._http.follow_redirects,
             )
-        return exchange.fault(
+        fault = exchange.fault(
             answer.what,
             answer.status,
             answer.fields_came,
@@ -200,6 +201,7 @@ class LegacyLink:
             target=self.target,
             detail=f"; {why}" if why is not None else "",
         )
+        return missing_scope(self._http, fault) or fault
 
     def _expect_endpoint(self, seconds: float) -> None:
         if self._timer is not None:
