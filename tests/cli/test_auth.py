@@ -377,7 +377,7 @@ def test_a_token_that_lacks_a_scope_is_not_blamed(cli, auth, server, monkeypatch
     server.needs["tools/list"] = ("mcp:admin",)
     done = cli("ls", server.url, "--auth-env", "TOKEN")
     assert done.code == 3
-    assert done.err.endswith("wants scopes that the token does not have: mcp:admin\n")
+    assert done.err.endswith("wants scopes that are not granted: mcp:admin\n")
 
 
 @pytest.mark.attack("S23")

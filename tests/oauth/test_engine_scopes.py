@@ -312,7 +312,7 @@ async def test_a_server_of_2024_says_which_scope_is_missing(shell, auth):
 @pytest.mark.parametrize(
     "case",
     [
-        (403, 'Bearer error="insufficient_scope", scope="a b"', True, "have: a b"),
+        (403, 'Bearer error="insufficient_scope", scope="a b"', True, "granted: a b"),
         (403, 'Bearer error="insufficient_scope"', True, "Required scope: b"),
         (403, 'Bearer error="invalid_token", scope="b"', False, "403"),
         (401, 'Bearer error="insufficient_scope", scope="b"', False, "401"),
@@ -358,4 +358,4 @@ async def test_of_what_is_required_what_is_missing_is_named(shell, auth, server)
             with pytest.raises(mcpwire.InsufficientScope) as caught:
                 await echo(client)
             assert caught.value.required == (READ, ADMIN)
-            assert str(caught.value).endswith(f"does not have: {ADMIN}")
+            assert str(caught.value).endswith(f"not granted: {ADMIN}")

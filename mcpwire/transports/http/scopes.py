@@ -1,4 +1,4 @@
-"""Answers that refuse a request because its token lacks a scope."""
+"""Answers that refuse a request because a scope is missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def insufficient_scope(
     asked: Sequence[str] = (),
     otherwise: str = "it does not say which",
 ) -> InsufficientScope:
-    """Build the error for scopes that a server wants and a token does not have.
+    """Build the error for scopes that a server wants and that are not granted.
 
     Args:
         http: The server.
@@ -38,7 +38,7 @@ def insufficient_scope(
     from mcpwire.auth.errors import InsufficientScope
 
     return InsufficientScope(
-        f"{http} wants scopes that the token does not have: "
+        f"{http} wants scopes that are not granted: "
         f"{' '.join(missing)[:_SHOWN] or otherwise}",
         required=required,
         scopes=asked,

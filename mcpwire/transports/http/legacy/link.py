@@ -32,9 +32,7 @@ from mcpwire.protocol.http.redirects import (
     redirect_target,
 )
 from mcpwire.protocol.http.request import Request
-from mcpwire.transports.http.destination import redirected
 from mcpwire.transports.http.legacy.fed import CANCELLED, Answer, Post, Stream
-from mcpwire.transports.http.scopes import missing_scope
 from mcpwire.transports.http.told import describe_request, describe_response
 
 if TYPE_CHECKING:
@@ -170,6 +168,8 @@ class LegacyLink:
             there = answer.there
             if there is None:
                 return
+            from mcpwire.transports.http.destination import redirected
+
             request = redirected(self._http, request, there.target)
             answer.ask(there)
         raise RemoteProtocolError(f"{answer.what}: more than {MAX_REDIRECTS} redirects")
@@ -201,6 +201,8 @@ class LegacyLink:
             target=self.target,
             detail=f"; {why}" if why is not None else "",
         )
+        from mcpwire.transports.http.scopes import missing_scope
+
         return missing_scope(self._http, fault) or fault
 
     def _expect_endpoint(self, seconds: float) -> None:

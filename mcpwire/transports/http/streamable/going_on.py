@@ -36,8 +36,6 @@ from mcpwire.protocol.http.redirects import (
 from mcpwire.protocol.http.repeat import DECLINING_STATUSES, PASSING_STATUSES
 from mcpwire.protocol.http.reply import Reply, StreamReply
 from mcpwire.protocol.http.request import Request
-from mcpwire.transports.http.destination import redirected
-from mcpwire.transports.http.scopes import missing_scope
 from mcpwire.transports.http.streamable.inbound import OPENING_S, HttpInbound, Opening
 from mcpwire.versions import Era
 from mcpwire.wire.json import encode
@@ -119,6 +117,8 @@ class GoingOn(HttpInbound):
         )
         if url is None:
             return None
+        from mcpwire.transports.http.destination import redirected
+
         return redirected(self._http, request, url.target)
 
     def why_not_followed(self, reply: Reply) -> str:
@@ -355,8 +355,12 @@ class GoingOn(HttpInbound):
         ):
             why = f"{self.target} no longer speaks {self._heads.revision}"
             self._http.memory.era = None
-        else:
+        elif getattr(error, "status", None) == 403:
+            from mcpwire.transports.http.scopes import missing_scope
+
             return missing_scope(self._http, error) or error
+        else:
+            return error
         self._lose(SessionExpired(why, target=self.target))
         status = getattr(error, "status", None)
         expired = SessionExpired(
