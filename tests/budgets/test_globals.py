@@ -26,6 +26,7 @@ ALLOWED = {
     "sync/_http/_httpx_streams.py: _current": "a context variable is the thread's own",
     "testing/asgi.py: _stream_class": "a class, made with httpx",
     "transports/_fork.py: _held": "what a fork must let go of: connections, weakly",
+    "transports/http/destination.py: _current": "a context variable",
     "transports/http/over_httpx/lines.py: _current": "a context variable",
     "transports/oauth/storage/private.py: _making": "a lock, made anew after a fork",
     "transports/stdio/reaper.py: _changed": "the one thread for all children",

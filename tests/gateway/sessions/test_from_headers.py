@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import socket
 from typing import Any
 
@@ -142,6 +144,77 @@ async def test_more_servers_than_allowed_are_refused() -> None:
         outside = await world.outside(Gateway(world.source(maximum=1)))
         error = (await outside.initialize(**chosen(A, B))).json()["error"]
         assert "1 servers at most" in error["message"]
+
+
+# Secrets...
+
+SECRET = "s3cret"
+KEYED = [f"{A}?key={SECRET}{number}" for number in (1, 2)]
+GONE = [f"https://gone.example/mcp?key={SECRET}{number}" for number in (1, 2)]
+
+
+@pytest.mark.system("O42")
+async def test_no_name_is_made_of_a_query() -> None:
+    async with a_world() as world:
+        outside = await world.outside(Gateway(world.source()))
+        session = await outside.opened(**chosen(*KEYED))
+        assert await outside.tools(session) == [
+            "a-example-mcp-2_fail",
+            "a-example-mcp-2_whoami",
+            "a-example-mcp_fail",
+            "a-example-mcp_whoami",
+        ]
+        for name in ("a-example-mcp_whoami", "a-example-mcp-2_whoami"):
+            answer = await outside.call(session, name)
+            assert answer["result"]["content"][0]["text"] == "a"
+
+
+async def test_no_log_status_or_error_shows_a_query(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "mcpwire")
+    async with a_world() as world:
+        gateway = Gateway(world.source(), on_error="skip")
+        outside = await world.outside(gateway, status="/status")
+        session = await outside.opened(**chosen(*KEYED, *GONE))
+        assert len(await outside.tools(session)) == 4
+        shown = [
+            str(await outside.call(session, f"{name}_{tool}"))
+            for name in ("a-example-mcp", "a-example-mcp-2", "gone-example-mcp-2")
+            for tool in ("fail", "unknown")
+        ]
+        world.a.may_answer = lambda: False
+        shown.append(str(await outside.call(session, "a-example-mcp-2_whoami")))
+        shown.append((await outside.http.get("/status")).text)
+        shown += [repr(gateway), str(gateway.status())]
+        assert "gone-example-mcp-2" in caplog.text
+        assert SECRET not in "\n".join([*shown, caplog.text])
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"https://{SECRET}:{SECRET}@a.example/mcp",
+        f"https://a.example/mcp?key={SECRET} 1",
+        f"https://a.example/mcp?key={SECRET}#x",
+        f"https://no.example/mcp?key={SECRET}",
+        f"https://127.0.0.1/mcp?key={SECRET}",
+        f"ftp://a.example/mcp?key={SECRET}",
+        f"http://a.example/mcp?key={SECRET}",
+    ],
+)
+async def test_a_url_that_is_refused_is_shown_without_its_secrets(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "mcpwire")
+    async with a_world() as world:
+        gateway = Gateway(world.source(deny_urls=["no.example"]), on_error="raise")
+        outside = await world.outside(gateway)
+        fields = chosen(url)
+        fields["x-mcp-headers"] = json.dumps({url: {"Authorization": f"a {SECRET}"}})
+        answer = await outside.initialize(**fields)
+        assert answer.json()["error"]["code"] == -32600
+        assert SECRET not in answer.text + caplog.text
 
 
 async def test_names_that_were_given_are_kept() -> None:
