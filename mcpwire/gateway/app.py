@@ -63,6 +63,10 @@ class Gateway(Settings, Serving):
         name: Who it says it is.
         version: Which one.
         names: How tools and prompts are called.
+        server_names: What ``{server}`` is in them: ``"ours"``, or ``"theirs"``, what
+            each server says it is called, with its version and then a number where
+            several say the same. What they say is the servers' choice: one can take
+            the name of another, and with it the trust in that.
         on_error: What comes of a server that cannot be connected to: ``"skip"`` goes on
             without it, ``"raise"`` refuses the session.
         timeout: How long a server may take to answer, in seconds; ``None``: no limit.
@@ -111,6 +115,7 @@ class Gateway(Settings, Serving):
         name: str = "mcpwire-gateway",
         version: str = __version__,
         names: NamePolicy | None = None,
+        server_names: Literal["ours", "theirs"] = "ours",
         on_error: Literal["skip", "raise"] = "skip",
         timeout: float | None = 300.0,
         connect_timeout: float | None = 60.0,
@@ -143,7 +148,9 @@ class Gateway(Settings, Serving):
         self._protect(auth, limits, ask_timeout, deny_urls, state_keys)
         self._connect_by(on_error, timeout, connect_timeout, concurrency)
         self._share_by(share, max_upstream_sets, idle)
-        self._offer(names, Rules(allow=allow, deny=deny), transforms, as_tools)
+        self._offer(
+            names, server_names, Rules(allow=allow, deny=deny), transforms, as_tools
+        )
         self._pass_on(forward_headers, delegate, sessions)
         self._local = () if local is None else (_local(local),)
         if isinstance(self.source, Static):

@@ -12,6 +12,7 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.bridge import (
     SessionDownstream,
     StandaloneDownstream,
@@ -20,7 +21,7 @@ from mcpwire.gateway.bridge import (
     take_headers,
 )
 from mcpwire.gateway.descriptions import Descriptions
-from mcpwire.gateway.plan import Plan
+from mcpwire.gateway.plan import BY_PATH, Plan
 from mcpwire.gateway.routes import CAPABILITIES, SERVED, Routes
 from mcpwire.gateway.upstreams import Upstreams
 from mcpwire.protocol.many.bridging.ids import TaskIds
@@ -83,7 +84,8 @@ class GatewayDispatcher(Dispatcher):
 
     Args:
         gateway: Whose servers.
-        only: The name of the one server, whose names stay as they are; ``None``: all.
+        only: The name of the one server, whose names stay as they are; ``None``: all;
+            `BY_PATH`: the one that the path of a request names.
     """
 
     opens_later = True
@@ -93,7 +95,7 @@ class GatewayDispatcher(Dispatcher):
         self._gateway = gateway
         self.only = only
         self._kept_by: Keeping | None = None
-        self._planned = Plan(), Plan()
+        self._planned: tuple[Plan, str | None, Plan] = Plan(), None, Plan()
         self._descriptions = Descriptions()
         self._by_session: dict[Session, Upstreams] = {}
         self._shared_by: set[Session] = set()
@@ -269,18 +271,23 @@ class GatewayDispatcher(Dispatcher):
             RPCError: This is the answer.
         """
         found = self._gateway.source.plan(facts, params)
-        known, plan = self._planned
-        if found is not known:  # which it is with each request of a `Static`'s clients
-            plan = self.completed(found)
-            self._planned = found, plan
+        one = facts.scope.get(BY_PATH) if self.only == BY_PATH else self.only
+        known, was, plan = self._planned
+        # It is the same with each request of a `Static`'s clients.
+        if found is not known or one != was:
+            plan = self.completed(found, one)
+            self._planned = found, one, plan
+        if self.only == BY_PATH and not plan.servers:
+            raise InvalidRequest(f"no server that was chosen is called {one!r}")
         return plan
 
-    def completed(self, plan: Plan) -> Plan:
-        """Return a source's plan with the gateway's own server."""
-        return self._narrowed(self._gateway.completed(plan))
+    def completed(self, plan: Plan, one: str | None) -> Plan:
+        """Return a source's plan with the gateway's own server, or one server of it."""
+        return self._gateway.completed(plan).only(one)
 
-    def _narrowed(self, plan: Plan) -> Plan:
-        return plan.only(self.only)
+    def serves(self, one: str | None) -> bool:
+        """Tell whether sessions with that one server, or with all, are served here."""
+        return one is not None if self.only == BY_PATH else one == self.only
 
     def upstreams_of(self, session: Session) -> Upstreams | None:
         """Return a session's set; ``None``: it has none, or has left."""

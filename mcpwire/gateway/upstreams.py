@@ -17,6 +17,7 @@ from mcpwire.protocol.many.gateway.merging import (
     merged_capabilities,
     merged_instructions,
 )
+from mcpwire.protocol.many.names import names_of_servers
 from mcpwire.server.telling.hub import PROMPTS, RESOURCES, TOOLS, Hub
 from mcpwire.versions import Era
 
@@ -276,6 +277,20 @@ class Upstreams:
             if each.agreement is not None
         ]
         return merged_instructions(said)
+
+    def names_of_servers(self) -> dict[str, str]:
+        """Return what stands for servers in names, where it is not our name."""
+        if self.gateway.server_names == "ours":
+            return {}
+        said = {}
+        for each in self.ready():
+            info = each.agreement.server_info if each.agreement is not None else None
+            name, version = (
+                found if type(found := (info or {}).get(key)) is str else ""
+                for key in ("name", "version")
+            )
+            said[each.name] = name or each.name, version
+        return names_of_servers(said)
 
     def public_uri(self, server: str, uri: str) -> str:
         """Return what a server's resource is called for clients."""

@@ -11,7 +11,7 @@ import pytest
 from world import HEADERS, OUTSIDE, SESSIONS, A, B, a_world, chosen, message_of
 
 from mcpwire import Client, Context, Http
-from mcpwire.gateway import Gateway
+from mcpwire.gateway import Gateway, SealedIds
 from mcpwire.gateway.serving.mounts import Mounts
 from mcpwire.server.auth import ResourceServer, StaticTokens
 from mcpwire.testing import AsgiTransport
@@ -117,10 +117,40 @@ async def test_paths_come_and_go_with_their_servers() -> None:
         assert (await outside.initialize(path="/mcp/a")).status_code == 404
 
 
-async def test_paths_are_for_servers_that_are_the_same_for_everybody() -> None:
+@pytest.mark.system("O45")
+async def test_each_server_that_a_client_chose_has_a_path_with_its_own_names() -> None:
     async with a_world() as world:
-        with pytest.raises(TypeError, match="same for everybody"):
-            Gateway(world.source()).asgi(paths=True)
+        outside = await world.outside(Gateway(world.source()), paths=True)
+        fields = chosen(A, B)
+        session = await outside.opened(path="/mcp/b-example", **fields)
+        names = ["fail", "whoami"]
+        assert await outside.tools(session, path="/mcp/b-example") == names
+        answer = await outside.call(session, "whoami", path="/mcp/b-example/")
+        assert answer["result"]["content"][0]["text"] == "b"
+        refused = await outside.initialize(path="/mcp/c-example", **fields)
+        assert "no server that was chosen is called 'c-example'" in refused.text
+        assert (await outside.initialize(path="/mcp/b/c", **fields)).status_code == 404
+        whole = await outside.opened(**fields)
+        assert len(await outside.tools(whole)) == 4
+
+
+@pytest.mark.system("O45")
+async def test_a_session_at_a_path_of_a_chosen_server_is_resumed_with_its_names() -> (
+    None
+):
+    async with a_world() as world:
+        sessions = SealedIds([b"k" * 32])
+        path, fields = "/mcp/b-example", chosen(A, B)
+        first = await world.outside(
+            Gateway(world.source(), sessions=sessions), paths=True
+        )
+        session = await first.opened(path=path, **fields)
+        second = await world.outside(
+            Gateway(world.source(), sessions=SealedIds([b"k" * 32])), paths=True
+        )
+        assert await second.tools(session, path=path) == ["fail", "whoami"]
+        answer = await second.post("tools/list", {}, session)
+        assert answer.status_code == 404  # it is none of all servers
 
 
 # How the servers are...

@@ -33,6 +33,26 @@ async def test_each_session_has_the_servers_that_it_chose() -> None:
         assert await outside.tools(none) == []
 
 
+@pytest.mark.system("O45")
+async def test_a_request_can_want_the_lists_of_one_server() -> None:
+    async with a_world() as world:
+        outside = await world.outside(Gateway(world.source()))
+        session = await outside.opened(**chosen(A, B))
+        theirs = ["b-example_fail", "b-example_whoami"]
+        for wanted, names in ((B, theirs), ("b-example", theirs), ("https://c/", [])):
+            answer = await outside.post("tools/list", {}, session, x_list_filter=wanted)
+            found = message_of(answer)["result"]["tools"]
+            assert [tool["name"] for tool in found] == names
+        for method, key in (
+            ("prompts/list", "prompts"),
+            ("resources/list", "resources"),
+            ("resources/templates/list", "resourceTemplates"),
+        ):
+            answer = await outside.post(method, {}, session, x_list_filter=B)
+            assert message_of(answer)["result"][key] == []
+        assert len(await outside.tools(session)) == 4
+
+
 @pytest.mark.system("O30")
 @pytest.mark.parametrize(
     ("fields", "says"),
