@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from by_hand import Hand, modern
+from by_hand import Hand, modern, notice
 from weather import weather
 
 from mcpwire import (
@@ -90,7 +90,7 @@ async def test_a_server_with_nothing_to_tell_has_no_subscriptions():
             await client.request("subscriptions/listen", {"notifications": {}})
 
 
-@pytest.mark.rule("SUB-11", "SUB-12")
+@pytest.mark.rule("SUB-11")
 async def test_a_subscription_that_the_server_ends_is_answered_with_its_id():
     server = weather()
     client, listening_ = await listening(server, {"toolsListChanged": True})
@@ -147,18 +147,53 @@ async def test_a_session_hears_of_the_resources_it_subscribed_to_until_it_does_n
     assert len(server.dispatcher.hub) == 0
 
 
-@pytest.mark.rule("CAN-04", "SUB-11")
-async def test_on_a_shared_stream_an_ended_subscription_is_cancelled_after_its_result():
+@pytest.mark.rule("CAN-04", "SUB-06", "SUB-11", "SUB-12")
+@pytest.mark.parametrize("id", ["sub", "7", 7])
+async def test_on_a_shared_stream_an_ended_subscription_is_cancelled_after_its_result(
+    id,
+):
     server = weather()
     wire = Hand(server.dispatcher)
     filter = {"toolsListChanged": True}
-    wire.send(modern("sub", "subscriptions/listen", {"notifications": filter}))
-    assert (await wire.next())["params"]["notifications"] == filter
+    wire.send(modern(id, "subscriptions/listen", {"notifications": filter}))
+    acknowledged = (await wire.next())["params"]
+    assert acknowledged["notifications"] == filter
+    server.notify_tools_changed()
+    changed = (await wire.next())["params"]
     server.dispatcher.hub.close()
-    assert (await wire.next())["result"]["resultType"] == "complete"
+    result = (await wire.next())["result"]
+    assert result["resultType"] == "complete"
+    key = "io.modelcontextprotocol/subscriptionId"
+    named = [each["_meta"][key] for each in (acknowledged, changed, result)]
+    assert named == [id] * 3
     assert await wire.next() == {
         "jsonrpc": "2.0",
         "method": "notifications/cancelled",
-        "params": {"requestId": "sub"},
+        "params": {"requestId": id},
     }
+    await wire.aclose()
+
+
+@pytest.mark.rule("CAN-03")
+async def test_a_server_cancels_nothing_but_the_subscriptions_that_it_ends():
+    server = weather()
+    wire = Hand(server.dispatcher)
+    listen = "subscriptions/listen"
+    filter = {"toolsListChanged": True}
+    wire.send(
+        modern(1, "tools/list"),
+        modern(2, "tools/call", {"name": "nothing"}),
+        modern(3, listen, {"notifications": None}),
+        modern(4, listen, {"notifications": filter}),
+        modern(5, listen, {"notifications": filter}),
+    )
+    answers = [await wire.next() for _ in range(5)]
+    assert {each["id"] for each in answers if "id" in each} == {1, 2, 3}
+    wire.send(notice("notifications/cancelled", requestId=5))
+    server.dispatcher.hub.close()
+    assert (await wire.next())["id"] == 4
+    assert await wire.next() == notice("notifications/cancelled", requestId=4)
+    [last] = await wire.ask(modern(6, "tools/list"))
+    assert last["id"] == 6
+    assert wire.rest() == []
     await wire.aclose()
