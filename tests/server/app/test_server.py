@@ -309,14 +309,42 @@ async def test_a_sealed_state_is_used_once_where_the_server_says_so():
             await client.request("tools/call", again)
 
 
-@pytest.mark.rule("TOOL-03")
+async def lists_of(client):
+    """Return what each list has, and the cursor that its first page gave."""
+    lists, cursors = [], []
+    for kind in ("tools", "resources", "resource_templates", "prompts"):
+        lists.append(await getattr(client, f"list_{kind}")())
+        cursors.append((await getattr(client, f"list_{kind}_page")()).next_cursor)
+    return lists, cursors
+
+
+@pytest.mark.rule("TOOL-03", "RES-02", "PROMPT-02")
 async def test_what_is_listed_depends_on_no_connection_and_on_no_other_request():
-    server = weather()
-    async with Client(server) as one, Client(server) as two:
-        before = await one.list_tools()
-        await one.call_tool("now")
-        await one.read_text("weather://help")
-        assert await one.list_tools() == before == await two.list_tools()
+    server = Server("listed", "1", page_size=1)
+    for name in ("a", "b"):
+        server.add_tool(lambda: "x", name=name)
+        server.add_resource(f"test://{name}", "x")
+        server.add_resource(f"{name}://{{x}}", lambda x: x, name=name)
+        server.add_prompt(lambda: "x", name=name)
+    async with (
+        Client(server, mode="2025-11-25") as session,
+        Client(server, sampling=len, roots=[]) as one,
+        Client(server) as two,
+    ):
+        before = await lists_of(one)
+        await one.call_tool("a")
+        await one.read_text("test://a")
+        await one.get_prompt("a")
+        await session.subscribe("test://a")
+        assert await lists_of(one) == before == await lists_of(two)
+        lists, cursors = before
+        assert [len(found) for found in lists] == [2] * 4
+        # A place in a list is no connection's own.
+        assert (await two.list_tools_page(cursors[0])).tools == lists[0][1:]
+        assert (await two.list_resources_page(cursors[1])).resources == lists[1][1:]
+        templates = await two.list_resource_templates_page(cursors[2])
+        assert templates.resource_templates == lists[2][1:]
+        assert (await two.list_prompts_page(cursors[3])).prompts == lists[3][1:]
 
 
 @pytest.mark.parametrize(
