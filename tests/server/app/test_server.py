@@ -159,6 +159,36 @@ async def test_a_session_keeps_what_handlers_keep_and_a_request_alone_does_not(e
     assert counts == (["1", "2", "1"] if era == "2025-11-25" else ["1", "1", "1"])
 
 
+@pytest.mark.rule("META-18")
+async def test_a_call_goes_on_where_its_state_is_sent_and_nowhere_else():
+    server = Server("state", "1")
+    runs = []
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        run = await ctx.once("run", lambda: runs.append("run") or len(runs))
+        return f"{(await ctx.elicit('Sure?', bool, key='sure')).action} {run}"
+
+    params = {"name": "ask", "arguments": {}}
+    answered = {**params, "inputResponses": {"sure": {"action": "decline"}}}
+
+    def client():
+        return Client(server, elicitation=lambda form: "decline")
+
+    async with client() as one, client() as two:
+        states = [
+            (await one.request("tools/call", params))["requestState"] for _ in range(2)
+        ]
+        for number, state in enumerate(states, 1):
+            goes_on = {**answered, "requestState": state}
+            for each in (two, one):
+                result = await each.request("tools/call", goes_on)
+                assert result["content"][0]["text"] == f"decline {number}"
+        for number, each in enumerate((one, two), 3):
+            result = await each.request("tools/call", answered)
+            assert result["content"][0]["text"] == f"decline {number}"
+
+
 # Middleware and raw methods...
 
 
