@@ -1,5 +1,6 @@
 """`Server`: what it declares, mounts, puts around requests, and whom it tells."""
 
+import json
 from contextlib import asynccontextmanager
 
 import pytest
@@ -187,6 +188,57 @@ async def test_a_call_goes_on_where_its_state_is_sent_and_nowhere_else():
         for number, each in enumerate((one, two), 3):
             result = await each.request("tools/call", answered)
             assert result["content"][0]["text"] == f"decline {number}"
+
+
+def meta_keys(value):
+    """Return the keys of each `_meta` in a message."""
+    if isinstance(value, list):
+        return set().union(*map(meta_keys, value))
+    if not isinstance(value, dict):
+        return set()
+    inner = set().union(*map(meta_keys, value.values()))
+    return inner | set(value.get("_meta", {}))
+
+
+@pytest.mark.rule("META-03")
+@pytest.mark.parametrize("era", ERAS)
+async def test_in_meta_stand_keys_of_the_protocol_and_of_the_user_and_no_others(era):
+    server = Server("keys", "1")
+
+    @server.tool(meta={"com.example/tool": 1})
+    async def ask(ctx: Context) -> str:
+        ctx.progress(1)
+        return (await ctx.elicit("Sure?", bool, key="sure")).action
+
+    server.add_prompt(lambda: "x", name="p")
+    server.add_resource("test://r", "x")
+    seen = set()
+
+    def trace(event, data):
+        if event in {"send", "receive"}:
+            seen.update(meta_keys(json.loads(data)))
+
+    options = {"mode": era, "elicitation": lambda form: "decline", "trace": trace}
+    async with Client(server, **options) as client:
+        await client.list_tools()
+        meta = {"com.example/call": 1}
+        await client.call_tool("ask", meta=meta, on_progress=lambda *_: None)
+        await client.read_text("test://r")
+        await client.get_prompt("p")
+        async with client.listen(tools=True) as changes:
+            server.notify_tools_changed()
+            await anext(aiter(changes))
+    users = {"com.example/tool", "com.example/call"}
+    prefix = "io.modelcontextprotocol/"
+    names = (
+        "protocolVersion",
+        "clientCapabilities",
+        "clientInfo",
+        "serverInfo",
+        "subscriptionId",
+    )
+    protocols = {prefix + name for name in names} if era == "2026-07-28" else set()
+    assert seen == users | protocols | {"progressToken"}
 
 
 # Middleware and raw methods...
