@@ -62,6 +62,7 @@ def declared(server):
     return server.requests("initialize")[0]["capabilities"]
 
 
+@pytest.mark.system("A52")
 @ERA
 @pytest.mark.rule("ELIC-01", "ELIC-06", "ELIC-08")
 async def test_a_form_is_filled_in_and_its_defaults_with_it(version):
@@ -71,6 +72,23 @@ async def test_a_form_is_filled_in_and_its_defaults_with_it(version):
         "result": {"action": "accept", "content": {"name": "Who", "age": 30}}
     }
     assert declared(server)["elicitation"] == {"form": {}}
+
+
+@pytest.mark.system("A52")
+@ERA
+@pytest.mark.rule("ELIC-20")
+@pytest.mark.parametrize(
+    "content", [{"name": 7}, {"age": 7}, {"name": "A", "age": 121}]
+)
+async def test_an_answer_that_does_not_fit_its_form_is_not_sent(version, content):
+    server = Asking("elicitation/create", FORM, version)
+    if version == STATELESS:
+        with pytest.raises(mcpwire.LocalProtocolError, match="elicitation content"):
+            await asked(server, elicitation=lambda _: content)
+        assert len(server.requests("tools/call")) == 1
+    else:
+        answer = await asked(server, elicitation=lambda _: content)
+        assert answer["error"]["code"] == -32603
 
 
 @pytest.mark.system("A52")

@@ -114,10 +114,10 @@ async def test_without_sessions_a_server_that_asks_all_the_same_is_not_answered(
     assert all("method" in request.json for request in server.requests)
 
 
-@pytest.mark.system("U27")
+@pytest.mark.system("U26", "U27")
 @pytest.mark.rule("HDR-14", "HDR-15", "HDR-16", "HDR-17", "HDR-18", "HDR-19", "HDR-27")
 @pytest.mark.parametrize(("arguments", "expected"), VALUES)
-async def test_arguments_are_mirrored_as_the_tool_says(shell, arguments, expected):
+async def test_method_name_and_arguments_are_mirrored(shell, arguments, expected):
     with scripted_mcp("stateless", tools=[MIRRORED]) as server:
         server.on["tools/call"] = lambda request, conn: (
             conn.send(
@@ -135,6 +135,11 @@ async def test_arguments_are_mirrored_as_the_tool_says(shell, arguments, expecte
             await client.list_tools()
             await client.call_tool("place", arguments)
         [call] = posts(server, "tools/call")
+        [listing] = posts(server, "tools/list")
+    assert listing.headers["mcp-method"] == "tools/list"
+    assert "mcp-name" not in listing.headers
+    assert call.headers["mcp-method"] == "tools/call"
+    assert call.headers["mcp-name"] == "place"
     prefix = "mcp-param-"
     mirrored = {
         name.removeprefix(prefix): value
