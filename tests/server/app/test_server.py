@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 from by_hand import CAPABILITIES_KEY, Hand, modern
-from weather import weather
 
 from mcpwire import (
     Client,
