@@ -173,24 +173,6 @@ async def test_it_is_not_asked_for_a_call_that_was_cancelled() -> None:
         assert delegate.asked == []
 
 
-@pytest.mark.rule("META-03", "META-05")
-@ERAS
-async def test_what_is_added_to_meta_is_a_key_of_a_reverse_dns_name(mode: str) -> None:
-    delegate = Delegate([text("news")])
-    async with a_client(delegate, mode) as client, a_client(None, mode) as bare:
-        arguments = {"words": "hi"}
-        with_news = (await client.call_tool("s_echo", arguments)).raw
-        without = (await bare.call_tool("s_echo", arguments)).raw
-    [added] = with_news["_meta"].keys() - without.get("_meta", {}).keys()
-    prefix, _, name = added.partition("/")
-    # 2026-07-28 basic, "_meta": the second label of those of the protocol is "mcp" or
-    # "modelcontextprotocol"; the first of a reversed domain is a top-level one.
-    top, second, *_ = prefix.split(".")
-    assert top in {"com", "dev", "io", "net", "org"}
-    assert second not in {"mcp", "modelcontextprotocol"}
-    assert name.isalpha()
-
-
 @pytest.mark.system("O03")
 async def test_it_is_asked_one_call_after_the_other_in_a_session() -> None:
     delegate = Delegate([text("news")])
