@@ -105,8 +105,11 @@ async def test_what_the_server_says_has_changed_is_fetched_anew():
         asyncio.timeout(BOUND_S),
         mcpwire.Client(server, cache=cache) as client,
     ):
-        await client.list_tools()
-        await client.read_text(URI)
+        for _ in range(2):
+            await client.list_tools()
+            await client.read_text(URI)
+        assert len(server.requests("tools/list")) == 1
+        assert len(server.requests("resources/read")) == 1
         server.notify("notifications/tools/list_changed")
         server.notify("notifications/resources/updated", uri=URI)
         await client.discover()
