@@ -47,7 +47,6 @@ async def test_a_subscription_hears_what_it_asked_for_and_two_stay_apart():
         assert (await anext(aiter(two))).method == "notifications/prompts/list_changed"
 
 
-@pytest.mark.rule("SUB-04")
 async def test_what_the_server_does_not_have_is_left_out_of_the_acknowledgement():
     server = Server("tools only", "1")
     server.add_tool(lambda: 1, name="t")
@@ -60,6 +59,60 @@ async def test_what_the_server_does_not_have_is_left_out_of_the_acknowledgement(
             False,
         )
         assert not changes.acknowledged.uris
+
+
+@pytest.mark.rule("SUB-02", "SUB-03", "SUB-04")
+async def test_a_server_tells_what_it_acknowledged_and_that_is_what_it_has():
+    # By hand: our client neither asks for what is not declared nor shows what it did
+    # not ask for.
+    server = Server("s", "1")
+    server.add_tool(lambda: 1, name="t")
+    server.add_resource("a:seen", "x")
+    server.add_resource("a:hidden", "x", visible=lambda context, component: False)
+    everything = {
+        "toolsListChanged": True,
+        "promptsListChanged": True,
+        "resourceSubscriptions": ["a:seen", "a:hidden"],
+    }
+    wire = Hand(server.dispatcher)
+    for id, filter, honoured in (
+        (
+            1,
+            everything,
+            {"toolsListChanged": True, "resourceSubscriptions": ["a:seen"]},
+        ),
+        (2, {"resourcesListChanged": True}, {"resourcesListChanged": True}),
+    ):
+        listen = modern(id, "subscriptions/listen", {"notifications": filter})
+        [acknowledged] = await wire.ask(listen)
+        assert acknowledged["params"]["notifications"] == honoured
+    server.notify_resource_updated("a:hidden")
+    server.notify_resource_updated("a:other")
+    server.notify_prompts_changed()
+    server.notify_resource_updated("a:seen")
+    server.notify_tools_changed()
+    server.notify_resources_changed()
+    key = "io.modelcontextprotocol/subscriptionId"
+    told = [await wire.next() for _ in range(3)]
+    assert [(each["method"], each["params"]["_meta"][key]) for each in told] == [
+        ("notifications/resources/updated", 1),
+        ("notifications/tools/list_changed", 1),
+        ("notifications/resources/list_changed", 2),
+    ]
+    assert told[0]["params"]["uri"] == "a:seen"
+    await wire.connection.aclose()
+
+
+@pytest.mark.rule("SUB-04")
+async def test_a_server_without_resources_acknowledges_none_of_them():
+    server = Server("tools only", "1")
+    server.add_tool(lambda: 1, name="t")
+    wire = Hand(server.dispatcher)
+    filter = {"resourceSubscriptions": ["a:b"], "resourcesListChanged": True}
+    listen = modern(1, "subscriptions/listen", {"notifications": filter})
+    [acknowledged] = await wire.ask(listen)
+    assert acknowledged["params"]["notifications"] == {}
+    await wire.connection.aclose()
 
 
 @pytest.mark.unchecked_wire("filters that are none are sent on purpose")
