@@ -24,7 +24,7 @@ async def listening(server, filter, **options):
     )
 
 
-@pytest.mark.rule("SUB-02", "SUB-03", "SUB-04", "SUB-05", "SUB-06", "SUB-15", "META-13")
+@pytest.mark.rule("SUB-05", "SUB-06", "SUB-15", "META-13")
 @pytest.mark.case("D18", "F06")
 async def test_a_subscription_hears_what_it_asked_for_and_two_stay_apart():
     server = weather()
