@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from by_hand import Hand, modern, notice
+from by_hand import SERVER_KEY, Hand, modern, notice
 from weather import weather
 
 from mcpwire import (
@@ -200,7 +200,7 @@ async def test_a_session_hears_of_the_resources_it_subscribed_to_until_it_does_n
     assert len(server.dispatcher.hub) == 0
 
 
-@pytest.mark.rule("CAN-04", "SUB-06", "SUB-11", "SUB-12")
+@pytest.mark.rule("CAN-04", "META-11", "SUB-06", "SUB-11", "SUB-12")
 @pytest.mark.parametrize("id", ["sub", "7", 7])
 async def test_on_a_shared_stream_an_ended_subscription_is_cancelled_after_its_result(
     id,
@@ -219,6 +219,7 @@ async def test_on_a_shared_stream_an_ended_subscription_is_cancelled_after_its_r
     key = "io.modelcontextprotocol/subscriptionId"
     named = [each["_meta"][key] for each in (acknowledged, changed, result)]
     assert named == [id] * 3
+    assert result["_meta"][SERVER_KEY]["name"] == server.name
     assert await wire.next() == {
         "jsonrpc": "2.0",
         "method": "notifications/cancelled",
