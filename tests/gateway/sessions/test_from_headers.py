@@ -263,3 +263,22 @@ async def test_a_name_that_leads_to_this_machine_is_not_connected_to(
         answer = await outside.initialize(**chosen("http://inside.example:1/mcp"))
         message = answer.json()["error"]["message"]
         assert "'inside.example:1': it has no public address" in message
+
+
+@pytest.mark.system("O58")
+async def test_a_trace_has_hashes_of_session_ids_and_no_credentials() -> None:
+    records: list[dict[str, Any]] = []
+    async with a_world() as world:
+        gateway = Gateway(world.source(), trace=records.append)
+        outside = await world.outside(gateway)
+        fields = chosen(A, a={"Authorization": "Bearer hidden-token"})
+        first, second = [await outside.opened(**fields) for _ in range(2)]
+        for session in (first, second):
+            await outside.call(session, "a-example_whoami")
+    text = json.dumps(records)
+    for secret in ("hidden-token", first, second):
+        assert secret not in text
+    calls = [r for r in records if (r["side"], r["method"]) == ("client", "tools/call")]
+    assert len({record["session"] for record in calls}) == 2
+    sides = {record["session"] for record in records if record["side"] == "server"}
+    assert {record["session"] for record in calls} <= sides
