@@ -184,6 +184,10 @@ class RunningTask:
         """Stop it because its server stops; nothing where it has ended."""
         self._end(states.interrupt(self.record, now=self._clock()))
 
+    def evict(self) -> None:
+        """Stop it for a task of another client; nothing where it has ended."""
+        self._end(states.evict(self.record, now=self._clock()))
+
     def _end(self, record: TaskRecord) -> None:
         if record is self.record:
             return
