@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError, InvalidRequest, LocalProtocolError, RPCError
 from mcpwire.protocol.serving.sessions.batches import Malformed
+from mcpwire.protocol.serving.sessions.events import session_key
 from mcpwire.protocol.serving.sessions.rules import lets_streams_pause
 from mcpwire.server.auth.challenges import HttpRefusal
 from mcpwire.server.http.sessions.answers import Answers
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from mcpwire.server.http.exchange import Exchange, Fields
     from mcpwire.server.http.sessions.events import EventStore
     from mcpwire.server.http.sessions.journal import Begin
-    from mcpwire.server.request import RequestContext, Session
+    from mcpwire.server.request import Owner, RequestContext, Session
     from mcpwire.transports.tasks.first_step import FirstSteps
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -71,6 +72,7 @@ class HttpSession:
     Args:
         dispatcher: Who answers.
         session: What `initialize` fixed.
+        owner: The client that it counts to.
         store: Where what is sent is kept; ``None``: nowhere.
         begin: Runs what may outlive the session, for a moment.
         retry: How long a client should wait before it comes back, in seconds.
@@ -92,6 +94,7 @@ class HttpSession:
         dispatcher: Dispatcher,
         session: Session,
         *,
+        owner: Owner,
         store: EventStore | None,
         begin: Begin,
         retry: float,
@@ -115,7 +118,8 @@ class HttpSession:
         self.mark = secrets.token_hex(8)
         journal = None
         if store is not None:
-            journal = Journal(store, self.mark, begin, room=limits.unwritten)
+            key = session_key(self.mark, owner)
+            journal = Journal(store, key, begin, room=limits.unwritten)
         self._journal = journal
         can_pause = journal is not None and lets_streams_pause(session.revision)
         self._can_pause = can_pause
