@@ -9,22 +9,16 @@ is not taken for one of our own.
 from __future__ import annotations
 
 from collections import OrderedDict
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+from mcpwire.protocol.serving.shares import client_of
 
-__all__ = [
-    "Event",
-    "EventId",
-    "History",
-    "is_complete",
-    "parse_event_id",
-    "session_key",
-]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Event", "EventId", "History", "is_complete", "parse_event_id"]
 
 _DIGITS_MAX: Final = 15
 
@@ -79,16 +73,6 @@ def is_complete(events: Iterable[Event], after: int, last: int) -> bool:
     return [event.sequence for event in events] == list(range(after + 1, last + 1))
 
 
-def session_key(mark: str, owner: Hashable) -> str:
-    """Return what names a session in a store; behind the full stop stands its client.
-
-    Args:
-        mark: The mark of the session.
-        owner: The client that it counts to, by a value whose `repr` is always the same.
-    """
-    return f"{mark}.{sha256(repr(owner).encode()).hexdigest()[:16]}"
-
-
 @attrs.define
 class _Entry:
     session: str
@@ -108,7 +92,7 @@ class _Kept:
 class History:
     """Events of many sessions; the oldest go when a bound is reached.
 
-    Sessions are named by their `session_key`.
+    Sessions are named by keys of `client_key`.
 
     Args:
         events: How many are kept of one session.
@@ -141,7 +125,7 @@ class History:
         self._last += 1
         entry = _Entry(session, stream, event, now)
         kept = self._sessions.setdefault(session, _Kept())
-        client = self._clients.setdefault(_client_of(session), _Kept())
+        client = self._clients.setdefault(client_of(session), _Kept())
         self._all[self._last] = kept.entries[self._last] = entry
         client.entries[self._last] = entry
         length = len(event.data)
@@ -167,7 +151,7 @@ class History:
         entry = self._all.pop(number)
         length = len(entry.event.data)
         self.size -= length
-        client = _client_of(entry.session)
+        client = client_of(entry.session)
         for group, name in ((self._sessions, entry.session), (self._clients, client)):
             kept = group[name]
             del kept.entries[number]
@@ -202,10 +186,6 @@ class History:
         if kept is not None:
             for number in list(kept.entries):
                 self._forget(number)
-
-
-def _client_of(session: str) -> str:
-    return session.rpartition(".")[2]
 
 
 def _size_of(kept: _Kept) -> int:

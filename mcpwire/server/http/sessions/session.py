@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError, InvalidRequest, LocalProtocolError, RPCError
 from mcpwire.protocol.serving.sessions.batches import Malformed
-from mcpwire.protocol.serving.sessions.events import session_key
 from mcpwire.protocol.serving.sessions.rules import lets_streams_pause
+from mcpwire.protocol.serving.shares import client_key
 from mcpwire.server.auth.challenges import HttpRefusal
 from mcpwire.server.http.sessions.answers import Answers
 from mcpwire.server.http.sessions.journal import Journal
@@ -118,7 +118,7 @@ class HttpSession:
         self.mark = secrets.token_hex(8)
         journal = None
         if store is not None:
-            key = session_key(self.mark, owner)
+            key = client_key(self.mark, owner)
             journal = Journal(store, key, begin, room=limits.unwritten)
         self._journal = journal
         can_pause = journal is not None and lets_streams_pause(session.revision)

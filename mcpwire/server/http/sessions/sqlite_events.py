@@ -46,7 +46,7 @@ _DROP_STREAM: Final = "DELETE FROM events WHERE session = ? AND stream = ?"
 _DROP_SESSION: Final = "DELETE FROM events WHERE session = ?"
 _DROP_OLD: Final = "DELETE FROM events WHERE at < ?"
 _COUNT: Final = "SELECT count(*) FROM events"
-# How deep an event lies below the newest one of its client; see `session_key`.
+# How deep an event lies below the newest one of its client; see `client_key`.
 _DROP_DEEPEST: Final = """
 DELETE FROM events WHERE (session, stream, sequence) IN (
     SELECT session, stream, sequence FROM (

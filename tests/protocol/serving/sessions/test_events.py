@@ -10,8 +10,8 @@ from mcpwire.protocol.serving.sessions.events import (
     History,
     is_complete,
     parse_event_id,
-    session_key,
 )
+from mcpwire.protocol.serving.shares import client_key
 
 NUMBERS = st.integers(0, 10**15 - 1)
 
@@ -114,7 +114,7 @@ def test_an_event_larger_than_the_bound_is_not_kept():
 def test_the_oldest_of_the_client_with_the_most_go_when_there_is_too_much_together():
     kept = history(total_size=60)
     mine, first, second = [
-        session_key(mark, owner) for mark, owner in [("a", 1), ("b", 2), ("c", 2)]
+        client_key(mark, owner) for mark, owner in [("a", 1), ("b", 2), ("c", 2)]
     ]
     fill(kept, mine, 1, 2)
     for sequence in range(1, 9):
@@ -128,14 +128,6 @@ def test_the_oldest_of_the_client_with_the_most_go_when_there_is_too_much_togeth
     fill(kept, mine, 4)
     assert places(kept, mine) == [2, 3, 4]
     assert kept.size == 60
-
-
-def test_the_key_of_a_session_says_its_client_and_no_address():
-    one, other = session_key("a1", "192.0.2.1"), session_key("b2", "192.0.2.1")
-    assert one.startswith("a1.")
-    assert one.partition(".")[2] == other.partition(".")[2]
-    assert "192" not in one
-    assert session_key("a1", ("iss", None, "ann")) != one
 
 
 def test_what_is_too_old_goes():
