@@ -6,7 +6,6 @@ It is to HTTP what `server.connection` is to a duplex stream. What comes in is t
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections import OrderedDict
 from functools import partial
@@ -27,6 +26,7 @@ from mcpwire.server.http.sessions.streams import (
     Stream,
     StreamStyle,
 )
+from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.transports.inbound_tasks import InboundTasks
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import encode
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HttpSession"]
 
-logger = logging.getLogger("mcpwire")
+logger = LimitedLogger("mcpwire")
 
 INITIALIZE: Final = "initialize"
 
@@ -314,7 +314,7 @@ class HttpSession:
                 assert id is not None
                 data = encode(jsonrpc.success(id, answer))
         except LocalProtocolError:
-            logger.exception("the answer to %r cannot be sent", id)
+            logger.exception("the answer to %.100r cannot be sent", id)
             data = encode(jsonrpc.failure(id, InternalError("the handler failed")))
         answers.answer(data, status)
 
