@@ -13,7 +13,6 @@ from mcpwire.errors import InvalidRequest, RPCError
 from mcpwire.protocol.serving.auth.credentials import CREDENTIALS
 from mcpwire.protocol.serving.origin import Admission
 from mcpwire.server.auth.challenges import HttpRefusal
-from mcpwire.server.auth.principal import client_address
 from mcpwire.server.http.exchange import HttpProblem
 from mcpwire.wire.headers import is_field_value, is_token
 
@@ -132,6 +131,8 @@ class Door:
         exchange.credentials = self._credentials
         if self._auth is None:
             return
+        from mcpwire.server.auth.principal import client_address  # few have auth
+
         client = exchange.scope.get("client")
         client_address.set(client[0] if client else "")
         try:
