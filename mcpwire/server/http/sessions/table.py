@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from mcpwire.server.http.sessions.events import EventStore
     from mcpwire.server.http.sessions.outlets import Outlet
     from mcpwire.server.http.sessions.streams import Stream
+    from mcpwire.server.request import Owner
     from mcpwire.versions import Revision
 
 __all__ = ["Sessions"]
