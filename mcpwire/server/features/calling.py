@@ -219,10 +219,10 @@ class SlotPool:
         try:
             await granted
         except BaseException:
-            if granted.cancelled():
-                self._remove(owner, granted)
-            else:
+            if granted.done() and not granted.cancelled():
                 self.release(owner)
+            else:
+                self._remove(owner, granted)
             raise
 
     def release(self, owner: Owner) -> None:

@@ -103,6 +103,10 @@ async def test_a_client_that_stops_waiting_loses_no_slot():
     await left(first)
     third = (await take(pool, "c", got))[0]
     await left(third)
+    # Closed without being cancelled, as when its loop ends.
+    closed = pool.acquire("d")
+    closed.send(None)
+    closed.close()
     pool.release("a")
     # Cancelled in the same step in which it was served.
     second.cancel()
