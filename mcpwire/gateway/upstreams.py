@@ -7,7 +7,6 @@ the same client asks for the same servers; `sets` keeps those.
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError
@@ -18,6 +17,7 @@ from mcpwire.protocol.many.gateway.merging import (
     merged_instructions,
 )
 from mcpwire.protocol.many.names import names_of_servers
+from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.telling.hub import PROMPTS, RESOURCES, TOOLS, Hub
 from mcpwire.versions import Era
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Upstreams"]
 
-logger = logging.getLogger("mcpwire")
+logger = LimitedLogger("mcpwire")
 
 RETRY_S: Final = 30.0
 """How long a server that could not be connected to is left alone."""
@@ -149,6 +149,7 @@ class Upstreams:
                 "the server %r could not be connected to: %s",
                 upstream.name,
                 error,
+                kind=upstream.name,
                 extra={"server": upstream.name, "error": error},
             )
         else:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError, InvalidParams, RPCError, ToolError
 from mcpwire.server.asking.rounds import InputNeeded, deciding, finish
+from mcpwire.server.log_limit import LimitedLogger, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -33,7 +33,7 @@ __all__ = [
     "tool_failure",
 ]
 
-logger = logging.getLogger("mcpwire")
+logger = LimitedLogger("mcpwire")
 
 TOOLS_CALL: Final = "tools/call"
 
@@ -90,6 +90,7 @@ def check_result(result: object, request: RequestContext) -> None:
             "the handler of %s returned no dict but a %s",
             _named(request),
             type(result).__name__,
+            kind=request.method,
         )
         raise InternalError("the handler failed")
 
@@ -121,7 +122,8 @@ def answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any]
 
 def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:
     """Log what went wrong; tell the client no more than that it did."""
-    logger.error("the handler of %s raised", _named(request), exc_info=error)
+    message, kind = "the handler of %s raised", place_of(error)
+    logger.error(message, _named(request), kind=kind, exc_info=error)
     if request.method == TOOLS_CALL:
         return tool_failure("the tool failed")
     raise InternalError("the handler failed") from error

@@ -22,6 +22,7 @@ ALLOWED = {
     "gateway/bridge/headers.py: _causing": "a context variable is the task's own",
     "gateway/upstream.py: NOTHING": "stays empty: who gets it only reads",
     "server/asking/context.py: _current": "a context variable is the task's own",
+    "server/auth/principal.py: client_address": "a context variable is the task's own",
     "server/features/calling.py: _NOTHING": "stays empty: who gets it only reads",
     "sync/_http/_httpx_streams.py: _current": "a context variable is the thread's own",
     "testing/asgi.py: _stream_class": "a class, made with httpx",

@@ -7,13 +7,14 @@ first. An owner that has no more items than the newcomer's owner loses none for 
 
 from __future__ import annotations
 
+from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
-__all__ = ["Shares"]
+__all__ = ["Shares", "client_key", "client_of"]
 
 Item = TypeVar("Item", bound="Hashable")
 
@@ -152,3 +153,18 @@ class Shares(Generic[Item]):
             self._ranks.setdefault(after, {})[owner] = None
         if after > self._most or before == self._most not in self._ranks:
             self._most = after
+
+
+def client_key(name: str, owner: Hashable) -> str:
+    """Return a name that also says which client it belongs to, but not who that is.
+
+    Args:
+        name: The name; it has no full stop.
+        owner: The client, by a value whose `repr` is always the same.
+    """
+    return f"{name}.{sha256(repr(owner).encode()).hexdigest()[:16]}"
+
+
+def client_of(key: str) -> str:
+    """Return what all keys of one client have in common; a mere name is a client."""
+    return key.rpartition(".")[2]

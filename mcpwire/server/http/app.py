@@ -15,7 +15,6 @@ In which order a POST is looked at stands in `protocol.serving.ladder`.
 from __future__ import annotations
 
 import contextlib
-import logging
 from typing import TYPE_CHECKING, Final, Literal
 
 from mcpwire.errors import InternalError, InvalidRequest
@@ -37,6 +36,7 @@ from mcpwire.server.http.receiving.accepted import Accepted, Head
 from mcpwire.server.http.security import Door
 from mcpwire.server.http.stateless import RETRY_AFTER, SHUTTING_DOWN, Stateless
 from mcpwire.server.http.timers import Clocks
+from mcpwire.server.log_limit import LimitedLogger, place_of
 from mcpwire.versions import Era
 from mcpwire.wire.jsonrpc import failure
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AsgiApp"]
 
-logger = logging.getLogger("mcpwire")
+logger = LimitedLogger("mcpwire")
 
 POST_ONLY: Final = (("allow", "POST"),)
 ALL_VERBS: Final = (("allow", "POST, GET, DELETE"),)
@@ -191,9 +191,9 @@ class AsgiApp:
             await _refuse(exchange, problem)
         except Unreadable as problem:
             await _refuse(exchange, HttpProblem(400, problem.error), problem.id)
-        except Exception:
+        except Exception as raised:
             # The text of an error that nobody foresaw may hold what is not for clients.
-            logger.exception("a request could not be answered")
+            logger.exception("a request could not be answered", kind=place_of(raised))
             error = InternalError("the server failed")
             await _refuse(exchange, HttpProblem(500, error))
         finally:

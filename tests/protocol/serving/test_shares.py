@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.protocol.serving.shares import STEPS, Shares
+from mcpwire.protocol.serving.shares import STEPS, Shares, client_key, client_of
 
 
 def pool(*items):
@@ -109,3 +109,11 @@ def test_the_pool_counts_as_a_list_does(steps):
     shares.clear()
     assert len(shares) == 0
     assert shares.leaver("a") is None
+
+
+def test_a_key_says_its_client_and_no_address():
+    one, other = client_key("a1", "192.0.2.1"), client_key("b2", "192.0.2.1")
+    assert one.startswith("a1.")
+    assert client_of(one) == client_of(other) != client_of(client_key("a1", "ann"))
+    assert "192" not in one
+    assert client_of("a1") == "a1"

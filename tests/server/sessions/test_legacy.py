@@ -263,6 +263,25 @@ async def test_there_are_not_more_than_so_many():
     assert failure(1, 2, "3")
 
 
+@pytest.mark.attack("X07")
+async def test_the_oldest_stream_of_the_greediest_ends_for_a_client_with_fewer():
+    served = legacy(echo, maximum=3)
+    first, second, third = [await Line(served, ADA).connect() for _ in range(3)]
+    mine = [await Line(served, BOB).connect()]
+    await first.stream.done()
+    assert first.stream.is_complete
+    with pytest.raises(HttpProblem, match="too many sessions"):
+        await served.serve_stream(Visit("GET", {}, principal=ADA).exchange)
+    mine.append(await Line(served, BOB).connect())
+    await second.stream.done()
+    with pytest.raises(HttpProblem, match="too many sessions"):
+        await served.serve_stream(Visit("GET", {}, principal=BOB).exchange)
+    assert len(served) == 3
+    await served.aclose()
+    for line in (third, *mine):
+        await line.stream.done()
+
+
 @pytest.mark.attack("X02")
 async def test_a_stream_opens_no_session_that_would_keep_too_much():
     line = await Line(legacy(echo)).connect()

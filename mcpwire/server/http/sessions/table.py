@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from mcpwire.server.http.sessions.events import EventStore
     from mcpwire.server.http.sessions.outlets import Outlet
     from mcpwire.server.http.sessions.streams import Stream
+    from mcpwire.server.request import Owner
     from mcpwire.versions import Revision
 
 __all__ = ["Sessions"]
@@ -237,7 +238,7 @@ class Sessions:
         if not has_room:
             self._dispatcher.session_left(opened)
             raise HttpProblem(*TOO_MANY_SESSIONS, RETRY_AFTER)
-        session = self._make(opened)
+        session = self._make(opened, exchange.facts.owner)
         self._dispatcher.hub.add(opened)
         return self._registry.add(session, exchange.facts.owner, id)
 
@@ -261,12 +262,13 @@ class Sessions:
         except RPCError as error:
             raise _problem(error) from None
 
-    def _make(self, session: Session) -> HttpSession:
+    def _make(self, session: Session, owner: Owner) -> HttpSession:
         if self._first_steps is None:
             self._first_steps = FirstSteps(TASK_NAME)
         return HttpSession(
             self._dispatcher,
             session,
+            owner=owner,
             store=self._store,
             begin=self._begin,
             retry=self._retry,
@@ -277,7 +279,7 @@ class Sessions:
 
     def _stand_alone(self, revision: Revision) -> HttpSession:
         """Return a session for one POST, of which nothing is known but its revision."""
-        session = self._make(Session(revision, {}, {}, is_initialized=True))
+        session = self._make(Session(revision, {}, {}, is_initialized=True), "")
         self._alone.add(session)
         session.finished = self._alone.discard
         return session
