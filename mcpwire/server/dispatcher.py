@@ -421,7 +421,11 @@ class Dispatcher:
             "serverInfo": self._info,
         }
         session = Session(
-            revision, client_info, capabilities, principal=facts.principal
+            revision,
+            client_info,
+            capabilities,
+            principal=facts.principal,
+            owner=facts.owner,
         )
         return session, result
 

@@ -136,6 +136,9 @@ class Session:
     principal: Principal | None = None
     """Whose it is, where that was proved."""
 
+    owner: Owner = ""
+    """The client that it counts to, where clients share a pool: `Facts.owner`."""
+
     state: dict[str, Any] = attrs.field(factory=dict, repr=False)
     """What handlers keep for it."""
 

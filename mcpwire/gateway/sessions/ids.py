@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from mcpwire.errors import InvalidRequest
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.many.gateway.session_ids import Kept, decode_kept, encode_kept
+from mcpwire.protocol.serving.shares import Shares, client_key, client_of
 from mcpwire.server.log_limit import LimitedLogger
 
 if TYPE_CHECKING:
@@ -189,7 +190,8 @@ class HandleIds:
     Args:
         lifetime: How long a session is kept since it was opened, in seconds; ``None``:
             for good.
-        maximum: How many are kept; the oldest goes for a new one.
+        maximum: How many are kept; at the bound the client with the most loses its
+            oldest, which can then not be gone on with.
         store: Where texts are kept by keys; with one that outlives the process, so do
             the sessions. They hold what clients declared, and credentials for servers
             that clients chose.
@@ -214,6 +216,9 @@ class HandleIds:
         self._lifetime = check_timeout(lifetime, "lifetime")
         self._maximum = maximum
         self._store: MutableMapping[str, bytes] = {} if store is None else store
+        self._shares: Shares[str] = Shares()
+        for id in self._store:
+            self._shares.add(id, client_of(id))
         self._clock = clock
 
     def __repr__(self) -> str:
@@ -234,9 +239,13 @@ class HandleIds:
                 f"the session would be kept in {len(text)} bytes, and no more than "
                 f"{MAX_KEPT} may be: declare less, or choose fewer servers"
             )
-        while len(self._store) >= self._maximum:
-            del self._store[next(iter(self._store))]
-        id = secrets.token_urlsafe(HANDLE_BYTES)
+        id = client_key(secrets.token_urlsafe(HANDLE_BYTES), kept.client)
+        client = client_of(id)
+        while len(self._shares) >= self._maximum:
+            oldest = self._shares.leaver(client)
+            assert oldest is not None  # any may leave
+            self.withdraw(oldest)
+        self._shares.add(id, client)
         self._store[id] = text
         return id
 
@@ -253,6 +262,7 @@ class HandleIds:
     def withdraw(self, id: str) -> None:
         """Keep nothing under an id any more."""
         self._store.pop(id, None)
+        self._shares.discard(id)
 
 
 def _until(kept: Kept, expires_at: float) -> Kept:

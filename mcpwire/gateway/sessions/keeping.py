@@ -70,6 +70,7 @@ class Keeping:
             client_info={k: info[k] for k in _SHOWN_OF_CLIENT if k in info},
             client_capabilities=session.client_capabilities,
             owner=None if principal is None else principal.key,
+            client=session.owner,
             servers=_chosen(upstreams.plan) if hasattr(source, "plan_of") else None,
             upstream_sessions={
                 name: id
@@ -115,6 +116,7 @@ class Keeping:
             kept.client_info,
             kept.client_capabilities,
             principal=facts.principal,
+            owner=facts.owner,
         )
         await self._dispatcher.reopen(session, self._plan(kept, facts), facts)
         if self._gateway.sessions.read(id) is None:  # withdrawn meanwhile

@@ -118,8 +118,23 @@ def test_a_handle_says_nothing_and_goes_with_the_oldest() -> None:
     ids = HandleIds(maximum=2)
     issued = [ids.issue(KEPT) for _ in range(3)]
     assert len(set(issued)) == 3
-    assert all(len(id) == 43 for id in issued)
+    assert all(len(id) == 43 + 17 for id in issued)
     assert [ids.read(id) is not None for id in issued] == [False, True, True]
+
+
+@pytest.mark.attack("X07")
+def test_one_client_takes_no_handles_of_another():
+    store = {}
+    ids = HandleIds(maximum=3, store=store)
+    honest = ids.issue(attrs.evolve(KEPT, client="198.51.100.1"))
+    greedy = [ids.issue(attrs.evolve(KEPT, client="192.0.2.1")) for _ in range(9)]
+    assert ids.read(honest) is not None
+    assert [ids.read(id) is not None for id in greedy] == [False] * 7 + [True] * 2
+    # So it is with what a store has kept of an earlier process.
+    again = HandleIds(maximum=3, store=store)
+    again.issue(attrs.evolve(KEPT, client="192.0.2.1"))
+    assert again.read(honest) is not None
+    assert len(store) == 3
 
 
 def test_not_much_is_kept_of_one_session() -> None:

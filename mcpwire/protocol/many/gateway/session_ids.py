@@ -13,7 +13,7 @@ import attrs
 from mcpwire.wire.json import encode, loads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
 __all__ = ["VERSION", "Chosen", "Kept", "decode_kept", "encode_kept"]
 
@@ -56,6 +56,9 @@ class Kept:
 
     owner: tuple[str | None, ...] | None = None
     """Whose it is, where that was proved."""
+
+    client: Hashable = ""
+    """The client that it counts to; not a part of the text."""
 
     servers: tuple[Chosen, ...] | None = None
     """What the client chose; ``None``: the gateway's own configuration says it."""
