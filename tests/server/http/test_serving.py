@@ -114,8 +114,8 @@ async def test_the_url_is_said_on_stderr(capfd, monkeypatch):
     said = asyncio.Event()
     to_stderr = serving._to_stderr
 
-    def tell(url):
-        to_stderr(url)
+    def tell(url, server):
+        to_stderr(url, server)
         said.set()
 
     monkeypatch.setattr(serving, "_to_stderr", tell)
@@ -126,7 +126,7 @@ async def test_the_url_is_said_on_stderr(capfd, monkeypatch):
         await task
     assert capfd.readouterr().err.startswith("mcpwire: serving http://127.0.0.1:")
     monkeypatch.setattr(sys, "stderr", None)
-    to_stderr("nowhere")
+    to_stderr("nowhere", Small())
 
 
 async def test_an_open_server_without_auth_is_spoken_of(caplog):
@@ -269,6 +269,7 @@ async def test_a_signal_ends_it_and_a_second_one_ends_it_at_once():
             hanging = asyncio.get_running_loop().create_task(
                 spoken(url, raw(call(name="other")))
             )
+            assert b" POST /mcp tools/call echo 200 " in await child.stderr.readline()
             assert await child.stderr.readline() == b"hangs\n"
             child.send_signal(signal.SIGTERM)
             # It drains once it says so.
@@ -277,7 +278,8 @@ async def test_a_signal_ends_it_and_a_second_one_ends_it_at_once():
             child.send_signal(signal.SIGTERM)
             _, _, body = await hanging
             assert b"the server is shutting down" in body
-            assert await child.stderr.read() == b"ended\n"
+            *_, last = (await child.stderr.read()).splitlines()
+            assert last == b"ended"
             assert await child.wait() == 0
     finally:
         if child.returncode is None:
