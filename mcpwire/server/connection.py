@@ -27,6 +27,8 @@ from mcpwire.server.routes import INITIALIZE
 from mcpwire.transports.inbound_tasks import InboundTasks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.request import RequestContext, Session
     from mcpwire.transports._duplex import Duplex
@@ -55,7 +57,11 @@ class ServerConnection:
     """
 
     def __init__(
-        self, dispatcher: Dispatcher, *, transport: str = IN_MEMORY.transport
+        self,
+        dispatcher: Dispatcher,
+        *,
+        transport: str = IN_MEMORY.transport,
+        contained: Callable[[RequestId, BaseException], bool] | None = None,
     ) -> None:
         self._dispatcher = dispatcher
         limits = dispatcher.limits
@@ -67,7 +73,7 @@ class ServerConnection:
         self._channel: Duplex | None = None
         self._is_stopped = False
         home = get_ident(), asyncio.get_running_loop()
-        self._facts = Facts(transport=transport, home=home)
+        self._facts = Facts(transport=transport, home=home, contained=contained)
         self._started: asyncio.Task[None] | None = None
         self._opening: list[_Early] | None = None
         self._opening_id: RequestId | None = None

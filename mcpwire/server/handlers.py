@@ -102,7 +102,9 @@ def answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any]
 
 def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:
     """Log what went wrong; tell the client no more than that it did."""
-    logger.error("the handler of %s raised", _named(request), exc_info=error)
+    raised = request.facts.contained
+    if raised is None or not raised(request.id, error):
+        logger.error("the handler of %s raised", _named(request), exc_info=error)
     if request.method == TOOLS_CALL:
         return tool_failure("the tool failed")
     raise InternalError("the handler failed") from error
