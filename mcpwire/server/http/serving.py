@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mcpwire.server.auth.resource import ResourceServer
     from mcpwire.server.http.exchange import Receive, Scope, Send
 
-__all__ = ["CannotListen", "read_address", "run_http", "serve_http"]
+__all__ = ["CannotListen", "read_address", "run_http", "say_where", "serve_http"]
 
 logger = logging.getLogger("mcpwire")
 
@@ -195,7 +195,7 @@ async def serve_http(
         if announce is not None:
             announce(url)
         else:
-            _to_stderr(url, server)
+            say_where(url, server)
         await _run(runner, listening)
     finally:
         listening.close()
@@ -415,7 +415,8 @@ def _warn(server: Served, listening: socket.socket) -> None:
         )
 
 
-def _to_stderr(url: str, server: Served) -> None:
+def say_where(url: str, server: Served) -> None:
+    """Say on stderr where a server is reached, its name and its revisions."""
     if sys.stderr is None:
         return
     named: Any = server

@@ -112,13 +112,13 @@ async def test_both_eras_are_served(capfd):
 async def test_the_url_is_said_on_stderr(capfd, monkeypatch):
     pytest.importorskip("uvicorn")
     said = asyncio.Event()
-    to_stderr = serving._to_stderr
+    to_stderr = serving.say_where
 
     def tell(url, server):
         to_stderr(url, server)
         said.set()
 
-    monkeypatch.setattr(serving, "_to_stderr", tell)
+    monkeypatch.setattr(serving, "say_where", tell)
     task = asyncio.get_running_loop().create_task(serve_http(Small(), "127.0.0.1:0"))
     await asyncio.wait_for(said.wait(), PATIENCE)
     task.cancel()
