@@ -14,6 +14,7 @@ is fit for anything but a test: whoever reaches it gets tokens.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import secrets
 import time
@@ -113,6 +114,7 @@ class Issuer:
         self.subject = subject
         self.lifetime = lifetime
         self._clock = clock
+        self._numbers = itertools.count(1)
         self._clients: dict[str, _Client] = {}
         self._codes: dict[str, _Grant] = {}
         self._refreshing: dict[str, _Grant] = {}
@@ -249,7 +251,7 @@ class Issuer:
             raise _Refused(
                 "invalid_client_metadata", "redirect_uris must be a list of URIs"
             ) from None
-        number = f"client-{len(self._clients) + 1}"
+        number = f"client-{next(self._numbers)}"
         method = asked.get("token_endpoint_auth_method", "client_secret_basic")
         secret = None if method == "none" else secrets.token_urlsafe()
         self._clients[number] = _Client(number, secret, uris)
