@@ -56,6 +56,8 @@ EXCERPT: Final = 400
 _LIKE_URL: Final = re.compile(r"[\w.-]+:[0-9]+(?:/|$)|\w[\w-]*(?:\.[\w-]+)+/")
 """What stands where a command should, and is meant as a URL."""
 
+TRACEBACK: Final = "Traceback (most recent call last)"
+
 EVENTS: Final = {
     "open": "started",
     "send": "-->",
@@ -213,9 +215,8 @@ class Session:
         self._signals = signals
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stderr = ""
-        self.target = target_of(
-            options, self._on_stderr if output.verbose else None, output
-        )
+        self._has_traceback = False
+        self.target = target_of(options, self._on_stderr, output)
         self._probes = ProbeCache(self.target)
         self._skips_probe = options.mode == "auto" and self._probes.is_silent
         self.host = self._make_host()
@@ -280,6 +281,8 @@ class Session:
         except MCPError as error:
             if self.host is not None and self.host.failure is not None:
                 raise self.host.failure from error  # which led to it
+            # What the server wrote to stderr before it answered is read by then.
+            await asyncio.sleep(0)
             self._advise(error)
             raise
         finally:
@@ -329,6 +332,8 @@ class Session:
         if self.options.is_at_url and exit_code(error) == Exit.AUTHORIZATION:
             advise_login(error, self.options, is_late=self._is_connected)
             return
+        if self._has_traceback and not self.output.verbose:
+            error.add_note("-v shows the traceback that the server wrote")
         data = getattr(error, "data", None)
         missing = data.get("requiredCapabilities") if isinstance(data, dict) else None
         if isinstance(error, MissingCapability) and isinstance(missing, dict):
@@ -396,8 +401,10 @@ class Session:
         self.output.detail(f"{time.monotonic() - self._started:7.3f} s  {text}")
 
     def _on_stderr(self, data: bytes) -> None:
-        *lines, self._stderr = (self._stderr + self._decoder.decode(data)).split("\n")
+        *lines, rest = (self._stderr + self._decoder.decode(data)).split("\n")
+        self._stderr = rest if self.output.verbose else rest[-EXCERPT:]
         for line in lines:
+            self._has_traceback |= TRACEBACK in line
             self._tell(f"server: {line}")
 
     def _end_stderr(self) -> None:
