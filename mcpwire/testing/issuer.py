@@ -8,7 +8,7 @@
     app = issuer.beside(server.asgi())                     both at one origin
 
 It registers every client, and its only user agrees to everything at once. Nothing here
-is fit for anything but a test: whoever reaches it gets tokens.
+is fit for anything but a test: every client that reaches it gets tokens.
 """
 
 from __future__ import annotations
@@ -114,9 +114,9 @@ class Issuer:
         self.subject = subject
         self.lifetime = lifetime
         self._clock = clock
-        self._numbers = itertools.count(1)
+        self._next_number = itertools.count(1)
         self._clients: dict[str, _Client] = {}
-        self._codes: dict[str, _Grant] = {}
+        self._pending: dict[str, _Grant] = {}
         self._refreshing: dict[str, _Grant] = {}
         self._live: dict[str, Principal] = {}
 
@@ -159,7 +159,7 @@ class Issuer:
         self._live.clear()
 
     def approve(self, url: str) -> str:
-        """Return where the user is sent who agrees, as ``OAuth(ask=issuer.approve)``.
+        """Agree as the user does, and return the redirect, for ``OAuth(ask=...)``.
 
         Args:
             url: The authorization URL.
@@ -167,7 +167,7 @@ class Issuer:
         Raises:
             MCPError: A browser would show an error instead.
         """
-        return self._authorize(_fields(urlsplit(url).query))
+        return self._at_authorize(_fields(urlsplit(url).query))
 
     def beside(self, app: Any) -> App:
         """Return an application that serves both this issuer and another one.
@@ -178,7 +178,7 @@ class Issuer:
         return _Beside(self, app)
 
     async def verify(self, token: str) -> Principal:
-        """Return who one of its access tokens is of.
+        """Return the principal of an access token.
 
         Raises:
             InvalidToken: It is none, or good no more.
@@ -213,19 +213,23 @@ class Issuer:
             return 200, self.metadata(), ()
         if (verb, path) == ("GET", "/authorize"):
             query = exchange.scope.get("query_string", b"").decode("latin-1")
-            return 302, None, (("location", self._authorize(_fields(query))),)
+            return 302, None, (("location", self._at_authorize(_fields(query))),)
         body = (await exchange.body()).decode("utf-8", "replace")
         if (verb, path) == ("POST", "/register"):
-            return 201, self._register(body), ()
+            return 201, self._at_register(body), ()
         if (verb, path) == ("POST", "/token"):
-            document = self._token(_fields(body), exchange.headers.get("authorization"))
+            document = self._at_token(
+                _fields(body), exchange.headers.get("authorization")
+            )
             return 200, document, (("cache-control", "no-store"),)
         if (verb, path) == ("POST", "/revoke"):
             token = _fields(body).get("token", "")
             self._live.pop(token, None)
             self._refreshing.pop(token, None)
             return 200, {}, ()
-        raise _Refused("invalid_request", f"there is no {verb} {path}", 404)
+        raise _Refused(
+            "invalid_request", f"this issuer does not answer {verb} {path}", 404
+        )
 
     def metadata(self) -> _Document:
         """Return what it says of itself (RFC 8414)."""
@@ -242,7 +246,7 @@ class Issuer:
             "authorization_response_iss_parameter_supported": True,
         }
 
-    def _register(self, body: str) -> _Document:
+    def _at_register(self, body: str) -> _Document:
         """Answer a registration (RFC 7591)."""
         try:
             asked = json.loads(body)
@@ -251,7 +255,7 @@ class Issuer:
             raise _Refused(
                 "invalid_client_metadata", "redirect_uris must be a list of URIs"
             ) from None
-        number = f"client-{next(self._numbers)}"
+        number = f"client-{next(self._next_number)}"
         method = asked.get("token_endpoint_auth_method", "client_secret_basic")
         secret = None if method == "none" else secrets.token_urlsafe()
         self._clients[number] = _Client(number, secret, uris)
@@ -260,7 +264,7 @@ class Issuer:
             document |= {"client_secret": secret, "client_secret_expires_at": 0}
         return document
 
-    def _authorize(self, asked: _Fields) -> str:
+    def _at_authorize(self, asked: _Fields) -> str:
         """Return where an authorization request leads."""
         client = self._clients.get(asked.get("client_id", ""))
         back = asked.get("redirect_uri", "")
@@ -272,7 +276,7 @@ class Issuer:
         ):
             raise _Refused("invalid_request", "a code with S256 must be asked for")
         code = secrets.token_urlsafe()
-        self._codes[code] = _Grant(
+        self._pending[code] = _Grant(
             client.id,
             self.subject,
             self._scopes(asked),
@@ -286,14 +290,14 @@ class Issuer:
     def _scopes(self, asked: _Fields) -> tuple[str, ...]:
         return tuple(asked.get("scope", "").split()) or self.scopes
 
-    def _token(self, form: _Fields, authorization: str | None) -> _Document:
+    def _at_token(self, form: _Fields, authorization: str | None) -> _Document:
         """Answer at the token endpoint."""
         take = _GRANTS.get(form.get("grant_type", ""))
         if take is None:
             raise _Refused("unsupported_grant_type", "this issuer has no such grant")
-        return take(self, form, self._authenticated(form, authorization))
+        return take(self, form, self._check_client(form, authorization))
 
-    def _authenticated(self, form: _Fields, authorization: str | None) -> _Client:
+    def _check_client(self, form: _Fields, authorization: str | None) -> _Client:
         id, secret = form.get("client_id", ""), form.get("client_secret")
         if authorization is not None and authorization[:6].lower() == "basic ":
             try:
@@ -306,8 +310,8 @@ class Issuer:
             raise _Refused("invalid_client", "this issuer knows no such client", 401)
         return client
 
-    def _from_code(self, form: _Fields, client: _Client) -> _Document:
-        grant = self._codes.pop(form.get("code", ""), None)
+    def _trade_code(self, form: _Fields, client: _Client) -> _Document:
+        grant = self._pending.pop(form.get("code", ""), None)
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         challenge = urlsafe_b64encode(digest).rstrip(b"=").decode()
         if grant is None or (grant.client_id, grant.challenge, grant.redirect_uri) != (
@@ -330,7 +334,7 @@ class Issuer:
         grant = _Grant(client.id, client.id, scopes, resource)
         return self._said(grant)
 
-    def _exchanged(self, form: _Fields, client: _Client) -> _Document:
+    def _trade_assertion(self, form: _Fields, client: _Client) -> _Document:
         return {
             "access_token": secrets.token_urlsafe(),
             "issued_token_type": ID_JAG,
@@ -364,11 +368,11 @@ class Issuer:
 
 
 _GRANTS: Final[Mapping[str, Callable[[Issuer, _Fields, _Client], _Document]]] = {
-    "authorization_code": Issuer._from_code,  # noqa: SLF001 - of this module
+    "authorization_code": Issuer._trade_code,  # noqa: SLF001 - of this module
     "refresh_token": Issuer._renewed,  # noqa: SLF001 - as above
     "client_credentials": Issuer._for_itself,  # noqa: SLF001 - as above
     JWT_BEARER: Issuer._for_itself,  # noqa: SLF001 - as above
-    TOKEN_EXCHANGE: Issuer._exchanged,  # noqa: SLF001 - as above
+    TOKEN_EXCHANGE: Issuer._trade_assertion,  # noqa: SLF001 - as above
 }
 
 _PATHS: Final = frozenset({METADATA, "/authorize", "/register", "/revoke", "/token"})

@@ -110,7 +110,7 @@ def run_http(
     """Serve over HTTP as this process's whole work, until SIGINT or SIGTERM.
 
     One line on stderr says where it listens, and one follows for each request: those of
-    the logger ``mcpwire.access``. A program whose logging reads that logger keeps them.
+    the logger ``mcpwire.access``. Logging of the program's own keeps them.
 
     A handler that does not end, be it in a thread, ends with the process, with exit
     code 0: then this does not return.
