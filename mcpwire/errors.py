@@ -119,10 +119,20 @@ class TransportError(MCPError):
 
 
 def _with_stderr(message: str, stderr_tail: str) -> str:
-    last = stderr_tail.strip().rsplit("\n", 1)[-1].strip()
+    last = _last_line(stderr_tail)
     if len(last) > QUOTED_CHARACTERS:
         last = f"...{last[-QUOTED_CHARACTERS:]}"
     return f"{message}; last line of stderr: {last!r}" if last else message
+
+
+def _last_line(text: str) -> str:
+    """Return the last line that says something, or the last one there is.
+
+    The traceback of an `ExceptionGroup` ends with a rule, and each line has a bar.
+    """
+    lines = [line.strip() for line in text.strip().splitlines()]
+    said = [line for line in lines if any(map(str.isalpha, line))]
+    return said[-1].lstrip("|+ ") if said else "".join(lines[-1:])
 
 
 class ConnectError(TransportError):

@@ -372,3 +372,31 @@ def test_a_subclass_may_keep_another_code_that_the_peer_sent():
 def test_a_timeout_is_caught_as_the_built_in_one():
     with pytest.raises(TimeoutError):
         raise RequestTimeout(method="ping", timeout=1, elapsed=1)
+
+
+GROUP = """\
+  + Exception Group Traceback (most recent call last):
+  |   File "server.py", line 3, in <module>
+  |     raise ExceptionGroup("unhandled errors", [KeyError("TOKEN")])
+  | ExceptionGroup: unhandled errors (1 sub-exception)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "server.py", line 2, in main
+    | KeyError: 'TOKEN'
+    +------------------------------------
+"""
+
+
+@pytest.mark.parametrize(
+    ("tail", "quoted"),
+    [
+        (GROUP, "KeyError: 'TOKEN'"),
+        (f"{GROUP}\nserver ended\n", "server ended"),
+        ("ValueError: x\n    ^^^^^^\n", "ValueError: x"),
+        ("----\n====\n", "===="),
+        ("137\n", "137"),
+    ],
+)
+def test_the_last_line_that_says_something_is_quoted(tail, quoted):
+    error = ConnectionClosed("the server exited", stderr_tail=tail)
+    assert str(error) == f"the server exited; last line of stderr: {quoted!r}"

@@ -108,9 +108,9 @@ def _tell(argv: list[str], error: BaseException) -> int:
 
 def _perform(options: Options) -> int:
     if options.verb == "demo-server":
-        from mcpwire.server.demo import main as serve
+        from mcpwire.cli.serve.demo import serve_demo
 
-        return serve()
+        return serve_demo(options)
     from mcpwire.cli.output import Output
     from mcpwire.cli.session import Session, run_interruptible
     from mcpwire.cli.verbs import prepare

@@ -74,6 +74,9 @@ DEFAULTS: Final[dict[str, Any]] = {
     "sample": None,
     "sample_with": None,
     "sample_program": (),
+    "http": None,
+    "is_guarded": False,
+    "quiet": False,
     "progress": None,
     "log_level": None,
     "timing": False,
@@ -145,6 +148,11 @@ class Options(argparse.Namespace):
     sample: str | None
     sample_with: str | None
     sample_program: Sequence[str]
+    http: str | None
+    """Where the embedded server listens; ``None``: on stdio."""
+
+    is_guarded: bool
+    quiet: bool
     progress: bool | None
     log_level: LoggingLevel | None
     timing: bool
@@ -311,12 +319,26 @@ def _parser(name: str) -> argparse.ArgumentParser:
     parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
     parser.set_defaults(**DEFAULTS)
     parser.add_argument("-h", "--help", action="store_true", help="show this")
-    if name != "demo-server":
+    if name == "demo-server":
+        _add_demo_options(parser)
+    else:
         _add_own_options(parser, name)
         _add_common_options(parser, name)
     if verb.takes_target:
         _add_server_options(parser, is_at_url=verb.is_at_url)
     return parser
+
+
+def _add_demo_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--http", metavar="[HOST]:PORT", help="serve HTTP there instead, at /mcp")
+    add(
+        "--auth",
+        dest="is_guarded",
+        action="store_true",
+        help="want tokens of a test issuer at the same port, which gives them to all",
+    )
+    add("--quiet", action="store_true", help="say nothing of start and requests")
 
 
 def _add_common_options(parser: argparse.ArgumentParser, name: str) -> None:

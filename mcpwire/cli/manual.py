@@ -97,7 +97,9 @@ VERBS: Final[dict[str, Verb]] = {
         "run the main job against the embedded server and print each step",
         takes_target=False,
     ),
-    "demo-server": Verb("be the embedded server, over stdio", takes_target=False),
+    "demo-server": Verb(
+        "be the embedded server, over stdio or HTTP", takes_target=False
+    ),
 }
 
 

@@ -20,10 +20,12 @@ from mcpwire.cli.failures import Exit, Interrupted, UsageError, exit_code
 from mcpwire.cli.output import progress_text
 from mcpwire.cli.schemas import literal
 from mcpwire.cli.target.making import target_of
+from mcpwire.cli.target.probes import ProbeCache
 from mcpwire.cli.target.tokens import advise_login
 from mcpwire.cli.text.escape import shorten
 from mcpwire.cli.text.heads import MARKS, head_lines
-from mcpwire.errors import MCPError, MissingCapability
+from mcpwire.errors import MCPError, MissingCapability, NegotiationError
+from mcpwire.versions import Era
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -53,6 +55,8 @@ EXCERPT: Final = 400
 
 _LIKE_URL: Final = re.compile(r"[\w.-]+:[0-9]+(?:/|$)|\w[\w-]*(?:\.[\w-]+)+/")
 """What stands where a command should, and is meant as a URL."""
+
+TRACEBACK: Final = "Traceback (most recent call last)"
 
 EVENTS: Final = {
     "open": "started",
@@ -211,9 +215,10 @@ class Session:
         self._signals = signals
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stderr = ""
-        self.target = target_of(
-            options, self._on_stderr if output.verbose else None, output
-        )
+        self._has_traceback = False
+        self.target = target_of(options, self._on_stderr, output)
+        self._probes = ProbeCache(self.target)
+        self._skips_probe = options.mode == "auto" and self._probes.is_silent
         self.host = self._make_host()
         self.timing = self._make_timing()
         self.client = self._make_client()
@@ -252,7 +257,7 @@ class Session:
                 self.target,
                 timeout=timeout or said[0] or 30.0,
                 connect_timeout=timeout or said[1] or CONNECT_TIMEOUT_S,
-                mode=options.mode,
+                mode="session" if self._skips_probe else options.mode,
                 limits=limits,
                 roots=roots or None,
                 extensions=[SKILLS] if options.verb == "skills" else None,
@@ -276,6 +281,8 @@ class Session:
         except MCPError as error:
             if self.host is not None and self.host.failure is not None:
                 raise self.host.failure from error  # which led to it
+            # What the server wrote to stderr before it answered is read by then.
+            await asyncio.sleep(0)
             self._advise(error)
             raise
         finally:
@@ -286,7 +293,7 @@ class Session:
     async def _connect(self) -> None:
         started = time.monotonic()
         try:
-            await self.client.connect()
+            await self._open()
             self._is_connected = True
         except Exception as error:
             at_url = self.options.is_at_url
@@ -299,11 +306,34 @@ class Session:
             for line in str(self.client.negotiation or "").splitlines():
                 self.output.detail(f"{'':11}{line}")
 
+    async def _open(self) -> None:
+        """Connect; a server that did not answer the probe lately is not probed."""
+        try:
+            await self.client.connect()
+        except MCPError as error:
+            if not self._skips_probe:
+                raise
+            self._probes.forget()
+            if not isinstance(error, NegotiationError):
+                raise
+            self._skips_probe = False
+            self.client = self._make_client()
+            if self.host is not None:
+                self.host.belongs_to(self.client, str(self.target))
+            await self.client.connect()
+        record = self.client.negotiation
+        assert record is not None
+        was_silent = any(step.event == "silence" for step in record.steps)
+        if was_silent and record.era is Era.SESSION:
+            self._probes.keep()
+
     def _advise(self, error: MCPError) -> None:
         """Say which option gives a server what it misses."""
         if self.options.is_at_url and exit_code(error) == Exit.AUTHORIZATION:
             advise_login(error, self.options, is_late=self._is_connected)
             return
+        if self._has_traceback and not self.output.verbose:
+            error.add_note("-v shows the traceback that the server wrote")
         data = getattr(error, "data", None)
         missing = data.get("requiredCapabilities") if isinstance(data, dict) else None
         if isinstance(error, MissingCapability) and isinstance(missing, dict):
@@ -371,8 +401,10 @@ class Session:
         self.output.detail(f"{time.monotonic() - self._started:7.3f} s  {text}")
 
     def _on_stderr(self, data: bytes) -> None:
-        *lines, self._stderr = (self._stderr + self._decoder.decode(data)).split("\n")
+        *lines, rest = (self._stderr + self._decoder.decode(data)).split("\n")
+        self._stderr = rest if self.output.verbose else rest[-EXCERPT:]
         for line in lines:
+            self._has_traceback |= TRACEBACK in line
             self._tell(f"server: {line}")
 
     def _end_stderr(self) -> None:

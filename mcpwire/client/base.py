@@ -101,8 +101,13 @@ class ClientBase:
         extensions: Mapping[str, JsonObject | None] | Iterable[str] | None = None,
         cache: ResponseCache | bool = False,
         on_notification: Callable[[Notification], Any] | None = None,
+        raise_exceptions: bool = False,
         trace: Callable[[str, Any], Any] | None = None,
     ) -> None:
+        if raise_exceptions:
+            from mcpwire.transports.memory import RaisingServer
+
+            target = RaisingServer(target)
         features = self._host_features(sampling, elicitation, roots, extensions)
         self._has_roots = roots is not None
         self._connection = self._connection_type(

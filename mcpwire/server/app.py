@@ -554,7 +554,8 @@ class Server:
 
         Args:
             http: ``"HOST:PORT"`` to serve HTTP there; port 0 takes a free one.
-            options: Those of `asgi`, for HTTP.
+            options: Those of `asgi`, for HTTP, and ``quiet=True``: write to stderr
+                neither where it listens nor a line for each request.
 
         Raises:
             SystemExit: It was ended by a signal, with the code of that.

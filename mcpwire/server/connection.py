@@ -2,6 +2,9 @@
 
 It is the stream's `Inbound`. What the protocol says stands in `dispatcher`; here
 requests become tasks, and cancelling them ends the tasks.
+
+A client may initialize again, as a bridge does that serves several clients with one
+child process. The calls under way keep the session before until they have ended.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
     InternalError,
-    InvalidRequest,
     MCPError,
     RPCError,
     TransportError,
@@ -25,6 +27,8 @@ from mcpwire.server.routes import INITIALIZE
 from mcpwire.transports.inbound_tasks import InboundTasks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.request import RequestContext, Session
     from mcpwire.transports._duplex import Duplex
@@ -48,12 +52,16 @@ class ServerConnection:
     """Serves one client until the stream ends; see the module's text.
 
     Attributes:
-        session: What `initialize` fixed; ``None`` until then.
+        session: What the last `initialize` fixed; ``None`` until then.
         ended: Set when the stream is gone.
     """
 
     def __init__(
-        self, dispatcher: Dispatcher, *, transport: str = IN_MEMORY.transport
+        self,
+        dispatcher: Dispatcher,
+        *,
+        transport: str = IN_MEMORY.transport,
+        contained: Callable[[RequestId, BaseException], bool] | None = None,
     ) -> None:
         self._dispatcher = dispatcher
         limits = dispatcher.limits
@@ -65,11 +73,13 @@ class ServerConnection:
         self._channel: Duplex | None = None
         self._is_stopped = False
         home = get_ident(), asyncio.get_running_loop()
-        self._facts = Facts(transport=transport, home=home)
+        self._facts = Facts(transport=transport, home=home, contained=contained)
         self._started: asyncio.Task[None] | None = None
         self._opening: list[_Early] | None = None
         self._opening_id: RequestId | None = None
         self._has_left = False
+        # Sessions before that one, while they have calls under way.
+        self._former: dict[Session, asyncio.Task[None]] = {}
         self.session: Session | None = None
         self.ended = asyncio.Event()
 
@@ -98,14 +108,14 @@ class ServerConnection:
             return
         dispatcher = self._dispatcher
         try:
+            if self._opening is not None and self._is_early(method, params):
+                self._opening.append((id, method, params, reply, call))
+                return
             if method == INITIALIZE and not dispatcher.opens_alone(params):
                 if dispatcher.opens_later:
                     self._open_later(id, params, reply)
                 else:
                     reply(self._initialize(params))
-                return
-            if self._opening is not None and self._is_early(method, params):
-                self._opening.append((id, method, params, reply, call))
                 return
             request = dispatcher.admit(
                 id,
@@ -148,7 +158,7 @@ class ServerConnection:
             self._notify("notifications/cancelled", {"requestId": id})
 
     def _initialize(self, params: dict[str, Any] | None) -> dict[str, Any]:
-        session, result = self._dispatcher.initialize(params, self.session, self._facts)
+        session, result = self._dispatcher.initialize(params, None, self._facts)
         self._take(session)
         return result
 
@@ -157,8 +167,19 @@ class ServerConnection:
         self._channel.revision = session.revision
         session.send = self._notify
         session.ask = self._ask
-        self.session = session
+        former, self.session = self.session, session
         self._dispatcher.hub.add(session)
+        if former is not None:
+            self._former[former] = asyncio.get_running_loop().create_task(
+                self._leave_when_idle(former), name="mcpwire-server-leave"
+            )
+
+    async def _leave_when_idle(self, former: Session) -> None:
+        """Let go of a session that another took the place of, after its calls."""
+        await self._tasks.ended(lambda request: _session_of(request) is former)
+        self._dispatcher.session_left(former)
+        await self._dispatcher.session_closed(former)
+        del self._former[former]
 
     # A session that takes time to open...
 
@@ -166,8 +187,6 @@ class ServerConnection:
         self, id: RequestId, params: dict[str, Any] | None, reply: ReplyFn
     ) -> None:
         """Open the session in a task; what needs it waits until it is answered."""
-        if self._opening is not None:
-            raise InvalidRequest("the session is being opened already")
         self._opening, self._opening_id = [], id
 
         def opened(answer: dict[str, Any] | RPCError) -> None:
@@ -178,13 +197,11 @@ class ServerConnection:
 
     async def _open(self, params: dict[str, Any] | None) -> dict[str, Any]:
         dispatcher = self._dispatcher
-        session, result = await dispatcher.open_session(
-            params, self.session, self._facts
-        )
-        if session is not self.session:
+        session, result = await dispatcher.open_session(params, None, self._facts)
+        if self._is_stopped:
+            dispatcher.session_left(session)
+        else:
             self._take(session)
-            if self._is_stopped:
-                self._leave()
         return result
 
     def _is_early(self, method: str, params: dict[str, Any] | None) -> bool:
@@ -320,6 +337,12 @@ class ServerConnection:
 
     async def _finish(self) -> None:
         """Let go of what handlers needed, and see the session's end."""
+        for former, leaving in list(self._former.items()):
+            leaving.cancel()
+            await asyncio.wait([leaving])
+            if not former.is_closed:
+                self._dispatcher.session_left(former)
+            await self._dispatcher.session_closed(former)
         if self.session is not None:
             await self._dispatcher.session_closed(self.session)
         started, self._started = self._started, None
@@ -330,3 +353,8 @@ class ServerConnection:
         await asyncio.wait([started])
         if not started.cancelled() and started.exception() is None:
             await self._dispatcher.aclose()
+
+
+def _session_of(request: RequestContext | None) -> Session | None:
+    """Return the session of a request; the one that opens a session has none."""
+    return request.session if request is not None else None

@@ -516,7 +516,10 @@ class Dispatcher:
         from mcpwire.server.connection import ServerConnection
         from mcpwire.transports.memory import memory_pair
 
-        connection = ServerConnection(self)
+        def contained(id: RequestId, error: BaseException) -> bool:
+            return near.contained(id, error)
+
+        connection = ServerConnection(self, contained=contained)
         near, far = memory_pair(client, connection, limits=limits)
         connection.attach(far)
         near.after_close = connection.finished

@@ -122,8 +122,10 @@ def answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any]
 
 def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:
     """Log what went wrong; tell the client no more than that it did."""
-    message, kind = "the handler of %s raised", place_of(error)
-    logger.error(message, _named(request), kind=kind, exc_info=error)
+    raised = request.facts.contained
+    if raised is None or not raised(request.id, error):
+        message, kind = "the handler of %s raised", place_of(error)
+        logger.error(message, _named(request), kind=kind, exc_info=error)
     if request.method == TOOLS_CALL:
         return tool_failure("the tool failed")
     raise InternalError("the handler failed") from error

@@ -84,6 +84,10 @@ class Facts:
     """Ends the stream that answers this request, so that the client comes back for the
     rest; takes what it should wait for, in seconds. ``None`` where nothing can end."""
 
+    contained: Callable[[RequestId, BaseException], bool] | None = None
+    """Hears of exceptions that the client is told nothing of; tells whether it has
+    raised them where the call was made."""
+
     @property
     def address(self) -> str | None:
         """The client's IP address, as the web server gives it; ``None`` off HTTP."""

@@ -157,6 +157,7 @@ def run_stdio(dispatcher: Dispatcher, *, around: Around = nullcontext) -> int:
         dispatcher: Who answers.
         around: Gives what is entered before and left behind serving, on its loop.
     """
+    _say_that_it_waits()
     last_resort: list[threading.Timer] = []
     known = threading.enumerate()
     try:
@@ -168,6 +169,16 @@ def run_stdio(dispatcher: Dispatcher, *, around: Around = nullcontext) -> int:
             timer.cancel()
     leave_threads(known, code)
     return code
+
+
+def _say_that_it_waits() -> None:
+    """Tell a person at a terminal why nothing seems to happen."""
+    if sys.stdin is not None and sys.stderr is not None and sys.stdin.isatty():
+        sys.stderr.write(
+            "mcpwire: waiting for a client's messages on standard input; "
+            "Ctrl-C ends it\n"
+        )
+        sys.stderr.flush()
 
 
 async def _run(

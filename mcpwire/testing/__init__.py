@@ -6,6 +6,7 @@
 `MemoryPeer`        a server's end of a connection in memory, driven by hand
 `scripted_command`  a few lines of Python as a real child process
 `AsgiTransport`     a web server that is none: HTTP without a socket
+`Issuer`            an authorization server that lets everybody in
 `FaultyStdio`       a real server behind pipes that lose, spoil and delay
 `leak_check`        what was left open: descriptors, children, threads, tasks
 `VirtualClockLoop`  an event loop whose timers take no time
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         Stall,
         Swap,
     )
+    from mcpwire.testing.issuer import Issuer
     from mcpwire.testing.leaks import leak_check
     from mcpwire.testing.messages import SILENCE, Message, in_turn, later, repeated
     from mcpwire.testing.scripted import (
@@ -65,6 +67,7 @@ _EXPORTS: Final = {
         "Stall",
         "Swap",
     ),
+    "mcpwire.testing.issuer": ("Issuer",),
     "mcpwire.testing.leaks": ("leak_check",),
     "mcpwire.testing.messages": ("SILENCE", "Message", "in_turn", "later", "repeated"),
     "mcpwire.testing.scripted": (
@@ -91,6 +94,7 @@ __all__ = [
     "Duplicate",
     "FaultyStdio",
     "HangUp",
+    "Issuer",
     "Lose",
     "MemoryPeer",
     "Message",

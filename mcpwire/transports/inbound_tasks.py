@@ -231,6 +231,18 @@ class InboundTasks:
         """Return what those are about that have begun and have yet to answer."""
         return [run.about for run in self._running.values()]
 
+    async def ended(self, of: Callable[[Any], bool]) -> None:
+        """Wait until none is left that is about what `of` accepts."""
+        while any(of(run.about) for run in self._all()):
+            if self._tasks:
+                await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                await asyncio.sleep(0)  # it is held, and begins in this turn
+
+    def _all(self) -> list[_Run]:
+        waiting = [run for run, _ in self._waiting]
+        return [*self._running.values(), *waiting, *self.held.values()]
+
     async def settle(self, seconds: float) -> None:
         """Wait until all have ended, but not longer than that."""
         with contextlib.suppress(TimeoutError):

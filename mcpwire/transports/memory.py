@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from mcpwire.transports.base import Inbound
+    from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["MemoryChannel", "memory_pair"]
+__all__ = ["MemoryChannel", "RaisingServer", "memory_pair"]
 
 
 class MemoryChannel(Duplex):
@@ -28,6 +29,7 @@ class MemoryChannel(Duplex):
     Attributes:
         after_close: What closing this end waits for: the other end, which lives in the
             same process, has its own end to come to.
+        raises_exceptions: Whether calls raise what their handlers raise unforeseen.
     """
 
     # What a request set going on the server gets its turn before the client goes on: so
@@ -35,6 +37,7 @@ class MemoryChannel(Duplex):
     _wakes_at_once = False
     _other: MemoryChannel | None = None
     after_close: Callable[[], Awaitable[None]] | None = None
+    raises_exceptions = False
 
     def __init__(self, inbound: Inbound, **options: Any) -> None:
         super().__init__(inbound, **options)
@@ -91,6 +94,16 @@ class MemoryChannel(Duplex):
         if self._dead is None:
             self.receive(data)
 
+    def contained(self, id: RequestId, error: BaseException) -> bool:
+        """Hear of an exception of a handler; tell whether the call raises it."""
+        call = self._peer.outstanding.get(id) if type(id) is int else None
+        if not self.raises_exceptions or call is None or call.future.done():
+            return False
+        if not isinstance(error, Exception):  # it would end the loop
+            return False
+        call.future.set_exception(error)
+        return True
+
     def _hang_up(self) -> None:
         if self._dead is None:
             self._lose(TransportError("the peer closed it", target=self.target))
@@ -128,3 +141,25 @@ def memory_pair(
     far = MemoryChannel(server, role="server", limits=limits, target=target)
     near._other, far._other = far, near  # noqa: SLF001 - made for each other
     return near, far
+
+
+class RaisingServer:
+    """A server in this process; calls raise what its handlers raise unforeseen.
+
+    Raises:
+        ValueError: It is no server object.
+    """
+
+    def __init__(self, server: Any) -> None:
+        if not callable(getattr(server, "open_in_memory", None)):
+            raise ValueError(
+                "raise_exceptions is for a server object in this process, got "
+                f"{server!r}"
+            )
+        self._server = server
+
+    def open_in_memory(self, client: Inbound, limits: Limits) -> MemoryChannel:
+        """Open a connection in memory."""
+        near: MemoryChannel = self._server.open_in_memory(client, limits)
+        near.raises_exceptions = True
+        return near

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import binascii
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, TypeAlias
 
 import attrs
 
@@ -36,6 +36,9 @@ Role: TypeAlias = Literal["user", "assistant"]
 
 Theme: TypeAlias = Literal["light", "dark"]
 """The background that an icon is drawn for."""
+
+_SCHEME_MARKS: Final = str.maketrans("", "", "+-.")
+"""What a URI's scheme may have beside letters and digits."""
 
 _Bytes: TypeAlias = bytes  # the properties below are called `bytes`
 
@@ -141,7 +144,11 @@ class AudioContent(WireType):
 
 @attrs.define(repr=False, eq=False)
 class ResourceLink(WireType):
-    """A resource that the client may read; `resources/list` need not show it."""
+    """A resource that the client may read; `resources/list` need not show it.
+
+    Raises:
+        LocalProtocolError: `uri` has no scheme, as where `uri` and `name` are swapped.
+    """
 
     type: ClassVar[Literal["resource_link"]] = "resource_link"
     uri: str
@@ -156,6 +163,18 @@ class ResourceLink(WireType):
     icons: Annotated[list[Icon] | None, Spec("2025-11-25")] = None
     meta: MetaOfTypes = None
     extra: Extra = None
+
+    def __attrs_post_init__(self) -> None:
+        # RFC 3986, 3.1. What another side sends is decoded without this.
+        scheme, colon, _ = str(self.uri).partition(":")
+        plain = scheme.translate(_SCHEME_MARKS)
+        if not (colon and scheme[:1].isalpha() and plain.isascii() and plain.isalnum()):
+            from mcpwire.errors import LocalProtocolError
+
+            raise LocalProtocolError(
+                f"ResourceLink.uri must be a URI with a scheme (RFC 3986), such as "
+                f"'file:///a.txt', got {self.uri!r}"
+            )
 
 
 @attrs.define(repr=False, eq=False)

@@ -24,6 +24,7 @@ def state_folder(tmp_path, monkeypatch):
     folder = tmp_path / "state"
     folder.mkdir()
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return folder
 
 

@@ -1,25 +1,20 @@
-"""Serves the demo over HTTP to whatever shows the address of such a server.
+"""Runs ``mcpwire demo-server`` for whatever shows the address of such a server.
 
-At `PROTECTED` it wants tokens, which come from the server at `ISSUER`. That one
-registers everybody, and knows the clients of the documents already.
+At `PROTECTED` it wants tokens, which it gives out itself.
 """
 
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "oauth"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from authorization_server import authorization_server
-from hosting import Host, hosted
-from protected import Guarded
-from raw_server import raw_server
-
-from mcpwire.server.demo import demo_dispatcher
+from ports import HOST, kept_port
+from unmeasured import unmeasured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,7 +23,6 @@ ADDRESS = "localhost:8000"
 """What the documents show; the port that is really used is any that is free."""
 
 PROTECTED = "localhost:9000"
-ISSUER = "localhost:9001"
 
 
 class Place(NamedTuple):
@@ -49,25 +43,22 @@ class Place(NamedTuple):
         return text
 
 
-class ProtectedHost(Guarded, Host):
-    """The demo, which lets only those in who have a token."""
-
-
 @contextlib.contextmanager
-def _protected() -> Iterator[Mapping[str, str]]:
-    with authorization_server(path="") as auth:
-        auth.add_client("my-service", secret="s3cret")
-        auth.add_client("my-app")
-        host = ProtectedHost(demo_dispatcher(), "json")
-        host.guard(auth, ("mcp",))
-        try:
-            with raw_server(host.serve, starts=host.take):
-                yield {
-                    PROTECTED: f"127.0.0.1:{host.raw.port}",
-                    ISSUER: f"127.0.0.1:{auth.raw.port}",
-                }
-        finally:
-            host.stop()
+def demo_server(*words: str) -> Iterator[str]:
+    """Run the command on a free port; give its address."""
+    with kept_port() as port:
+        address = f"{HOST}:{port}"
+        command = [sys.executable, "-m", "mcpwire", "demo-server", "--http", address]
+        with subprocess.Popen(
+            [*command, *words], stderr=subprocess.PIPE, text=True, env=unmeasured()
+        ) as process:
+            try:
+                assert process.stderr is not None
+                assert "serving" in process.stderr.readline()
+                yield address
+            finally:
+                process.terminate()
+                process.communicate()
 
 
 @contextlib.contextmanager
@@ -76,8 +67,7 @@ def served(text: str) -> Iterator[Place]:
     real: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
         if ADDRESS in text:
-            host = stack.enter_context(hosted(demo_dispatcher()))
-            real[ADDRESS] = f"127.0.0.1:{host.raw.port}"
+            real[ADDRESS] = stack.enter_context(demo_server())
         if PROTECTED in text:
-            real |= stack.enter_context(_protected())
+            real[PROTECTED] = stack.enter_context(demo_server("--auth"))
         yield Place(real)

@@ -119,7 +119,7 @@ def test_each_link_within_the_repository_leads_somewhere(document):
 ARGUMENTS = {"log_in.py": "http://localhost:9000/mcp"}
 PRINTED = {
     "quickstart.py": "'get-sum'",
-    "log_in.py": "Logged in at http://localhost:9001 for ('mcp',)\n['echo', ",
+    "log_in.py": "Logged in at http://localhost:9000 for ('mcp',)\n['echo', ",
     "progress_and_cancel.py": "cancelled: True\nand still there: {'sum': 5}\n",
     "in_memory.py": "hi\nHello, Ada.\n",
     "test_a_server.py": "4 passed",

@@ -212,10 +212,6 @@ async def test_a_ping_is_answered_before_a_session():
         (request(1, "subscriptions/listen"), "unknown"),
         (request(1, "logging/setLevel", {"level": "info"}), "unknown"),
         (request(1, "no/such"), "unknown"),
-        (
-            request(1, "initialize", session()),
-            failure(1, -32600, "the session is open already"),
-        ),
     ],
 )
 async def test_without_a_version_a_request_belongs_to_the_session(

@@ -103,15 +103,35 @@ async def test_a_refusal_to_open_is_the_answer_and_what_waited_has_no_session():
     assert "result" in await hand.next()
 
 
-async def test_a_second_initialize_is_refused_while_opening_and_afterwards():
+async def test_a_second_initialize_waits_for_the_first_and_opens_another_session():
     dispatcher = Later()
     hand = Hand(dispatcher)
-    hand.send(OPENING, request(2, "initialize", session()))
-    assert (await hand.next())["error"]["code"] == -32600
+    hand.send(OPENING, request(2, "initialize", session("2025-06-18")))
+    hand.send(request(3, "tools/list"))
     dispatcher.may_open.set()
-    assert (await hand.next())["id"] == 1
-    hand.send(request(3, "initialize", session()))
-    assert await hand.next() == failure(3, -32600, "the session is open already")
+    first, second, listed = [await hand.next() for _ in range(3)]
+    assert (first["id"], first["result"]["protocolVersion"]) == (1, "2025-11-25")
+    assert (second["id"], second["result"]["protocolVersion"]) == (2, "2025-06-18")
+    assert listed == {"jsonrpc": "2.0", "id": 3, "result": {"tools": []}}
+    assert hand.connection.session.revision.name == "2025-06-18"
+    await hand.connection.aclose()
+    former, last = dispatcher.left
+    assert former.revision.name == "2025-11-25"
+    assert last is hand.connection.session
+    assert dispatcher.closed == [former, last]
+
+
+async def test_a_second_session_that_is_refused_leaves_the_first():
+    dispatcher = Later()
+    hand = await opened(dispatcher)
+    first = hand.connection.session
+    dispatcher.refusal = InternalError("the server 'a' is not there")
+    [refused] = await hand.ask(request(2, "initialize", session()))
+    assert refused == failure(2, -32603, "the server 'a' is not there")
+    [listed] = await hand.ask(request(3, "tools/list"))
+    assert "result" in listed
+    assert hand.connection.session is first
+    assert dispatcher.left == []
 
 
 async def test_what_waits_can_be_withdrawn():

@@ -221,7 +221,10 @@ def test_stdin_and_stdout_may_be_a_terminal_which_stays_as_it_was():
             assert os.get_blocking(theirs)
             os.write(ours, b"\x04")
             assert process.wait(PATIENCE) == 0
-            assert process.stderr.read() == b""
+            assert process.stderr.read() == (
+                b"mcpwire: waiting for a client's messages on standard input; "
+                b"Ctrl-C ends it\n"
+            )
         assert os.get_blocking(theirs)
     finally:
         os.close(ours)

@@ -62,6 +62,7 @@ MODULES: Final[Mapping[str, str]] = {
     "mcpwire.transports.http.told": "mcpwire.transports.http.told",
     "mcpwire.transports.oauth.authorizer": "mcpwire.sync._oauth.authorizer",
     "mcpwire.transports.oauth.performing": "mcpwire.transports.oauth.performing",
+    "mcpwire.transports.memory": "mcpwire.transports.memory",
     "mcpwire.transports.tracing": "mcpwire.transports.tracing",
     "mcpwire.transports.inbound_tasks": "mcpwire.sync._shell.handlers",
     "mcpwire.transports.targets": "mcpwire.sync._targets",

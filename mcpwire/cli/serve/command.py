@@ -62,6 +62,7 @@ def _parser() -> _Parser:
     add("--cors", action="store_true", help="let those pages read the answers")
     add("--stateless", action="store_true", help="keep no sessions")
     add("--legacy-sse", action="store_true", help="serve clients of 2024-11-05, too")
+    add("--quiet", action="store_true", help="say nothing of start and requests")
     add("--reload", action="store_true", help="start again when a source file changes")
     return parser
 
@@ -128,7 +129,15 @@ def _run_http(server: Server, address: str, options: dict[str, Any]) -> None:
 
 
 def _http_options(options: argparse.Namespace) -> dict[str, Any]:
-    names = ("path", "allow_host", "allow_origin", "cors", "stateless", "legacy_sse")
+    names = (
+        "path",
+        "allow_host",
+        "allow_origin",
+        "cors",
+        "stateless",
+        "legacy_sse",
+        "quiet",
+    )
     return {name: getattr(options, name) for name in names if getattr(options, name)}
 
 

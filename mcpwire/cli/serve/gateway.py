@@ -112,6 +112,7 @@ def _add_http(parser: argparse.ArgumentParser) -> None:
     add("--allow-host", action="append", metavar="NAME", help="a name it is asked by")
     add("--allow-origin", action="append", metavar="ORIGIN", help="a page that may ask")
     add("--cors", action="store_true", help="let those pages read the answers")
+    add("--quiet", action="store_true", help="say nothing of start and requests")
 
 
 def gateway(argv: Sequence[str]) -> int:
@@ -139,7 +140,7 @@ def gateway(argv: Sequence[str]) -> int:
     address = address_of(options.http)
     made = _gateway(options, for_http)
     try:
-        made.run(http=address, watch=options.watch, **for_http)
+        made.run(http=address, watch=options.watch, quiet=options.quiet, **for_http)
     except CannotListen as error:
         raise UsageError(str(error.strerror)) from error
     except LocalProtocolError as error:
@@ -156,7 +157,13 @@ def _check(options: argparse.Namespace) -> None:
         UsageError: Something does not.
     """
     if options.http is None:
-        names = (*_FOR_HTTP, "session_key_env", "from_headers", "forward_header")
+        names = (
+            *_FOR_HTTP,
+            "quiet",
+            "session_key_env",
+            "from_headers",
+            "forward_header",
+        )
         for name in names:
             if getattr(options, name):
                 raise UsageError(f"--{name.replace('_', '-')} is for --http")

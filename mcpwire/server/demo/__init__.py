@@ -21,6 +21,7 @@ from mcpwire.versions import REVISIONS
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from mcpwire.server.auth.resource import ResourceServer
     from mcpwire.server.request import RequestContext
     from mcpwire.versions import Revision
 
@@ -303,12 +304,13 @@ def _shown(name: object) -> str:
     return repr(name[:100]) if isinstance(name, str) else "without a name"
 
 
-def demo_dispatcher() -> Dispatcher:
+def demo_dispatcher(*, auth: ResourceServer | None = None) -> Dispatcher:
     """Return the server; ``mcpwire.Client(demo_dispatcher())`` talks to it."""
     return Dispatcher(
         Implementation("mcpwire-demo", __version__),
         capabilities=CAPABILITIES,
         instructions=INSTRUCTIONS,
+        auth=auth,
         methods={
             "tools/list": list_tools,
             "tools/call": call_tool,

@@ -1,23 +1,30 @@
 """One line of log per request: who asked what, what came of it, how long it took.
 
-Nothing that could be a secret is in it: no query, no header, no argument. What a client
-chose is quoted and cut.
+No query, header or argument is in it, but what the reason of a refusal quotes. What a
+client chose is quoted and cut.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwire.wire.json import JSONDecodeError, loads
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mcpwire.server.http.exchange import Exchange
 
-__all__ = ["Access", "is_read"]
+__all__ = ["Access", "is_read", "told_on_stderr"]
 
 logger = logging.getLogger("mcpwire.access")
 
 SHOWN: Final = 80
+REASON_SHOWN: Final = 200
 
 _NOT_ANSWERED: Final = 499  # as web servers log a client that did not wait
 
@@ -28,6 +35,25 @@ _NAMES: Final = ("name", "uri", "taskId")
 def is_read() -> bool:
     """Tell whether anybody reads the lines."""
     return logger.isEnabledFor(logging.INFO)
+
+
+@contextlib.contextmanager
+def told_on_stderr() -> Iterator[None]:
+    """Write the lines to stderr, unless the program's own logging reads them."""
+    if is_read() or sys.stderr is None:
+        yield
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("mcpwire: %(message)s"))
+    before = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.level, logger.propagate = before
 
 
 class Access:
@@ -58,14 +84,29 @@ class Access:
         """Write the line: it has been answered."""
         client = exchange.scope.get("client")
         logger.info(
-            "%s %s %s%s %d %.1f ms",
+            "%s %s %s%s %d %.1f ms%s",
             client[0] if client else "-",
             exchange.verb,
             _show(exchange.path),
             self._about,
             exchange.status or _NOT_ANSWERED,
             (time.perf_counter() - self._started) * 1000,
+            _reason(exchange.refusal),
         )
+
+
+def _reason(refusal: bytes | None) -> str:
+    """Return why a request was refused, as the end of its line."""
+    try:
+        said = loads(refusal) if refusal else None
+    except JSONDecodeError:
+        return ""
+    error = said.get("error") if type(said) is dict else None
+    message = error.get("message") if type(error) is dict else None
+    if type(message) is not str:
+        return ""
+    shown = message[:REASON_SHOWN] + ("..." if len(message) > REASON_SHOWN else "")
+    return f": {shown if shown.isascii() and shown.isprintable() else ascii(shown)}"
 
 
 def _without_query(text: str) -> str:

@@ -96,6 +96,7 @@ class Exchange:
         limits: As given.
         clocks: As given.
         extra: Fields that go with every answer, in the form of ASGI.
+        refusal: The JSON that was answered with a status from 400 on; else ``None``.
         size: How many bytes the body had, once it was read.
         status: What was answered; ``None`` before.
         is_gone: Whether the client is known to be gone.
@@ -116,6 +117,7 @@ class Exchange:
         "limits",
         "path",
         "principal",
+        "refusal",
         "scope",
         "size",
         "status",
@@ -142,6 +144,7 @@ class Exchange:
         self._facts: Facts | None = None
         self.size = 0
         self.status: int | None = None
+        self.refusal: bytes | None = None
         self.is_gone = False
         self._receive = receive
         self._send = send
@@ -346,6 +349,8 @@ class Exchange:
         )
         if content_type == JSON:
             fields.append(JSON_FIELD)
+            if status >= 400:
+                self.refusal = body
         elif content_type is not None:
             fields.append((b"content-type", content_type.encode("latin-1")))
         # RFC 9110, 8.6: with neither of these statuses goes a length.

@@ -35,8 +35,11 @@ BEAT: Final = encode_comment()
 
 
 def as_event(data: bytes) -> bytes:
-    """Return a message as an event; JSON as we write it is always one line."""
-    return b"data: " + data + b"\n\n"
+    """Return a message as an event; JSON as we write it is always one line.
+
+    The type is the default of event streams, but some clients pass over events without.
+    """
+    return b"event: message\ndata: " + data + b"\n\n"
 
 
 class Reply:

@@ -18,6 +18,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import LocalProtocolError
+from mcpwire.server.http.access import told_on_stderr
 from mcpwire.server.http.http1 import Connections
 from mcpwire.server.lifespan import end_soon, leave_threads
 from mcpwire.server.log_limit import LogLimit
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from mcpwire.server.auth.resource import ResourceServer
     from mcpwire.server.http.exchange import Receive, Scope, Send
 
-__all__ = ["CannotListen", "read_address", "run_http", "serve_http"]
+__all__ = ["CannotListen", "read_address", "run_http", "say_where", "serve_http"]
 
 logger = logging.getLogger("mcpwire")
 
@@ -103,9 +104,13 @@ def run_http(
     around: Callable[[], contextlib.AbstractAsyncContextManager[object]] = (
         contextlib.nullcontext
     ),
+    quiet: bool = False,
     **options: Any,
 ) -> None:
     """Serve over HTTP as this process's whole work, until SIGINT or SIGTERM.
+
+    One line on stderr says where it listens, and one follows for each request: those of
+    the logger ``mcpwire.access``. Logging of the program's own keeps them.
 
     A handler that does not end, be it in a thread, ends with the process, with exit
     code 0: then this does not return.
@@ -114,6 +119,7 @@ def run_http(
         server: What is served.
         address: ``HOST:PORT``, or a port on this machine itself; 0 takes a free one.
         around: Gives what is entered before and left behind serving, on its loop.
+        quiet: Whether nothing is written to stderr of what goes well.
         options: Those of `serve_http`.
 
     Raises:
@@ -123,13 +129,18 @@ def run_http(
     """
     _import_uvicorn()
     known = threading.enumerate()
+    if quiet:
+        options.setdefault("announce", bool)  # which says nothing
+    told = contextlib.nullcontext if quiet else told_on_stderr
 
     async def serve() -> list[threading.Timer]:
         async with around():
             await serve_http(server, address, has_signals=True, **options)
         return end_soon(0)
 
-    for timer in asyncio.run(serve()):
+    with told():
+        timers = asyncio.run(serve())
+    for timer in timers:
         timer.cancel()
     leave_threads(known, 0)
 
@@ -181,7 +192,10 @@ async def serve_http(
         scheme = "https" if (uvicorn or {}).get("ssl_certfile") else "http"
         url = f"{scheme}://{_spell(listening)}{path}"
         _warn(server, listening)
-        (announce or _to_stderr)(url)
+        if announce is not None:
+            announce(url)
+        else:
+            say_where(url, server)
         await _run(runner, listening)
     finally:
         listening.close()
@@ -401,7 +415,12 @@ def _warn(server: Served, listening: socket.socket) -> None:
         )
 
 
-def _to_stderr(url: str) -> None:
-    if sys.stderr is not None:
-        sys.stderr.write(f"mcpwire: serving {url}\n")
-        sys.stderr.flush()
+def say_where(url: str, server: Served) -> None:
+    """Say on stderr where a server is reached, its name and its revisions."""
+    if sys.stderr is None:
+        return
+    named: Any = server
+    about = [getattr(named, "name", ""), *map(str, getattr(named, "revisions", ()))]
+    said = ", ".join(filter(None, about))
+    sys.stderr.write(f"mcpwire: serving {url}{said and f' ({said})'}\n")
+    sys.stderr.flush()

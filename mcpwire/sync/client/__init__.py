@@ -76,6 +76,9 @@ class Client(SkillVerbs, NoticeVerbs):
         max_timeout: What no progress extends a call beyond, in seconds; by default
             ten times its timeout. Without `reset_timeout_on_progress` it does nothing.
         on_notification: Called with each `Notification` that belongs to no call.
+        raise_exceptions: Whether calls to a server object in this process raise what
+            its functions raise unforeseen, for tests: any other client is told no
+            more than that they failed.
         trace: Called as ``trace(event, data)`` with each message and turn of events
             (see `mcpwire.transports.tracing`), a plain function; without it nothing
             is called.

@@ -104,9 +104,14 @@ class ClientBase:
         extensions: Mapping[str, JsonObject | None] | Iterable[str] | None = None,
         cache: ResponseCache | bool = False,
         on_notification: Callable[[Notification], Any] | None = None,
+        raise_exceptions: bool = False,
         trace: Callable[[str, Any], Any] | None = None,
         background: bool = False,
     ) -> None:
+        if raise_exceptions:
+            from mcpwire.transports.memory import RaisingServer
+
+            target = RaisingServer(target)
         check_handlers(
             sampling=sampling,
             elicitation=elicitation,

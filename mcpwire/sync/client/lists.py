@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcpwire.protocol.methods import find
 from mcpwire.sync.client.base import ClientBase
-from mcpwire.types import decode
+from mcpwire.types._codec.wire import decode_repaired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +106,7 @@ class ListVerbs(ClientBase):
     def _page(self, method: str, cursor: str | None, options: CallOptions) -> Any:
         params = {} if cursor is None else {"cursor": cursor}
         page = self._requests.request(method, params, options)
-        result: Any = decode(_page_type(method), page)
+        result = self._decoded(method, page)
         if method == "tools/list":
             self._known_tools.learn(result.tools)
         return result
@@ -120,10 +120,15 @@ class ListVerbs(ClientBase):
         spec = find(method)
         assert spec is not None and spec.list_key is not None  # noqa: PT018 - no test
         snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in spec.list_key)
-        items: list[Any] = getattr(decode(_page_type(method), page), snake)
+        items: list[Any] = getattr(self._decoded(method, page), snake)
         if method == "tools/list":
             self._known_tools.learn(items)
         return items
+
+    def _decoded(self, method: str, page: dict[str, Any]) -> Any:
+        result, lost = decode_repaired(_page_type(method), page)
+        self._connection.malformed_members += len(lost)
+        return result
 
 
 def _page_type(method: str) -> type[WireType]:

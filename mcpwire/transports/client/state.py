@@ -55,6 +55,7 @@ class ConnectionState:
     _doubts_era = False  # whether the remembered era may be wrong now
     _is_noise_told = False
     hears_always = False
+    malformed_members = 0
 
     channel: Any
     inbound: Any
@@ -110,6 +111,7 @@ class ConnectionState:
         if channel is not None:
             stats.add(channel)
         stats.dropped_notifications = self.inbound.dropped
+        stats.malformed_members = self.malformed_members
         return stats
 
     @property

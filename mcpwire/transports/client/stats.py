@@ -56,6 +56,9 @@ class ClientStats:
     dropped_notifications: int = 0
     """Notifications dropped because a callback was too slow."""
 
+    malformed_members: int = 0
+    """Malformed hints of tools (`ToolAnnotations`) that were left out of lists."""
+
     noise: tuple[str, ...] = ()
     """The first lines of noise."""
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from mcpwire.types._codec.base import Json, WireType
 
-__all__ = ["describe", "explain_decoding", "explain_encoding", "member"]
+__all__ = ["check", "describe", "explain_decoding", "explain_encoding", "member"]
 
 _SHOWN: Final = 40
 _PLAIN: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
@@ -75,7 +75,7 @@ def _object(cls: type[WireType], value: Json, path: str) -> None:
         _wrong(path, "object", describe(value))
     spec = spec_of(cls)
     for name, constant in spec.constants.items():
-        _check(Closed((constant,)), value.get(name, UNSET), member(path, name))
+        check(Closed((constant,)), value.get(name, UNSET), member(path, name))
     # The compiled decoders read the demanded fields first; so the first one to fail
     # is reported here as well.
     for field in sorted(spec.fields, key=lambda field: field.accepts_missing):
@@ -87,10 +87,15 @@ def _field(field: FieldSpec, value: Json, path: str) -> None:
         return
     if value is None and (field.accepts_null or field.nullable):
         return
-    _check(field.kind, value, path)
+    check(field.kind, value, path)
 
 
-def _check(kind: Kind, value: Json, path: str) -> None:
+def check(kind: Kind, value: Json, path: str) -> None:
+    """Check a value that stands at a path.
+
+    Raises:
+        InvalidMessage: It is not of that kind.
+    """
     if value is UNSET:
         _wrong(path, expected(kind), "nothing")
     match kind:
@@ -120,7 +125,7 @@ def _either(kind: Either, value: Json, path: str) -> None:
     elif isinstance(kind.one, Closed) and value not in kind.one.values:
         _wrong(path, expected(kind), _shown(value))
     else:
-        _check(kind.one, value, path)
+        check(kind.one, value, path)
 
 
 def _leaf(leaf: Leaf, value: Json, path: str) -> None:
@@ -140,14 +145,14 @@ def _array(item: Kind, value: Json, path: str) -> None:
     if type(value) is not list:
         _wrong(path, "array", describe(value))
     for index, each in enumerate(value):
-        _check(item, each, f"{path}[{index}]")
+        check(item, each, f"{path}[{index}]")
 
 
 def _map(item: Kind, value: Json, path: str) -> None:
     if type(value) is not dict:
         _wrong(path, "object", describe(value))
     for name, each in value.items():
-        _check(item, each, member(path, name))
+        check(item, each, member(path, name))
 
 
 def _tagged(union: Tagged, value: Json, path: str) -> None:

@@ -2,6 +2,8 @@
 
 Everything that has no row here is refused with its path. The compiler of the decoders
 and the mutation tests both read this table; a row that is taken out is refused at once.
+Decoders refuse what is malformed; a caller that counts losses leaves it out with
+`repair`, by the rows for it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import attrs
 
 __all__ = ["ANY_TYPE", "FORGIVEN", "Found", "Row", "forgives"]
 
-Found: TypeAlias = Literal["missing", "null", "integral float"]
+Found: TypeAlias = Literal["missing", "null", "integral float", "malformed"]
 """What stands on the wire instead of the value that the schema asks for."""
 
 ANY_TYPE: Final = "*"
@@ -22,7 +24,7 @@ INTEGER: Final = "<integer>"
 
 @attrs.frozen
 class Row:
-    """One deviation that is forgiven; the decoder fills in the attribute's default."""
+    """One deviation that is forgiven; the attribute's default takes its place."""
 
     type: str
     """The wire type, or `ANY_TYPE`."""
@@ -66,6 +68,18 @@ FORGIVEN: Final[tuple[Row, ...]] = (
         "one tool that says nothing of its arguments must not cost the whole list",
     ),
     Row(
+        "Tool",
+        "annotations",
+        ("malformed",),
+        "they are hints, and one tool's must not cost the whole list",
+    ),
+    Row(
+        "ToolAnnotations",
+        OPTIONAL,
+        ("malformed",),
+        "a hint that cannot be read is no hint; the specification's default is safe",
+    ),
+    Row(
         "InitializeResult",
         "serverInfo",
         ("missing", "null"),
@@ -100,6 +114,8 @@ def forgives(type_name: str, field: str, found: Found, *, optional: bool) -> boo
     """Return whether that deviation of that field is forgiven."""
     if (type_name, field, found) in _ROWS:
         return True
+    if found == "malformed":
+        return (type_name, OPTIONAL, found) in _ROWS
     if found == "null":
         return optional and (ANY_TYPE, OPTIONAL, found) in _ROWS
     return found == "integral float" and (ANY_TYPE, INTEGER, found) in _ROWS

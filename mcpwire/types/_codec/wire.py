@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from mcpwire.errors import InvalidMessage
 from mcpwire.types._codec.decoders import compile_decoder
 from mcpwire.types._codec.encoders import compile_encoder
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from mcpwire.types._codec.base import Json, JsonObject, WireType
     from mcpwire.versions import Revision
 
-__all__ = ["decode", "decoder", "encode", "encoder"]
+__all__ = ["decode", "decode_repaired", "decoder", "encode", "encoder"]
 
 T = TypeVar("T", bound="WireType")
 
@@ -94,6 +95,28 @@ def decode(cls: type[T], value: Json) -> T:
         InvalidMessage: The value breaks the type's specification; `path` says where.
     """
     return _decoders[cls](value)  # type: ignore[no-any-return]  # the table is shared by all types
+
+
+def decode_repaired(cls: type[T], value: JsonObject) -> tuple[T, list[str]]:
+    """Decode a value without those malformed members that the table lets be lost.
+
+    Returns the instance, which keeps the value itself as `raw`, and the paths of what
+    was left out.
+
+    Raises:
+        InvalidMessage: The value breaks the type's specification elsewhere.
+    """
+    try:
+        return decode(cls, value), []
+    except InvalidMessage:
+        from mcpwire.types._codec.repair import without_malformed
+
+        kept, lost = without_malformed(cls, value)
+        if not lost:
+            raise
+    result: Any = decode(cls, kept)
+    result.raw = value
+    return result, lost
 
 
 def encoder(

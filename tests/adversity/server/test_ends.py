@@ -200,7 +200,8 @@ def alone(port, id, method, params, **more):
 @pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
 def test_over_http_a_signal_ends_calls_streams_and_sessions():
     pytest.importorskip("uvicorn")
-    run = 'http="127.0.0.1:0", drain_timeout=0.2'
+    say = '__import__("functools").partial(print, file=__import__("sys").stderr)'
+    run = f'http="127.0.0.1:0", drain_timeout=0.2, quiet=True, announce={say}'
     with child(BUSY.replace("RUN", run)) as process:
         try:
             said = process.stderr.readline().decode()

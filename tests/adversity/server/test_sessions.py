@@ -110,8 +110,7 @@ async def test_nobody_answers_a_question_that_was_put_to_somebody_else():
 
 @pytest.mark.attack("S31")
 @pytest.mark.case("C01")
-@pytest.mark.parametrize("way", ["memory, session", "HTTP, session"])
-async def test_a_second_initialize_changes_nothing_of_a_session(way):
+async def test_a_second_initialize_changes_nothing_of_a_session_over_http():
     server = build()
 
     @server.tool
@@ -119,7 +118,7 @@ async def test_a_second_initialize_changes_nothing_of_a_session(way):
         named = ctx.client_info["name"]
         return f"{named} {ctx.protocol_version} {ctx.can('sampling')}"
 
-    way = await opened(way, server)
+    way = await opened("HTTP, session", server)
     again = {
         "protocolVersion": "2024-11-05",
         "capabilities": {"sampling": {}},

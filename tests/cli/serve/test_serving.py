@@ -241,6 +241,73 @@ async def test_over_http_it_announces_where_and_ends_with_sigterm(module):
 
 
 @pytest.mark.anyio
+async def test_over_http_it_says_one_line_on_start_and_one_for_each_request(module):
+    with served(str(module()), "--http", ":0") as it:
+        url = await asyncio.to_thread(it.line, URL)
+        names = ", ".join(revision.name for revision in mcpwire.REVISIONS)
+        assert url.string == f"mcpwire: serving {url[1]} (served, {names})\n"
+        async with mcpwire.Client(url[1], mode="stateless") as client:
+            await client.call_tool("add", {"a": 1, "b": 2})
+            with pytest.raises(mcpwire.RPCError):
+                await client.request("no/such", {})
+        lines = [await asyncio.to_thread(it.line, "POST") for _ in range(3)]
+        said = [re.sub(r"\d+\.\d ms", "T", line.string) for line in lines]
+        unknown = "'no/such' is no method of this server at 2026-07-28"
+        assert said == [
+            "mcpwire: 127.0.0.1 POST /mcp server/discover 200 T\n",
+            "mcpwire: 127.0.0.1 POST /mcp tools/call add 200 T\n",
+            f"mcpwire: 127.0.0.1 POST /mcp no/such 404 T: {unknown}\n",
+        ]
+
+
+QUIET = """
+import logging, sys
+import mcpwire
+
+server = mcpwire.Server("served")
+if "logs" in sys.argv:
+    logging.basicConfig(level="INFO", format="own: %(message)s")
+
+def announced(url):
+    import urllib.request
+    try:
+        urllib.request.urlopen(url)
+    except OSError:
+        pass
+    print("asked", flush=True)
+
+server.run(http="127.0.0.1:0", announce=lambda url: __import__("threading").Thread(
+    target=announced, args=(url,)).start(), quiet="quiet" in sys.argv)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["quiet"], ""),
+        ([], "mcpwire: 127.0.0.1 GET /mcp 4"),
+        (["logs"], "own: 127.0.0.1 GET /mcp 4"),
+        (["logs", "quiet"], "own: 127.0.0.1 GET /mcp 4"),
+    ],
+)
+def test_quiet_says_nothing_and_a_programs_own_logging_is_left_alone(words, said):
+    with subprocess.Popen(
+        [sys.executable, "-c", QUIET, *words], stdout=-1, stderr=-1, text=True
+    ) as process:
+        assert process.stdout.readline() == "asked\n"
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=PATIENCE)
+    assert errors.startswith(said)
+    assert errors.count("GET") == (1 if said else 0)
+
+
+def test_quiet_is_an_option_of_the_command(module):
+    with served(str(module()), "--http", ":0", "--quiet") as it:
+        it.process.terminate()
+        assert it.process.stderr.read() == ""
+
+
+@pytest.mark.anyio
 async def test_a_changed_file_starts_it_again(module):
     path = module()
     with served(str(path), "--http", ":0", "--reload") as it:

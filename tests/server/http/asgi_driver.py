@@ -109,11 +109,13 @@ class Visit:
     def sse(self):
         """Return the messages of an event stream so far."""
         assert self.headers["content-type"] == "text/event-stream"
+        # Some clients pass over events that do not name their type.
+        head = "event: message\ndata: "
         blocks = self.body.decode().split("\n\n")
         return [
-            json.loads(block.removeprefix("data: "))
+            json.loads(block.removeprefix(head))
             for block in blocks
-            if block.startswith("data: ")
+            if block.startswith(head)
         ]
 
 

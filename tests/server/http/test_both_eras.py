@@ -135,6 +135,7 @@ async def test_the_oldest_transport_is_there_when_it_is_asked_for(oldest):
     assert kind == "event: endpoint"
     name, _, query = place.removeprefix("data: ").partition("?")
     assert name == "messages"
+    assert query.startswith("session_id=")
     said = posted(opening("2024-11-05"))
     said.scope.update(path="/mcp/messages", query_string=query.encode())
     await said.begin(oldest).done()

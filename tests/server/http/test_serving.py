@@ -113,13 +113,13 @@ async def test_both_eras_are_served(capfd):
 async def test_the_url_is_said_on_stderr(capfd, monkeypatch):
     pytest.importorskip("uvicorn")
     said = asyncio.Event()
-    to_stderr = serving._to_stderr
+    to_stderr = serving.say_where
 
-    def tell(url):
-        to_stderr(url)
+    def tell(url, server):
+        to_stderr(url, server)
         said.set()
 
-    monkeypatch.setattr(serving, "_to_stderr", tell)
+    monkeypatch.setattr(serving, "say_where", tell)
     task = asyncio.get_running_loop().create_task(serve_http(Small(), "127.0.0.1:0"))
     await asyncio.wait_for(said.wait(), PATIENCE)
     task.cancel()
@@ -127,7 +127,7 @@ async def test_the_url_is_said_on_stderr(capfd, monkeypatch):
         await task
     assert capfd.readouterr().err.startswith("mcpwire: serving http://127.0.0.1:")
     monkeypatch.setattr(sys, "stderr", None)
-    to_stderr("nowhere")
+    to_stderr("nowhere", Small())
 
 
 async def test_an_open_server_without_auth_is_spoken_of(caplog):
@@ -247,7 +247,12 @@ async def hangs(params, request):
     print("hangs", file=sys.stderr, flush=True)
     await asyncio.Event().wait()
 
-run_http(wired.Small(hangs), "127.0.0.1:0", drain_timeout=60)
+def say(url):
+    print(url, file=sys.stderr, flush=True)
+
+run_http(
+    wired.Small(hangs), "127.0.0.1:0", drain_timeout=60, quiet=True, announce=say
+)
 print("ended", file=sys.stderr, flush=True)
 """
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 
 import by_hand
 import pytest
@@ -353,16 +354,18 @@ async def test_the_log_is_of_use(caplog):
     visit = posted(call())
     visit.send_error = OSError()
     await visit.begin(made).done()
-    lines = [record.getMessage().rpartition(" ")[0] for record in caplog.records]
-    lines = [line.rpartition(" ")[0] for line in lines]
+    said = [record.getMessage() for record in caplog.records]
+    lines = [re.sub(r" \d+\.\d ms", "", line) for line in said]
     assert lines[0] == "127.0.0.1 POST /mcp tools/call echo 200"
     assert lines[1].startswith("127.0.0.1 POST /mcp 'evil\\nname xxx")
-    assert lines[1].endswith(" a://b 404")
+    assert " a://b 404: " in lines[1]
     assert "secret" not in caplog.text
-    assert lines[2] == "127.0.0.1 POST /mcp 400"
-    assert lines[3] == "127.0.0.1 POST /mcp 400"
+    assert lines[2] == "127.0.0.1 POST /mcp 400: the body is no JSON"
+    assert lines[3].startswith("127.0.0.1 POST /mcp 400: ")
     assert lines[4] == "127.0.0.1 POST /mcp server/discover 200"
-    assert lines[5] == "127.0.0.1 POST /mcp server/discover 400"
-    assert lines[6] == "- GET /elsewhere 404"
+    assert lines[5].startswith("127.0.0.1 POST /mcp server/discover 400: ")
+    assert lines[6] == (
+        "- GET /elsewhere 404: there is nothing at this path; the endpoint is /mcp"
+    )
     assert lines[7] == "127.0.0.1 POST /mcp tools/call echo 200"
     assert META is by_hand.META

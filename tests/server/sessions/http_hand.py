@@ -99,7 +99,10 @@ class Visit:
 
     @property
     def messages(self):
-        return [json.loads(event.data) for event in self.events if event.data]
+        found = [json.loads(event.data) for event in self.events if event.data]
+        # Some clients pass over events that do not name their type.
+        assert self.body.count(b"event: message\n") == len(found)
+        return found
 
     async def until(self, condition):
         """Wait until something is so."""

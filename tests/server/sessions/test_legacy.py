@@ -124,7 +124,9 @@ async def test_a_connection_is_of_whoever_opened_it():
         await line.stream.done()
 
 
-@pytest.mark.parametrize("path", ["/messages", "/messages?session=", "/messages?a=b"])
+@pytest.mark.parametrize(
+    "path", ["/messages", "/messages?session_id=", "/messages?a=b"]
+)
 async def test_who_names_no_connection_gets_404(path):
     served = legacy(echo)
     with pytest.raises(HttpProblem) as caught:

@@ -4,7 +4,7 @@
 
       GET  .../sse                     event: endpoint ─► where to post to
            (stays open)                event: message  ─► all that the server says
-      POST .../messages?session=...    202, whatever the message is
+      POST .../messages?session_id=... 202, whatever the message is
 
 It is one connection that goes two ways, so it is served like any other of that kind, by
 `server.connection`. 2026-07-28 streamable-http discourages it: it is for clients that
@@ -23,6 +23,7 @@ from mcpwire.protocol.serving.sessions.rules import TOO_MANY_SESSIONS, UNKNOWN_S
 from mcpwire.protocol.serving.shares import Shares
 from mcpwire.server.connection import ServerConnection
 from mcpwire.server.http.exchange import HttpProblem
+from mcpwire.server.http.reply import as_event
 from mcpwire.server.http.sessions.outlets import Outlet
 from mcpwire.transports._duplex import Duplex
 from mcpwire.wire.sse import encode_event
@@ -38,8 +39,11 @@ __all__ = ["LegacySse"]
 ID_BYTES: Final = 32
 """How much chance is in a connection's id."""
 
-PARAMETER: Final = "session"
-"""What carries the id in the place to post to; a path is shown by more logs."""
+PARAMETER: Final = "session_id"
+"""What carries the id in the place to post to; a path is shown by more logs.
+
+It is the name that the official SDKs use, and that some clients look for.
+"""
 
 
 class _Connection(ServerConnection):
@@ -68,7 +72,7 @@ class _Link(Duplex):
     def _write(self, data: bytes) -> None:
         self._written += len(data)
         for line in data.splitlines():
-            self.outlet.put(b"event: message\ndata: " + line + b"\n\n")
+            self.outlet.put(as_event(line))
 
     def post(self, line: bytes, facts: Facts) -> None:
         """Take in one message."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from mcpwire.protocol.serving.sessions.events import Event, EventId
+from mcpwire.server.http.reply import as_event
 from mcpwire.wire.sse import encode_event
 
 if TYPE_CHECKING:
@@ -84,9 +85,9 @@ class Stream:
     def encode(self, sequence: int, data: bytes) -> bytes:
         """Return a message as an event with its id."""
         if self._style.journal is None:
-            return b"data: " + data + b"\n\n"
+            return as_event(data)
         id = f"{self._style.mark}.{self.number}.{sequence}"
-        return b"id: " + id.encode() + b"\ndata: " + data + b"\n\n"
+        return b"id: " + id.encode() + b"\n" + as_event(data)
 
     def encode_all(self, events: Iterable[Event]) -> list[tuple[int, bytes]]:
         """Return messages that were sent before as events."""

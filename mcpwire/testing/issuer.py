@@ -1,0 +1,404 @@
+"""An authorization server for tests and demonstrations, as an ASGI application.
+
+::
+
+    issuer = Issuer("http://localhost:9000")
+    auth = issuer.protect("http://localhost:9000/mcp")     ─► ResourceServer
+    server = mcpwire.Server("guarded", auth=auth)
+    app = issuer.beside(server.asgi())                     both at one origin
+
+It registers every client, and its only user agrees to everything at once. Nothing here
+is fit for anything but a test: every client that reaches it gets tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import secrets
+import time
+from base64 import b64decode, urlsafe_b64encode
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit
+
+import attrs
+
+from mcpwire.errors import MCPError
+from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.server.auth.principal import Principal
+from mcpwire.server.auth.resource import ResourceServer
+from mcpwire.server.auth.verifiers import InvalidToken
+from mcpwire.server.http.exchange import ClientGone, Exchange, HttpProblem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from mcpwire.limits import Limits
+    from mcpwire.server.http.exchange import Receive, Scope, Send
+    from mcpwire.server.http.serving import App
+
+__all__ = ["Issuer"]
+
+METADATA: Final = "/.well-known/oauth-authorization-server"
+JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - its name
+ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
+
+_Document = dict[str, Any]
+_Fields = dict[str, str]
+
+
+class _Refused(MCPError):
+    """An OAuth error (RFC 6749, 5.2)."""
+
+    def __init__(self, error: str, why: str, status: int = 400) -> None:
+        super().__init__(why)
+        self.document = {"error": error, "error_description": why}
+        self.status = status
+
+
+@attrs.frozen
+class _Client:
+    id: str
+    secret: str | None
+    redirect_uris: tuple[str, ...] | None
+    """``None``: any."""
+
+
+@attrs.frozen
+class _Grant:
+    """What one login, or one client for itself, may do."""
+
+    client_id: str
+    subject: str
+    scopes: tuple[str, ...]
+    resource: str | None
+    challenge: str = ""
+    redirect_uri: str = ""
+
+
+class Issuer:
+    """An authorization server for tests; see the module's text.
+
+    It is an ASGI application, and a verifier of its own tokens for a `ResourceServer`.
+
+    Args:
+        url: Its identifier, without a path: where it is served, such as
+            ``"http://localhost:9000"``.
+        scopes: What a client gets that names no scopes.
+        subject: The user that logs in.
+        lifetime: How long an access token is good, in seconds.
+        clock: Gives the seconds since 1970.
+
+    Raises:
+        ValueError: The URL has a path, or is none.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        scopes: Iterable[str] = ("mcp",),
+        subject: str = "user",
+        lifetime: float = 3_600.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or parts.path or not parts.netloc:
+            raise ValueError(
+                f"an issuer's url must be like http://host:port, got {url!r}"
+            )
+        self.url = url
+        self.scopes = tuple(scopes)
+        self.subject = subject
+        self.lifetime = lifetime
+        self._clock = clock
+        self._next_number = itertools.count(1)
+        self._clients: dict[str, _Client] = {}
+        self._pending: dict[str, _Grant] = {}
+        self._refreshing: dict[str, _Grant] = {}
+        self._live: dict[str, Principal] = {}
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"<Issuer {self.url!r}>"
+
+    # What a test does with it...
+
+    def add_client(self, client_id: str, secret: str | None = None) -> None:
+        """Know a client that does not register itself; any redirect URI is its own."""
+        self._clients[client_id] = _Client(client_id, secret, None)
+
+    def protect(self, resource: str, **options: Any) -> ResourceServer:
+        """Return what has a server want tokens of this issuer.
+
+        Args:
+            resource: The URL of the MCP server.
+            options: Those of `ResourceServer`; `required_scopes` are those of the
+                issuer if not given.
+        """
+        options.setdefault("required_scopes", self.scopes)
+        return ResourceServer(
+            resource, authorization_servers=[self.url], verifiers=[self], **options
+        )
+
+    def token(
+        self,
+        resource: str,
+        *,
+        scopes: Iterable[str] | None = None,
+        client_id: str = "test",
+    ) -> str:
+        """Return an access token for a resource, as if its user had logged in."""
+        granted = self.scopes if scopes is None else tuple(scopes)
+        return self._access(_Grant(client_id, self.subject, granted, resource))
+
+    def expire(self) -> None:
+        """End all access tokens; what renews them stays good."""
+        self._live.clear()
+
+    def approve(self, url: str) -> str:
+        """Agree as the user does, and return the redirect, for ``OAuth(ask=...)``.
+
+        Args:
+            url: The authorization URL.
+
+        Raises:
+            MCPError: A browser would show an error instead.
+        """
+        return self._at_authorize(_fields(urlsplit(url).query))
+
+    def beside(self, app: Any) -> App:
+        """Return an application that serves both this issuer and another one.
+
+        Args:
+            app: An application of a `Server` or a gateway, which gets all other paths.
+        """
+        return _Beside(self, app)
+
+    async def verify(self, token: str) -> Principal:
+        """Return the principal of an access token.
+
+        Raises:
+            InvalidToken: It is none, or good no more.
+        """
+        principal = self._live.get(token)
+        if principal is None or (principal.expires_at or 0) <= self._clock():
+            raise InvalidToken("this issuer knows no such token")
+        return principal
+
+    # How it answers...
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            raise RuntimeError(f"an issuer serves http, got {scope['type']!r}")
+        exchange = Exchange(scope, receive, send, DEFAULT_LIMITS)
+        try:
+            status, document, headers = await self._answer(exchange)
+            await exchange.reply(status, document, headers)
+        except _Refused as error:
+            await exchange.reply(error.status, error.document)
+        except HttpProblem as error:
+            await exchange.reply(error.status, {"error": "invalid_request"})
+        except ClientGone:
+            pass
+
+    async def _answer(
+        self, exchange: Exchange
+    ) -> tuple[int, _Document | None, tuple[tuple[str, str], ...]]:
+        verb, path = exchange.verb, exchange.path
+        if (verb, path) == ("GET", METADATA):
+            return 200, self.metadata(), ()
+        if (verb, path) == ("GET", "/authorize"):
+            query = exchange.scope.get("query_string", b"").decode("latin-1")
+            return 302, None, (("location", self._at_authorize(_fields(query))),)
+        body = (await exchange.body()).decode("utf-8", "replace")
+        if (verb, path) == ("POST", "/register"):
+            return 201, self._at_register(body), ()
+        if (verb, path) == ("POST", "/token"):
+            document = self._at_token(
+                _fields(body), exchange.headers.get("authorization")
+            )
+            return 200, document, (("cache-control", "no-store"),)
+        if (verb, path) == ("POST", "/revoke"):
+            token = _fields(body).get("token", "")
+            self._live.pop(token, None)
+            self._refreshing.pop(token, None)
+            return 200, {}, ()
+        raise _Refused(
+            "invalid_request", f"this issuer does not answer {verb} {path}", 404
+        )
+
+    def metadata(self) -> _Document:
+        """Return what it says of itself (RFC 8414)."""
+        return {
+            "issuer": self.url,
+            "authorization_endpoint": f"{self.url}/authorize",
+            "token_endpoint": f"{self.url}/token",
+            "registration_endpoint": f"{self.url}/register",
+            "revocation_endpoint": f"{self.url}/revoke",
+            "response_types_supported": ["code"],
+            "grant_types_supported": list(_GRANTS),
+            "code_challenge_methods_supported": ["S256"],
+            "scopes_supported": list(self.scopes),
+            "authorization_response_iss_parameter_supported": True,
+        }
+
+    def _at_register(self, body: str) -> _Document:
+        """Answer a registration (RFC 7591)."""
+        try:
+            asked = json.loads(body)
+            uris = tuple(map(str, asked["redirect_uris"]))
+        except (ValueError, TypeError, KeyError):
+            raise _Refused(
+                "invalid_client_metadata", "redirect_uris must be a list of URIs"
+            ) from None
+        number = f"client-{next(self._next_number)}"
+        method = asked.get("token_endpoint_auth_method", "client_secret_basic")
+        secret = None if method == "none" else secrets.token_urlsafe()
+        self._clients[number] = _Client(number, secret, uris)
+        document = {**asked, "client_id": number}
+        if secret is not None:
+            document |= {"client_secret": secret, "client_secret_expires_at": 0}
+        return document
+
+    def _at_authorize(self, asked: _Fields) -> str:
+        """Return where an authorization request leads."""
+        client = self._clients.get(asked.get("client_id", ""))
+        back = asked.get("redirect_uri", "")
+        if client is None or back not in (client.redirect_uris or (back,)):
+            raise _Refused("invalid_request", "this issuer knows no such client")
+        if (asked.get("response_type"), asked.get("code_challenge_method")) != (
+            "code",
+            "S256",
+        ):
+            raise _Refused("invalid_request", "a code with S256 must be asked for")
+        code = secrets.token_urlsafe()
+        self._pending[code] = _Grant(
+            client.id,
+            self.subject,
+            self._scopes(asked),
+            asked.get("resource"),
+            asked.get("code_challenge", ""),
+            back,
+        )
+        answer = {"code": code, "state": asked.get("state", ""), "iss": self.url}
+        return f"{back}{'&' if '?' in back else '?'}{urlencode(answer)}"
+
+    def _scopes(self, asked: _Fields) -> tuple[str, ...]:
+        return tuple(asked.get("scope", "").split()) or self.scopes
+
+    def _at_token(self, form: _Fields, authorization: str | None) -> _Document:
+        """Answer at the token endpoint."""
+        take = _GRANTS.get(form.get("grant_type", ""))
+        if take is None:
+            raise _Refused("unsupported_grant_type", "this issuer has no such grant")
+        return take(self, form, self._check_client(form, authorization))
+
+    def _check_client(self, form: _Fields, authorization: str | None) -> _Client:
+        id, secret = form.get("client_id", ""), form.get("client_secret")
+        if authorization is not None and authorization[:6].lower() == "basic ":
+            try:
+                pair = b64decode(authorization[6:]).decode().partition(":")
+            except ValueError:
+                pair = ("", "", "")
+            id, secret = unquote_plus(pair[0]), unquote_plus(pair[2])
+        client = self._clients.get(id)
+        if client is None or (client.secret or None) != (secret or None):
+            raise _Refused("invalid_client", "this issuer knows no such client", 401)
+        return client
+
+    def _trade_code(self, form: _Fields, client: _Client) -> _Document:
+        grant = self._pending.pop(form.get("code", ""), None)
+        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        challenge = urlsafe_b64encode(digest).rstrip(b"=").decode()
+        if grant is None or (grant.client_id, grant.challenge, grant.redirect_uri) != (
+            client.id,
+            challenge,
+            form.get("redirect_uri", ""),
+        ):
+            raise _Refused("invalid_grant", "this issuer gave out no such code")
+        return self._tokens(grant)
+
+    def _renewed(self, form: _Fields, client: _Client) -> _Document:
+        grant = self._refreshing.get(form.get("refresh_token", ""))
+        if grant is None or grant.client_id != client.id:
+            raise _Refused("invalid_grant", "this issuer gave out no such token")
+        del self._refreshing[form["refresh_token"]]
+        return self._tokens(grant)
+
+    def _for_itself(self, form: _Fields, client: _Client) -> _Document:
+        scopes, resource = self._scopes(form), form.get("resource")
+        grant = _Grant(client.id, client.id, scopes, resource)
+        return self._said(grant)
+
+    def _trade_assertion(self, form: _Fields, client: _Client) -> _Document:
+        return {
+            "access_token": secrets.token_urlsafe(),
+            "issued_token_type": ID_JAG,
+            "token_type": "N_A",
+        }
+
+    def _tokens(self, grant: _Grant) -> _Document:
+        refresh = secrets.token_urlsafe()
+        self._refreshing[refresh] = grant
+        return self._said(grant) | {"refresh_token": refresh}
+
+    def _said(self, grant: _Grant) -> _Document:
+        return {
+            "access_token": self._access(grant),
+            "token_type": "Bearer",
+            "expires_in": int(self.lifetime),
+            "scope": " ".join(grant.scopes),
+        }
+
+    def _access(self, grant: _Grant) -> str:
+        token = secrets.token_urlsafe()
+        self._live[token] = Principal(
+            issuer=self.url,
+            client_id=grant.client_id,
+            subject=grant.subject,
+            scopes=grant.scopes,
+            audience=() if grant.resource is None else (grant.resource,),
+            expires_at=self._clock() + self.lifetime,
+        )
+        return token
+
+
+_GRANTS: Final[Mapping[str, Callable[[Issuer, _Fields, _Client], _Document]]] = {
+    "authorization_code": Issuer._trade_code,  # noqa: SLF001 - of this module
+    "refresh_token": Issuer._renewed,  # noqa: SLF001 - as above
+    "client_credentials": Issuer._for_itself,  # noqa: SLF001 - as above
+    JWT_BEARER: Issuer._for_itself,  # noqa: SLF001 - as above
+    TOKEN_EXCHANGE: Issuer._trade_assertion,  # noqa: SLF001 - as above
+}
+
+_PATHS: Final = frozenset({METADATA, "/authorize", "/register", "/revoke", "/token"})
+
+
+class _Beside:
+    """Serves an issuer's paths, and leaves all others to another application."""
+
+    def __init__(self, issuer: Issuer, app: Any) -> None:
+        self._issuer = issuer
+        self._app = app
+        self.limits: Limits = app.limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_ours = scope["type"] == "http" and scope["path"] in _PATHS
+        await (self._issuer if is_ours else self._app)(scope, receive, send)
+
+    async def start(self) -> None:
+        await self._app.start()
+
+    async def drain(self, timeout: float = 10.0) -> None:
+        await self._app.drain(timeout)
+
+    async def aclose(self) -> None:
+        await self._app.aclose()
+
+
+def _fields(text: str) -> _Fields:
+    return dict(parse_qsl(text, keep_blank_values=True))

@@ -1,0 +1,92 @@
+"""``mcpwire demo-server`` over HTTP, open to everybody or with an issuer of tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+
+import pytest
+from ports import kept_port
+
+import mcpwire
+from mcpwire.cli import main
+
+PATIENCE = 30.0
+
+
+@contextlib.contextmanager
+def demo_server(*words):
+    """Run the command; give the line that it says on start."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "mcpwire", "demo-server", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process.stderr.readline()
+        finally:
+            process.terminate()
+            process.communicate(timeout=PATIENCE)
+
+
+def url_in(line):
+    _, prefix, url, _ = line.split(maxsplit=3)
+    assert prefix == "serving"
+    return url
+
+
+@pytest.mark.anyio
+async def test_it_serves_http_to_everybody():
+    with demo_server("--http", ":0") as line:
+        assert "(mcpwire-demo, " in line
+        async with mcpwire.Client(url_in(line)) as client:
+            result = await client.call_tool("add", {"a": 2, "b": 3})
+            assert result.structured_content == {"sum": 5}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("host", ["", "127.0.0.1"])
+async def test_with_auth_it_wants_tokens_and_gives_them_to_all(host):
+    with kept_port() as port, demo_server("--http", f"{host}:{port}", "--auth") as line:
+        url = url_in(line)
+        assert url == f"http://{host or 'localhost'}:{port}/mcp"
+        with pytest.raises(mcpwire.HTTPError) as caught:
+            await mcpwire.Client(url).connect()
+        assert caught.value.status == 401
+        auth = mcpwire.OAuth(ask=consent, storage=mcpwire.MemoryStorage())
+        service = mcpwire.ClientCredentials(
+            client_id="my-service",
+            client_secret="s3cret",
+            issuer=url.removesuffix("/mcp"),
+        )
+        for each in (auth, service):
+            target = mcpwire.Http(url, auth=each)
+            async with mcpwire.Client(target) as client:
+                result = await client.call_tool("add", {"a": 2, "b": 3})
+                assert result.structured_content == {"sum": 5}
+
+
+async def consent(url):
+    """Do what a browser does, and return where it is sent."""
+    import httpx
+
+    async with httpx.AsyncClient() as client:
+        answer = await asyncio.wait_for(client.get(url), PATIENCE)
+    return answer.headers["location"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--auth"], "--auth is for --http"),
+        (["--quiet"], "--quiet is for --http"),
+        (["--http", ":0", "--auth"], "--auth needs a port that its tokens can name"),
+        (["--http", "nonsense"], "--http: the address must be HOST:PORT"),
+        (["--http", "192.0.2.1:8000"], "cannot listen on '192.0.2.1', port 8000"),
+    ],
+)
+def test_options_that_make_no_sense_are_one_sentence(words, said, capsys):
+    assert main(["demo-server", *words]) == 2
+    assert capsys.readouterr().err.startswith(f"mcpwire: {said}")

@@ -1,0 +1,81 @@
+"""A test's client sees what a function of the server raised; any other is told less."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+import mcpwire
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def server():
+    made = mcpwire.Server("under-test")
+
+    @made.tool
+    async def divide(a: int, b: int) -> int:
+        return a // b
+
+    @made.tool
+    def refuse() -> str:
+        raise mcpwire.ToolError("not today")
+
+    @made.tool
+    def stop() -> str:
+        raise SystemExit(3)
+
+    @made.resource("test://broken")
+    def broken() -> str:
+        raise KeyError("shelf")
+
+    return made
+
+
+@pytest.mark.parametrize("mode", ["stateless", "session"])
+async def test_a_call_raises_what_its_tool_raised(server, mode, caplog):
+    async with mcpwire.Client(server, mode=mode, raise_exceptions=True) as client:
+        with pytest.raises(ZeroDivisionError) as caught:
+            await client.call_tool("divide", {"a": 1, "b": 0})
+        assert caught.traceback[-1].name == "divide"
+        result = await client.call_tool("divide", {"a": 4, "b": 2})
+        assert result.structured_content == {"result": 2}
+        with pytest.raises(KeyError, match="shelf"):
+            await client.read_text("test://broken")
+    assert caplog.records == []
+
+
+async def test_what_a_tool_says_on_purpose_stays_a_result(server):
+    async with mcpwire.Client(server, raise_exceptions=True) as client:
+        result = await client.call_tool("refuse")
+        assert (result.is_error, result.text) == (True, "not today")
+        result = await client.call_tool("stop")
+        assert (result.is_error, result.text) == (True, "the tool failed")
+
+
+async def test_without_the_option_the_log_has_it_and_the_client_is_told_less(
+    server, caplog
+):
+    async with mcpwire.Client(server) as client:
+        result = await client.call_tool("divide", {"a": 1, "b": 0})
+        assert (result.is_error, result.text) == (True, "the tool failed")
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="the blocking client becomes a facade over the asyncio client",
+)
+def test_the_blocking_client_raises_it_too(server):
+    client = mcpwire.sync.Client(server, raise_exceptions=True)
+    with client, pytest.raises(ZeroDivisionError):
+        client.call_tool("divide", {"a": 1, "b": 0})
+
+
+@pytest.mark.parametrize("target", ["http://localhost:1/mcp", "some-server"])
+@pytest.mark.parametrize("shell", [mcpwire.Client, mcpwire.sync.Client])
+def test_it_is_for_a_server_in_this_process(target, shell):
+    with pytest.raises(ValueError, match="raise_exceptions is for a server object in"):
+        shell(target, raise_exceptions=True)
