@@ -19,7 +19,7 @@ WORK = ROOT / ".build/fresh"
 SERVER_FOLDER = ROOT / ".peers/node"
 SERVER = "npx -y @modelcontextprotocol/server-everything"
 NODE_BIN = Path(sys.executable).parent
-RUNTIME = {"anyio", "attrs", "httptools", "httpx", "orjson"}
+RUNTIME = {"anyio", "attrs", "httptools", "httpx", "msgspec", "orjson"}
 PATIENCE = 120.0
 
 
@@ -51,7 +51,8 @@ def build() -> Path:
         names = archive.namelist()
         (metadata,) = [name for name in names if name.endswith(".dist-info/METADATA")]
         text = archive.read(metadata).decode()
-    strangers = [name for name in names if not name.startswith("mcpwire")]
+    ours = ("mcpwire/", metadata.removesuffix("METADATA"))
+    strangers = [name for name in names if not name.startswith(ours)]
     expect(not strangers, f"the wheel holds {strangers}")
     expect("mcpwire/py.typed" in names, "the wheel lacks mcpwire/py.typed")
     needs = re.findall(r"^Requires-Dist: ([\w-]+)(?!.*extra ==)", text, re.MULTILINE)

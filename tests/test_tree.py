@@ -75,7 +75,7 @@ import sys
 import {module}
 print(*sorted(
     name for name in sys.modules
-    if name in {{"anyio", "attr", "attrs", "httptools", "httpx", "orjson", "rich"}}
+    if name in {{"anyio", "attr", "attrs", "httptools", "httpx", "msgspec", "orjson"}}
 ))
 """
 

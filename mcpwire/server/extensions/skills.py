@@ -73,7 +73,7 @@ class Skills:
 
     Raises:
         ValueError: A skill breaks a rule; names it and the rule.
-        LocalProtocolError: PyYAML is not installed (`mcpwire[skills]`).
+        LocalProtocolError: PyYAML is not installed.
     """
 
     id: Final = SKILLS

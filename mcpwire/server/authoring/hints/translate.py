@@ -23,6 +23,8 @@ from typing import (
     Union,
 )
 
+import msgspec
+
 from mcpwire.server.authoring.faults import places_of
 from mcpwire.server.authoring.fields import BOUNDS, facts_of
 from mcpwire.server.authoring.hints.classes import (
@@ -37,7 +39,6 @@ from mcpwire.server.authoring.hints.foreign import (
     Fault,
     adapter_of,
     is_pydantic,
-    load,
     stands_for,
     validate,
 )
@@ -147,7 +148,7 @@ def _ordered(hint: Any, values: Sequence[Any]) -> Any:
     shown: dict[str, Any] = {ORDER: list(values)}
     if values and all(isinstance(value, str) for value in values):
         shown["type"] = "string"
-    return Annotated[hint, load().Meta(extra_json_schema=shown)]
+    return Annotated[hint, msgspec.Meta(extra_json_schema=shown)]
 
 
 # --- metadata
@@ -177,7 +178,7 @@ def _annotated(hint: Any, known: Known) -> Any:
         shown["examples"] = list(shown["examples"])
     if extra:
         shown["extra_json_schema"] = extra
-    return Annotated[made, load().Meta(**shown)] if shown else made
+    return Annotated[made, msgspec.Meta(**shown)] if shown else made
 
 
 def _is_pydantic_rule(item: Any) -> bool:
@@ -215,7 +216,7 @@ def _bounded(hint: Any, bounds: dict[str, Any]) -> Any:
             members = zip(typing.get_args(hint), parts, strict=True)
             return _joined([_bounded(*each) for each in members])
         bounds = {name: bounds[name] for name in missing}
-    bounded = Annotated[hint, load().Meta(**bounds)]
+    bounded = Annotated[hint, msgspec.Meta(**bounds)]
     _probe(bounded)
     return bounded
 
@@ -240,7 +241,6 @@ def _probe(hint: Any) -> None:
     Raises:
         TypeError: It cannot.
     """
-    msgspec = load()
     with contextlib.suppress(msgspec.ValidationError):  # it does not fit, of course
         msgspec.convert(object(), hint)
 
@@ -268,7 +268,6 @@ def _is_readable(union: Any) -> bool:
 
 def _one_of(members: tuple[Any, ...]) -> Any:
     """Return a type that takes the first member that a value fits."""
-    msgspec = load()
     chosen = [each for each in members if each is not type(None)]
     names = " or ".join(_name(each) for each in chosen)
 
@@ -352,14 +351,13 @@ def _is_strange_itself(hint: Any) -> bool:
     if isinstance(hint, type) and origin is None:
         return _needs_adapter(hint) or loses_defaults(hint)
     if origin is Annotated:
-        own = load().Meta
+        own = msgspec.Meta
         return any(type(i) is not own and facts_of([i]) for i in hint.__metadata__)
     return origin in _UNIONS and not _is_readable(hint)
 
 
 def _mirror(kind: Any, known: Known) -> None:
     """Have a stand-in for a class, built of fields in msgspec's words."""
-    msgspec = load()
     # Known before it is made, because its fields may hold it.
     stand = known[kind] = stands_for(kind.__name__)
     fields = fields_of(kind)
@@ -395,4 +393,4 @@ def _mirror(kind: Any, known: Known) -> None:
 
 
 def _unset_unless(is_needed: bool) -> tuple[Any, ...]:  # noqa: FBT001 - its one subject
-    return () if is_needed else (load().UNSET,)
+    return () if is_needed else (msgspec.UNSET,)
