@@ -45,8 +45,14 @@ class CallHandle:
 class Channel(Protocol):
     """One connection that performs calls."""
 
-    revision: Revision | None
-    """The agreed revision; ``None`` until the handshake has decided."""
+    if TYPE_CHECKING:  # a property, because an attribute of a class fits that, too
+
+        @property
+        def revision(self) -> Revision | None:
+            """The agreed revision; ``None`` until the handshake has decided."""
+
+        @revision.setter
+        def revision(self, revision: Revision | None) -> None: ...
 
     async def call(
         self,

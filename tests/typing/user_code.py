@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, assert_type
 
 import mcpwire
-from mcpwire import types
+from mcpwire import transports, types
 
 
 @dataclass
@@ -69,6 +69,7 @@ async def whole() -> None:
         except mcpwire.ConnectionClosed as error:
             assert_type(error.sent, bool)
             assert_type(error.exit_code, int | None)
+    await mcpwire.Client(transports.Reverse()).aclose()
     await mcpwire.Client("cat", limits=mcpwire.Limits(message=1024)).aclose()
 
 

@@ -76,7 +76,7 @@ class Skills:
         LocalProtocolError: PyYAML is not installed.
     """
 
-    id: Final = SKILLS
+    id: str = SKILLS
 
     def __init__(
         self,
