@@ -135,6 +135,12 @@ async def answered(ctx: Context) -> str:
     return f"{answer.value.cups} x {answer.value.drink}"
 
 
+async def told(ctx: Context) -> None:
+    ctx.info("plain")
+    await ctx.info({"or": "awaited"})
+    await ctx.report_progress(1, 2, "half")
+
+
 def pictures() -> list[mcpwire.Image | mcpwire.Audio | mcpwire.File]:
     return [
         mcpwire.Image(b""),
