@@ -45,14 +45,8 @@ class CallHandle:
 class Channel(Protocol):
     """One connection that performs calls."""
 
-    if TYPE_CHECKING:  # a property, because an attribute of a class fits that, too
-
-        @property
-        def revision(self) -> Revision | None:
-            """The agreed revision; ``None`` until the handshake has decided."""
-
-        @revision.setter
-        def revision(self, revision: Revision | None) -> None: ...
+    revision: Revision | None
+    """The agreed revision; ``None`` until the handshake has decided."""
 
     async def call(
         self,

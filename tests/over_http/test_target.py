@@ -56,7 +56,7 @@ def test_another_scheme_is_refused_with_the_rule(scheme):
 
 
 def test_what_is_no_target_is_refused_with_what_would_be_one():
-    with pytest.raises(ValueError, match="a target is a URL, a command line, an Http"):
+    with pytest.raises(ValueError, match="a target is a URL, a command line, a list"):
         resolve(5)
 
 

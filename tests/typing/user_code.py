@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, assert_type
 
 import mcpwire
@@ -69,6 +70,8 @@ async def whole() -> None:
         except mcpwire.ConnectionClosed as error:
             assert_type(error.sent, bool)
             assert_type(error.exit_code, int | None)
+    for program in (Path("server.py"), ["python", "server.py"], {"mcpServers": {}}):
+        await mcpwire.Client(program).aclose()
     await mcpwire.Client(transports.Reverse()).aclose()
     await mcpwire.Client("cat", limits=mcpwire.Limits(message=1024)).aclose()
 
