@@ -70,8 +70,9 @@ async def whole() -> None:
         except mcpwire.ConnectionClosed as error:
             assert_type(error.sent, bool)
             assert_type(error.exit_code, int | None)
-    for program in (Path("server.py"), ["python", "server.py"], {"mcpServers": {}}):
+    for program in (Path("server.py"), ["python", "server.py"]):
         await mcpwire.Client(program).aclose()
+    await mcpwire.Client({"mcpServers": {"a": {"command": "cat"}}}).aclose()
     await mcpwire.Client(transports.Reverse()).aclose()
     await mcpwire.Client("cat", limits=mcpwire.Limits(message=1024)).aclose()
 
