@@ -277,7 +277,7 @@ def _hint(parameter: Parameter) -> Any:
         TypeError: It cannot be read; names the parameter.
     """
     try:
-        made = translate(parameter.hint)
+        made = translate(parameter.hint, is_exact=True)
     except TypeError as error:
         raise _refused(parameter, error) from error
     takes_none = any(

@@ -19,10 +19,10 @@ from typing import (
     Any,
     Final,
     Literal,
-    TypeAlias,
     Union,
 )
 
+import attrs
 import msgspec
 
 from mcpwire.server.authoring.faults import places_of
@@ -31,6 +31,7 @@ from mcpwire.server.authoring.hints.classes import (
     MARKS,
     described,
     fields_of,
+    has_fields,
     loses_defaults,
 )
 from mcpwire.server.authoring.hints.foreign import (
@@ -49,8 +50,16 @@ if TYPE_CHECKING:
 
     from mcpwire.server.authoring.hints.schema import Schemas
 
-Known: TypeAlias = "dict[Any, Any]"
-"""Class or alias -> what stands for it."""
+
+@attrs.frozen(eq=False)
+class Known:
+    """What stands for the classes and aliases that were met so far."""
+
+    is_exact: bool
+    """Whether objects with unknown members are refused."""
+
+    stands: dict[Any, Any] = attrs.field(factory=dict)
+
 
 __all__ = ["bare", "members_of", "translate"]
 
@@ -81,13 +90,16 @@ def members_of(hint: Any) -> tuple[Any, ...]:
     return (hint,)
 
 
-def translate(hint: Any) -> Any:
+def translate(hint: Any, *, is_exact: bool = False) -> Any:
     """Return a hint that msgspec reads as the author means it.
+
+    With `is_exact`, an object may have no members that its dataclass, attrs class or
+    typed dict lacks.
 
     Raises:
         TypeError: A constraint does not go with its type.
     """
-    return _translate(hint, {})
+    return _translate(hint, Known(is_exact))
 
 
 def _translate(hint: Any, known: Known) -> Any:
@@ -110,10 +122,10 @@ def _translate(hint: Any, known: Known) -> Any:
     elif hasattr(hint, "__supertype__"):  # a NewType
         made = _translate(hint.__supertype__, known)
     elif _is_alias(hint):
-        if hint not in known:
-            known[hint] = hint  # what it is within itself
-            known[hint] = _translate(hint.__value__, known)
-        made = known[hint]
+        if hint not in known.stands:
+            known.stands[hint] = hint  # what it is within itself
+            known.stands[hint] = _translate(hint.__value__, known)
+        made = known.stands[hint]
     else:
         made = hint
     return made
@@ -305,11 +317,11 @@ def _class(kind: type, known: Known) -> Any:
         return _ordered(kind, [member.value for member in kind])
     if _needs_adapter(kind):
         return _adapted(kind)
-    if kind not in known:
-        known[kind] = kind
-        if _is_strange(kind):
+    if kind not in known.stands:
+        known.stands[kind] = kind
+        if (known.is_exact and has_fields(kind)) or _is_strange(kind):
             _mirror(kind, known)
-    return known[kind]
+    return known.stands[kind]
 
 
 def _needs_adapter(kind: type) -> bool:
@@ -359,7 +371,7 @@ def _is_strange_itself(hint: Any) -> bool:
 def _mirror(kind: Any, known: Known) -> None:
     """Have a stand-in for a class, built of fields in msgspec's words."""
     # Known before it is made, because its fields may hold it.
-    stand = known[kind] = stands_for(kind.__name__)
+    stand = known.stands[kind] = stands_for(kind.__name__)
     fields = fields_of(kind)
     hints = [_translate(field.hint, known) for field in fields]
     inner = [f"field_{number}" for number in range(len(fields))]
@@ -371,6 +383,7 @@ def _mirror(kind: Any, known: Known) -> None:
         ],
         rename=dict(zip(inner, (field.name for field in fields), strict=True)),
         kw_only=True,
+        forbid_unknown_fields=known.is_exact,
     )
     parameters = [field.parameter for field in fields]
 
@@ -387,7 +400,8 @@ def _mirror(kind: Any, known: Known) -> None:
         return kind(**{name: v for name, v in given if v is not msgspec.UNSET})
 
     def describe(schemas: Schemas) -> dict[str, Any]:
-        return described(kind, fields, schemas.of(hints))
+        made = described(kind, fields, schemas.of(hints))
+        return {**made, "additionalProperties": False} if known.is_exact else made
 
     stand.make, stand.describe = make, describe
 
