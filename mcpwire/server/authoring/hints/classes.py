@@ -68,7 +68,7 @@ def fields_of(kind: Any) -> list[Field]:
 
 
 def has_fields(kind: Any) -> bool:
-    """Tell whether a class is one of those whose fields `fields_of` returns."""
+    """Tell whether `fields_of` knows the fields of a class."""
     return (
         typing.is_typeddict(kind) or attrs.has(kind) or dataclasses.is_dataclass(kind)
     )
