@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from mcpwire.server.app import Server
     from mcpwire.server.asking.context import Context, current_context
     from mcpwire.server.asking.elicited import Elicited
+    from mcpwire.server.asking.state import MemorySingleUse
     from mcpwire.server.auth.introspection import IntrospectionVerifier
     from mcpwire.server.auth.jwt import JwtVerifier
     from mcpwire.server.auth.principal import Principal
@@ -222,6 +223,7 @@ _EXPORTS: Final = {
     "mcpwire.server.app": ("Server",),
     "mcpwire.server.asking.context": ("Context", "current_context"),
     "mcpwire.server.asking.elicited": ("Elicited",),
+    "mcpwire.server.asking.state": ("MemorySingleUse",),
     "mcpwire.server.auth.introspection": ("IntrospectionVerifier",),
     "mcpwire.server.auth.jwt": ("JwtVerifier",),
     "mcpwire.server.auth.principal": ("Principal",),
@@ -312,6 +314,7 @@ __all__ = [
     "LoginStatus",
     "MCPError",
     "Member",
+    "MemorySingleUse",
     "MemoryStorage",
     "MessageTooLarge",
     "Messages",

@@ -76,6 +76,16 @@ RAW_EXCERPT_BYTES: Final = 200
 QUOTED_CHARACTERS: Final = 200
 """How much of the last line of stderr a message quotes: its end."""
 
+MESSAGE_SHOWN: Final = 2_000
+"""How many characters of a peer's own error message `str` shows."""
+
+
+def shorten(text: str, limit: int) -> str:
+    """Cut a peer's text to what a record or a message can show, and say so."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}... ({len(text) - limit:,} characters more)"
+
 
 class MCPError(Exception):
     """Everything mcpwire raises on purpose."""
@@ -124,7 +134,7 @@ class ConnectError(TransportError):
             ``unreachable``, ``timeout`` or ``tls``; ``None`` where it was none of them.
         exit_code: How the child ended (negative: by that signal), where it did.
         stderr_tail: The end of what the child wrote to stderr.
-        noise: The first lines on stdout that were no protocol messages.
+        noise: The first lines of the peer that were no protocol messages.
     """
 
     def __init__(
@@ -150,7 +160,7 @@ class ConnectError(TransportError):
         text = str(self.args[0])
         if self.noise:
             text += (
-                f"; {len(self.noise)} line(s) on stdout were no protocol messages, "
+                f"; {len(self.noise)} line(s) it wrote were no protocol messages, "
                 f"first: {self.noise[0]!r}"
             )
         return _with_stderr(text, self.stderr_tail)
@@ -273,7 +283,7 @@ class MessageTooLarge(RemoteProtocolError):
     """One message of the peer is over its limit.
 
     Attributes:
-        limit: The limit, in bytes.
+        limit: The limit, in bytes; where it is `Limits.values`, in values.
     """
 
     def __init__(self, message: str, *, limit: int) -> None:
@@ -306,7 +316,8 @@ class RPCError(MCPError):
 
     Attributes:
         code: The JSON-RPC error code.
-        message: The peer's one sentence.
+        message: The peer's one sentence, whole; ``str`` shows its first 2,000
+            characters and how many more there are.
         data: The peer's further data, or ``None``.
         method: The request that was answered, where it is known.
         status: The HTTP status it came with, where that was none of success.
@@ -328,7 +339,7 @@ class RPCError(MCPError):
             code = self.default_code
             if not code:
                 raise TypeError("RPCError needs a code")
-        super().__init__(message)
+        super().__init__(shorten(message, MESSAGE_SHOWN))
         self.code = code
         self.message = message
         self.data = data
@@ -337,7 +348,8 @@ class RPCError(MCPError):
     def __str__(self) -> str:
         """Tell method, message and code."""
         where = f"{self.method}: " if self.method else ""
-        return f"{where}{self.message or 'no message'} (JSON-RPC error {self.code})"
+        shown = shorten(self.message, MESSAGE_SHOWN) or "no message"
+        return f"{where}{shown} (JSON-RPC error {self.code})"
 
 
 class ParseError(RPCError):
@@ -432,7 +444,7 @@ class RequestTimeout(MCPError, TimeoutError):
         method: The request that was not answered.
         timeout: The limit that ran out, in seconds.
         elapsed: How long the call had been running, in seconds.
-        detail: What else is known (noise on stdout, stderr), or ``None``.
+        detail: What else is known (lines that were no messages, stderr), or ``None``.
     """
 
     # TimeoutError is an OSError, whose constructor reads its positional arguments as

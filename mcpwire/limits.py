@@ -64,6 +64,10 @@ class Limits:
     message: int = _size(64 * _MIB)
     """One message: a line on stdio, an HTTP body, an SSE event; after decompression."""
 
+    values: int = _size(2_000_000)
+    """Values in one message: its commas and opening brackets outside of strings. They
+    are counted, before it is decoded, in messages above 1 MiB."""
+
     head: int = _size(64 * _KIB)
     """The head of an HTTP answer, and of a request to our own HTTP server."""
 
@@ -117,7 +121,7 @@ class Limits:
     """How long in all a call's clock stands still while its server is answered."""
 
     noise_lines: int = _size(16)
-    """Lines on stdout that were no messages and are kept for error messages."""
+    """Lines of a peer that were no messages and are kept for error messages."""
 
     close_grace: float = _seconds(2.0)
     """How long a child may take to exit after its stdin was closed."""

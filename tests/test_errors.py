@@ -2,8 +2,11 @@
 
 import copy
 import pickle
+import traceback
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcpwire import errors
 from mcpwire.errors import (
@@ -27,6 +30,7 @@ from mcpwire.errors import (
     TooManyQuestions,
     TransportError,
     rpc_error,
+    shorten,
 )
 
 CASES = [
@@ -58,7 +62,7 @@ CASES = [
             noise=["Installing...", "done"],
         ),
         (
-            "exited with code 1 before the handshake; 2 line(s) on stdout were no "
+            "exited with code 1 before the handshake; 2 line(s) it wrote were no "
             "protocol messages, first: 'Installing...'; "
             "last line of stderr: 'ImportError: no x'"
         ),
@@ -217,6 +221,29 @@ def test_each_error_survives_copying_and_pickling(clone, error, text, attributes
     assert str(again) == text
     assert again.args == error.args
     assert vars(again) == vars(error)
+
+
+@given(st.text(max_size=30), st.integers(1, 20))
+def test_a_peers_text_is_cut_and_tells_how_much_is_missing(text, limit):
+    shown = shorten(text, limit)
+    if len(text) <= limit:
+        assert shown == text
+    else:
+        assert shown == f"{text[:limit]}... ({len(text) - limit} characters more)"
+
+
+@pytest.mark.attack("X12")
+@pytest.mark.parametrize("clone", [lambda error: error, copy.copy], ids=["it", "copy"])
+def test_a_peers_message_is_bounded_in_the_text_and_whole_in_its_attribute(clone):
+    huge = "x" * 5_000_000
+    error = clone(rpc_error(-32603, huge, method="tools/call"))
+    assert str(error) == (
+        f"tools/call: {'x' * 2_000}... (4,998,000 characters more) "
+        "(JSON-RPC error -32603)"
+    )
+    assert len(repr(error)) < 3_000
+    assert len("".join(traceback.format_exception(error))) < 3_000
+    assert error.message == huge
 
 
 def test_a_note_attached_to_an_error_stays_with_its_copies():

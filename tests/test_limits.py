@@ -22,6 +22,7 @@ MIB = 1024 * 1024
 def test_the_default_limits_are_those_documented():
     assert attrs.asdict(DEFAULT_LIMITS) == {
         "message": 64 * MIB,
+        "values": 2_000_000,
         "head": 64 * 1024,
         "body": 4 * MIB,
         "body_timeout": 30.0,

@@ -110,6 +110,12 @@ class ServerEntry:
     strip_arguments: tuple[str, ...] = attrs.field(default=(), converter=_tuple)
     trace_context: bool | None = None
     trace_argument: str | None = None
+    mode: str | None = None
+    """Which protocol era is spoken, as `Client` takes it; ``None``: the group's."""
+
+    revision: str | None = None
+    """The only protocol version that is spoken, instead of `mode`."""
+
     roots: tuple[str, ...] | None = attrs.field(default=None, converter=_tuple)
 
     file: str | None = attrs.field(default=None, eq=False)
@@ -182,6 +188,7 @@ class ServerEntry:
             "strip_arguments": self.strip_arguments or None,
             "trace_context": self.trace_context,
             "trace_argument": self.trace_argument,
+            "mode": self.revision or self.mode,
             "roots": self.paths_of_roots(),
         }
         return {name: value for name, value in given.items() if value is not None}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.plan import Changes, Plan, Planned, Source, Static
     from mcpwire.gateway.sessions.from_headers import FromHeaders
     from mcpwire.gateway.sessions.ids import HandleIds, SealedIds, SessionIds
+    from mcpwire.gateway.tracing import JsonLines
     from mcpwire.protocol.many.gateway.session_ids import Kept
     from mcpwire.protocol.many.gateway.splicing import (
         PendingBatch,
@@ -28,6 +29,7 @@ __all__ = [
     "FromHeaders",
     "Gateway",
     "HandleIds",
+    "JsonLines",
     "Kept",
     "PendingBatch",
     "Plan",
@@ -49,6 +51,7 @@ _EXPORTS: Final = {
     "mcpwire.gateway.plan": ("Changes", "Plan", "Planned", "Source", "Static"),
     "mcpwire.gateway.sessions.from_headers": ("FromHeaders",),
     "mcpwire.gateway.sessions.ids": ("HandleIds", "SealedIds", "SessionIds"),
+    "mcpwire.gateway.tracing": ("JsonLines",),
     "mcpwire.protocol.many.gateway.session_ids": ("Kept",),
     "mcpwire.protocol.many.gateway.splicing": (
         "PendingBatch",

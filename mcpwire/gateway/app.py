@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
-from weakref import WeakSet
 
 from mcpwire._version import __version__
-from mcpwire.errors import InternalError, InvalidRequest
+from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.bridge import Parking, make_client, task_capabilities
 from mcpwire.gateway.plan import Changes, Plan, Planned, Static
+from mcpwire.gateway.pool import UpstreamPool
 from mcpwire.gateway.serving.serving import Serving
-from mcpwire.gateway.sets import Sets
 from mcpwire.gateway.settings import Settings
 from mcpwire.gateway.upstream import Upstream
 from mcpwire.limits import Limits
@@ -19,7 +18,7 @@ from mcpwire.protocol.many.gateway.selection import pick_headers
 from mcpwire.protocol.many.policy.rules import Rules
 from mcpwire.server.middleware import Middleware
 from mcpwire.server.telling.listens import Listens
-from mcpwire.versions import REVISIONS
+from mcpwire.versions import REVISIONS, Era
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -28,13 +27,13 @@ if TYPE_CHECKING:
 
     from mcpwire.gateway.dispatcher import GatewayDispatcher
     from mcpwire.gateway.plan import Source
-    from mcpwire.gateway.serving.mounts import Mounts
+    from mcpwire.gateway.tracing import ExchangeTrace, RecordFn
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.protocol.many.names import NamePolicy
     from mcpwire.protocol.many.policy.transforms import ToolTransform
     from mcpwire.server.app import Server
     from mcpwire.server.auth.resource import ResourceServer
-    from mcpwire.server.request import Facts, Owner
+    from mcpwire.server.request import Facts
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.versions import Revision
@@ -64,6 +63,10 @@ class Gateway(Settings, Serving):
         name: Who it says it is.
         version: Which one.
         names: How tools and prompts are called.
+        server_names: What ``{server}`` is in them: ``"ours"``, or ``"theirs"``, what
+            each server says it is called, with its version and then a number where
+            several say the same. What they say is the servers' choice: one can take
+            the name of another, and with it the trust in that.
         on_error: What comes of a server that cannot be connected to: ``"skip"`` goes on
             without it, ``"raise"`` refuses the session.
         timeout: How long a server may take to answer, in seconds; ``None``: no limit.
@@ -82,8 +85,9 @@ class Gateway(Settings, Serving):
         sessions: What makes session ids; by default random ones.
         share: ``"session"``: each session has connections of its own. ``"identity"``:
             those share them that ask for the same as the same principal.
-        max_upstream_sets: How many sets of connections there may be. Over HTTP the
-            session that was idle for longest goes for a new one.
+        max_upstream_sets: How many sets of connections are open at once. At the bound
+            the client with the most loses a set, an idle one first, with the session
+            that has it.
         idle: How long a shared set is kept that nobody uses, in seconds.
         auth: Who may ask over HTTP.
         limits: Bounds on what one client, or one server, may cost.
@@ -95,6 +99,9 @@ class Gateway(Settings, Serving):
             clients keep, at least 16 random bytes each, the newest first. Every process
             in front of the same clients needs the same; without any, a random one is
             made, which ends with the process.
+        trace: Called with a record of each exchange, on both sides; see
+            `mcpwire.gateway.tracing`. What it raises is counted in `status` and
+            changes nothing else.
 
     Raises:
         TypeError: An option is of another kind; names it.
@@ -108,6 +115,7 @@ class Gateway(Settings, Serving):
         name: str = "mcpwire-gateway",
         version: str = __version__,
         names: NamePolicy | None = None,
+        server_names: Literal["ours", "theirs"] = "ours",
         on_error: Literal["skip", "raise"] = "skip",
         timeout: float | None = 300.0,
         connect_timeout: float | None = 60.0,
@@ -123,7 +131,7 @@ class Gateway(Settings, Serving):
         local: Server | None = None,
         sessions: Any = None,
         share: Literal["session", "identity"] = "session",
-        max_upstream_sets: int = 1_000,
+        max_upstream_sets: int = 64,
         idle: float = 300.0,
         auth: ResourceServer | None = None,
         limits: Limits = GATEWAY_LIMITS,
@@ -132,6 +140,7 @@ class Gateway(Settings, Serving):
         instructions: str | None = None,
         ask_timeout: float = 600.0,
         state_keys: Iterable[bytes] = (),
+        trace: RecordFn | None = None,
     ) -> None:
         self.source = source if hasattr(source, "plan") else Static(source)
         as_tools = {"resources": resources_as_tools, "prompts": prompts_as_tools}
@@ -139,26 +148,33 @@ class Gateway(Settings, Serving):
         self._protect(auth, limits, ask_timeout, deny_urls, state_keys)
         self._connect_by(on_error, timeout, connect_timeout, concurrency)
         self._share_by(share, max_upstream_sets, idle)
-        self._offer(names, Rules(allow=allow, deny=deny), transforms, as_tools)
+        self._offer(
+            names, server_names, Rules(allow=allow, deny=deny), transforms, as_tools
+        )
         self._pass_on(forward_headers, delegate, sessions)
         self._local = () if local is None else (_local(local),)
         if isinstance(self.source, Static):
             self._check_names(self.source.servers)
         self._begin()
+        self.trace: ExchangeTrace | None = None
+        if trace is not None:
+            from mcpwire.gateway.tracing import ExchangeTrace
+
+            self.trace = ExchangeTrace(trace)
+            self.around.add(None, self.trace.around)
 
     def _begin(self) -> None:
         """Have nothing yet of what there is while it serves."""
         self.parking = Parking(timeout=self.ask_timeout or 0.0, keys=self.state_keys)
         self.around = Middleware()
         self.opened: set[Upstreams] = set()
-        self.sets = Sets(
+        self.pool = UpstreamPool(
             maximum=self.max_upstream_sets, idle=self.idle, close=self.close_later
         )
         self._dispatchers: dict[str | None, GatewayDispatcher] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._holders = 0
         self.listens = Listens(self.limits.listens)
-        self.mounts: WeakSet[Mounts] = WeakSet()
 
     def __repr__(self) -> str:
         """Return one readable line."""
@@ -201,8 +217,14 @@ class Gateway(Settings, Serving):
             "timeout": self.timeout,
             "connect_timeout": self.connect_timeout,
             "limits": self.limits,
+            "mode": _mode_for(upstreams.downstream.revision),
             **planned.options,
         }
+        if self.trace is not None:
+            from mcpwire.gateway.tracing import ConnectionTrace
+
+            session, also = upstreams.downstream.session, options.get("trace")
+            options["trace"] = ConnectionTrace(self.trace, planned.name, session, also)
         client = make_client(upstreams, planned.name, planned.target, **options)
         return Upstream(
             planned, client, timeout=options["timeout"], limits=options["limits"]
@@ -228,24 +250,6 @@ class Gateway(Settings, Serving):
             own["tools"] = {}
         return own
 
-    def make_room(self, owner: Owner) -> None:
-        """Have room for one more set of a session's own.
-
-        For that the session over HTTP that was idle for longest is ended: it is opened
-        again as soon as its client comes back.
-
-        Raises:
-            InternalError: As many as there may be are in use.
-        """
-        if len(self.opened) < self.max_upstream_sets:
-            return
-        found = [mount.longest_idle(owner) for mount in self.mounts]
-        idle = [each for each in found if each is not None]
-        longest = min(idle, key=lambda each: each.used_at, default=None)
-        if longest is None or longest.session.end is None:
-            raise InternalError("too many sessions are open already")
-        longest.session.end()
-
     async def replace(self, servers: Mapping[str, Any]) -> Changes:
         """Have other servers, also where sessions are open.
 
@@ -268,7 +272,7 @@ class Gateway(Settings, Serving):
         changes = self.source.replace(servers, self._check_servers)
         if changes:
             plan = self.completed(self.source.plan())
-            sets = (*self.opened, *self.sets.all())
+            sets = (*self.opened, *self.pool.shared)
             await asyncio.gather(
                 *(each.replace(plan.only(each.plan.one)) for each in sets)
             )
@@ -279,6 +283,7 @@ class Gateway(Settings, Serving):
     def close_later(self, upstreams: Upstreams) -> asyncio.Task[None]:
         """Close a set in a task of its own, which is returned."""
         self.opened.discard(upstreams)
+        self.pool.discard(upstreams)
         task = asyncio.get_running_loop().create_task(
             upstreams.aclose(), name="mcpwire-gateway-close"
         )
@@ -301,7 +306,7 @@ class Gateway(Settings, Serving):
 
         Works twice, and the gateway can be used again afterwards.
         """
-        self.sets.close()
+        self.pool.close()
         for upstreams in list(self.opened):
             self.close_later(upstreams)
         if self._closing:
@@ -384,14 +389,24 @@ class Gateway(Settings, Serving):
 
         Neither ids of sessions nor other secrets are in it.
         """
-        sets = [*self.opened, *self.sets.all()]
+        sets = [*self.opened, *self.pool.shared]
+        traced = {} if self.trace is None else {"trace_errors": self.trace.errors}
         return {
             "name": self.info.name,
             "version": self.info.version,
             "sessions": len(self.opened),
-            "shared": len(self.sets),
+            "shared": len(self.pool.shared),
             "sets": [each.status() for each in sets],
+            **traced,
         }
+
+
+def _mode_for(revision: Revision) -> str:
+    """Return which era servers are spoken to for a client of a revision.
+
+    Servers that ask by requests of their own refuse to at 2026-07-28.
+    """
+    return "prefer-session" if revision.era is Era.SESSION else "auto"
 
 
 def _local(server: Server) -> Planned:

@@ -143,14 +143,16 @@ class Catalog:
         if kind == "templates":
             return merge_templates(lists)
         gateway = self._upstreams.gateway
+        servers = self._upstreams.names_of_servers()
         try:
             if kind == "prompts":
-                return merge_named(lists, gateway.names)
+                return merge_named(lists, gateway.names, servers=servers)
             return merge_named(
                 lists,
                 gateway.names,
                 rules=gateway.rules,
                 transforms=gateway.transforms,
+                servers=servers,
             )
         except NameCollision as error:
             raise InternalError(str(error)) from error

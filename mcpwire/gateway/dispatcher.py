@@ -1,7 +1,8 @@
 """Lets a server's connections be answered by the servers behind a gateway.
 
-A session opens its servers as part of `initialize`; requests that stand alone share a
-set where the same client asks for the same servers. Everything else is a server's.
+The first session opens its servers as part of `initialize`; later ones are told what
+those servers can do, and connect to theirs with the first request that needs them.
+Requests that stand alone share a set where the same client asks for the same servers.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.bridge import (
     SessionDownstream,
     StandaloneDownstream,
@@ -18,7 +20,8 @@ from mcpwire.gateway.bridge import (
     roots_changed,
     take_headers,
 )
-from mcpwire.gateway.plan import Plan
+from mcpwire.gateway.descriptions import Descriptions
+from mcpwire.gateway.plan import BY_PATH, Plan
 from mcpwire.gateway.routes import CAPABILITIES, SERVED, Routes
 from mcpwire.gateway.upstreams import Upstreams
 from mcpwire.protocol.many.bridging.ids import TaskIds
@@ -81,7 +84,8 @@ class GatewayDispatcher(Dispatcher):
 
     Args:
         gateway: Whose servers.
-        only: The name of the one server, whose names stay as they are; ``None``: all.
+        only: The name of the one server, whose names stay as they are; ``None``: all;
+            `BY_PATH`: the one that the path of a request names.
     """
 
     opens_later = True
@@ -91,7 +95,8 @@ class GatewayDispatcher(Dispatcher):
         self._gateway = gateway
         self.only = only
         self._kept_by: Keeping | None = None
-        self._planned = Plan(), Plan()
+        self._planned: tuple[Plan, str | None, Plan] = Plan(), None, Plan()
+        self._descriptions = Descriptions()
         self._by_session: dict[Session, Upstreams] = {}
         self._shared_by: set[Session] = set()
         self._opened: dict[Session, dict[str, Any]] = {}
@@ -144,15 +149,31 @@ class GatewayDispatcher(Dispatcher):
         if session is not None:
             upstreams = self._by_session.get(session)
             if upstreams is not None:
+                if not upstreams.is_open:
+                    return self._answer_first(answer, params, request, upstreams)
+                self._gateway.pool.touch(upstreams)
                 if self._gateway.forward_headers:
                     take_headers(upstreams, request)
                 return answer(params, request, upstreams)
         return self._answer_alone(answer, params, request)
 
+    async def _answer_first(
+        self,
+        answer: Answer,
+        params: dict[str, Any],
+        request: RequestContext,
+        upstreams: Upstreams,
+    ) -> dict[str, Any]:
+        """Answer a request of a session after connecting to its servers."""
+        await self._gateway.pool.open(upstreams, request.facts.owner)
+        if self._gateway.forward_headers:
+            take_headers(upstreams, request)
+        return await answer(params, request, upstreams)
+
     async def _answer_alone(
         self, answer: Answer, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        upstreams = await self._shared(self._asking(request))
+        upstreams = await self._shared(self._asking(request), request.facts)
         upstreams.users += 1
         try:
             if self._gateway.forward_headers:
@@ -160,7 +181,7 @@ class GatewayDispatcher(Dispatcher):
             return await answer(params, request, upstreams)
         finally:
             upstreams.users -= 1
-            self._gateway.sets.left(upstreams)
+            self._gateway.pool.left(upstreams)
 
     def _asking(self, request: RequestContext) -> _Asking:
         """Return who asks, found out once for each request."""
@@ -195,7 +216,7 @@ class GatewayDispatcher(Dispatcher):
         )
         return _Asking(identity, plan, headers, capabilities, revision, owner)
 
-    async def _shared(self, asking: _Asking) -> Upstreams:
+    async def _shared(self, asking: _Asking, facts: Facts) -> Upstreams:
         """Return the set of whoever asks, opened if it was not.
 
         What a client declares is said anew with each request to a server of 2026-07-28,
@@ -206,7 +227,7 @@ class GatewayDispatcher(Dispatcher):
         if found is not None:
             return found
         check_kept("the client's capabilities", asking.capabilities)
-        sets = self._gateway.sets
+        pool = self._gateway.pool
 
         def make() -> Upstreams:
             downstream = StandaloneDownstream(
@@ -220,18 +241,18 @@ class GatewayDispatcher(Dispatcher):
                 self._gateway, asking.plan, downstream, headers=asking.headers
             )
 
-        found = await sets.open(asking.identity, make)
+        found = await pool.open_shared(asking.identity, facts.owner, make)
         if found.serves(asking.capabilities):
             return found
-        return await sets.open(asking.declaring(), make)
+        return await pool.open_shared(asking.declaring(), facts.owner, make)
 
     def _found(self, asking: _Asking) -> Upstreams | None:
         """Return the set of whoever asks, if it is there and open."""
-        sets = self._gateway.sets
-        found = sets.find(asking.identity)
+        pool = self._gateway.pool
+        found = pool.find(asking.identity)
         if found is not None and found.serves(asking.capabilities):
             return found
-        return sets.find(asking.declaring())
+        return pool.find(asking.declaring())
 
     def _param_headers(
         self, params: Mapping[str, Any], request: RequestContext
@@ -250,18 +271,23 @@ class GatewayDispatcher(Dispatcher):
             RPCError: This is the answer.
         """
         found = self._gateway.source.plan(facts, params)
-        known, plan = self._planned
-        if found is not known:  # which it is with each request of a `Static`'s clients
-            plan = self.completed(found)
-            self._planned = found, plan
+        one = facts.scope.get(BY_PATH) if self.only == BY_PATH else self.only
+        known, was, plan = self._planned
+        # It is the same with each request of a `Static`'s clients.
+        if found is not known or one != was:
+            plan = self.completed(found, one)
+            self._planned = found, one, plan
+        if self.only == BY_PATH and not plan.servers:
+            raise InvalidRequest(f"no server that was chosen is called {one!r}")
         return plan
 
-    def completed(self, plan: Plan) -> Plan:
-        """Return a source's plan with the gateway's own server."""
-        return self._narrowed(self._gateway.completed(plan))
+    def completed(self, plan: Plan, one: str | None) -> Plan:
+        """Return a source's plan with the gateway's own server, or one server of it."""
+        return self._gateway.completed(plan).only(one)
 
-    def _narrowed(self, plan: Plan) -> Plan:
-        return plan.only(self.only)
+    def serves(self, one: str | None) -> bool:
+        """Tell whether sessions with that one server, or with all, are served here."""
+        return one is not None if self.only == BY_PATH else one == self.only
 
     def upstreams_of(self, session: Session) -> Upstreams | None:
         """Return a session's set; ``None``: it has none, or has left."""
@@ -275,16 +301,17 @@ class GatewayDispatcher(Dispatcher):
         session: Session | None,
         facts: Facts = IN_MEMORY,
     ) -> tuple[Session, dict[str, Any]]:
-        """Open a session and its servers.
+        """Open a session; connect to its servers if it is not known what they can do.
 
         Raises:
             RPCError: It is refused, or a server could not be connected to and all of
                 them are needed.
         """
         opened, result = super().initialize(params, session, facts)
-        plan = self.plan(facts, params)
-        upstreams = await self.open_upstreams(opened, plan, facts)
-        result |= self._described(upstreams, opened.revision)
+        beginning = self._begin(opened, self.plan(facts, params), facts)
+        if self._gateway.trace is not None:
+            beginning = self._gateway.trace.watch(beginning, "initialize", params)
+        result |= await beginning
         self._opened[opened] = result
         return opened, result
 
@@ -300,41 +327,47 @@ class GatewayDispatcher(Dispatcher):
             return session, result
         return super().initialize(params, session, facts)
 
-    async def open_upstreams(
+    async def _begin(
         self, session: Session, plan: Plan, facts: Facts
-    ) -> Upstreams:
-        """Connect a session to the servers of a plan; cancelling it undoes that.
+    ) -> dict[str, Any]:
+        """Give a session its servers; return what they can do.
 
         Raises:
             RPCError: As `open_session`.
+
+        Cancelling it undoes it.
         """
         gateway = self._gateway
         if gateway.share == "identity":
-            upstreams = await self._shared(
-                self._asking_of(
-                    facts, session.client_capabilities, plan, session.revision
-                )
+            asking = self._asking_of(
+                facts, session.client_capabilities, plan, session.revision
             )
+            upstreams = await self._shared(asking, facts)
             upstreams.users += 1
             self._shared_by.add(session)
-        else:
-            gateway.make_room(facts.owner)
-            principal = session.principal
-            owner = NOBODY if principal is None else principal.key
-            upstreams = Upstreams(
-                gateway,
-                plan,
-                SessionDownstream(session, TaskIds(gateway.state_keys, owner)),
-                headers=gateway.forwarded(facts),
-            )
-            gateway.opened.add(upstreams)
-            try:
-                await upstreams.open()
-            except BaseException:
-                gateway.opened.discard(upstreams)
-                raise
+            self._by_session[session] = upstreams
+            return self._described(upstreams, session.revision)
+        principal = session.principal
+        owner = NOBODY if principal is None else principal.key
+        upstreams = Upstreams(
+            gateway,
+            plan,
+            SessionDownstream(session, TaskIds(gateway.state_keys, owner)),
+            headers=gateway.forwarded(facts),
+        )
+        upstreams.may_end = facts.transport == "http"
+        gateway.opened.add(upstreams)
         self._by_session[session] = upstreams
-        return upstreams
+        described = self._descriptions.find(plan, session.revision)
+        if described is None:
+            try:
+                await gateway.pool.open(upstreams, facts.owner)
+            except BaseException:
+                self._by_session.pop(session, None)
+                gateway.close_later(upstreams)
+                raise
+            described = self._described(upstreams, session.revision)
+        return described
 
     async def reopen(self, session: Session, plan: Plan, facts: Facts) -> None:
         """Connect a session that was opened elsewhere to the servers of a plan.
@@ -342,10 +375,9 @@ class GatewayDispatcher(Dispatcher):
         Raises:
             RPCError: As `open_session`.
         """
-        upstreams = await self.open_upstreams(session, plan, facts)
         self._opened[session] = {
             "protocolVersion": session.revision.name,
-            **self._described(upstreams, session.revision),
+            **await self._begin(session, plan, facts),
             "serverInfo": self._info,
         }
 
@@ -411,7 +443,7 @@ class GatewayDispatcher(Dispatcher):
             self._shared_by.discard(session)
             forget_session(upstreams, session)
             upstreams.users -= 1
-            self._gateway.sets.left(upstreams)
+            self._gateway.pool.left(upstreams)
             return
         closing = self._closing[session] = self._gateway.close_later(upstreams)
         closing.add_done_callback(lambda _: self._closing.pop(session, None))
@@ -428,21 +460,24 @@ class GatewayDispatcher(Dispatcher):
         self, _: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Say what the servers can do; what they might, where they take too long."""
-        described: dict[str, Any] = {"capabilities": CAPABILITIES}
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(DISCOVER_WAIT_S):
-                upstreams = await self._shared(self._asking(request))
-            described = self._described(upstreams, request.revision)
+        asking, revision = self._asking(request), request.revision
+        described = self._descriptions.find(asking.plan, revision)
+        if described is None:
+            described = {"capabilities": CAPABILITIES}
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(DISCOVER_WAIT_S):
+                    upstreams = await self._shared(asking, request.facts)
+                described = self._described(upstreams, revision)
         return {
             "supportedVersions": [each.name for each in self.revisions],
             **described,
         }
 
-    @staticmethod
-    def _described(upstreams: Upstreams, revision: Revision) -> dict[str, Any]:
+    def _described(self, upstreams: Upstreams, revision: Revision) -> dict[str, Any]:
         """Say what the servers can do; what they might, where one may yet come."""
         capabilities: Mapping[str, Any] = CAPABILITIES
-        if len(upstreams.ready()) == len(upstreams.members):
+        is_complete = len(upstreams.ready()) == len(upstreams.members)
+        if is_complete:
             capabilities = upstreams.capabilities(revision)
         described: dict[str, Any] = {
             "capabilities": capabilities_at(revision, capabilities)
@@ -450,6 +485,10 @@ class GatewayDispatcher(Dispatcher):
         instructions = upstreams.instructions()
         if instructions is not None:
             described["instructions"] = instructions
+        if self._gateway.on_error == "skip":
+            self._descriptions.keep(
+                upstreams.plan, revision, described, is_complete=is_complete
+            )
         return described
 
     # The end...

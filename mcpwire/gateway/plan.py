@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 
     from mcpwire.server.request import Facts
 
-__all__ = ["Changes", "Plan", "Planned", "Source", "Static"]
+__all__ = ["BY_PATH", "Changes", "Plan", "Planned", "Source", "Static"]
 
 _NOT_HERE: Final = frozenset({*HANDLERS, "client_info", "extensions"})
 """Options of a member without a meaning here: the client behind says all that."""
+
+BY_PATH: Final = "mcpwire/server"
+"""Stands for a server's name where it is a part of each request's path: there the scope
+of the request has the name by this key."""
 
 NO_RULES: Final = ServerRules()
 

@@ -87,25 +87,30 @@ class Routes:
     # Lists...
 
     async def _list_tools(
-        self, params: Json, _: RequestContext, upstreams: Upstreams
+        self, params: Json, request: RequestContext, upstreams: Upstreams
     ) -> Json:
-        return self._page("tools", await upstreams.catalog.get("tools"), params)
+        found = await upstreams.catalog.get("tools")
+        return self._page("tools", _wanted(found, "name", request, upstreams), params)
 
     async def _list_prompts(
-        self, params: Json, _: RequestContext, upstreams: Upstreams
+        self, params: Json, request: RequestContext, upstreams: Upstreams
     ) -> Json:
-        return self._page("prompts", await upstreams.catalog.get("prompts"), params)
+        found = await upstreams.catalog.get("prompts")
+        return self._page("prompts", _wanted(found, "name", request, upstreams), params)
 
     async def _list_resources(
-        self, params: Json, _: RequestContext, upstreams: Upstreams
+        self, params: Json, request: RequestContext, upstreams: Upstreams
     ) -> Json:
         found = await upstreams.catalog.get("resources")
-        return self._page("resources", found, params)
+        return self._page(
+            "resources", _wanted(found, "uri", request, upstreams), params
+        )
 
     async def _list_templates(
-        self, params: Json, _: RequestContext, upstreams: Upstreams
+        self, params: Json, request: RequestContext, upstreams: Upstreams
     ) -> Json:
         found = await upstreams.catalog.get("templates")
+        found = _wanted(found, "uriTemplate", request, upstreams)
         return self._page("resourceTemplates", found, params)
 
     def _page(self, key: str, merged: Merged, params: Json) -> Json:
@@ -287,6 +292,22 @@ async def _with_aliases(result: Json, upstream: Upstream, upstreams: Upstreams) 
     aliases = await upstreams.catalog.aliases_of(upstream.name)
     contents, changed = with_uris(result.get("contents"), aliases)
     return {**result, "contents": contents} if changed else result
+
+
+def _wanted(
+    merged: Merged, key: str, request: RequestContext, upstreams: Upstreams
+) -> Merged:
+    """Return what a request wants of a list: all, or what one server has."""
+    listing = getattr(upstreams.gateway.source, "listing", None)
+    wanted = None if listing is None else listing(request.facts)
+    if wanted is None:
+        return merged
+    servers = {
+        each.name
+        for each in upstreams.plan.servers
+        if wanted in {each.name, getattr(each.target, "url", None)}
+    }
+    return merged.only(servers, key)
 
 
 def _text(params: Json, key: str) -> str:

@@ -103,11 +103,13 @@ class Settings:
     def _offer(
         self,
         names: NamePolicy | None,
+        server_names: str,
         rules: Rules,
         transforms: Mapping[str, ToolTransform] | None,
         as_tools: Mapping[str, bool],
     ) -> None:
         self.names = NamePolicy.proxy() if names is None else names
+        self.server_names = _one_of("server_names", server_names, ("ours", "theirs"))
         self.rules = rules
         self.transforms = _transforms(transforms or {})
         self.as_tools = frozenset(kind for kind, wanted in as_tools.items() if wanted)

@@ -7,7 +7,6 @@ the same client asks for the same servers; `sets` keeps those.
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError
@@ -17,6 +16,8 @@ from mcpwire.protocol.many.gateway.merging import (
     merged_capabilities,
     merged_instructions,
 )
+from mcpwire.protocol.many.names import names_of_servers
+from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.telling.hub import PROMPTS, RESOURCES, TOOLS, Hub
 from mcpwire.versions import Era
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Upstreams"]
 
-logger = logging.getLogger("mcpwire")
+logger = LimitedLogger("mcpwire")
 
 RETRY_S: Final = 30.0
 """How long a server that could not be connected to is left alone."""
@@ -58,7 +59,10 @@ class Upstreams:
         hub: Who hears that something of theirs changed.
         users: How many requests it answers, where several share it.
         used_at: When the last of them ended, on the loop's clock.
+        is_open: Whether all of them were connected to, as far as that worked.
+        is_begun: Whether `open` was called.
         is_closed: Whether `aclose` was called.
+        may_end: Whether it may end while its client is there; set by its owner.
     """
 
     def __init__(
@@ -81,7 +85,8 @@ class Upstreams:
         self._trying: set[asyncio.Task[None]] = set()
         self.users = 0
         self.used_at = 0.0
-        self.is_closed = False
+        self.is_open = self.is_begun = self.is_closed = False
+        self.may_end = True
 
     def __repr__(self) -> str:
         """Return one readable line."""
@@ -90,12 +95,13 @@ class Upstreams:
     # Opening and closing...
 
     async def open(self) -> None:
-        """Connect to all of them, in parallel; cancelling it closes them again.
+        """Connect to all of them, in parallel; call `aclose` after a failure.
 
         Raises:
             InternalError: One could not be connected to, and `on_error` is ``"raise"``;
                 names it, without another attempt.
         """
+        self.is_begun = True
         gate = asyncio.Semaphore(self.gateway.concurrency)
         tasks = [
             asyncio.create_task(self._connect_by(gate, each), name="mcpwire-upstream")
@@ -111,8 +117,6 @@ class Upstreams:
         except BaseException:
             for task in tasks:
                 task.cancel()
-            # It goes on by itself, should nobody wait for it.
-            await asyncio.shield(self.gateway.close_later(self))
             raise
 
     async def _wait_for_all(self, tasks: list[asyncio.Task[None]]) -> None:
@@ -145,6 +149,7 @@ class Upstreams:
                 "the server %r could not be connected to: %s",
                 upstream.name,
                 error,
+                kind=upstream.name,
                 extra={"server": upstream.name, "error": error},
             )
         else:
@@ -173,6 +178,8 @@ class Upstreams:
         self.plan, self.members = plan, members
         gone = [each for each in before.values() if each not in members.values()]
         new = [each for each in members.values() if each not in before.values()]
+        if not self.is_begun:
+            new = []
         for each in gone:
             self.catalog.forget(each)
         levels = {each.client.connection.log_level for each in before.values()}
@@ -223,7 +230,13 @@ class Upstreams:
 
     @property
     def is_busy(self) -> bool:
-        """Whether closing it now would take something from somebody."""
+        """Whether closing it now would take something from a client.
+
+        A session can be opened again: only its calls count.
+        """
+        if self.downstream.session is not None:
+            calls = (each.client.relay.flight.calls for each in self.members.values())
+            return self.users > 0 or any(calls)
         return self.users > 0 or len(self.hub) > 0 or self.downstream.is_busy
 
     def serves(self, capabilities: Mapping[str, Any]) -> bool:
@@ -265,6 +278,20 @@ class Upstreams:
             if each.agreement is not None
         ]
         return merged_instructions(said)
+
+    def names_of_servers(self) -> dict[str, str]:
+        """Return what stands for servers in names, where it is not our name."""
+        if self.gateway.server_names == "ours":
+            return {}
+        said = {}
+        for each in self.ready():
+            info = each.agreement.server_info if each.agreement is not None else None
+            name, version = (
+                found if type(found := (info or {}).get(key)) is str else ""
+                for key in ("name", "version")
+            )
+            said[each.name] = name or each.name, version
+        return names_of_servers(said)
 
     def public_uri(self, server: str, uri: str) -> str:
         """Return what a server's resource is called for clients."""

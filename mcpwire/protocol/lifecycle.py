@@ -10,6 +10,9 @@ probe is `server/discover`, for a legacy server may run `tools/call` without ask
                     └ -32022 to `initialize` ─────────► PROBING, without fallback
     INITIALIZING ── InitializeResult ─────────────────► agreed, session
 
+Where the session era is preferred, INITIALIZING comes first, and an error leads to
+PROBING.
+
 Silence decides nothing: a server that starts slowly locks its era at the first
 `server/discover` it reads, so `initialize` is sent beside the open probe and the first
 conclusive answer wins.
@@ -37,12 +40,14 @@ from mcpwire.errors import (
     MCPError,
     NegotiationError,
     RPCError,
+    shorten,
 )
 from mcpwire.protocol.negotiation import (
     META,
     METHOD_NOT_FOUND,
     MODERN_ERRORS,
     MODES,
+    TEXT_SHOWN,
     Agreement,
     Answer,
     Downgrade,
@@ -58,7 +63,6 @@ from mcpwire.protocol.negotiation import (
     older_transport,
     parse_mode,
     request_meta,
-    shorten,
 )
 from mcpwire.versions import Era, Revision, find_revision
 
@@ -97,8 +101,9 @@ def negotiate(
 ) -> Negotiating:
     """Agree on a revision with a server.
 
-    What happens is noted in `record`, which outlives a failure. Over HTTP a connection
-    that ends is not opened anew, and an older transport may be tried.
+    What happens is noted in `record`, which outlives a failure. The era of the first
+    revision in `allowed` is tried first. Over HTTP a connection that ends is not opened
+    anew, and an older transport may be tried.
 
     Raises:
         NegotiationError: There is no common revision, or the server refused.
@@ -132,8 +137,10 @@ class _Negotiator:
         self.probe_timeout = probe_timeout
         self.record = record
         self.open: set[str] = set()
+        self.prefers_session = allowed[0].era is Era.SESSION
         self.may_fall_back = bool(self.legacy)
         self.may_reopen = bool(self.modern and self.legacy)
+        self.may_probe = bool(self.modern)
         self.may_downgrade = False
         self.stands_alone = False
         """Whether the end of one request is not the end of the others."""
@@ -143,10 +150,10 @@ class _Negotiator:
         self.now = 0.0
 
     def run(self) -> Negotiating:
-        if self.modern:
-            yield self.probe(self.modern[0])
-        else:
+        if self.prefers_session:
             yield self.initialize(self.legacy[0])
+        else:
+            yield self.probe(self.modern[0])
         while True:
             outcome = yield Receive(self.patience())
             self.now = outcome.at
@@ -175,6 +182,7 @@ class _Negotiator:
 
     def probe(self, revision: Revision) -> Send:
         self.note(f"sent {DISCOVER}", f"as {revision}")
+        self.may_probe = False
         self.open.add(DISCOVER)
         return Send(DISCOVER, {"_meta": request_meta(revision, self.identity)})
 
@@ -275,6 +283,8 @@ class _Negotiator:
                 self.retried.add(INITIALIZE)
                 yield self.initialize(revision)
                 return
+        if self.may_probe:
+            yield self.probe(self.modern[0])
 
     def take_modern_error(
         self, method: str, error: RPCError
@@ -297,6 +307,8 @@ class _Negotiator:
                 self.retried.add(INITIALIZE)
                 yield self.initialize(revision)
                 return
+        if self.may_probe:
+            yield self.probe(self.modern[0])
 
     def may_propose(self, revision: Revision) -> bool:
         """Tell whether `initialize` may be tried with a revision the server named."""
@@ -320,7 +332,7 @@ class _Negotiator:
             raise InvalidMessage(
                 "DiscoverResult.resultType",
                 expected="'complete'",
-                got=shorten(repr(kind)),
+                got=shorten(repr(kind), TEXT_SHOWN),
             )
         names = _strings(result, "supportedVersions")
         self.may_downgrade = False
@@ -414,7 +426,7 @@ class _Negotiator:
             return self.disagreement(names)
         self.record.reason = "the server refused"
         failure = NegotiationError(
-            f"the server refused the handshake: {shorten(str(error))}",
+            f"the server refused the handshake: {shorten(str(error), TEXT_SHOWN)}",
             negotiation=self.record,
             supported=names,
         )
@@ -434,7 +446,7 @@ def _strings(result: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _show(result: dict[str, Any], key: str) -> str:
-    return shorten(repr(result[key])) if key in result else "nothing"
+    return shorten(repr(result[key]), TEXT_SHOWN) if key in result else "nothing"
 
 
 def _list(names: tuple[str, ...]) -> str:

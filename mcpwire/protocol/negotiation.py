@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from mcpwire.errors import HTTPError, InvalidMessage, RPCError, TransportError
+from mcpwire.errors import (
+    HTTPError,
+    InvalidMessage,
+    RPCError,
+    TransportError,
+    shorten,
+)
 from mcpwire.versions import Era, find_revision, revisions_of
 
 if TYPE_CHECKING:
@@ -41,12 +47,11 @@ __all__ = [
     "older_transport",
     "parse_mode",
     "request_meta",
-    "shorten",
 ]
 
 META: Final = "io.modelcontextprotocol/"
 
-MODES: Final = ("auto", "session", "stateless")
+MODES: Final = ("auto", "session", "stateless", "prefer-session")
 """`mode=` takes one of these, or the name of the one revision to speak."""
 
 MODERN_ERRORS: Final = frozenset({-32020, -32021, -32022})
@@ -110,13 +115,15 @@ class Identity:
 
 
 def parse_mode(mode: str) -> tuple[Revision, ...]:
-    """Return the revisions a mode allows, newest first.
+    """Return the revisions a mode allows: the era to try first, then newest first.
 
     Raises:
         ValueError: It is no mode and names no revision.
     """
     if mode == "auto":
         return revisions_of(Era.STATELESS) + revisions_of(Era.SESSION)
+    if mode == "prefer-session":
+        return revisions_of(Era.SESSION) + revisions_of(Era.STATELESS)
     if mode in MODES:
         return revisions_of(Era(mode))
     revision = find_revision(mode)
@@ -210,11 +217,6 @@ Step: TypeAlias = Send | Receive | Notify | Reopen | Downgrade
 # What it agreed on...
 
 
-def shorten(text: str, limit: int = TEXT_SHOWN) -> str:
-    """Return a peer's text cut to what a record or a message can show."""
-    return text if len(text) <= limit else f"{text[:limit]}..."
-
-
 @attrs.frozen
 class NegotiationStep:
     """One thing that happened during the handshake."""
@@ -253,7 +255,7 @@ class Negotiation:
 
     def note(self, at: float, event: str, detail: str = "") -> None:
         """Add a step to the record."""
-        self.steps.append(NegotiationStep(at, event, shorten(detail)))
+        self.steps.append(NegotiationStep(at, event, shorten(detail, TEXT_SHOWN)))
 
     def __str__(self) -> str:
         """Return the verdict and the steps that led to it, a line each."""

@@ -25,7 +25,13 @@ from mcpwire.protocol.owner import Call, Owner, PeerStats
 from mcpwire.protocol.receiving import C, Receiver
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
-from mcpwire.wire.json import JSONDecodeError, encode_line, loads
+from mcpwire.wire.json import (
+    LARGE,
+    JSONDecodeError,
+    check_values,
+    encode_line,
+    loads,
+)
 from mcpwire.wire.lines import LineDecoder
 
 if TYPE_CHECKING:
@@ -184,9 +190,14 @@ class Peer(Receiver[C]):
         self.stats.messages += len(lines)
         for line in lines:
             try:
+                if line[LARGE]:
+                    check_values(line, self._limits.values)
                 message = loads(line)
             except JSONDecodeError:
                 self._receive_unreadable(line)
+                continue
+            except MessageTooLarge as error:
+                self._receive_too_large(line, error)
                 continue
             # A plain result to a call of ours takes no further step. `type` is asked
             # because True and 1.0 would find the call with id 1.

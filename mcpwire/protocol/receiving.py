@@ -20,10 +20,10 @@ from mcpwire.errors import (
 from mcpwire.protocol.owner import Call, Owner, PeerStats
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
-from mcpwire.wire.json import Json, encode_line, salvage
+from mcpwire.wire.json import Json, encode_line, outline, salvage
 
 if TYPE_CHECKING:
-    from mcpwire.errors import MCPError, RPCError
+    from mcpwire.errors import MCPError, MessageTooLarge, RPCError
     from mcpwire.limits import Limits
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
@@ -121,6 +121,22 @@ class Receiver(Generic[C]):
         self._count_noise(line)
         if self.role == "server":
             self._refuse_unnamed(ParseError(UNREADABLE))
+
+    def _receive_too_large(self, line: Line, error: MessageTooLarge) -> None:
+        """Let a message with too many values end what it names, and nothing else."""
+        if self._has_ended:
+            return
+        self.stats.invalid += 1
+        error.__traceback__ = None  # its frames hold the whole message
+        message = outline(line)
+        id = message.get("id")
+        refusal = InvalidRequest(str(error))
+        if jsonrpc.is_request_id(id) and "method" in message:
+            self._refuse(id, refusal, None)
+        elif jsonrpc.is_request_id(id) and id in self.outstanding:
+            self._fail(id, error)
+        elif self.role == "server" and "method" not in message:
+            self._refuse_unnamed(refusal)
 
     def _receive_call(self, message: dict[str, Any], line: Line) -> None:
         """Take in what has as many members as a client's plain request.

@@ -104,8 +104,9 @@ class Server:
             the rounds of a call, the newest first. Several processes behind one URL
             need the same; without any a random one is made.
         single_use: Remembers which of those sealed states were used, so that none is
-            used twice, such as a `mcpwire.server.asking.state.MemorySingleUse`. A
-            client whose connection broke cannot go on with its call then.
+            used twice, such as a `MemorySingleUse`. A client whose connection broke
+            cannot go on with its call then, so ``None``, the default, lets a state be
+            used again until it expires.
         ask_timeout: How long a client may take to answer a question, in seconds.
         tool_timeout: How long a tool may take that has no timeout of its own.
         thread_limit: How many plain functions run at once.

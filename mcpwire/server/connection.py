@@ -7,7 +7,6 @@ requests become tasks, and cancelling them ends the tasks.
 from __future__ import annotations
 
 import asyncio
-import logging
 from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +19,7 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.protocol.deadline import Deadline
+from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.request import IN_MEMORY, Facts
 from mcpwire.server.routes import INITIALIZE
 from mcpwire.transports.inbound_tasks import InboundTasks
@@ -41,7 +41,7 @@ END_GRACE_S: Final = 0.5
 LEAST_GRACE_S: Final = 0.1
 """How long the lifespan may take to end in any case."""
 
-logger = logging.getLogger("mcpwire")
+logger = LimitedLogger("mcpwire")
 
 
 class ServerConnection:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError, InvalidParams, RPCError, ToolError
 from mcpwire.server.asking.rounds import InputNeeded, deciding, finish
+from mcpwire.server.log_limit import LimitedLogger, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,9 +24,16 @@ if TYPE_CHECKING:
     Handler = Callable[[dict[str, Any], RequestContext], Answer]
     """Takes a request's params and context; returns the result, or raises."""
 
-__all__ = ["TOOLS_CALL", "answer_for", "check_result", "run_handler", "tool_failure"]
+__all__ = [
+    "TOOLS_CALL",
+    "HttpRefusal",
+    "answer_for",
+    "check_result",
+    "run_handler",
+    "tool_failure",
+]
 
-logger = logging.getLogger("mcpwire")
+logger = LimitedLogger("mcpwire")
 
 TOOLS_CALL: Final = "tools/call"
 
@@ -40,6 +47,18 @@ _STATELESS_CODES: Final = frozenset(
 )
 """What JSON-RPC and 2026-07-28 define of the range that they reserve, -32768 to -32000:
 an application's own codes stand outside of it."""
+
+
+class HttpRefusal(Exception):
+    """Mixed into errors that HTTP answers with a status of their own.
+
+    Attributes:
+        http_status: The status.
+        http_headers: Fields of the answer: names in lower case, and values.
+    """
+
+    http_status: int
+    http_headers: tuple[tuple[str, str], ...] = ()
 
 
 async def run_handler(
@@ -71,6 +90,7 @@ def check_result(result: object, request: RequestContext) -> None:
             "the handler of %s returned no dict but a %s",
             _named(request),
             type(result).__name__,
+            kind=request.method,
         )
         raise InternalError("the handler failed")
 
@@ -102,7 +122,8 @@ def answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any]
 
 def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:
     """Log what went wrong; tell the client no more than that it did."""
-    logger.error("the handler of %s raised", _named(request), exc_info=error)
+    message, kind = "the handler of %s raised", place_of(error)
+    logger.error(message, _named(request), kind=kind, exc_info=error)
     if request.method == TOOLS_CALL:
         return tool_failure("the tool failed")
     raise InternalError("the handler failed") from error

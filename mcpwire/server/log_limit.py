@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
-__all__ = ["LogLimit"]
+__all__ = ["LimitedLogger", "LogLimit", "place_of"]
+
+KINDS_MOST: Final = 16
+"""How many kinds of one message have a line each in one interval; more share one."""
 
 
 class LogLimit:
@@ -26,27 +31,88 @@ class LogLimit:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        # When each kind was logged last, and how many lines were left out since.
-        self._kinds: dict[str, tuple[float, int]] = {}
+        # For each message when each kind was logged last, and how many lines were left
+        # out since.
+        self._messages: dict[str, dict[Hashable, tuple[float, int]]] = {}
 
     def log(
-        self, write: Callable[..., None], message: str, *args: Any, **options: Any
+        self,
+        write: Callable[..., None],
+        message: str,
+        *args: Any,
+        kind: Hashable = None,
+        **options: Any,
     ) -> None:
         """Log a line, unless one of its kind was logged within the last second.
 
         Args:
             write: The method of a logger: ``logger.warning`` and others.
-            message: The format; it is also the kind, so it holds nothing of a peer.
+            message: The format, which holds nothing of a peer.
             args: Values for the format.
+            kind: What tells lines of one message apart.
             options: Passed on to `write`.
         """
-        now = self._clock()
         with self._lock:
-            last, left_out = self._kinds.get(message, (now - self.INTERVAL_S, 0))
-            if now - last < self.INTERVAL_S:
-                self._kinds[message] = last, left_out + 1
-                return
-            self._kinds[message] = now, 0
+            left_out = self._take(message, kind)
+        if left_out is None:
+            return
         if left_out:
             message = f"{message} ({left_out} more were not logged)"
         write(message, *args, **options)
+
+    def _take(self, message: str, kind: Hashable) -> int | None:
+        """Return how many were left out before this line; ``None``: it is left out."""
+        now = self._clock()
+        kinds = self._messages.setdefault(message, {})
+        if kind not in kinds and len(kinds) >= KINDS_MOST:
+            for each, (last, _) in list(kinds.items()):
+                if now - last >= self.INTERVAL_S:
+                    del kinds[each]
+            if len(kinds) >= KINDS_MOST:
+                kind = None
+        last, left_out = kinds.get(kind, (now - self.INTERVAL_S, 0))
+        if now - last < self.INTERVAL_S:
+            kinds[kind] = last, left_out + 1
+            return None
+        kinds[kind] = now, 0
+        return left_out
+
+
+shared = LogLimit()
+"""The bound on what clients can log in this process."""
+
+
+class LimitedLogger(logging.LoggerAdapter[logging.Logger]):
+    """A logger with a line a second for each message of `INFO` and above.
+
+    Its methods take a `kind`; see `LogLimit.log`.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(logging.getLogger(name))
+
+    def log(
+        self,
+        level: int,
+        msg: object,
+        *args: object,
+        kind: Hashable = None,
+        **options: Any,
+    ) -> None:
+        """Log a line, unless one of its kind was logged within the last second."""
+        if level < logging.INFO:
+            self.logger.log(level, msg, *args, stacklevel=2, **options)
+        elif self.logger.isEnabledFor(level):
+            write = partial(self.logger.log, level, stacklevel=3)
+            shared.log(write, str(msg), *args, kind=kind, **options)
+
+
+def place_of(error: BaseException) -> Hashable:
+    """Return the kind of an error: its type, and the line of code that raised it."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None:
+        return type(error).__name__
+    code = traceback.tb_frame.f_code
+    return type(error).__name__, code.co_filename, traceback.tb_lineno

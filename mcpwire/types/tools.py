@@ -191,10 +191,12 @@ class CallToolResult(WireType):
         """Return the result itself.
 
         Raises:
-            ToolError: The tool reported failure; the error carries the result.
+            ToolError: The tool reported failure; the error carries the result, and
+                ``str`` shows the first 2,000 characters of its text.
         """
         if self.is_error:
-            from mcpwire.errors import ToolError
+            from mcpwire.errors import MESSAGE_SHOWN, ToolError, shorten
 
-            raise ToolError(self.text or "the tool gave no reason", result=self)
+            said = shorten(self.text, MESSAGE_SHOWN) or "the tool gave no reason"
+            raise ToolError(said, result=self)
         return self

@@ -13,7 +13,9 @@ tuples and subclasses of ``float`` are refused, and so are keys whose type is no
 exactly ``str``.
 
 What comes in: integers beyond 64 bit become floats, and of members with the same name
-the last one counts. `salvage` is the second opinion on text that orjson refuses.
+the last one counts. `salvage` is the second opinion on text that orjson refuses. Short
+text can stand for many values, and 60 MB of ``{}`` for 1.8 GB, so a peer's message that
+is `LARGE` goes through `check_values` first.
 """
 
 from __future__ import annotations
@@ -29,18 +31,21 @@ from uuid import UUID
 import orjson
 from orjson import Fragment, JSONDecodeError, loads
 
-from mcpwire.errors import LocalProtocolError
+from mcpwire.errors import LocalProtocolError, MessageTooLarge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = [
+    "LARGE",
     "Fragment",
     "JSONDecodeError",
     "Json",
+    "check_values",
     "encode",
     "encode_line",
     "loads",
+    "outline",
     "salvage",
 ]
 
@@ -269,3 +274,82 @@ def _cut_depth(text: str) -> str:
     if depth <= _DEPTH_SALVAGED:
         kept.append(text[start:])
     return "".join(kept)
+
+
+LARGE: Final = slice(1024 * 1024, 1024 * 1024 + 1)
+"""What is empty of texts that need no `check_values`; no call is as cheap."""
+
+_WINDOW: Final = 64 * 1024  # bytes looked at in one step; they stay in the cache
+
+
+def check_values(text: bytes | bytearray, most: int) -> None:
+    """Check, before JSON text is decoded, that it holds no more than so many values.
+
+    Each value but the first stands behind a comma or an opening bracket. Those in
+    strings do not count; they are only told apart where there are too many in all.
+
+    Raises:
+        MessageTooLarge: It holds more.
+    """
+    # A text that is no longer than that cannot hold more.
+    marks = 0
+    for start in range(0, len(text) if len(text) > most else 0, _WINDOW):
+        marks += _marks(text[start : start + _WINDOW])
+        if marks > most:
+            break
+    else:
+        return
+    if _has_more_outside_strings(text, most):
+        raise MessageTooLarge(
+            f"a message of {len(text)} bytes holds more than {most} values "
+            "(Limits.values)",
+            limit=most,
+        )
+
+
+def _has_more_outside_strings(text: bytes | bytearray, most: int) -> bool:
+    # Without escapes, what follows an odd number of quotes stands in a string.
+    text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    marks = quotes = 0
+    for start in range(0, len(text), _WINDOW):
+        parts = text[start : start + _WINDOW].split(b'"')
+        marks += _marks(b"".join(parts[quotes & 1 :: 2]))
+        quotes += len(parts) - 1
+        # With its name, a value has four quotes at most.
+        if marks > most or quotes > 4 * (most + 1):
+            return True
+    return False
+
+
+def _marks(text: bytes | bytearray) -> int:
+    # Base64 has none: images and the like are searched at the speed of memory.
+    if b"," in text or b"[" in text or b"{" in text:
+        return len(text) - len(text.translate(None, b",[{"))
+    return 0
+
+
+_EDGE: Final = 1_000  # bytes at each end of a message
+_MEMBER: Final = (
+    rb'"[^"\\]*+"\s*+:\s*+(?:"[^"\\]*+"|-?[0-9][0-9.eE+-]*+|true|false|null)\s*+'
+)
+_HEAD: Final = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*+(\{\s*+(?:" + _MEMBER + rb',\s*+)*+"[^"\\]*+"\s*+:)'
+)
+_TAIL: Final = re.compile(rb"[]}]\s*+((?:,\s*+" + _MEMBER + rb")*+\})\s*+\Z")
+
+
+def outline(text: bytes | bytearray) -> dict[str, Json]:
+    """Return the members around the first long one of a large object, it as ``None``.
+
+    They say whose answer a message is that is not decoded. Empty where the ends of the
+    text do not show them.
+    """
+    head = _HEAD.match(text[:_EDGE])
+    tail = _TAIL.search(text[-_EDGE:])
+    if head is None or tail is None:
+        return {}
+    try:
+        found: dict[str, Json] = loads(head[1] + b"null" + tail[1])
+    except JSONDecodeError:
+        return {}
+    return found

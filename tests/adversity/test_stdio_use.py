@@ -320,6 +320,25 @@ async def test_a_line_over_the_limit_ends_the_connection_after_what_came_before(
         assert "100000 bytes" in str(large)
 
 
+@pytest.mark.attack("X12")
+async def test_an_answer_of_too_many_values_fails_its_call_alone(shell):
+    target = scripted(
+        "handshake()\na, b = recv(), recv()\n"
+        "answer(a, {'content': [], 'a': [{}] * 600_000})\ntext(b, 'small'); recv()"
+    )
+    limits = mcpwire.Limits(values=600_000)
+    async with (
+        asyncio.timeout(BOUND_S),
+        shell(target, limits=limits) as client,
+    ):
+        many, small = await asyncio.gather(
+            client.call_tool("a"), client.call_tool("b"), return_exceptions=True
+        )
+        assert type(many) is mcpwire.MessageTooLarge
+        assert "more than 600000 values (Limits.values)" in str(many)
+        assert small.text == "small"
+
+
 @pytest.mark.pain("P14")
 @pytest.mark.rule("TR-STDIO-01")
 async def test_separators_inside_strings_are_untouched_both_ways(shell):

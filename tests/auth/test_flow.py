@@ -118,6 +118,7 @@ NO_USE = {
 }
 
 
+@pytest.mark.rule("FLOW-25")
 @pytest.mark.parametrize("record", NO_USE.values(), ids=NO_USE)
 def test_where_nothing_can_be_refreshed_the_user_logs_in(record):
     world = World(record)

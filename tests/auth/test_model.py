@@ -52,6 +52,7 @@ def test_every_class_is_here():
     assert {kind_of(value) for value in ALL} == classes
 
 
+@pytest.mark.rule("FLOW-25")
 @pytest.mark.attack("S23")
 @pytest.mark.parametrize("value", ALL, ids=kind_of)
 def test_no_repr_shows_a_secret(value):

@@ -25,7 +25,9 @@ CANONICAL = {
     "https://h/mcp/": "https://h/mcp/",
     "HTTPS://Host.Example:443/Mcp": "https://host.example/Mcp",
     "http://h:8080/mcp": "http://h:8080/mcp",
-    "https://h/mcp?key=s3cret": "https://h/mcp",
+    "https://h/mcp?tenant=a&x": "https://h/mcp?tenant=a&x",
+    "https://h/mcp?": "https://h/mcp?",
+    "https://h/?tenant=a": "https://h/?tenant=a",
     "https://h/mcp#part": "https://h/mcp",
     "https://[2001:DB8::1]/a": "https://[2001:db8::1]/a",
 }

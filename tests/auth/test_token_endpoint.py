@@ -293,6 +293,7 @@ def test_no_answer_now_is_none_later():
         request(answers=[answer(503, b"")])
 
 
+@pytest.mark.rule("FLOW-25")
 @pytest.mark.case("G13")
 def test_a_description_that_repeats_what_was_sent_is_masked():
     form = [*refresh_form("refresh-1234", resource=None)]

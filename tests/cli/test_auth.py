@@ -372,6 +372,14 @@ def test_a_token_comes_from_a_variable(cli, auth, server, monkeypatch):
     assert done.err.endswith("; it does not take the token of TOKEN\n")
 
 
+def test_a_token_that_lacks_a_scope_is_not_blamed(cli, auth, server, monkeypatch):
+    monkeypatch.setenv("TOKEN", auth.give(("mcp:read",))["access_token"])
+    server.needs["tools/list"] = ("mcp:admin",)
+    done = cli("ls", server.url, "--auth-env", "TOKEN")
+    assert done.code == 3
+    assert done.err.endswith("wants scopes that are not granted: mcp:admin\n")
+
+
 @pytest.mark.attack("S23")
 @pytest.mark.parametrize(
     ("value", "words", "said"),

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from clocks import on_a_virtual_clock
 from fakes import FakeServer
 
 import mcpwire
@@ -67,6 +68,34 @@ async def test_what_says_nothing_of_its_time_is_fetched_anew(ttl, version):
     assert len(server.requests("tools/list")) == 2
 
 
+@on_a_virtual_clock
+@pytest.mark.system("U32")
+@pytest.mark.parametrize(
+    ("scope", "fetched"),
+    [("private", ["ann", "bob", "ann"]), ("public", ["ann", "ann"])],
+)
+async def test_a_result_is_used_as_long_and_by_whom_its_hints_say(scope, fetched):
+    hints = {"resultType": "complete", "ttlMs": 60_000, "cacheScope": scope}
+    page = {**hints, "tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
+    fetches = []
+    cache = mcpwire.ResponseCache(share_public=True)
+
+    def client_of(name):
+        methods = {"tools/list": lambda *_: fetches.append(name) or page}
+        server = FakeServer(methods, version="2026-07-28")
+        return mcpwire.Client(server, cache=cache.partition(name))
+
+    async with client_of("ann") as client, client_of("bob") as other:
+        first = await client.list_tools_page()
+        assert (first.ttl_ms, first.cache_scope) == (60_000, scope)
+        await asyncio.sleep(59.9)
+        await client.list_tools_page()
+        await other.list_tools_page()
+        await asyncio.sleep(0.2)
+        await client.list_tools_page()
+    assert fetches == fetched
+
+
 @pytest.mark.system("L-V6")
 @pytest.mark.rule("CACHE-10")
 async def test_what_the_server_says_has_changed_is_fetched_anew():
@@ -76,8 +105,11 @@ async def test_what_the_server_says_has_changed_is_fetched_anew():
         asyncio.timeout(BOUND_S),
         mcpwire.Client(server, cache=cache) as client,
     ):
-        await client.list_tools()
-        await client.read_text(URI)
+        for _ in range(2):
+            await client.list_tools()
+            await client.read_text(URI)
+        assert len(server.requests("tools/list")) == 1
+        assert len(server.requests("resources/read")) == 1
         server.notify("notifications/tools/list_changed")
         server.notify("notifications/resources/updated", uri=URI)
         await client.discover()

@@ -137,7 +137,7 @@ LISTS = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.system("A20", "A24", "R03", "L-V6")
+@pytest.mark.system("A20", "A24", "R03", "L-V6", "U32")
 @LISTS
 @pytest.mark.rule("PAGE-01", "PAGE-03", "PAGE-05")
 async def test_lists_come_whole_by_page_and_one_by_one(method, key, verb, item):

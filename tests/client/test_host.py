@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from asking import FORM, SAMPLE, STATELESS, Asking
 from clocks import on_a_virtual_clock
-from fakes import SILENCE, FakeServer
+from fakes import SILENCE, FakeServer, text
 
 import mcpwire
 from mcpwire import types
@@ -62,6 +62,7 @@ def declared(server):
     return server.requests("initialize")[0]["capabilities"]
 
 
+@pytest.mark.system("A52")
 @ERA
 @pytest.mark.rule("ELIC-01", "ELIC-06", "ELIC-08")
 async def test_a_form_is_filled_in_and_its_defaults_with_it(version):
@@ -71,6 +72,23 @@ async def test_a_form_is_filled_in_and_its_defaults_with_it(version):
         "result": {"action": "accept", "content": {"name": "Who", "age": 30}}
     }
     assert declared(server)["elicitation"] == {"form": {}}
+
+
+@pytest.mark.system("A52")
+@ERA
+@pytest.mark.rule("ELIC-20")
+@pytest.mark.parametrize(
+    "content", [{"name": 7}, {"age": 7}, {"name": "A", "age": 121}]
+)
+async def test_an_answer_that_does_not_fit_its_form_is_not_sent(version, content):
+    server = Asking("elicitation/create", FORM, version)
+    if version == STATELESS:
+        with pytest.raises(mcpwire.LocalProtocolError, match="elicitation content"):
+            await asked(server, elicitation=lambda _: content)
+        assert len(server.requests("tools/call")) == 1
+    else:
+        answer = await asked(server, elicitation=lambda _: content)
+        assert answer["error"]["code"] == -32603
 
 
 @pytest.mark.system("A52")
@@ -119,6 +137,27 @@ async def test_a_handler_that_breaks_tells_the_server_nothing_of_why(caplog):
     assert answer["error"]["code"] == -32603
     assert "secret" not in str(answer)
     assert "secret" in caplog.text
+
+
+@pytest.mark.rule("TR-CUST-04")
+async def test_without_a_session_a_server_that_asks_all_the_same_is_not_answered():
+    asked = []
+
+    def ask(_, server):
+        question = {"method": "sampling/createMessage", "params": SAMPLE}
+        server.send({"jsonrpc": "2.0", "id": "q-1", **question})
+        return {"resultType": "complete", **text("done")}
+
+    server = FakeServer({"tools/call": ask}, version=STATELESS)
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, sampling=asked.append) as client,
+    ):
+        assert (await client.call_tool("x")).text == "done"
+        await client.ping()
+        assert client.stats.invalid_messages == 1
+    assert asked == []
+    assert all("method" in message for message in server.received)
 
 
 @pytest.mark.rule("SAMP-08", "MRTR-22")

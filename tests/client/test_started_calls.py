@@ -49,6 +49,29 @@ async def test_cancelling_a_started_call_tells_the_server_with_its_id():
     ]
 
 
+@pytest.mark.system("U34", "A31")
+async def test_a_call_ends_by_its_task_its_handle_or_its_id_and_the_server_is_told():
+    server = FakeServer({"tools/call": lambda *_: SILENCE})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        task = asyncio.create_task(client.call_tool("x"))
+        await until(lambda: server.requests("tools/call"))
+        ids = [server.current["id"]]
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        calls = [await client.start_call("x") for _ in range(2)]
+        ids += [call.request_id for call in calls]
+        calls[0].cancel("enough")
+        client.cancel(ids[2], "no longer needed")
+        for call, reason in zip(calls, ("enough", "no longer needed"), strict=True):
+            with pytest.raises(mcpwire.CallCancelled, match=reason):
+                await call
+        await client.ping()
+    told = [m for m in server.received if m["method"] == "notifications/cancelled"]
+    assert [m["params"]["requestId"] for m in told] == ids
+    assert len(set(ids)) == 3
+
+
 async def test_who_waits_for_a_started_call_may_stop_waiting():
     release = []
     server = FakeServer({"tools/call": lambda *_: release or SILENCE})

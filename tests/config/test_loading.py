@@ -85,6 +85,20 @@ def test_a_server_at_a_url_gets_all_that_its_entry_says(toml):
     )
 
 
+@pytest.mark.system("V04", "L-R13")
+def test_variables_are_filled_in_have_defaults_or_are_missed():
+    headers = {"Authorization": "Bearer ${TOKEN}", "X-Tenant": "${TENANT:-blue}"}
+    entry = {"url": "https://host.example/mcp", "headers": headers}
+    assert one({"TOKEN": SENTINEL}, **entry).to_target().static_headers == (
+        ("authorization", f"Bearer {SENTINEL}"),
+        ("x-tenant", "blue"),
+    )
+    found = one({"TOKEN": SENTINEL, "TENANT": "red"}, **entry).to_target()
+    assert ("x-tenant", "red") in found.static_headers
+    with pytest.raises(ConfigError, match="the variable TOKEN is not set"):
+        one({}, **entry)
+
+
 @pytest.mark.system("A18", "R16")
 def test_members_are_the_entries_that_are_enabled(toml):
     found = load(toml, environment=VARIABLES)
@@ -102,8 +116,31 @@ def test_members_are_the_entries_that_are_enabled(toml):
 
 
 def test_an_empty_list_of_what_is_allowed_allows_nothing():
-    member = one(command="x", allowed_tools=[], denied_tools=["a"]).to_member()
+    entry = {"command": "x", "allowed_tools": [], "denied_tools": ["a"]}
+    found = load({"mcpServers": {"x": entry}}, environment={})
+    assert found.warnings == (
+        "x: allowed_tools: is empty, so no tool is allowed: leave it out to allow all",
+    )
+    member = found["x"].to_member()
     assert (member.allow, member.deny) == ((), ("*",))
+
+
+def test_the_protocol_version_of_a_server_can_be_chosen():
+    assert one(command="x", mode="prefer-session").to_member().mode == "prefer-session"
+    assert one(command="x", revision="2025-06-18").to_member().mode == "2025-06-18"
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ({"mode": "legacy"}, "mode: must be 'auto', "),
+        ({"revision": "2025"}, "revision: must be '2024-11-05', "),
+        ({"mode": "auto", "revision": "2025-06-18"}, "revision: says the same as mode"),
+    ],
+)
+def test_a_protocol_version_that_cannot_be_is_refused(entry, problem):
+    with pytest.raises(mcpwire.ConfigError, match=problem):
+        one(command="x", **entry)
 
 
 @pytest.mark.parametrize(

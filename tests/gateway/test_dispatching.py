@@ -70,9 +70,9 @@ async def test_a_web_servers_start_and_end_keep_and_close_the_connections():
         await dispatcher.start()
         async with mcpwire.Client(gateway) as client:
             await client.call_tool("a_x")
-        assert len(gateway.sets) == 1
+        assert len(gateway.pool.shared) == 1
         await dispatcher.aclose()
-    assert len(gateway.sets) == 0
+    assert len(gateway.pool.shared) == 0
 
 
 async def test_resources_can_be_subscribed_to_under_the_names_that_clients_know():

@@ -27,6 +27,20 @@ async def test_tools_of_all_servers_are_listed_under_their_names_in_order(era):
         assert tool_names(await client.list_tools()) == ["a_x", "b_a", "b_x"]
 
 
+@pytest.mark.system("O42")
+async def test_tools_can_be_named_after_what_servers_say_of_themselves():
+    servers = {"b": named("my_time", "x"), "a": mcpwire.Server("two", "1.5")}
+    servers["a"].add_tool(_one, name="t")
+    servers["c"] = mcpwire.Server("two", "2")
+    servers["c"].add_tool(_one, name="t")
+    async with through(servers, server_names="theirs") as client:
+        names = tool_names(await client.list_tools())
+        assert names == ["my-time_x", "two-1-5_t", "two-2_t"]
+        assert (await client.call_tool("my-time_x")).text == "my_time.x()"
+    with pytest.raises(ValueError, match="server_names must be one of ours, theirs"):
+        Gateway({}, server_names="mine")
+
+
 @both_eras
 @pytest.mark.system("O41", "L-O1")
 async def test_resources_templates_and_prompts_are_listed_too(era):
@@ -245,7 +259,7 @@ async def test_a_change_during_a_fetch_causes_another_one():
         first = asyncio.create_task(client.list_tools())
         await slow.was_asked.wait()
         slow.names = ["new"]
-        [upstreams] = gateway.sets.all()
+        [upstreams] = gateway.pool.shared
         upstreams.catalog.drop("tools", "s")
         second = asyncio.create_task(client.list_tools())
         await asyncio.sleep(0)  # a turn of the loop
@@ -275,7 +289,7 @@ async def test_calls_of_known_tools_go_on_while_a_list_is_fetched_anew():
     async with mcpwire.Client(gateway) as client:
         await client.list_tools()
         slow.may_answer.clear()
-        [upstreams] = gateway.sets.all()
+        [upstreams] = gateway.pool.shared
         upstreams.catalog.drop("tools")
         assert (await client.call_tool("s_old")).content == []
         assert slow.asked == 1
@@ -286,7 +300,7 @@ async def test_only_the_server_that_changed_is_asked_again():
     gateway = Gateway({"a": first, "b": second})
     async with mcpwire.Client(gateway) as client:
         await client.list_tools()
-        [upstreams] = gateway.sets.all()
+        [upstreams] = gateway.pool.shared
         upstreams.catalog.drop("tools", "a")
         upstreams.catalog.drop("prompts")
         assert tool_names(await client.list_tools()) == ["a_x", "b_y"]

@@ -33,7 +33,9 @@ def server():
     ("share", "many", "sets"), [("identity", 1000, 1), ("session", 200, 200)]
 )
 async def test_many_sessions_have_each_its_own_answer(server, share, many, sets):
-    gateway = Gateway({"one": server}, share=share, timeout=PATIENCE_S)
+    gateway = Gateway(
+        {"one": server}, share=share, timeout=PATIENCE_S, max_upstream_sets=many
+    )
     before = asyncio.all_tasks()
     clients = [mcpwire.Client(gateway, mode="session") for _ in range(many)]
     async with asyncio.timeout(PATIENCE_S):
@@ -56,7 +58,9 @@ async def test_there_are_no_more_sets_than_it_was_told(server):
     clients = [mcpwire.Client(gateway, mode="session") for _ in range(4)]
     *first, last = clients
     await asyncio.gather(*(client.connect() for client in first))
-    with pytest.raises(mcpwire.MCPError, match="too many sessions are open already"):
+    with pytest.raises(
+        mcpwire.MCPError, match="too many connections to servers are in use"
+    ):
         await last.connect()
     await first[0].aclose()
     await last.connect()

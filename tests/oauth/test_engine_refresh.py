@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import attrs
 import pytest
@@ -117,6 +118,30 @@ def without_scope(says):
     return {name: value for name, value in says.items() if name != "scope"}
 
 
+@pytest.mark.rule("FLOW-25")
+@pytest.mark.attack("S23")
+async def test_a_refresh_token_is_shown_to_nobody_but_its_server(
+    shell, auth, server, caplog
+):
+    caplog.set_level(logging.DEBUG)
+    seen = []
+
+    def trace(event, data):
+        seen.append(repr(data).encode())
+
+    target = mcpwire.Http(server.url, auth=oauth())
+    async with asyncio.timeout(BOUND_S), shell(target, trace=trace) as client:
+        auth.expire_all()
+        await echo(client)
+        seen.append(repr(mcpwire.login_status(target)).encode())
+    [refresh] = refreshes(auth)
+    token = refresh.form["refresh_token"].encode()
+    seen += [request.raw for request in server.requests]
+    seen += [record.getMessage().encode() for record in caplog.records]
+    assert not [each for each in seen if token in each]
+    assert [each.key for each in auth.requests if token in each.raw] == ["token"]
+
+
 # When the server says that there will be no other.
 
 
@@ -192,6 +217,7 @@ async def test_a_storm_of_refusals_bothers_a_user_a_few_times_at_most(
         await echo(client)  # a new connection is a new try
 
 
+@pytest.mark.rule("FLOW-25")
 async def test_without_a_refresh_token_a_token_is_used_to_its_end(
     shell, auth, server, clock
 ):

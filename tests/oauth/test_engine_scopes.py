@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 
 import attrs
 import pytest
@@ -11,6 +12,7 @@ from authorization_server import (
     SENTINEL,
     browse,
     oauth,
+    protected_legacy,
     protected_server,
 )
 from engine_calls import BOUND_S, HOUR_S, echo, whole
@@ -270,3 +272,90 @@ async def test_more_scopes_are_asked_for_when_a_refresh_is_over(shell, auth, clo
                 await echo(client)
     assert auth.grants == ["authorization_code", "refresh_token", "authorization_code"]
     assert asked_scopes(auth) == [READ, f"{READ} {WRITE}"]
+
+
+# A token that was given...
+
+
+def given(auth, *scopes):
+    """Return options of `Http` with a token that is good for those scopes."""
+    token = auth.give(scopes)["access_token"]
+    return [{"auth": token}, {"headers": {"Authorization": f"Bearer {token}"}}]
+
+
+async def test_a_given_token_without_a_scope_is_said_to_lack_it(shell, auth, server):
+    for options in given(auth, READ):
+        target = mcpwire.Http(server.url, **options)
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            await client.list_tools()
+            with pytest.raises(mcpwire.InsufficientScope, match=WRITE) as caught:
+                await echo(client)
+            assert caught.value.required == (WRITE,)
+            assert (caught.value.url, caught.value.scopes) == (None, ())
+            assert isinstance(caught.value.__cause__, mcpwire.HTTPError)
+            assert SENTINEL not in whole(caught.value)
+            await client.list_tools()  # and the rest goes on
+    assert auth.authorizations == []
+
+
+async def test_a_server_of_2024_says_which_scope_is_missing(shell, auth):
+    [options, _] = given(auth, READ)
+    with protected_legacy(auth) as server:
+        server.needs["tools/call"] = (WRITE,)
+        target = mcpwire.Http(server.url, **options)
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            with pytest.raises(mcpwire.InsufficientScope) as caught:
+                await echo(client)
+            assert caught.value.required == (WRITE,)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (403, 'Bearer error="insufficient_scope", scope="a b"', True, "granted: a b"),
+        (403, 'Bearer error="insufficient_scope"', True, "Required scope: b"),
+        (403, 'Bearer error="invalid_token", scope="b"', False, "403"),
+        (401, 'Bearer error="insufficient_scope", scope="b"', False, "401"),
+        (403, "", False, "403"),
+    ],
+)
+@pytest.mark.parametrize("is_rpc", [True, False])
+async def test_only_a_missing_scope_is_one(shell, auth, server, case, is_rpc):
+    status, challenge, kind, says = case
+    told = {"error_description": "Required scope: b"}
+    if is_rpc:
+        told = {"jsonrpc": "2.0", "error": {"code": -1, "message": f"{status} {told}"}}
+
+    def deny(request, conn):
+        body = json.dumps({**told, "id": 1}).encode()
+        conn.send(
+            reply(
+                status,
+                body,
+                content_type="application/json",
+                www_authenticate=challenge,
+            )
+        )
+        return True
+
+    server.needs.clear()
+    [options, _] = given(auth, READ)
+    async with asyncio.timeout(BOUND_S):
+        async with shell(mcpwire.Http(server.url, **options)) as client:
+            server.on["tools/call"] = deny
+            with pytest.raises(mcpwire.MCPError, match=says) as caught:
+                await echo(client)
+            assert isinstance(caught.value, mcpwire.InsufficientScope) is kind
+
+
+async def test_of_what_is_required_what_is_missing_is_named(shell, auth, server):
+    async with asyncio.timeout(BOUND_S):
+        target = mcpwire.Http(server.url, auth=oauth(max_step_ups=0))
+        async with shell(target) as client:
+            await client.list_tools()
+            server.on["tools/call"] = denies([f"{READ} {ADMIN}"])
+            server.needs.clear()
+            with pytest.raises(mcpwire.InsufficientScope) as caught:
+                await echo(client)
+            assert caught.value.required == (READ, ADMIN)
+            assert str(caught.value).endswith(f"not granted: {ADMIN}")

@@ -3,15 +3,16 @@
 import asyncio
 import contextlib
 import random
+import ssl
 import threading
 import time
 
 import pytest
 from h2.errors import ErrorCodes
 from http2_server import ca_file, http2_server
-from httpx_shells import BOUND_S, KINDS, MARK, Fed, request_to, shell
+from httpx_shells import BOUND_S, CLIENTS, KINDS, MARK, Fed, request_to, shell
 
-from mcpwire import Http
+from mcpwire import Http, UrlRefused
 from mcpwire.errors import (
     CallCancelled,
     ConnectionClosed,
@@ -51,6 +52,29 @@ def test_calls_share_one_connection(kind, trust):
     assert fields["x-own"] == "1"
     assert fields["user-agent"] == "mcpwire-test"
     assert "connection" not in fields
+
+
+def test_a_token_goes_with_a_user_s_client_to_its_url_alone(kind, trust):
+    def lead_away(request):
+        request.headers["host"] = "other-tenant.example"
+
+    async def lead_away_later(request):
+        lead_away(request)
+
+    context = ssl.create_default_context(cafile=trust["ca_file"])
+    client = CLIENTS[kind](http2=True, verify=context)
+    with http2_server(echo) as server, shell(kind, server.url, client=client) as it:
+        request = request_to(it.target, authorization="Bearer s3cret")
+        assert it.exchange(request).status == 200
+        hook = lead_away_later if kind == "asyncio" else lead_away
+        client.event_hooks = {"request": [hook]}
+        with pytest.raises(UrlRefused, match="other-tenant"):
+            it.exchange(request)
+        client.event_hooks = {}
+        assert it.exchange(request).status == 200
+    assert [asked.fields[":authority"] for asked in server.asked] == [
+        it.target.parsed.authority
+    ] * 2
 
 
 def test_a_large_body_goes_out_in_many_frames(kind, trust):

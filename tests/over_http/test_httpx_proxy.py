@@ -7,7 +7,7 @@ import httpx
 import pytest
 import trustme
 from http_proxy import http_proxy
-from httpx_shells import KINDS, forget_proxies, shell
+from httpx_shells import CLIENTS, KINDS, forget_proxies, request_to, shell
 from raw_server import json_reply, raw_server
 
 import mcpwire
@@ -254,3 +254,32 @@ def test_a_socks_proxy_without_its_package_names_that(kind, monkeypatch):
         shell(kind, URL, proxy="socks5://p.example"),
     ):
         pass
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_token_goes_through_the_proxy_of_a_user_s_client(kind, scheme, ca_file):
+    context = secure() if scheme == "https" else None
+    with raw_server(serve, ssl_context=context) as server, http_proxy() as proxy:
+        options = {"proxy": proxy.url, "verify": ssl.create_default_context()}
+        options["verify"].load_verify_locations(ca_file)
+        client = CLIENTS[kind](**options)
+        with shell(kind, server.url, client=client) as it:
+            request = request_to(it.target, authorization="Bearer s3cret")
+            assert it.exchange(request).status == 200
+            client.event_hooks = {"request": [LEADING_AWAY[kind]]}
+            with pytest.raises(mcpwire.UrlRefused, match="elsewhere"):
+                it.exchange(request)
+        assert [request.target for request in server.requests] == [
+            it.target.parsed.path
+        ]
+
+
+def lead_away(request):
+    request.url = request.url.copy_with(path="/elsewhere")
+
+
+async def lead_away_later(request):
+    lead_away(request)
+
+
+LEADING_AWAY = {"asyncio": lead_away_later, "blocking": lead_away}

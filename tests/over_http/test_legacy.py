@@ -11,6 +11,7 @@ from legacy_server import legacy_server
 from ports import kept_port
 from raw_server import raw_server
 
+from mcpwire.auth.errors import UrlRefused
 from mcpwire.errors import (
     ConnectError,
     ConnectionClosed,
@@ -326,6 +327,24 @@ def test_redirects_at_the_origin_are_followed_where_that_is_allowed(shell):
             "/a/m?session=s1",
             "/n?session=s1",
         ]
+
+
+@pytest.mark.parametrize("moved", ["GET", "ping"])
+def test_no_credential_follows_a_redirect(shell, moved):
+    options = {"follow_redirects": True, "headers": {"Authorization": "s3cret"}}
+    with legacy_server() as server:
+        server.on[moved] = lambda request, conn: (
+            request.target != "/elsewhere"
+            and (conn.send(reply(307, location="/elsewhere")) or True)
+        )
+        with opened(server.url, shell, **options) as face:
+            if moved == "GET":
+                with pytest.raises(UrlRefused, match="elsewhere"):
+                    face.ready()
+            else:
+                error = failure(face.begin(moved))
+                assert isinstance(error, UrlRefused)
+        assert not any(request.target == "/elsewhere" for request in server.requests)
 
 
 def test_redirects_have_an_end(shell):

@@ -82,6 +82,38 @@ def test_whatever_else_answers_the_probe_leads_to_initialize(row):
     check(row)
 
 
+@table(
+    Row("both", "prefer-session", (initialize_gets(initialized()),),
+        (INITIALIZE, "wait", agreed()), "2025-11-25"),
+    Row("an unknown method", "prefer-session",
+        (initialize_gets(refused(-32601), 1), probe_gets(MODERN, 2)),
+        (INITIALIZE, "wait", PROBE, "wait"), "2026-07-28"),
+    Row("a version error that names a version", "prefer-session",
+        (initialize_gets(refused(-32022, "2026-07-28"), 1), probe_gets(MODERN, 2)),
+        (INITIALIZE, "wait", PROBE, "wait"), "2026-07-28"),
+    Row("a version error that names none", "prefer-session",
+        (initialize_gets(refused(-32022), 1), probe_gets(MODERN, 2)),
+        (INITIALIZE, "wait", PROBE, "wait"), "2026-07-28"),
+    Row("another session version", "prefer-session",
+        (initialize_gets(refused(-32602, "2025-03-26"), 1),
+         initialize_gets(initialized("2025-03-26"), 2)),
+        (INITIALIZE, "wait", "initialize 2025-03-26", "wait", agreed("2025-03-26")),
+        "2025-03-26"),
+)  # fmt: skip
+def test_where_sessions_are_preferred_initialize_comes_first(row):
+    check(row)
+
+
+def test_where_sessions_are_preferred_a_server_without_both_fails():
+    played = play(
+        "prefer-session",
+        initialize_gets(refused(-32601), 1),
+        probe_gets(refused(-32601), 2),
+    )
+    assert played.transcript == [INITIALIZE, "wait", PROBE, "wait"]
+    assert "refused the handshake" in str(played.error)
+
+
 @pytest.mark.rule("RPC-17")
 def test_a_discover_result_without_a_type_is_complete():
     result = discovered("2026-07-28")

@@ -233,6 +233,67 @@ def test_what_came_before_a_message_over_the_limit_is_delivered(size):
     assert owner.events == [DONE]
 
 
+MANY = b"[" + b"{}," * 400_000 + b"{}]"
+FEW = Limits(values=600_000)
+
+
+@pytest.mark.attack("X12")
+def test_an_answer_of_too_many_values_fails_its_call_alone():
+    peer, owner = make_peer(opens=TWO, limits=FEW)
+    peer.receive(msg(f'"id":1,"result":{{"a":{MANY.decode()}}}') + RESULT)
+    peer.receive(msg('"id":2,"result":{}'))
+    (kind, id, error), second = owner.events
+    assert (kind, id, type(error)) == ("failed", 1, MessageTooLarge)
+    assert error.limit == 600_000
+    assert error.__traceback__ is None  # whoever keeps it keeps no message
+    assert "holds more than 600000 values (Limits.values)" in str(error)
+    assert second == ("answered", 2, {})
+    assert (peer.stats.messages, peer.stats.invalid, peer.stats.noise) == (3, 1, 0)
+    assert peer.stats.unknown == 1
+
+
+@pytest.mark.attack("X12")
+def test_text_in_a_string_is_no_number_of_values():
+    text = "," * 3_000_000 + "[{" * 10_000
+    peer, owner = make_peer(opens=TWO, limits=Limits(values=10))
+    peer.receive(msg(f'"id":1,"result":{{"a":"{text}"}}'))
+    assert owner.events == [("answered", 1, {"a": text})]
+
+
+@pytest.mark.attack("X12")
+@pytest.mark.parametrize("role", ["client", "server"])
+@pytest.mark.parametrize(
+    ("head", "id"),
+    [
+        ('"id":"x","method":"m","params":', "x"),
+        ('"method":"m","params":', None),
+        ('"id":9,"result":', None),
+    ],
+)
+def test_a_request_of_too_many_values_is_refused_and_the_next_is_taken(role, head, id):
+    peer, owner = make_peer(role=role, revision="2025-11-25", limits=FEW)
+    peer.receive(msg(head + MANY.decode()))
+    peer.receive(msg('"id":2,"method":"ping","params":{}'))
+    assert owner.events == [("requested", 2, "ping", {})]
+    assert peer.stats.invalid == 1
+    answers = [one_message(line) for line in owner.transmitted]
+    if id is None and not (role == "server" and "method" not in head):
+        assert answers == []
+    else:
+        (answer,) = answers
+        assert (answer.get("id"), answer["error"]["code"]) == (id, -32600)
+        assert "Limits.values" in answer["error"]["message"]
+
+
+@pytest.mark.attack("X12")
+def test_a_message_of_too_many_values_after_the_end_is_nothing():
+    peer, owner = make_peer(opens=TWO, limits=FEW)
+    peer.end()
+    peer.receive(msg(f'"id":1,"result":{{"a":{MANY.decode()}}}'))
+    assert owner.events == []
+    assert peer.stats.invalid == 0
+
+
 def test_a_message_as_long_as_the_limit_is_taken():
     line = msg('"id":1,"result":{"a":"xx"}')
     peer, owner = make_peer(opens=TWO, limits=Limits(message=len(line) - 1))

@@ -55,6 +55,8 @@ MODULES: Final[Mapping[str, str]] = {
     "mcpwire.transports.client.stats": "mcpwire.transports.client.stats",
     "mcpwire.transports._fork": "mcpwire.transports._fork",
     "mcpwire.transports.http.engine": "mcpwire.sync._http.seam",
+    "mcpwire.transports.http.destination": "mcpwire.transports.http.destination",
+    "mcpwire.transports.http.scopes": "mcpwire.transports.http.scopes",
     "mcpwire.transports.http.streamable.shell": "mcpwire.sync._http.shell",
     "mcpwire.transports.http.target": "mcpwire.transports.http.target",
     "mcpwire.transports.http.told": "mcpwire.transports.http.told",

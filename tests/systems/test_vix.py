@@ -8,6 +8,7 @@ from fakes import FakeServer, text
 from scripted import scripted
 
 import mcpwire
+from mcpwire import types
 from mcpwire.group import Group
 
 pytestmark = pytest.mark.anyio
@@ -66,6 +67,7 @@ async def test_nothing_of_a_result_is_lost():
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
         result = await client.call_tool("x")
     assert [block.type for block in result.content] == [b["type"] for b in CONTENT]
+    assert [types.encode(block) for block in result.content] == CONTENT
     assert result.raw == said
     assert result.structured_content == {"a": 1}
 

@@ -38,6 +38,10 @@ def test_raise_for_error_returns_a_result_that_is_none():
     [
         ([types.TextContent("no such file")], "no such file"),
         ([], "the tool gave no reason"),
+        (
+            [types.TextContent("x" * 2_001)],
+            f"{'x' * 2_000}... (1 characters more)",
+        ),
     ],
 )
 def test_raise_for_error_carries_text_and_result(content, message):

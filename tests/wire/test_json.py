@@ -6,6 +6,7 @@ import datetime as dt
 import enum
 import json as stdlib_json
 import math
+import re
 import uuid
 from collections import OrderedDict, defaultdict, namedtuple
 
@@ -13,14 +14,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcpwire.errors import LocalProtocolError
+from mcpwire.errors import LocalProtocolError, MessageTooLarge
 from mcpwire.wire.json import (
     Fragment,
     JSONDecodeError,
     _find_offence,
+    check_values,
     encode,
     encode_line,
     loads,
+    outline,
     salvage,
 )
 
@@ -418,3 +421,67 @@ def test_an_offence_behind_whole_lists_and_objects_is_found():
     value = {"list": [1, [2], ()], "object": {"a": None}, "bad": [0, {"c": object()}]}
     with pytest.raises(LocalProtocolError, match=r"\$\.bad\[1\]\.c"):
         encode(value)
+
+
+# --- values ----------------------------------------------------------------------
+
+STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+@pytest.mark.attack("X12")
+@pytest.mark.parametrize("pad", [0, 65_530])
+@given(VALUES, st.integers(0, 12))
+@example(["{[,", '\\",', {"\\\\": [{}, '"[']}], 3)
+@example(["\\" * 7 + '"' + "," * 70_000], 6)
+def test_values_are_counted_by_what_stands_outside_of_strings(pad, value, more):
+    text = b" " * (pad + more) + encode(value)
+    marks = len(re.findall(rb"[,[{]", STRING.sub(b"", text)))
+    check_values(text, marks)
+    check_values(bytearray(text), marks + 1)
+    if marks:
+        with pytest.raises(MessageTooLarge) as caught:
+            check_values(text, marks - 1)
+        assert caught.value.limit == marks - 1
+        assert str(caught.value) == (
+            f"a message of {len(text)} bytes holds more than {marks - 1} values "
+            "(Limits.values)"
+        )
+
+
+@pytest.mark.attack("X12")
+def test_quotes_that_no_values_need_count_as_too_many_values():
+    check_values(b'["a", "b,c,d"]', 3)
+    with pytest.raises(MessageTooLarge):
+        check_values(b'"' * 17 + b"," * 4, 3)
+
+
+@pytest.mark.attack("X12")
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            b'{"jsonrpc": "2.0", "id": 1, "result": {"id": 2, "a": [{}]}}',
+            {"jsonrpc": "2.0", "id": 1, "result": None},
+        ),
+        (
+            b'{"result":{"a":[1,{"id":2}]},"id":"x" , "jsonrpc":"2.0" } ',
+            {"result": None, "id": "x", "jsonrpc": "2.0"},
+        ),
+        (
+            b'\xef\xbb\xbf {"id":-1.5e3,"a":true,"params":[[]],"method":"m"}\r',
+            {"id": -1500.0, "a": True, "params": None, "method": "m"},
+        ),
+        (b'{"a":{"id":1,"b":{}},"c":{"id":3},"d":null}', {"a": None, "d": None}),
+        (b'{"a":[' + b"[]," * 10_000 + b'[]],"id":7}', {"a": None, "id": 7}),
+        (b'{"a":["' + b"x" * 2_000 + b'],\\"id\\":1}"]}', {"a": None}),
+        (b'{"a":' + b" " * 2_000 + b'1,"id":7}', {}),
+        (b'[{"id":1,"result":{}}]', {}),
+        (b'{"a":1}', {}),
+        (b'{"id":1e,"a":[]}', {}),
+        (b'{"\xff":[]}', {}),
+        (b"", {}),
+    ],
+)
+def test_the_members_around_a_long_one_are_read_without_it(text, found):
+    assert outline(text) == found
+    assert outline(bytearray(text)) == found

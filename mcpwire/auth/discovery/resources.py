@@ -42,9 +42,9 @@ def canonical(server: Url) -> str:
 
     It has no fragment, and no slash where the path is nothing else (2026-07-28
     basic/authorization, "Canonical Server URI"); any other slash may mean something. A
-    query is left out: it may hold a key that is nobody else's business.
+    query stays: it may say which server of several is meant (RFC 8707, 2).
     """
-    return server.origin + ("" if server.path == "/" else server.path)
+    return server.origin + ("" if server.target == "/" else server.target)
 
 
 def covers(resource: str, server: Url) -> bool:

@@ -75,6 +75,11 @@ def _add_servers(parser: argparse.ArgumentParser) -> None:
     add("--deny", action="append", metavar="GLOB", help="no such tools; repeatable")
     add("--strict", action="store_true", help="refuse sessions if a server is missing")
     add("--watch", action="store_true", help="reload when the file changes")
+    add(
+        "--trace",
+        metavar="FILE",
+        help="append a line of JSON for each exchange, credentials masked",
+    )
     add("--timeout", type=float, metavar="S", help="for each request (300)")
     add(
         "--from-headers",
@@ -220,9 +225,20 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     }
     if options.timeout is not None:
         settings["timeout"] = options.timeout
+    if options.trace:
+        settings["trace"] = _trace(options.trace)
     if options.session_key_env:
         settings["sessions"] = _sealed(options.session_key_env)
     return settings
+
+
+def _trace(path: str) -> Any:
+    from mcpwire.gateway import JsonLines
+
+    try:
+        return JsonLines(path)
+    except OSError as error:
+        raise UsageError(f"--trace: {error}") from error
 
 
 def _sealed(variable: str) -> Any:

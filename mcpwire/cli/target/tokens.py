@@ -247,7 +247,10 @@ def advise_login(error: BaseException, options: Options, *, is_late: bool) -> No
         options: What was given.
         is_late: Whether that came after the server had let us in.
     """
-    from mcpwire import AuthError, AuthRequired, ResponseRefused
+    from mcpwire import AuthError, AuthRequired, InsufficientScope, ResponseRefused
+
+    # One of a grant has no cause: there the server refused a token of ours.
+    is_without_login = isinstance(error, InsufficientScope) and error.__cause__
 
     if isinstance(error, AuthRequired) and error.url is not None:
         import shlex
@@ -260,7 +263,7 @@ def advise_login(error: BaseException, options: Options, *, is_late: bool) -> No
         )
     elif isinstance(error, ResponseRefused) and error.parameter == "state":
         error.add_note("log in anew; each login has a URL to come back to of its own")
-    elif isinstance(error, AuthError):
+    elif isinstance(error, AuthError) and (options.auth_env or not is_without_login):
         return
     elif options.auth_env is not None:
         error.add_note(f"it does not take the token of {_shown(options.auth_env)}")

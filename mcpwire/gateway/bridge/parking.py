@@ -24,6 +24,7 @@ from mcpwire.errors import InternalError, InvalidParams
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.input_loop import INPUT_REQUIRED
 from mcpwire.protocol.serving.sealed import mark_of
+from mcpwire.protocol.serving.shares import Shares
 from mcpwire.server.asking.state import StateKeeper
 
 if TYPE_CHECKING:
@@ -47,15 +48,14 @@ class Parking:
 
     Args:
         timeout: How long a client has for its answers, in seconds.
-        each: How many calls of one set may wait.
-        all: How many of all sets may.
+        most: How many calls may wait. Beyond that the one that has waited for longest
+            ends, of the client with the most.
         keys: What seals the states, as for `Server`; without any, a random one.
 
     Attributes:
         timeout: As given.
-        each: As given.
-        all: As given.
-        count: How many wait now.
+        most: As given.
+        calls: Those that wait now, by client.
         keeper: What seals the states.
 
     Raises:
@@ -66,15 +66,13 @@ class Parking:
         self,
         *,
         timeout: float = PARK_TIMEOUT_S,
-        each: int = 64,
-        all: int = 1024,
+        most: int = 1024,
         keys: Iterable[bytes] = (),
     ) -> None:
         check_timeout(timeout, "timeout")
         self.timeout = timeout
-        self.each = each
-        self.all = all
-        self.count = 0
+        self.most = most
+        self.calls: Shares[ParkedCall] = Shares()
         self.keeper = StateKeeper(keys, lifetime=timeout)
 
 
@@ -149,23 +147,26 @@ class ParkingLot:
     # For the calls...
 
     def enter(self, parked: ParkedCall) -> None:
-        """Let a call wait.
+        """Let a call wait, for which another may end.
 
         Raises:
             InternalError: Too many do already.
         """
         if parked.id in self._calls:
             return
-        parking = self.parking
-        if len(self._calls) >= parking.each or parking.count >= parking.all:
-            raise InternalError("too many calls wait for answers already")
+        waiting, owner = self.parking.calls, parked.owner
+        if len(waiting) >= self.parking.most:
+            leaver = waiting.leaver(owner, lambda other: not other.is_attended)
+            if leaver is None:
+                raise InternalError("too many calls wait for answers already")
+            leaver.cancel()
         self._calls[parked.id] = parked
-        parking.count += 1
+        waiting.add(parked, owner)
 
     def leave(self, parked: ParkedCall) -> None:
         """Take note that a call does not wait any more."""
         if self._calls.pop(parked.id, None) is not None:
-            self.parking.count -= 1
+            self.parking.calls.discard(parked)
 
     def close(self) -> None:
         """Cancel all of them."""
@@ -178,6 +179,7 @@ class ParkedCall:
 
     Attributes:
         id: What the state calls it.
+        owner: Whose it is.
         round: How often the client was asked.
         is_attended: Whether a request of the client waits for it now.
     """
@@ -199,6 +201,7 @@ class ParkedCall:
         self._changed: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.id = secrets.token_urlsafe(16)
+        self.owner = call.request.facts.owner
         self.round = 0
         self.is_attended = True
 

@@ -14,7 +14,6 @@ way is delivered again in the next run: at least once, and never claimed without
 from __future__ import annotations
 
 import asyncio
-import logging
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -23,6 +22,7 @@ import attrs
 
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.many.gateway.splicing import PendingBatch
+from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QueueDelegate"]
 
-logger = logging.getLogger("mcpwire")
+logger = LimitedLogger("mcpwire")
 
 HEADER: Final = "X-Agent-Id"
 

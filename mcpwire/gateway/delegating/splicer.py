@@ -6,7 +6,6 @@ Its failure never spoils a result: an error, or no answer in time, is no content
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.limits import check_timeout
@@ -18,6 +17,7 @@ from mcpwire.protocol.many.gateway.splicing import (
     check_tag,
     splice,
 )
+from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ContentDelegate", "Splicer", "splicer_of"]
 
-logger = logging.getLogger("mcpwire")
+logger = LimitedLogger("mcpwire")
 
 TIMEOUT_S: Final = 30.0
 """How long a delegate may take, unless somebody says otherwise."""

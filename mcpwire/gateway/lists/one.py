@@ -8,7 +8,6 @@ somebody asks again a while later.
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import MCPError, RemoteProtocolError
@@ -16,6 +15,7 @@ from mcpwire.gateway.lists.extras import extras_of
 from mcpwire.protocol.many.gateway.merging import Listed, listed
 from mcpwire.protocol.methods import find
 from mcpwire.protocol.paging import pages
+from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ServerList"]
 
-logger = logging.getLogger("mcpwire")
+logger = LimitedLogger("mcpwire")
 
 MAX_LIST: Final = 16 * 1024 * 1024
 """How long all pages of one list may be together, in bytes of JSON: they are kept."""
@@ -109,6 +109,7 @@ class ServerList:
                 self._method,
                 upstream.name,
                 error,
+                kind=(self._method, upstream.name),
                 extra={"server": upstream.name, "error": error},
             )
         else:

@@ -3,7 +3,7 @@
 ::
 
     /mcp          all servers
-    /mcp/NAME     one of them, with its own names
+    /mcp/NAME     one of them, with its own names; also of those that a client chooses
     /status       how they are, as JSON, to whom may ask
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.gateway.plan import Static
+from mcpwire.gateway.plan import BY_PATH, Static
 from mcpwire.server.http.app import AsgiApp
 from mcpwire.server.http.exchange import ClientGone, Exchange, HttpProblem
 from mcpwire.server.http.security import Door
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from mcpwire.gateway.app import Gateway
     from mcpwire.server.http.exchange import Receive, Scope, Send
-    from mcpwire.server.http.sessions.session import HttpSession
-    from mcpwire.server.request import Owner
 
 __all__ = ["Mounts"]
 
@@ -44,7 +42,6 @@ class Mounts:
         limits: Bounds on what one client may cost.
 
     Raises:
-        TypeError: The servers are not the same for everybody, and so have no paths.
         ValueError: A path or another option is wrong.
     """
 
@@ -57,8 +54,6 @@ class Mounts:
         status: str | None,
         options: Mapping[str, Any],
     ) -> None:
-        if has_paths and not isinstance(gateway.source, Static):
-            raise TypeError("paths are for servers that are the same for everybody")
         if status is not None and not status.startswith("/"):
             raise ValueError(f"status must begin with a slash, got {status!r}")
         self._gateway = gateway
@@ -76,7 +71,6 @@ class Mounts:
             bound=options.get("bound"),
         )
         self.limits = gateway.limits
-        gateway.mounts.add(self)
 
     def __repr__(self) -> str:
         """Return one readable line."""
@@ -90,25 +84,38 @@ class Mounts:
             if path == self._status:
                 await self._show(scope, receive, send)
                 return
-            app = self._find(path)
+            app, scope = self._find(path, scope)
         if scope["type"] == "lifespan":
             send = self._ending(send)
         await app(scope, receive, send)
 
-    def _find(self, path: str) -> AsgiApp:
+    def _find(self, path: str, scope: Scope) -> tuple[AsgiApp, Scope]:
         """Return what answers at a path; where nothing is, the whole says so."""
         start = f"{self._path}/"
-        if not self._has_paths or not path.startswith(start):
-            return self._whole
         name = path.removeprefix(start).removesuffix("/")
+        if not self._has_paths or not path.startswith(start) or not name:
+            return self._whole, scope
+        if not isinstance(self._gateway.source, Static):
+            if "/" in name:
+                return self._whole, scope
+            # One application serves all names: clients choose any number of them.
+            cut = scope["path"].rstrip("/").removesuffix(f"/{name}")
+            return self._app_for(BY_PATH, self._path), {
+                **scope,
+                "path": cut or "/",
+                BY_PATH: name,
+            }
         plan = self._gateway.source.plan(IN_MEMORY, None)
         if name not in {each.name for each in plan.servers}:
-            return self._whole
+            return self._whole, scope
+        return self._app_for(name, start + name), scope
+
+    def _app_for(self, name: str, path: str) -> AsgiApp:
         app = self._single.get(name)
         if app is None:
             app = self._single[name] = AsgiApp(
                 self._gateway.dispatcher_for(name),
-                path=start + name,
+                path=path,
                 **{**self._options, "health": None, "ready": None},
             )
         return app
@@ -141,12 +148,6 @@ class Mounts:
             raise HttpProblem(
                 405, "only GET is answered here", (("allow", "GET, HEAD"),)
             )
-
-    def longest_idle(self, owner: Owner) -> HttpSession | None:
-        """Return what may go for a session of this owner; ``None``: none may."""
-        found = [app.longest_idle(owner) for app in self._all]
-        idle = [each for each in found if each is not None]
-        return min(idle, key=lambda each: each.used_at, default=None)
 
     # Its life, as that of an `AsgiApp`...
 

@@ -142,13 +142,13 @@ class Serving:
         Args:
             path: Where the endpoint with all servers is.
             paths: Whether each server is also at a path of its own, ``path/NAME``,
-                where its tools and prompts have their own names.
+                where its tools and prompts have their own names. Where clients choose
+                their servers, it is one of the chosen.
             status: The path that shows what `Gateway.status` returns, to whom may ask;
                 ``None``: none.
             options: Those of `mcpwire.server.http.app.AsgiApp`.
 
         Raises:
-            TypeError: The servers are not the same for everybody, and so have no paths.
             ValueError: An option is wrong.
         """
         from mcpwire.gateway.serving.mounts import Mounts

@@ -21,6 +21,7 @@ __all__ = ["FromHeaders"]
 
 SERVERS: Final = "X-MCP-Servers"
 HEADERS: Final = "X-MCP-Headers"
+LISTING: Final = "X-List-Filter"
 
 
 class FromHeaders:
@@ -36,6 +37,9 @@ class FromHeaders:
     ``name``. A session's choice is made by its ``initialize``; a request that stands
     alone makes its own.
 
+    A request for a list with ``X-List-Filter: URL``, or the name of a server, gets what
+    that server has of it; nothing where no server is at that URL.
+
     The gateway then connects to whatever a client names: whoever can reach it has it
     reach other machines. So hosts that are no public addresses are refused unless they
     are allowed, also where a name leads there, and `deny_urls` refuses more. A proxy,
@@ -44,6 +48,7 @@ class FromHeaders:
     Args:
         servers: The field with the list.
         headers: The field with the headers of each.
+        listing: The field with the server whose lists are wanted.
         allow_private: Whether this machine and private networks may be chosen.
         allow_insecure: Whether credentials may travel unencrypted to another machine.
         deny_urls: Hosts and URLs that may not be chosen.
@@ -62,18 +67,20 @@ class FromHeaders:
         *,
         servers: str = SERVERS,
         headers: str = HEADERS,
+        listing: str = LISTING,
         allow_private: bool = False,
         allow_insecure: bool = False,
         deny_urls: Iterable[str] | UrlDenyList = (),
         maximum: int = 64,
         **options: Any,
     ) -> None:
-        names: tuple[Any, ...] = (servers, headers)
+        names: tuple[Any, ...] = (servers, headers, listing)
         for name in names:
             if not isinstance(name, str) or not is_token(name):
                 raise ValueError(f"{name!r} cannot be a header's name")
         self._servers = servers
         self._headers = headers
+        self._listing = listing.lower()
         self._allow_private = allow_private
         options.setdefault("public_only", not allow_private)
         self._options = {**options, "allow_insecure": allow_insecure}
@@ -82,7 +89,7 @@ class FromHeaders:
             deny_urls = UrlDenyList(deny_urls)
         self._denied = deny_urls
         self._maximum = maximum
-        self.private_headers = frozenset({servers.lower(), headers.lower()})
+        self.private_headers = frozenset(name.lower() for name in names)
         self.withheld: frozenset[str] = frozenset()
         """Names, in lower case, of fields that come with each request, so that no
         choice can set them; the gateway puts in what it forwards."""
@@ -112,6 +119,10 @@ class FromHeaders:
             return self.plan_of(chosen)
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
+
+    def listing(self, facts: Facts) -> str | None:
+        """Return the name or URL of the server whose lists a request wants, if any."""
+        return facts.headers.get(self._listing)
 
     def plan_of(self, chosen: Iterable[Chosen]) -> Plan:
         """Return the plan of servers that were chosen, perhaps long ago.

@@ -7,7 +7,6 @@ gateway keeps it, and the id says nothing at all.
 
 from __future__ import annotations
 
-import logging
 import re
 import secrets
 import time
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from mcpwire.errors import InvalidRequest
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.many.gateway.session_ids import Kept, decode_kept, encode_kept
+from mcpwire.server.log_limit import LimitedLogger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, MutableMapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HandleIds", "SealedIds", "SessionIds"]
 
-logger = logging.getLogger("mcpwire")
+logger = LimitedLogger("mcpwire")
 
 KIND: Final = "mcpwire-session-1"
 """What says in an id how it is written; another version has another one."""

@@ -66,7 +66,7 @@ class Keeping:
         kept = Kept(
             nonce=secrets.token_urlsafe(NONCE_BYTES),
             revision=session.revision.name,
-            place=self._dispatcher.only,
+            place=upstreams.plan.one,
             client_info={k: info[k] for k in _SHOWN_OF_CLIENT if k in info},
             client_capabilities=session.client_capabilities,
             owner=None if principal is None else principal.key,
@@ -82,7 +82,7 @@ class Keeping:
     def _read(self, id: str, facts: Facts) -> tuple[Kept, Revision] | None:
         """Return what is kept under an id, for whose session it is."""
         kept = self._gateway.sessions.read(id)
-        if kept is None or kept.place != self._dispatcher.only:
+        if kept is None or not self._dispatcher.serves(kept.place):
             return None
         principal = facts.principal
         # 2025-11-25 security best practices, "Session Hijacking": an id proves nothing.
@@ -140,7 +140,7 @@ class Keeping:
         if plan_of is None:
             raise InvalidRequest("the gateway does not let clients choose any more")
         try:
-            return self._dispatcher.completed(plan_of(kept.servers))
+            return self._dispatcher.completed(plan_of(kept.servers), kept.place)
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
 

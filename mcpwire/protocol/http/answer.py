@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import InvalidMessage
+from mcpwire.errors import InvalidMessage, MessageTooLarge
 from mcpwire.protocol.http import exchange
 from mcpwire.protocol.http.exchange import BODY_SHOWN, KINDS
 from mcpwire.protocol.http.reply import ERROR_BODY_BYTES, NO_FIELDS, Owner, Reply
 from mcpwire.protocol.negotiation import ENDPOINT_EVENT
 from mcpwire.wire import jsonrpc
-from mcpwire.wire.json import JSONDecodeError, loads, salvage
+from mcpwire.wire.json import (
+    LARGE,
+    JSONDecodeError,
+    check_values,
+    loads,
+    outline,
+    salvage,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,7 +147,7 @@ class CallReply(Reply):
             self.openings or self.resumption is not None or self.what == LISTEN
         ):
             data = exchange.lone_message(body)
-        if data is None:
+        if data is None or data[LARGE]:
             return False
         try:
             message = loads(data)
@@ -188,8 +195,10 @@ class CallReply(Reply):
         if owner.is_watched:
             return False
         try:
+            if body[LARGE]:
+                check_values(body, owner.limits.values)
             message = loads(body)
-        except JSONDecodeError:
+        except (JSONDecodeError, MessageTooLarge):
             return False
         is_plain = self._is_settled_by(message)
         owner.stats.messages += is_plain
@@ -228,9 +237,14 @@ class CallReply(Reply):
             return
         owner.stats.messages += 1
         try:
+            if data[LARGE]:
+                check_values(data, owner.limits.values)
             message = loads(data)
         except JSONDecodeError:
             self._take_unreadable(data)
+            return
+        except MessageTooLarge as error:
+            self._take_too_large(data, error)
             return
         if not self._is_settled_by(message):
             self._take_json(message, data)
@@ -271,6 +285,11 @@ class CallReply(Reply):
         if data[:BODY_SHOWN].lstrip().startswith(b"{"):
             self._doubt = error
         self._count_noise(data)
+
+    def _take_too_large(self, data: bytes, error: MessageTooLarge) -> None:
+        super()._take_too_large(data, error)
+        if not self._is_stream or self._is_ours(outline(data)):
+            self._settle(error)
 
     def _invalid(self, error: InvalidMessage, value: Json) -> None:
         self._owner.stats.invalid += 1

@@ -26,7 +26,7 @@ from mcpwire.protocol.http import exchange
 from mcpwire.protocol.http.exchange import KINDS
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
-from mcpwire.wire.json import JSONDecodeError, loads
+from mcpwire.wire.json import LARGE, JSONDecodeError, check_values, loads
 from mcpwire.wire.sse import SSEDecoder
 
 if TYPE_CHECKING:
@@ -382,9 +382,14 @@ class Reply:
         if owner.is_watched:
             owner.heard_message(data)
         try:
+            if data[LARGE]:
+                check_values(data, owner.limits.values)
             message = loads(data)
         except JSONDecodeError:
             self._take_unreadable(data)
+            return
+        except MessageTooLarge as error:
+            self._take_too_large(data, error)
             return
         self._take_json(message, data)
 
@@ -396,6 +401,12 @@ class Reply:
 
     def _take_unreadable(self, data: bytes) -> None:
         self._count_noise(data)
+
+    def _take_too_large(self, data: bytes, error: MessageTooLarge) -> None:
+        """Take a message with too many values, which is not decoded."""
+        del data
+        error.__traceback__ = None  # its frames hold the whole message
+        self._owner.stats.invalid += 1
 
     def _count_noise(self, data: bytes) -> None:
         stats = self._owner.stats

@@ -11,6 +11,7 @@ when a server comes along with which there is no collision.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from string import Formatter
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Self
 
-__all__ = ["Collision", "NamePolicy", "NameTable", "Owner"]
+__all__ = ["Collision", "NamePolicy", "NameTable", "Owner", "names_of_servers"]
 
 Owner: TypeAlias = tuple[str, str]
 """A server's name among ours, and what it calls the tool."""
@@ -197,6 +198,7 @@ class NamePolicy:
         owners: Iterable[Owner],
         *,
         labels: Mapping[Owner, str] | None = None,
+        servers: Mapping[str, str] | None = None,
         reserved: Iterable[str] = (),
     ) -> NameTable:
         """Return the names of all these tools; one that is there twice counts once.
@@ -205,26 +207,27 @@ class NamePolicy:
             owners: Server and tool of each.
             labels: What stands for a tool's own name in the template, where it is
                 something else.
+            servers: What stands for a server's name in the template, where it is
+                something else.
             reserved: Names that are taken.
 
         Raises:
             NameCollision: Two would have one name, and `on_collision` is ``"raise"``.
         """
         distinct = tuple(dict.fromkeys(owners))
-        given = labels or {}
-        making = _Making(
-            self,
-            {owner: self._full(owner, given.get(owner)) for owner in distinct},
-            frozenset(reserved),
-        )
+        tools, shown = labels or {}, servers or {}
+        full = {
+            (server, tool): self._full(
+                shown.get(server, server), tools.get((server, tool), tool)
+            )
+            for server, tool in distinct
+        }
+        making = _Making(self, full, frozenset(reserved))
         making.run()
         return making.table()
 
-    def _full(self, owner: Owner, label: str | None) -> str:
+    def _full(self, server: str, tool: str) -> str:
         """Return a tool's name, whatever its length."""
-        server, tool = owner
-        if label is not None:
-            tool = label
         return self.template.format(server=self._part(server), tool=self._part(tool))
 
     def _part(self, text: str) -> str:
@@ -325,6 +328,29 @@ class _Making:
                 continue
             self.level[owner] += 1
             self.names[owner] = self._name(owner)
+
+
+def names_of_servers(said: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Return names for servers after what they say of themselves.
+
+    ``_`` and ``.`` become ``-``. Servers of one name get ``-VERSION`` as well, and
+    those of one name and version a number, in their order.
+
+    Args:
+        said: Name and version of each server (`serverInfo`), by our name for it.
+    """
+    names = {key: re.sub("[_.]", "-", name) for key, (name, _) in said.items()}
+    count = Counter(names.values())
+    for key, (_, version) in said.items():
+        if count[names[key]] > 1:
+            names[key] += "-" + re.sub("[_.]", "-", version)
+    count = Counter(names.values())
+    numbers: Counter[str] = Counter()
+    for key, name in names.items():
+        if count[name] > 1:
+            numbers[name] += 1
+            names[key] = f"{name}-{numbers[name]}"
+    return names
 
 
 def _parts(

@@ -113,10 +113,11 @@ class _Store:
             self._kept_changed_at[uri] = moment
 
     def clear(self) -> None:
-        self._cleared_at = next(self.moments)
-        self.entries.clear()
+        for key in self.entries.copy():
+            self.remove(key)
         self._kept_changed_at.clear()
-        self.bytes = 0
+        # Last: a result of another thread may have come in between, without its URI.
+        self._cleared_at = next(self.moments)
 
     def fits(self, text: bytes) -> bool:
         return len(text) <= self._max_bytes * _LEFT_AFTER_EVICTION
@@ -127,8 +128,10 @@ class _Store:
             if len(self._kept_changed_at) >= self._max_entries * _URIS_FOR_EACH_ENTRY:
                 self.clear()
             self._kept_changed_at.setdefault(uri, 0)
-        self.entries[key] = entry
-        self.bytes += len(entry.text)
+        while self.entries.setdefault(key, entry) is not entry:
+            self.remove(key)
+        size = len(entry.text)  # apart: no thread may go on amid the addition
+        self.bytes += size
         self.stores += 1
         if len(self.entries) > self._max_entries or self.bytes > self._max_bytes:
             self._evict()
@@ -136,7 +139,8 @@ class _Store:
     def remove(self, key: _Key) -> None:
         entry = self.entries.pop(key, None)
         if entry is not None:
-            self.bytes -= len(entry.text)
+            size = len(entry.text)
+            self.bytes -= size
 
     def _evict(self) -> None:
         """Remove what was not used for longest."""
@@ -153,7 +157,6 @@ class _Store:
             self.remove(key)
             entries -= 1
             size -= len(entry.text)
-        self.bytes = size
 
 
 class ResponseCache:

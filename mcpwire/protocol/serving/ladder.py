@@ -31,6 +31,7 @@ from mcpwire.errors import (
     InvalidMessage,
     InvalidParams,
     InvalidRequest,
+    MessageTooLarge,
     MethodNotFound,
     MissingCapability,
     ParseError,
@@ -42,7 +43,14 @@ from mcpwire.protocol.serving.accept import EVENT_STREAM, JSON, accepts, is_json
 from mcpwire.types.meta import PROTOCOL_VERSION
 from mcpwire.versions import Era, find_revision
 from mcpwire.wire import headers as names
-from mcpwire.wire.json import Json, JSONDecodeError, loads
+from mcpwire.wire.json import (
+    LARGE,
+    Json,
+    JSONDecodeError,
+    check_values,
+    loads,
+    outline,
+)
 from mcpwire.wire.jsonrpc import is_request_id, parse_message
 
 if TYPE_CHECKING:
@@ -128,16 +136,20 @@ def check_formats(fields: Fields, *, is_json_only: bool) -> tuple[int, str] | No
     return None
 
 
-def read_json(body: bytes) -> Json:
-    """Return what a body holds.
+def read_json(body: bytes, most: int) -> Json:
+    """Return what a body holds: no more than so many values.
 
     Raises:
-        Unreadable: It is no JSON.
+        Unreadable: It is no JSON, or holds more.
     """
     try:
+        if body[LARGE]:
+            check_values(body, most)
         return loads(body)
     except JSONDecodeError as error:
         raise Unreadable(ParseError("the body is no JSON")) from error
+    except MessageTooLarge as error:
+        raise Unreadable(InvalidRequest(str(error)), _id_in(outline(body))) from error
 
 
 def read_message(value: Json) -> Message:
@@ -150,10 +162,13 @@ def read_message(value: Json) -> Message:
         return parse_message(value)
     except InvalidMessage as error:
         # 2026-07-28 basic, "Error Responses": with the id, where it can be read.
-        id = value.get("id") if type(value) is dict and "method" in value else None
-        raise Unreadable(
-            InvalidRequest(str(error)), id if is_request_id(id) else None
-        ) from error
+        raise Unreadable(InvalidRequest(str(error)), _id_in(value)) from error
+
+
+def _id_in(value: Json) -> RequestId | None:
+    """Return the id of what would be a request, where it can be read."""
+    id = value.get("id") if type(value) is dict and "method" in value else None
+    return id if is_request_id(id) else None
 
 
 def stands_alone(

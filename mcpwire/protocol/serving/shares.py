@@ -7,13 +7,14 @@ first. An owner that has no more items than the newcomer's owner loses none for 
 
 from __future__ import annotations
 
+from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
-__all__ = ["Shares"]
+__all__ = ["Shares", "client_key", "client_of"]
 
 Item = TypeVar("Item", bound="Hashable")
 
@@ -108,6 +109,34 @@ class Shares(Generic[Item]):
             self.touch(item)
         return None
 
+    def displaced(
+        self,
+        owner: Hashable,
+        is_idle: Callable[[Item], bool],
+        may_end: Callable[[Item], bool] = lambda _: True,
+    ) -> Item | None:
+        """Return the item that ends for a new one of this owner, or ``None``.
+
+        An owner with more items than this owner loses an idle one, else a busy one.
+        Where there is no such owner, this owner loses an idle one of its own.
+
+        Args:
+            owner: The newcomer's.
+            is_idle: Whether nothing uses an item; it must not change the pool.
+            may_end: Whether an item can end at all.
+        """
+
+        def is_other(item: Item) -> bool:
+            return self._owners[item] != owner and may_end(item)
+
+        rules: tuple[Callable[[Item], bool], ...] = (
+            lambda item: is_other(item) and is_idle(item),
+            is_other,
+            lambda item: may_end(item) and is_idle(item),
+        )
+        found = (self.leaver(owner, rule) for rule in rules)
+        return next((item for item in found if item is not None), None)
+
     def _candidates(self, owner: Hashable) -> Iterator[Item]:
         for size in range(self._most, self.count(owner), -1):
             for other in self._ranks.get(size, ()):
@@ -124,3 +153,18 @@ class Shares(Generic[Item]):
             self._ranks.setdefault(after, {})[owner] = None
         if after > self._most or before == self._most not in self._ranks:
             self._most = after
+
+
+def client_key(name: str, owner: Hashable) -> str:
+    """Return a name that also says which client it belongs to, but not who that is.
+
+    Args:
+        name: The name; it has no full stop.
+        owner: The client, by a value whose `repr` is always the same.
+    """
+    return f"{name}.{sha256(repr(owner).encode()).hexdigest()[:16]}"
+
+
+def client_of(key: str) -> str:
+    """Return what all keys of one client have in common; a mere name is a client."""
+    return key.rpartition(".")[2]

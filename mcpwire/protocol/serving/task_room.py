@@ -1,8 +1,9 @@
 """How many tasks are kept, and which one gives way to a new one.
 
 A finished task is kept for its time, since its client was told so. Only where there is
-no room at all is one forgotten earlier, and then one of whoever keeps the most: nobody
-can push out what others keep by starting many of their own.
+no room at all is one forgotten earlier, and then one of the client with the most: its
+oldest finished one, or if all of them run, its oldest one, which has to be ended first.
+A client that has no more tasks than the newcomer's client loses none for it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["Held", "TaskLimits", "choose_leavers"]
+__all__ = ["Held", "TaskLimits", "choose_leavers", "choose_to_end"]
 
 
 class TaskLimits(NamedTuple):
@@ -37,29 +38,56 @@ class Held(NamedTuple):
 def choose_leavers(
     held: Collection[Held], owner: str, limits: TaskLimits
 ) -> list[str] | None:
-    """Return which tasks give way to a new one; ``None``: it has to be refused.
+    """Return which finished tasks give way to a new one; ``None``: not enough do.
 
     Args:
         held: The tasks that are kept, the oldest first.
         owner: Whose the new one is.
         limits: The bounds.
     """
+    leavers = _leavers(held, owner, limits)
+    if leavers is None or not all(task.is_final for task in leavers):
+        return None
+    return [task.id for task in leavers]
+
+
+def choose_to_end(held: Collection[Held], owner: str, limits: TaskLimits) -> str | None:
+    """Return the task under way that has to end first; ``None``: none may.
+
+    Args:
+        held: The tasks that are kept, the oldest first.
+        owner: Whose the new one is.
+        limits: The bounds.
+    """
+    leavers = _leavers(held, owner, limits) or ()
+    return next((task.id for task in leavers if not task.is_final), None)
+
+
+def _leavers(
+    held: Collection[Held], owner: str, limits: TaskLimits
+) -> list[Held] | None:
     under_way = sum(task.owner == owner and not task.is_final for task in held)
     if under_way >= limits.unfinished:
         return None
-    leavers: list[str] = []
-    for _ in range(len(held) - limits.kept + 1):
-        leaver = _first_of_the_most(held, leavers)
+    leavers: list[Held] = []
+    left = list(held)
+    while len(left) >= limits.kept:
+        leaver = _leaver(left, owner)
         if leaver is None:
             return None
+        left.remove(leaver)
         leavers.append(leaver)
     return leavers
 
 
-def _first_of_the_most(held: Collection[Held], gone: Collection[str]) -> str | None:
-    left = [task for task in held if task.id not in gone]
-    kept = Counter(task.owner for task in left)
-    finished = (task for task in left if task.is_final)
-    # The first of several that are alike is the oldest.
-    leaver = max(finished, key=lambda task: kept[task.owner], default=None)
-    return None if leaver is None else leaver.id
+def _leaver(held: Collection[Held], owner: str) -> Held | None:
+    kept = Counter(task.owner for task in held)
+    most = max(kept.values())
+    is_greedier = most > kept[owner]
+    may_leave = [
+        task
+        for task in held
+        if (kept[task.owner] == most if is_greedier else task.owner == owner)
+    ]
+    finished = (task for task in may_leave if task.is_final)
+    return next(finished, may_leave[0] if is_greedier else None)

@@ -37,6 +37,7 @@ __all__ = [
     "cancel",
     "complete",
     "describe",
+    "evict",
     "expire",
     "fail",
     "interrupt",
@@ -64,7 +65,7 @@ class TaskRecord:
     """How the client names it: unguessable, for it may be all that protects it."""
 
     owner: str
-    """Whose it is; empty where nobody is told apart."""
+    """The client that it counts to; empty where clients are not told apart."""
 
     tool: str
     """The tool that runs in it."""
@@ -217,6 +218,11 @@ def cancel(record: TaskRecord, *, now: float) -> TaskRecord:
 def interrupt(record: TaskRecord, *, now: float) -> TaskRecord:
     """End a task whose server stopped before it, or leave it as it ended before."""
     return _stop(record, "the server stopped before the task ended", now)
+
+
+def evict(record: TaskRecord, *, now: float) -> TaskRecord:
+    """End a task for one of another client, or leave it as it ended before."""
+    return _stop(record, "the task gave way to one of a client with fewer tasks", now)
 
 
 def expire(record: TaskRecord, *, now: float) -> TaskRecord:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -26,6 +25,7 @@ from mcpwire.errors import InternalError, InvalidParams, LocalProtocolError
 from mcpwire.protocol.input_loop import INPUT_REQUIRED
 from mcpwire.protocol.methods import available
 from mcpwire.protocol.serving.sealed import Answered, mark_of
+from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.versions import Era
 from mcpwire.wire.json import encode, loads
 
@@ -43,7 +43,7 @@ _TURNS: Final = 2
 
 _EXCERPT_CHARACTERS: Final = 40
 
-logger = logging.getLogger("mcpwire")
+logger = LimitedLogger("mcpwire")
 
 
 class InputNeeded(BaseException):

@@ -5,9 +5,11 @@ What a sealed state is and what it is bound to stands in `protocol.serving.seale
 
 from __future__ import annotations
 
+import math
 import secrets
 import threading
 import time
+from hmac import digest as hmac_digest
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import InvalidParams
@@ -20,6 +22,7 @@ from mcpwire.protocol.serving.sealed import (
     seal,
     unseal,
 )
+from mcpwire.protocol.serving.shares import Shares
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -46,7 +49,8 @@ class SingleUse(Protocol):
     def use(self, nonce: str, expires_at: int) -> bool:
         """Tell whether this is the first use; must neither block nor raise.
 
-        What was used can be forgotten when it expires, in seconds since 1970.
+        What was used can be forgotten when it expires, in seconds since 1970. Behind a
+        dot in the nonce stands a mark of the client that the state was given to.
         """
         ...
 
@@ -55,7 +59,8 @@ class MemorySingleUse:
     """Remembers for one process.
 
     Args:
-        most: How many are remembered; beyond them every state counts as used.
+        most: How many are remembered. A client that has more of them than there is
+            room left finds each of its states used, until some have expired.
         clock: Seconds since 1970.
     """
 
@@ -65,23 +70,38 @@ class MemorySingleUse:
         self._most = most
         self._clock = clock
         self._used: dict[str, int] = {}
+        self._shares: Shares[str] = Shares()
+        self._earliest = math.inf  # no state expires before
         self._lock = threading.Lock()
 
     def use(self, nonce: str, expires_at: int) -> bool:
         """Tell whether this is the first use."""
+        owner = nonce.partition(".")[2]
         with self._lock:
             if nonce in self._used:
                 return False
-            if len(self._used) >= self._most:
+            if not self._has_room(owner):
                 self._forget()
-                if len(self._used) >= self._most:
+                if not self._has_room(owner):
                     return False
             self._used[nonce] = expires_at
+            self._shares.add(nonce, owner)
+            self._earliest = min(self._earliest, expires_at)
             return True
+
+    def _has_room(self, owner: str) -> bool:
+        # None is forgotten for another one: its owner could use it again.
+        room = self._most - len(self._used)
+        return room > 0 and self._shares.count(owner) <= room
 
     def _forget(self) -> None:
         now = self._clock()
-        self._used = {nonce: end for nonce, end in self._used.items() if end > now}
+        if now < self._earliest:
+            return
+        for nonce in [nonce for nonce, end in self._used.items() if end <= now]:
+            del self._used[nonce]
+            self._shares.discard(nonce)
+        self._earliest = min(self._used.values(), default=math.inf)
 
 
 class StateKeeper:
@@ -132,13 +152,18 @@ class StateKeeper:
         """
         state = CallState(
             round=round,
-            nonce=secrets.token_urlsafe(16),
+            nonce=f"{secrets.token_urlsafe(16)}.{self._mark(request)}",
             expires_at=int(self._clock() + self._lifetime),
             asked=asked,
             answers=answers,
             kept=kept,
         )
         return seal(state, _binding(request), self._keys[0])
+
+    def _mark(self, request: RequestContext) -> str:
+        """Return what tells the client that a state counts to from others."""
+        owner = repr(request.facts.owner).encode()
+        return hmac_digest(self._keys[0], owner, "sha256")[:8].hex()
 
     def open(self, given: Any, request: RequestContext) -> CallState:
         """Return the state that a request came with.

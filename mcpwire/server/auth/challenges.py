@@ -13,6 +13,7 @@ import attrs
 from mcpwire.auth.discovery.scopes import OFFLINE_ACCESS
 from mcpwire.auth.serving.challenge import format_challenge
 from mcpwire.errors import AuthError, InvalidRequest
+from mcpwire.server.handlers import HttpRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,18 +28,6 @@ __all__ = [
     "ScopeRequired",
     "check_scopes",
 ]
-
-
-class HttpRefusal(Exception):
-    """Mixed into errors that HTTP answers with a status of their own.
-
-    Attributes:
-        http_status: The status.
-        http_headers: Fields of the answer: names in lower case, and values.
-    """
-
-    http_status: int
-    http_headers: tuple[tuple[str, str], ...] = ()
 
 
 _DESCRIPTIONS: Final = {

@@ -1,13 +1,16 @@
 """Tokens that say nothing themselves: their issuer is asked (RFC 7662).
 
 What it said is remembered for a moment, a yes longer than a no; a token that is taken
-back is good for at most so long.
+back is good for at most so long. Bad tokens hold up no good ones: both are remembered
+apart, and the questions that are open at once are divided by client address.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, TokenError
 from mcpwire.auth.exchange.answers import check_available, read_object
@@ -16,9 +19,11 @@ from mcpwire.auth.model import Identity, ServerMetadata
 from mcpwire.auth.serving.claims import ClaimsError, check_times, read_claims
 from mcpwire.auth.steps import Fetch
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.server.auth.principal import Principal
+from mcpwire.protocol.serving.shares import Shares
+from mcpwire.server.auth.principal import Principal, client_address
 from mcpwire.server.auth.recent import Recent
 from mcpwire.server.auth.verifiers import InvalidToken, check_leeway, check_place
+from mcpwire.wire.urls import network_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,8 +37,8 @@ __all__ = ["IntrospectionVerifier"]
 _WHAT: Final = "the introspection endpoint"
 
 MOST_AT_ONCE: Final = 64
-"""How many questions are open at once: whoever sends tokens that nobody knows makes us
-ask, and the issuer is not to suffer for it."""
+"""How many questions are open at once on one loop: each bad token makes us ask, and the
+issuer is not to suffer for it."""
 
 
 class IntrospectionVerifier:
@@ -90,8 +95,11 @@ class IntrospectionVerifier:
         self._limits = limits
         self._fetch = fetch
         self._fetcher: Fetcher | None = None
-        self._open = 0
-        self._recent: Recent[Principal | str] = Recent()
+        self._open: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, Shares[asyncio.Timeout]
+        ] = WeakKeyDictionary()
+        self._believed: Recent[Principal] = Recent()
+        self._refused: Recent[str] = Recent()
 
     def __repr__(self) -> str:
         """Return one readable line."""
@@ -105,36 +113,52 @@ class IntrospectionVerifier:
             AuthError: The issuer cannot be asked now.
         """
         now = self._clock()
-        found = self._recent.get(token, now)
-        if found is None:
-            found, until = await self._ask(token, now)
-            self._recent.put(token, found, until)
-        if isinstance(found, str):
-            raise InvalidToken(found)
-        return found
+        known = self._believed.get(token, now)
+        if known is not None:
+            return known
+        reason = self._refused.get(token, now)
+        if reason is None:
+            said = await self._ask(token, now)
+            try:
+                found = self._believe(said, now)
+            except ClaimsError as error:
+                reason = str(error)
+                self._refused.put(token, reason, now + self._remember_no)
+            else:
+                until = now + self._remember
+                if found.expires_at is not None:
+                    until = min(until, found.expires_at + self._leeway)
+                self._believed.put(token, found, until)
+                return found
+        raise InvalidToken(reason)
 
-    async def _ask(self, token: str, now: float) -> tuple[Principal | str, float]:
-        """Return who it is of, or why it is nobody's, and how long that holds."""
-        if self._open >= MOST_AT_ONCE:
-            raise AuthTemporarilyUnavailable(f"{_WHAT} is asked too much")
-        self._open += 1
+    async def _ask(self, token: str, now: float) -> Mapping[str, Any]:
+        """Return what the issuer says of a token."""
+        shares = self._open.setdefault(asyncio.get_running_loop(), Shares())
+        owner = network_of(client_address.get())
+        if len(shares) >= MOST_AT_ONCE:
+            oldest = shares.leaver(owner)
+            if oldest is None or shares.owner(oldest) == owner:
+                raise AuthTemporarilyUnavailable(f"{_WHAT} is asked too much")
+            shares.discard(oldest)
+            oldest.reschedule(0.0)
+        evicted = asyncio.timeout(None)
+        shares.add(evicted, owner)
         try:
-            answer = await self._send(self._question(token))
+            async with evicted:
+                answer = await self._send(self._question(token))
+        except TimeoutError as error:
+            if not evicted.expired():
+                raise
+            raise AuthTemporarilyUnavailable(f"{_WHAT} is asked too much") from error
         finally:
-            self._open -= 1
+            shares.discard(evicted)
         check_available(answer, _WHAT, now)
         said = read_object(answer)
         if answer.status != 200 or said is None:
             # Also where it does not believe us: nothing is known of the token.
             raise TokenError(f"{_WHAT}: HTTP {answer.status}", status=answer.status)
-        try:
-            found = self._believe(said, now)
-        except ClaimsError as error:
-            return str(error), now + self._remember_no
-        until = now + self._remember
-        if found.expires_at is not None:
-            until = min(until, found.expires_at + self._leeway)
-        return found, until
+        return said
 
     def _question(self, token: str) -> Fetch:
         form = [("token", token), ("token_type_hint", "access_token")]

@@ -6,8 +6,9 @@ handler can see of it can be logged, compared and kept.
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 
     from mcpwire.server.auth.challenges import Realm
 
-__all__ = ["Principal", "PrincipalKey"]
+__all__ = ["Principal", "PrincipalKey", "client_address"]
+
+client_address: Final[ContextVar[str]] = ContextVar("client_address", default="")
+"""The IP address of the client while its credentials are checked, if it is known."""
 
 PrincipalKey: TypeAlias = tuple[str | None, str | None, str | None]
 """Issuer, client id and subject: what tells one principal from another."""

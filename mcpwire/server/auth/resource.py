@@ -11,7 +11,6 @@ no.
 
 from __future__ import annotations
 
-import logging
 import time
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
@@ -53,6 +52,7 @@ from mcpwire.server.auth.verifiers import (
     InvalidToken,
     OwnTokens,
 )
+from mcpwire.server.log_limit import LimitedLogger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HeaderFields", "ResourceServer"]
 
-logger = logging.getLogger("mcpwire.server.auth")
+logger = LimitedLogger("mcpwire.server.auth")
 
 RETRY_AFTER_S: Final = 5
 """When to come back where nobody can be asked and nobody said when."""
@@ -235,8 +235,7 @@ class ResourceServer:
                 reason = str(error).replace(token, "***")
             except UnsoundToken as error:
                 reason = str(error)
-                # Real, and wrong here: who runs the server wants to know, and nobody
-                # can fill a log with it who has no such token.
+                # Real, and wrong here: who runs the server wants to know.
                 logger.info("a token that %r believes is refused: %s", verifier, error)
             except AuthError as error:
                 unsure = unsure or error

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
+from collections import deque
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mcpwire.server.authoring.signature import Signature
-    from mcpwire.server.request import RequestContext
+    from mcpwire.server.request import Owner, RequestContext
 
 __all__ = ["Calling", "Prepared", "Slots"]
 
@@ -119,10 +120,11 @@ class Prepared:
         """Make the dependencies; what they ask of the client is asked here."""
         if self._plans:
             self._stack = AsyncExitStack()
+            run_plain = functools.partial(
+                self._calling.in_thread, owner=context.request.facts.owner
+            )
             with entered(context):
-                self._made = await self._plans.make(
-                    context, self._stack, self._calling.in_thread
-                )
+                self._made = await self._plans.make(context, self._stack, run_plain)
 
     async def call(
         self,
@@ -140,24 +142,28 @@ class Prepared:
         if self._plans is not None:
             arguments = {**arguments, **self._plans.arguments(context, self._made)}
         with entered(context):
+            run = self._run_in_thread if runs_in_thread else self._run
             if timeout is None:
-                return await self._run(arguments, runs_in_thread=runs_in_thread)
+                return await run(arguments, context)
             try:
                 async with asyncio.timeout(timeout) as clock:
-                    return await self._run(arguments, runs_in_thread=runs_in_thread)
+                    return await run(arguments, context)
             except TimeoutError:
                 if not clock.expired():
                     raise
                 raise ToolError(f"it took longer than {timeout:g} seconds") from None
 
-    async def _run(self, arguments: Mapping[str, Any], *, runs_in_thread: bool) -> Any:
-        call = functools.partial(self._function, **arguments)
-        if runs_in_thread:
-            self._work = _Work(call)
-            return await self._calling.in_thread(self._work)
-        outcome = call()
+    async def _run(self, arguments: Mapping[str, Any], _: Context) -> Any:
+        outcome = self._function(**arguments)
         # An object with an async `__call__`, or a plain function around one.
         return await outcome if asyncio.iscoroutine(outcome) else outcome
+
+    async def _run_in_thread(
+        self, arguments: Mapping[str, Any], context: Context
+    ) -> Any:
+        self._work = _Work(functools.partial(self._function, **arguments))
+        owner = context.request.facts.owner
+        return await self._calling.in_thread(self._work, owner)
 
     def when_over(self, action: Callable[[], object]) -> None:
         """Have something done when the function has ended; after `call`.
@@ -182,28 +188,101 @@ class Prepared:
             await self._stack.__aexit__(kind, error, trace)
 
 
-class Slots:
-    """Places for so many calls at once, on each loop.
-
-    What still holds one when its loop ends, such as a thread, holds up no other loop.
+class SlotPool:
+    """Slots for calls at once, divided by client; used on one loop.
 
     Args:
-        number: How many there are.
+        number: How many calls run at once.
+        keeps_room: Whether a client over HTTP gets another slot only while more are
+            free than it holds, so that one that never returns any leaves half of them.
+
+    Attributes:
+        unlimited: For anyio, which is to set no bound of its own on threads.
     """
 
-    def __init__(self, number: int) -> None:
+    __slots__ = ("_free", "_held", "_keeps_room", "_waiting", "unlimited")
+
+    def __init__(self, number: int, *, keeps_room: bool) -> None:
+        self.unlimited = anyio.CapacityLimiter(math.inf)
+        self._free = number
+        self._keeps_room = keeps_room
+        self._held: dict[Owner, int] = {}
+        self._waiting: dict[Owner, deque[asyncio.Future[None]]] = {}
+
+    async def acquire(self, owner: Owner) -> None:
+        """Take a slot; wait for one behind clients that hold fewer."""
+        if self._may_take(owner):
+            self._take(owner)
+            return
+        granted = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(owner, deque()).append(granted)
+        try:
+            await granted
+        except BaseException:
+            if granted.done() and not granted.cancelled():
+                self.release(owner)
+            else:
+                self._remove(owner, granted)
+            raise
+
+    def release(self, owner: Owner) -> None:
+        """Return a slot of this client."""
+        self._free += 1
+        self._held[owner] -= 1
+        if not self._held[owner]:
+            del self._held[owner]
+        while self._waiting:
+            # Of clients that hold as many, the one that was not served for longest.
+            owner = min(self._waiting, key=self._count)
+            if not self._may_take(owner):
+                return
+            self._take(owner)
+            waiting = self._waiting.pop(owner)
+            waiting.popleft().set_result(None)
+            if waiting:
+                self._waiting[owner] = waiting
+
+    def _count(self, owner: Owner) -> int:
+        return self._held.get(owner, 0)
+
+    def _may_take(self, owner: Owner) -> bool:
+        needed = self._count(owner) if self._keeps_room and owner else 0
+        return self._free > needed
+
+    def _take(self, owner: Owner) -> None:
+        self._free -= 1
+        self._held[owner] = self._count(owner) + 1
+
+    def _remove(self, owner: Owner, granted: asyncio.Future[None]) -> None:
+        waiting = self._waiting[owner]
+        waiting.remove(granted)
+        if not waiting:
+            del self._waiting[owner]
+
+
+class Slots:
+    """One `SlotPool` for each loop; see there.
+
+    What still holds a slot when its loop ends, such as a thread, holds up no other
+    loop.
+    """
+
+    def __init__(self, number: int, *, keeps_room: bool = False) -> None:
         self._number = number
-        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, anyio.Semaphore] = (
+        self._keeps_room = keeps_room
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, SlotPool] = (
             WeakKeyDictionary()
         )
 
-    def here(self) -> anyio.Semaphore:
-        """Return those of the running loop."""
+    def here(self) -> SlotPool:
+        """Return the slots of the running loop."""
         loop = asyncio.get_running_loop()
-        semaphore = self._by_loop.get(loop)
-        if semaphore is None:
-            semaphore = self._by_loop[loop] = anyio.Semaphore(self._number)
-        return semaphore
+        pool = self._by_loop.get(loop)
+        if pool is None:
+            pool = self._by_loop[loop] = SlotPool(
+                self._number, keeps_room=self._keeps_room
+            )
+        return pool
 
 
 class Calling:
@@ -218,12 +297,7 @@ class Calling:
         self, context_of: Callable[[RequestContext], Context], *, thread_limit: int
     ) -> None:
         self.context_of = context_of
-        self._thread_limit = thread_limit
-        # They belong to the loop that they were made on.
-        self._limiters: WeakKeyDictionary[
-            asyncio.AbstractEventLoop,
-            tuple[anyio.CapacityLimiter, anyio.CapacityLimiter],
-        ] = WeakKeyDictionary()
+        self._threads = Slots(thread_limit, keeps_room=True)
         self._plans: WeakKeyDictionary[Signature, Plans] = WeakKeyDictionary()
 
     def plans_of(self, signature: Signature) -> Plans | None:
@@ -276,40 +350,26 @@ class Calling:
         await prepared.close()
         return value
 
-    async def in_thread(self, function: Callable[[], Any]) -> Any:
+    async def in_thread(self, function: Callable[[], Any], owner: Owner) -> Any:
         """Run a plain function in a worker thread and return its result.
 
         Cancelling returns at once; the function goes on, and can see from its context
-        that nobody waits any more. It keeps its place among the threads.
+        that nobody waits any more. It keeps its slot among the client's threads.
         """
         work = function if isinstance(function, _Work) else _Work(function)
-        limiter, unlimited = self._limiters_here()
+        threads = self._threads.here()
         try:
-            limiter.acquire_on_behalf_of_nowait(work)
-        except anyio.WouldBlock:
-            try:
-                await limiter.acquire_on_behalf_of(work)
-            except BaseException:
-                work.end()
-                raise
-        work.when_over(functools.partial(limiter.release_on_behalf_of, work))
+            await threads.acquire(owner)
+        except BaseException:
+            work.end()
+            raise
+        work.when_over(functools.partial(threads.release, owner))
         try:
             result = await anyio.to_thread.run_sync(
-                work, abandon_on_cancel=True, limiter=unlimited
+                work, abandon_on_cancel=True, limiter=threads.unlimited
             )
         except BaseException:
             work.leave()
             raise
         work.end()
         return result
-
-    def _limiters_here(self) -> tuple[anyio.CapacityLimiter, anyio.CapacityLimiter]:
-        """Return ours, and one for what has a place already, on the running loop."""
-        loop = asyncio.get_running_loop()
-        limiters = self._limiters.get(loop)
-        if limiters is None:
-            limiters = self._limiters[loop] = (
-                anyio.CapacityLimiter(self._thread_limit),
-                anyio.CapacityLimiter(math.inf),
-            )
-        return limiters

@@ -198,7 +198,8 @@ class Completions:
             )
         suggest = getattr(found, "suggestions", {}).get(name)
         if suggest is not None:
-            return await calling.in_thread(functools.partial(suggest, typed))
+            call = functools.partial(suggest, typed)
+            return await calling.in_thread(call, request.facts.owner)
         return _beginning(_choices(found, name), typed)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidMessage, InvalidParams, ToolError
@@ -230,8 +231,9 @@ class Tools:
         """Call the function and return the result that its value makes."""
         context = (tool.calling or self._calling).context_of(request)
         slots = None if tool.slots is None else tool.slots.here()
+        owner = "" if slots is None else request.facts.owner
         if slots is not None:
-            await slots.acquire()
+            await slots.acquire(owner)
         try:
             value = await prepared.call(
                 context, runs_in_thread=tool.runs_in_thread, timeout=tool.timeout
@@ -239,7 +241,7 @@ class Tools:
         finally:
             if slots is not None:
                 # A thread may go on that nobody waits for; it is still one of them.
-                prepared.when_over(slots.release)
+                prepared.when_over(partial(slots.release, owner))
         return tool_result(value, tool.signature.returns, request.revision)
 
     def _find(self, params: Mapping[str, Any], request: RequestContext) -> Tool:

@@ -15,7 +15,6 @@ In which order a POST is looked at stands in `protocol.serving.ladder`.
 from __future__ import annotations
 
 import contextlib
-import logging
 from typing import TYPE_CHECKING, Final, Literal
 
 from mcpwire.errors import InternalError, InvalidRequest
@@ -37,6 +36,7 @@ from mcpwire.server.http.receiving.accepted import Accepted, Head
 from mcpwire.server.http.security import Door
 from mcpwire.server.http.stateless import RETRY_AFTER, SHUTTING_DOWN, Stateless
 from mcpwire.server.http.timers import Clocks
+from mcpwire.server.log_limit import LimitedLogger, place_of
 from mcpwire.versions import Era
 from mcpwire.wire.jsonrpc import failure
 
@@ -46,13 +46,11 @@ if TYPE_CHECKING:
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Receive, Scope, Send
     from mcpwire.server.http.sessions.events import EventStore
-    from mcpwire.server.http.sessions.session import HttpSession
-    from mcpwire.server.request import Owner
     from mcpwire.wire.json import Json
 
 __all__ = ["AsgiApp"]
 
-logger = logging.getLogger("mcpwire")
+logger = LimitedLogger("mcpwire")
 
 POST_ONLY: Final = (("allow", "POST"),)
 ALL_VERBS: Final = (("allow", "POST, GET, DELETE"),)
@@ -193,9 +191,9 @@ class AsgiApp:
             await _refuse(exchange, problem)
         except Unreadable as problem:
             await _refuse(exchange, HttpProblem(400, problem.error), problem.id)
-        except Exception:
+        except Exception as raised:
             # The text of an error that nobody foresaw may hold what is not for clients.
-            logger.exception("a request could not be answered")
+            logger.exception("a request could not be answered", kind=place_of(raised))
             error = InternalError("the server failed")
             await _refuse(exchange, HttpProblem(500, error))
         finally:
@@ -237,10 +235,6 @@ class AsgiApp:
     async def aclose(self) -> None:
         """End everything that is open, now."""
         await self._life.aclose()
-
-    def longest_idle(self, owner: Owner) -> HttpSession | None:
-        """Return what may go for a session of this owner; ``None``: none may."""
-        return None if self._sessions is None else self._sessions.longest_idle(owner)
 
     async def _let_in_again(self, exchange: Exchange, head: Head) -> None:
         """Let in a POST to the endpoint whose like was let in before.
@@ -306,7 +300,7 @@ class AsgiApp:
     async def _post(
         self, exchange: Exchange, head: Head, access: Access | None
     ) -> None:
-        value = read_json(await exchange.body())
+        value = read_json(await exchange.body(), exchange.limits.values)
         if access is not None:
             access.note(value)
         # What runs may wait for the client's answer, which is nothing new.

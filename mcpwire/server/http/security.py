@@ -131,6 +131,10 @@ class Door:
         exchange.credentials = self._credentials
         if self._auth is None:
             return
+        from mcpwire.server.auth.principal import client_address  # few have auth
+
+        client = exchange.scope.get("client")
+        client_address.set(client[0] if client else "")
         try:
             exchange.principal = await self._auth.authenticate(
                 exchange.headers, exchange.verb, _url_of(exchange)

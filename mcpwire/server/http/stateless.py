@@ -7,7 +7,6 @@ goes away, that is its cancellation; nothing more is sent then.
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
@@ -27,6 +26,7 @@ from mcpwire.server.auth.challenges import HttpRefusal
 from mcpwire.server.http.exchange import JSON, ClientGone, HttpProblem
 from mcpwire.server.http.receiving.first_step import first_step
 from mcpwire.server.http.reply import Reply
+from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.routes import INITIALIZE
 from mcpwire.versions import Era
 from mcpwire.wire.headers import METHOD
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Stateless"]
 
-logger = logging.getLogger("mcpwire")
+logger = LimitedLogger("mcpwire")
 
 SHUTTING_DOWN: Final = "the server is shutting down"
 

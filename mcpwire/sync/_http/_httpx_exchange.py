@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.http.request import Request
+    from mcpwire.transports.http.destination import Destination
     from mcpwire.transports.http.engine import Fed
 
 __all__ = ["Engine", "Exchange"]
@@ -52,7 +53,9 @@ class Engine(Owner, Protocol):
     translate: Translator
     is_shared: bool
 
-    def send(self, transport: Any, request: Any) -> Any:
+    def send(
+        self, transport: Any, request: Any, destination: Destination | None
+    ) -> Any:
         """Send a request of httpx; return the response, unread."""
 
     def borrow(self) -> Any:
@@ -113,7 +116,8 @@ class Exchange:
         engine = self.engine
         self._response = response = engine.send(
             self._transport,
-            engine.requests.build(request, self.tap.trace, self._connect_timeout()),
+            engine.requests.build(request, self.tap, self._connect_timeout()),
+            self.tap.destination,
         )
         head = read_head(response, engine.limits, decodes=engine.client is not None)
         self.facts.has_head = True

@@ -160,6 +160,7 @@ class Tap(Passing):
             if info["request"].method == b"CONNECT":  # for a proxy
                 self._opening = None
             else:
+                self.check_destination(info["request"])
                 self._connected()
                 self._facts.has_begun = True
                 self._begun_at = None

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.http.request import Request
+    from mcpwire.transports.http.destination import Destination
     from mcpwire.transports.http.engine import Fed
     from mcpwire.transports.http.target import Http
 
@@ -153,11 +154,14 @@ class BlockingHttpxEngine:
 
     # Transports...
 
-    def send(self, transport: Any, request: Any) -> Any:
+    def send(
+        self, transport: Any, request: Any, destination: Destination | None
+    ) -> Any:
         """Send a request of httpx; return the response, unread."""
-        if transport is not None:
+        if destination is None:
             return transport.handle_request(request)
-        return self.client.send(request, stream=True, follow_redirects=False)
+        with destination.watch(self.client, asynchronous=False):
+            return self.client.send(request, stream=True, follow_redirects=False)
 
     def borrow(self) -> Any:
         """Return a transport for one exchange; ``None`` for the user's client."""

@@ -107,7 +107,11 @@ class GoingOn(HttpInbound):
         raise RemoteProtocolError(f"{reply.what}: more than {MAX_REDIRECTS} redirects")
 
     def _redirected(self, reply: Reply, request: Request) -> Request | None:
-        """Return the request to where the answer points, if that may be followed."""
+        """Return the request to where the answer points, if that may be followed.
+
+        Raises:
+            UrlRefused: It has credentials, and they are for another path or query.
+        """
         if not self._http.follow_redirects or not 300 <= reply.status < 400:
             return None
         url = redirect_target(
@@ -115,10 +119,9 @@ class GoingOn(HttpInbound):
         )
         if url is None:
             return None
-        line, end, rest = request.start.partition(b"\r\n")
-        verb, _, version = line.split(b" ")
-        line = b" ".join((verb, url.target.encode("ascii"), version))
-        return Request(line + end + rest, request.body)
+        from mcpwire.transports.http.destination import redirected
+
+        return redirected(self._http, request, url.target)
 
     def why_not_followed(self, reply: Reply) -> str:
         """Say why the redirect that came is not followed; empty: it is."""
@@ -354,6 +357,10 @@ class GoingOn(HttpInbound):
         ):
             why = f"{self.target} no longer speaks {self._heads.revision}"
             self._http.memory.era = None
+        elif getattr(error, "status", None) == 403:
+            from mcpwire.transports.http.scopes import missing_scope
+
+            return missing_scope(self._http, error) or error
         else:
             return error
         self._lose(SessionExpired(why, target=self.target))

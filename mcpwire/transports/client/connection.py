@@ -368,7 +368,9 @@ class Connection(ConnectionState):
         agreement = await handshake.drive(steps)
         memory = self._opener.memory
         if memory is not None:
-            memory.era = agreement.revision.era
+            # A server that was asked for a session first may know the newer era, too.
+            if allowed[0].era is Era.STATELESS:
+                memory.era = agreement.revision.era
             memory.legacy = handshake.is_legacy
         return agreement
 

@@ -221,7 +221,7 @@ class ConnectionState:
         if noise and not self._is_noise_told:
             self._is_noise_told = True
             logger.warning(
-                "%s wrote %d line(s) to stdout that are no messages, first: %r",
+                "%s wrote %d line(s) that are no messages, first: %r",
                 channel.target,
                 channel.stats.noise,
                 noise[0],

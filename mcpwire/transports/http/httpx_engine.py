@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.http.request import Request
+    from mcpwire.transports.http.destination import Destination
     from mcpwire.transports.http.engine import Fed
     from mcpwire.transports.http.target import Http
 
@@ -145,11 +146,12 @@ class HttpxEngine:
                 fresh, timeout=FRESH_S, return_when=asyncio.FIRST_COMPLETED
             )
 
-    async def send(self, request: Any) -> Any:
+    async def send(self, request: Any, destination: Destination | None) -> Any:
         """Send a request of httpx; return the response, unread."""
-        if self.transport is not None:
+        if destination is None:
             return await self.transport.handle_async_request(request)
-        return await self.client.send(request, stream=True, follow_redirects=False)
+        with destination.watch(self.client, asynchronous=True):
+            return await self.client.send(request, stream=True, follow_redirects=False)
 
     def abort(self, reply: Fed, error: MCPError) -> bool:
         """End the exchange of that reply with an error; return whether one ran."""
@@ -286,7 +288,8 @@ class _Exchange:
         response = None
         try:
             response = await engine.send(
-                engine.requests.build(request, tap.trace, engine.connect_timeout)
+                engine.requests.build(request, tap, engine.connect_timeout),
+                tap.destination,
             )
             await self._feed(response)
             await tap.finish()

@@ -123,7 +123,8 @@ class Http:
     unasked: ``"auto"`` once somebody listens for it, ``"always"`` or ``"never"``."""
 
     follow_redirects: bool = _switch(default=False)
-    """Whether to follow a 307 or 308 that stays at this very origin."""
+    """Whether to follow a 307 or 308 that stays at this very origin; one with
+    credentials only to this very URL."""
 
     ssl: SSLContext | None = attrs.field(default=None, kw_only=True)
     """A context of your own, used as it is."""

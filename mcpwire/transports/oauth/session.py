@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.auth.config import OAuth
 from mcpwire.auth.discovery.challenges import read_denial
 from mcpwire.auth.discovery.scopes import widens
-from mcpwire.auth.errors import InsufficientScope, UrlRefused
+from mcpwire.auth.errors import InsufficientScope
 from mcpwire.auth.flow import Wanted, fits
 from mcpwire.protocol.http.request import Request
+from mcpwire.transports.http.destination import misdirected
+from mcpwire.transports.http.scopes import insufficient_scope
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import encode
 
@@ -278,11 +280,8 @@ class AuthSession:
         """
         # What `Request.target` does, without a call for each request.
         if request.start.split(b" ", 2)[1] not in self._allowed:
-            path = request.target.partition("?")[0]
-            raise UrlRefused(
-                f"{self.target}: no token is sent to {path!r} of the same origin",
-                url=f"{self.target.parsed.origin}{path}",
-                rule="a token goes to the very URL that it is for",
+            raise misdirected(
+                self.target, f"{self.target.parsed.origin}{request.target}"
             )
         if credential is None:
             return request
@@ -377,11 +376,13 @@ class AuthSession:
             or self._futile >= FUTILE_MAX
             or scopes in self._in_vain
         ):
-            raise InsufficientScope(
-                f"{self.target} wants scopes that the token does not have: "
-                f"{' '.join(required)[:200] or 'it does not say which'}",
-                required=required,
-                scopes=credential.record.asked_scopes,
+            tokens = credential.record.tokens
+            granted = (tokens.scopes if tokens is not None else None) or ()
+            raise insufficient_scope(
+                self.target,
+                required,
+                [scope for scope in required if scope not in granted] or required,
+                asked=credential.record.asked_scopes,
             )
         # Calls that are made at once have one user between them.
         if credential is not self._stepped_up:

@@ -295,6 +295,31 @@ async def test_an_answer_over_the_limit_fails_its_call_alone(shell, replies):
             assert (await other).text == "slow"
 
 
+@pytest.mark.attack("X12")
+@pytest.mark.parametrize("replies", ["json", "sse"])
+async def test_an_answer_of_too_many_values_fails_its_call_alone(shell, replies):
+    def many(request, conn):
+        result = {"a": [{}] * limits.values}
+        answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
+        if replies == "json":
+            conn.send(json_reply(answer))
+        else:
+            conn.send(sse_head() + chunk(sse_event(answer)) + LAST_CHUNK)
+        return True
+
+    limits = mcpwire.Limits(values=600_000)
+    with scripted_mcp(replies=replies) as server:
+        async with connected(shell, server, limits=limits) as client:
+            other = asyncio.ensure_future(client.call_tool("slow"))
+            await until(lambda: server.verbs().count("tools/call") == 1)
+            server.on["tools/call"] = many
+            with pytest.raises(MessageTooLarge, match=r"Limits\.values") as caught:
+                await client.call_tool("many")
+            assert caught.value.limit == limits.values
+            server.release()
+            assert (await other).text == "slow"
+
+
 @pytest.mark.system("L-U4")
 @pytest.mark.fault("F14")
 @pytest.mark.attack("S31")

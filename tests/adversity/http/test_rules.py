@@ -5,7 +5,8 @@ import logging
 
 import pytest
 from faulty import until
-from http_bytes import json_reply, reply
+from http_bytes import json_reply, reply, sse_event, sse_head
+from mcp_methods import SAMPLING
 from mcp_server import scripted_mcp, tool
 
 import mcpwire
@@ -83,10 +84,40 @@ async def test_without_sessions_each_message_is_a_post_with_its_own_metadata(she
             assert SESSION not in request.headers
 
 
-@pytest.mark.system("U27")
+@pytest.mark.rule("TR-CUST-04")
+async def test_without_sessions_a_server_that_asks_all_the_same_is_not_answered(shell):
+    asked = []
+
+    def ask(request, conn):
+        id = request.json["id"]
+        content = [{"type": "text", "text": "ok"}]
+        result = {"resultType": "complete", "content": content}
+        messages = [
+            {"jsonrpc": "2.0", "id": "q", **SAMPLING},
+            {"jsonrpc": "2.0", "id": id, "result": result},
+        ]
+        events = b"".join(sse_event(message) for message in messages)
+        conn.send(sse_head(chunked=False) + events)
+        conn.close()
+        return True
+
+    with scripted_mcp("stateless") as server:
+        server.on["tools/call"] = ask
+        async with (
+            asyncio.timeout(BOUND_S),
+            shell(server.url, sampling=asked.append) as client,
+        ):
+            assert (await client.call_tool("echo")).text == "ok"
+            await client.ping()
+            assert client.stats.invalid_messages == 1
+    assert asked == []
+    assert all("method" in request.json for request in server.requests)
+
+
+@pytest.mark.system("U26", "U27")
 @pytest.mark.rule("HDR-14", "HDR-15", "HDR-16", "HDR-17", "HDR-18", "HDR-19", "HDR-27")
 @pytest.mark.parametrize(("arguments", "expected"), VALUES)
-async def test_arguments_are_mirrored_as_the_tool_says(shell, arguments, expected):
+async def test_method_name_and_arguments_are_mirrored(shell, arguments, expected):
     with scripted_mcp("stateless", tools=[MIRRORED]) as server:
         server.on["tools/call"] = lambda request, conn: (
             conn.send(
@@ -104,6 +135,11 @@ async def test_arguments_are_mirrored_as_the_tool_says(shell, arguments, expecte
             await client.list_tools()
             await client.call_tool("place", arguments)
         [call] = posts(server, "tools/call")
+        [listing] = posts(server, "tools/list")
+    assert listing.headers["mcp-method"] == "tools/list"
+    assert "mcp-name" not in listing.headers
+    assert call.headers["mcp-method"] == "tools/call"
+    assert call.headers["mcp-name"] == "place"
     prefix = "mcp-param-"
     mirrored = {
         name.removeprefix(prefix): value
@@ -283,7 +319,7 @@ async def test_streams_of_calls_and_of_the_server_stand_beside_each_other(shell)
     assert [note.method for note in heard] == ["notifications/tools/list_changed"]
 
 
-@pytest.mark.system("O58", "L-O12")
+@pytest.mark.system("L-O12")
 @pytest.mark.rule("LHTTP-32")
 async def test_no_log_no_repr_and_no_error_shows_the_session_id(shell, caplog):
     caplog.set_level(logging.DEBUG)

@@ -219,13 +219,20 @@ async def test_a_token_is_asked_for_as_the_resource_calls_itself(shell, text):
 
 
 @pytest.mark.attack("S07")
-async def test_a_server_without_metadata_is_what_its_tokens_are_for(shell):
+@pytest.mark.rule("FLOW-02", "FLOW-03")
+@pytest.mark.parametrize("query", ["", "?tenant=a"])
+async def test_a_server_without_metadata_is_what_its_tokens_are_for(shell, query):
+    """With its query, which may say whose server it is (RFC 8707, 2)."""
     with good_and_evil() as (good, _), household(good, "session") as server:
         server.turn()
-        assert (await use(shell, server.url, oauth())).text == "hi"
+        url, grant = server.url + query, oauth()
+        assert (await use(shell, url, grant)).text == "hi"
+        server.own.expire_all()
+        assert (await use(shell, url, grant)).text == "hi"
         [authorized] = server.own.authorizations
-        [redeemed] = server.own.token_requests
-        assert authorized.query["resource"] == redeemed.form["resource"] == server.url
+        assert server.own.grants == ["authorization_code", "refresh_token"]
+        asked = [authorized.query, *(each.form for each in server.own.token_requests)]
+        assert {form["resource"] for form in asked} == {url}
 
 
 @pytest.mark.attack("S07")

@@ -53,6 +53,7 @@ def config(tmp_path):
         (["a=x", "--http", "x"], "the address must be HOST:PORT"),
         (["a=x", "--http", ":0", "--path", "x"], "path must begin with a slash"),
         (["a=x", "--timeout", "0"], "timeout"),
+        (["a=x", "--trace", "/nonexistent/x"], "--trace: [Errno 2] No such file"),
         (["a=ftp://x"], "server 'a'"),
         (["a=x", "--http", ":0", "--session-key-env", "NONE"], "NONE is empty"),
         (["a=x", "--http", ":0", "--session-key-env", "BAD"], "BAD: session key 1 is"),
@@ -101,13 +102,17 @@ def test_a_package_that_is_missing_is_one_sentence(capfd, monkeypatch):
 
 
 @pytest.mark.anyio
-async def test_on_stdio_it_is_all_its_servers():
+async def test_on_stdio_it_is_all_its_servers(tmp_path):
+    path = tmp_path / "trace.jsonl"
     words = ["-m", "mcpwire", "gateway", f"one={COMMAND}", f"two={COMMAND}"]
-    target = mcpwire.Stdio(sys.executable, [*words, "--deny", "*two*"])
+    words += ["--deny", "*two*", "--trace", str(path)]
+    target = mcpwire.Stdio(sys.executable, words)
     async with mcpwire.Client(target) as client:
         tools = [tool.name for tool in await client.list_tools()]
         assert tools
         assert all(name.startswith("one_") for name in tools)
+    methods = {json.loads(line)["method"] for line in path.read_text().splitlines()}
+    assert "tools/list" in methods
 
 
 URL = re.compile(r"(http://127\.0\.0\.1:\d+)/here")

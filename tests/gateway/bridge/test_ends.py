@@ -72,7 +72,7 @@ async def test_a_client_that_leaves_ends_its_calls_and_nothing_of_them_is_left(d
         client = RawClient(gateway, down)
         await client.open()
         await begin(client, up, 2)
-        sets = [*gateway.opened, *gateway.sets.all()]
+        sets = [*gateway.opened, *gateway.pool.shared]
         (relay,) = [each.members["up"].client.relay for each in sets]
         assert len(relay.flight.calls) == 2
         await client.aclose()

@@ -245,7 +245,7 @@ async def test_who_goes_while_servers_are_told_leaves_nothing_watched():
         client.send(method="notifications/cancelled", params={"requestId": id})
         await until(lambda: {"uri": "memo://1"} in up.requests("resources/unsubscribe"))
         await settle(client)
-        (upstreams,) = client.gateway.sets.all()
+        (upstreams,) = client.gateway.pool.shared
         assert upstreams.members["up"].client.relay.watched == {}
 
 
@@ -305,7 +305,7 @@ async def test_what_a_session_subscribed_to_is_given_up_when_it_leaves():
         assert up.requests("resources/unsubscribe") == []
         await other.aclose()
         await until(lambda: up.requests("resources/unsubscribe"))
-        (upstreams,) = gateway.sets.all()
+        (upstreams,) = gateway.pool.shared
         assert upstreams.members["up"].client.relay.watched == {}
 
 
@@ -382,7 +382,7 @@ async def test_a_message_that_may_be_anybodys_is_nobodys_where_clients_share():
         log(up, "error")
         await settle(client)
         assert client.lines == []
-        (upstreams,) = gateway.sets.all()
+        (upstreams,) = gateway.pool.shared
         assert upstreams.members["up"].client.relay.dropped_logs == 1
         await client.aclose()
 

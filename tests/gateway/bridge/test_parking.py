@@ -15,7 +15,7 @@ from mcpwire.gateway import Gateway
 from mcpwire.gateway.bridge import Parking
 from mcpwire.gateway.bridge.calls import RelayedCall
 from mcpwire.gateway.bridge.parking import ParkingLot
-from mcpwire.server.request import RequestContext
+from mcpwire.server.request import Facts, RequestContext
 from mcpwire.versions import LATEST
 
 pytestmark = pytest.mark.anyio
@@ -148,7 +148,7 @@ async def test_a_client_that_takes_too_long_ends_the_servers_call():
         await asyncio.sleep(0.05)  # the time is what is tested
         (call,) = [m for m in at.server.received if m.get("method") == "tools/call"]
         assert at.cancelled()[0]["requestId"] == call["id"]
-        assert at.gateway.parking.count == 0
+        assert len(at.gateway.parking.calls) == 0
         late = await at.call(
             ASK,
             requestState=first["requestState"],
@@ -157,39 +157,80 @@ async def test_a_client_that_takes_too_long_ends_the_servers_call():
         assert late["code"] == -32602
 
 
-async def test_more_calls_than_may_wait_in_all_have_their_questions_refused():
-    async with Standing(all=1) as at:
-        await at.call(ASK)
-        assert at.gateway.parking.count == 1
+@pytest.mark.attack("X07")
+async def test_beyond_the_bound_the_call_of_a_client_that_waited_for_longest_ends():
+    async with Standing(most=1) as at:
+        first = await at.call(ASK)
         other = RawClient(at.gateway, "2026-07-28")  # declares less: another set
         await other.open(elicitation={})
         answer = await other.ask("tools/call", ASK)
-        (refused,) = answer["result"]["structuredContent"]["answers"]
-        assert "too many calls" in refused["error"]["message"]
+        assert list(answer["result"]["inputRequests"]) == ["elicitation-1"]
+        assert len(at.gateway.parking.calls) == len(at.cancelled()) == 1
+        late = {"requestState": first["requestState"], "inputResponses": {}}
+        assert "not waiting any more" in (await at.call({**ASK, **late}))["message"]
         await other.aclose()
-        assert at.gateway.parking.count == 1
-    assert at.gateway.parking.count == 0
+    assert len(at.gateway.parking.calls) == 0
 
 
-async def test_more_calls_than_may_wait_in_a_set_have_their_questions_refused():
-    lot = ParkingLot(Parking(each=1))
-    asked = []
+@pytest.mark.attack("X07")
+async def test_questions_that_a_stranger_leaves_open_take_no_room_from_others():
+    parking = Parking(most=4)
+    lots = [ParkingLot(parking) for _ in range(2)]
+    ended = []
 
-    async def work(number):
-        asked.append(await calls[number].parked.ask("roots/list", None))
+    async def work(call, name):
+        try:
+            await call.parked.ask("roots/list", None)
+        except asyncio.CancelledError:
+            ended.append(name)
+            raise
 
+    async def ask(lot, address, name):
+        facts = Facts(scope={"client": (address, 50_000)})
+        context = RequestContext(
+            name, "tools/call", {}, LATEST, None, {}, print, False, facts=facts
+        )
+        call = RelayedCall(context)
+        result = await lot.perform(call, lambda: work(call, name))
+        assert list(result["inputRequests"]) == ["roots-1"]
+        await asyncio.sleep(0)  # the cancelled call ends
+
+    for number in range(4):
+        await ask(lots[0], "192.0.2.1", number)
+    for name in "ab":
+        await ask(lots[1], "198.51.100.1", name)
+    assert ended == [0, 1]
+    for number in (4, 5, 6):
+        await ask(lots[0], "192.0.2.1", number)
+    assert ended == [0, 1, 2, 3, 4]
+    assert len(lots[1]) == 2
+    for lot in lots:
+        lot.close()
+    assert len(parking.calls) == 0
+
+
+async def test_calls_that_are_waited_for_do_not_end_for_others():
+    parking = Parking(most=1)
+    lot = ParkingLot(parking)
     contexts = [
         RequestContext(id, "tools/call", {}, LATEST, None, {}, print, False)
         for id in range(2)
     ]
     calls = [RelayedCall(each) for each in contexts]
-    first = await lot.perform(calls[0], lambda: work(0))
-    assert list(first["inputRequests"]) == ["roots-1"]
-    with pytest.raises(InternalError, match="too many calls"):
-        await lot.perform(calls[1], lambda: work(1))
-    assert len(lot) == lot.parking.count == 1
-    lot.close()
-    assert len(lot) == lot.parking.count == 0
+
+    async def attended():
+        return await calls[1].parked.ask("roots/list", None)
+
+    async def work():
+        waiting = asyncio.ensure_future(calls[0].parked.ask("roots/list", None))
+        await asyncio.sleep(0)
+        with pytest.raises(InternalError, match="too many calls"):
+            await lot.perform(calls[1], attended)
+        waiting.cancel()
+        return {}
+
+    assert await lot.perform(calls[0], work) == {}
+    assert len(parking.calls) == 0
 
 
 async def test_cancelling_a_request_that_goes_on_with_a_call_ends_the_call():
@@ -207,7 +248,7 @@ async def test_cancelling_a_request_that_goes_on_with_a_call_ends_the_call():
         for _ in range(3):
             await at.client.ask("server/discover")
         assert len(at.cancelled()) == 1
-        assert at.gateway.parking.count == 0
+        assert len(at.gateway.parking.calls) == 0
 
 
 async def test_a_question_that_is_taken_back_is_not_asked_again():
@@ -251,7 +292,7 @@ async def test_progress_and_logs_go_to_the_request_that_waits_now():
 async def test_closing_the_gateway_ends_what_waits():
     async with Standing() as at:
         await at.call(ASK)
-    assert at.gateway.parking.count == 0
+    assert len(at.gateway.parking.calls) == 0
 
 
 async def test_a_server_that_dies_fails_the_call_that_waits_and_nothing_else():
@@ -308,7 +349,7 @@ async def test_thousands_of_calls_leave_nothing_behind():
     async with Standing() as at:
         plain = {"name": "up_t"}
         assert json.dumps(await at.call(plain))
-        (upstreams,) = at.gateway.sets.all()
+        (upstreams,) = at.gateway.pool.shared
         for _ in range(10):
             ids = [at.client.request("tools/call", plain) for _ in range(100)]
             for id in ids:

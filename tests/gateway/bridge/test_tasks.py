@@ -121,7 +121,7 @@ async def test_how_a_task_stands_is_told_to_who_listens():
                 if change.params.status == "completed":
                     break
         assert change.params.task_id == task.task_id
-        relay = next(iter(two.gateway.sets.all())).members["b"].client.relay
+        relay = next(iter(two.gateway.pool.shared)).members["b"].client.relay
         for _ in range(5):
             await two.client.discover()
         assert not relay.watched_tasks
@@ -224,6 +224,6 @@ async def test_tasks_are_listed_to_none_but_those_whose_they_are(share, lists):
         answer = await client.ask("tasks/list")
         assert answer.get("result") == ({"tasks": [made]} if lists else None)
         assert lists or answer["error"]["code"] == -32601
-        for upstreams in (*gateway.opened, *gateway.sets.all()):
+        for upstreams in (*gateway.opened, *gateway.pool.shared):
             assert ("list" in gateway.own_capabilities(upstreams)["tasks"]) is lists
         await client.aclose()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 TOKEN = "0f9d3c1e-5a6b-4c7d-8e9f-0123456789ab"
-NOTIFICATIONS = "mcpwire/notifications"
+NOTIFICATIONS = "org.pypi.pymcpwire/notifications"
 
 
 def text(words: str) -> dict[str, Any]:
@@ -122,6 +122,24 @@ async def test_what_waits_stands_in_front(
     assert tokens_in(last) == []
     assert token_of(result.raw) == TOKEN
     assert result.raw["_meta"][NOTIFICATIONS]["count"] == count
+
+
+@pytest.mark.rule("META-03", "META-05")
+@ERAS
+async def test_what_is_added_to_meta_is_a_key_of_a_reverse_dns_name(mode: str) -> None:
+    delegate = Delegate([text("news")])
+    async with a_client(delegate, mode) as client, a_client(None, mode) as bare:
+        arguments = {"words": "hi"}
+        with_news = (await client.call_tool("s_echo", arguments)).raw
+        without = (await bare.call_tool("s_echo", arguments)).raw
+    [added] = with_news["_meta"].keys() - without.get("_meta", {}).keys()
+    prefix, _, name = added.partition("/")
+    # 2026-07-28 basic, "_meta": the second label of those of the protocol is "mcp" or
+    # "modelcontextprotocol"; the first of a reversed domain is a top-level one.
+    top, second, *_ = prefix.split(".")
+    assert top in {"com", "dev", "io", "net", "org"}
+    assert second not in {"mcp", "modelcontextprotocol"}
+    assert name.isalpha()
 
 
 @pytest.mark.system("O03")

@@ -42,7 +42,7 @@ async def test_a_gateway_serves_clients_that_come_over_tcp(era):
                 assert said == ["a.x()", "a.x()"]
                 assert behind.open > 0
             await until(lambda: behind.open == 0)
-    assert (len(gateway.opened), len(gateway.sets)) == (0, 0)
+    assert (len(gateway.opened), len(gateway.pool.shared)) == (0, 0)
 
 
 async def test_what_clients_share_stays_until_the_last_of_them_has_gone():

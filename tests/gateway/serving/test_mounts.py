@@ -11,7 +11,7 @@ import pytest
 from world import HEADERS, OUTSIDE, SESSIONS, A, B, a_world, chosen, message_of
 
 from mcpwire import Client, Context, Http
-from mcpwire.gateway import Gateway
+from mcpwire.gateway import Gateway, SealedIds
 from mcpwire.gateway.serving.mounts import Mounts
 from mcpwire.server.auth import ResourceServer, StaticTokens
 from mcpwire.testing import AsgiTransport
@@ -91,8 +91,10 @@ async def test_where_all_sessions_are_in_use_there_is_room_for_no_more() -> None
         call = asyncio.create_task(outside.call(session, "a_wait"))
         async with asyncio.timeout(30):
             await begun.wait()
-        error = (await outside.initialize()).json()["error"]
-        assert error["message"] == "too many sessions are open already"
+        answer = await outside.initialize()
+        assert answer.status_code == 503
+        assert answer.headers["retry-after"] == "5"
+        assert "too many connections" in answer.json()["error"]["message"]
         may_end.set()
         assert "result" in await call
 
@@ -115,10 +117,40 @@ async def test_paths_come_and_go_with_their_servers() -> None:
         assert (await outside.initialize(path="/mcp/a")).status_code == 404
 
 
-async def test_paths_are_for_servers_that_are_the_same_for_everybody() -> None:
+@pytest.mark.system("O45")
+async def test_each_server_that_a_client_chose_has_a_path_with_its_own_names() -> None:
     async with a_world() as world:
-        with pytest.raises(TypeError, match="same for everybody"):
-            Gateway(world.source()).asgi(paths=True)
+        outside = await world.outside(Gateway(world.source()), paths=True)
+        fields = chosen(A, B)
+        session = await outside.opened(path="/mcp/b-example", **fields)
+        names = ["fail", "whoami"]
+        assert await outside.tools(session, path="/mcp/b-example") == names
+        answer = await outside.call(session, "whoami", path="/mcp/b-example/")
+        assert answer["result"]["content"][0]["text"] == "b"
+        refused = await outside.initialize(path="/mcp/c-example", **fields)
+        assert "no server that was chosen is called 'c-example'" in refused.text
+        assert (await outside.initialize(path="/mcp/b/c", **fields)).status_code == 404
+        whole = await outside.opened(**fields)
+        assert len(await outside.tools(whole)) == 4
+
+
+@pytest.mark.system("O45")
+async def test_a_session_at_a_path_of_a_chosen_server_is_resumed_with_its_names() -> (
+    None
+):
+    async with a_world() as world:
+        sessions = SealedIds([b"k" * 32])
+        path, fields = "/mcp/b-example", chosen(A, B)
+        first = await world.outside(
+            Gateway(world.source(), sessions=sessions), paths=True
+        )
+        session = await first.opened(path=path, **fields)
+        second = await world.outside(
+            Gateway(world.source(), sessions=SealedIds([b"k" * 32])), paths=True
+        )
+        assert await second.tools(session, path=path) == ["fail", "whoami"]
+        answer = await second.post("tools/list", {}, session)
+        assert answer.status_code == 404  # it is none of all servers
 
 
 # How the servers are...
@@ -342,7 +374,7 @@ async def test_what_a_server_tells_of_its_lists_reaches_the_stream_of_the_client
                 assert "a_later" in [tool.name for tool in await c.list_tools()]
 
 
-@pytest.mark.system("O58", "L-O12")
+@pytest.mark.system("L-O12")
 async def test_the_log_of_requests_has_no_secrets(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -36,7 +36,7 @@ class Stage:
         # Whoever comes and goes meanwhile does not close what is shared.
         async with Client(self.gateway, mode="2026-07-28") as client:
             await client.list_tools()
-        assert len(self.gateway.sets) == 1
+        assert len(self.gateway.pool.shared) == 1
         self.tasks = sorted(task.get_name() for task in asyncio.all_tasks())
 
     def run(self, *given: Any, around: Any, **options: Any) -> int:
@@ -54,7 +54,7 @@ def test_on_stdio_it_is_a_whole_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcpwire.server.stdio.run_stdio", stage.run)
     gateway.run()
     assert stage.given == [(gateway.dispatcher, {})]
-    assert len(gateway.sets) == 0
+    assert len(gateway.pool.shared) == 0
     stage.code = 143
     with pytest.raises(SystemExit, match="143"):
         gateway.run()
@@ -66,7 +66,7 @@ def test_over_http_options_go_along(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcpwire.server.http.serving.run_http", stage.run)
     gateway.run(http=":0", paths=True)
     assert stage.given == [(gateway, ":0", {"paths": True})]
-    assert len(gateway.sets) == 0
+    assert len(gateway.pool.shared) == 0
 
 
 def test_files_are_watched_while_it_serves(
@@ -92,4 +92,4 @@ async def test_beside_other_work_it_lets_go_as_well(
     monkeypatch.setattr("mcpwire.server.stdio.serve_stdio", stage.serve)
     await gateway.serve_stdio()
     assert stage.given == [(gateway.dispatcher,)]
-    assert len(gateway.sets) == 0
+    assert len(gateway.pool.shared) == 0

@@ -9,6 +9,7 @@ import pytest
 from world import SESSIONS, A, B, a_world, chosen
 
 from mcpwire.gateway import Gateway, SealedIds
+from mcpwire.group import Member
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +64,7 @@ async def test_one_client_changes_none_of_those_that_share_its_connections() -> 
         one, other = [await outside.opened(x_run="same") for _ in range(2)]
         await outside.call(one, "a_whoami", x_run="another")
         assert world.a.all("x-run")[-1] == "another"
-        (upstreams,) = gateway.sets.all()
+        (upstreams,) = gateway.pool.shared
         assert upstreams.headers == {"x-run": "same"}
         await outside.call(other, "a_whoami", x_run="same")
         assert world.a.all("x-run")[-1] == "same"
@@ -116,7 +117,12 @@ async def test_only_what_is_named_goes_along() -> None:
 @pytest.mark.system("O27")
 async def test_calls_at_once_have_each_their_own() -> None:
     async with a_world() as world:
-        gateway = Gateway(world.static(), forward_headers=["X-Run"])
+        # There the method stands in the head.
+        servers = {
+            name: Member(target, mode="stateless")
+            for name, target in world.static().items()
+        }
+        gateway = Gateway(servers, forward_headers=["X-Run"])
         outside = await world.outside(gateway)
         session = await outside.opened()
         connected = len(world.a.seen)
@@ -150,11 +156,11 @@ async def test_a_trace_opens_no_connections_of_its_own() -> None:
         for trace in traces:
             answer = await outside.post("tools/call", params, traceparent=trace, **head)
             assert answer.status_code == 200
-        assert len(gateway.sets) == 1
+        assert len(gateway.pool.shared) == 1
         assert set(traces) <= set(world.a.all("traceparent"))
         for run in ("1", "2"):
             await outside.post("tools/call", params, x_run=run, **head)
-        assert len(gateway.sets) == 3
+        assert len(gateway.pool.shared) == 3
 
 
 async def test_what_cannot_be_sent_on_is_refused_by_name() -> None:

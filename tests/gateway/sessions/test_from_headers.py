@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import socket
 from typing import Any
 
@@ -29,6 +31,26 @@ async def test_each_session_has_the_servers_that_it_chose() -> None:
         ]
         assert await outside.tools(one) == ["b-example_fail", "b-example_whoami"]
         assert await outside.tools(none) == []
+
+
+@pytest.mark.system("O45")
+async def test_a_request_can_want_the_lists_of_one_server() -> None:
+    async with a_world() as world:
+        outside = await world.outside(Gateway(world.source()))
+        session = await outside.opened(**chosen(A, B))
+        theirs = ["b-example_fail", "b-example_whoami"]
+        for wanted, names in ((B, theirs), ("b-example", theirs), ("https://c/", [])):
+            answer = await outside.post("tools/list", {}, session, x_list_filter=wanted)
+            found = message_of(answer)["result"]["tools"]
+            assert [tool["name"] for tool in found] == names
+        for method, key in (
+            ("prompts/list", "prompts"),
+            ("resources/list", "resources"),
+            ("resources/templates/list", "resourceTemplates"),
+        ):
+            answer = await outside.post(method, {}, session, x_list_filter=B)
+            assert message_of(answer)["result"][key] == []
+        assert len(await outside.tools(session)) == 4
 
 
 @pytest.mark.system("O30")
@@ -109,7 +131,7 @@ async def test_a_request_that_stands_alone_makes_its_own_choice() -> None:
             names = [each["name"] for each in message_of(answer)["result"]["tools"]]
             found.append(names[0])
         assert found == ["a-example_fail", "b-example_fail", "a-example_fail"]
-        assert len(outside.gateway.sets) == 2
+        assert len(outside.gateway.pool.shared) == 2
 
 
 @pytest.mark.parametrize(
@@ -144,6 +166,77 @@ async def test_more_servers_than_allowed_are_refused() -> None:
         assert "1 servers at most" in error["message"]
 
 
+# Secrets...
+
+SECRET = "s3cret"
+KEYED = [f"{A}?key={SECRET}{number}" for number in (1, 2)]
+GONE = [f"https://gone.example/mcp?key={SECRET}{number}" for number in (1, 2)]
+
+
+@pytest.mark.system("O42")
+async def test_no_name_is_made_of_a_query() -> None:
+    async with a_world() as world:
+        outside = await world.outside(Gateway(world.source()))
+        session = await outside.opened(**chosen(*KEYED))
+        assert await outside.tools(session) == [
+            "a-example-mcp-2_fail",
+            "a-example-mcp-2_whoami",
+            "a-example-mcp_fail",
+            "a-example-mcp_whoami",
+        ]
+        for name in ("a-example-mcp_whoami", "a-example-mcp-2_whoami"):
+            answer = await outside.call(session, name)
+            assert answer["result"]["content"][0]["text"] == "a"
+
+
+async def test_no_log_status_or_error_shows_a_query(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "mcpwire")
+    async with a_world() as world:
+        gateway = Gateway(world.source(), on_error="skip")
+        outside = await world.outside(gateway, status="/status")
+        session = await outside.opened(**chosen(*KEYED, *GONE))
+        assert len(await outside.tools(session)) == 4
+        shown = [
+            str(await outside.call(session, f"{name}_{tool}"))
+            for name in ("a-example-mcp", "a-example-mcp-2", "gone-example-mcp-2")
+            for tool in ("fail", "unknown")
+        ]
+        world.a.may_answer = lambda: False
+        shown.append(str(await outside.call(session, "a-example-mcp-2_whoami")))
+        shown.append((await outside.http.get("/status")).text)
+        shown += [repr(gateway), str(gateway.status())]
+        assert "gone-example-mcp-2" in caplog.text
+        assert SECRET not in "\n".join([*shown, caplog.text])
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"https://{SECRET}:{SECRET}@a.example/mcp",
+        f"https://a.example/mcp?key={SECRET} 1",
+        f"https://a.example/mcp?key={SECRET}#x",
+        f"https://no.example/mcp?key={SECRET}",
+        f"https://127.0.0.1/mcp?key={SECRET}",
+        f"ftp://a.example/mcp?key={SECRET}",
+        f"http://a.example/mcp?key={SECRET}",
+    ],
+)
+async def test_a_url_that_is_refused_is_shown_without_its_secrets(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "mcpwire")
+    async with a_world() as world:
+        gateway = Gateway(world.source(deny_urls=["no.example"]), on_error="raise")
+        outside = await world.outside(gateway)
+        fields = chosen(url)
+        fields["x-mcp-headers"] = json.dumps({url: {"Authorization": f"a {SECRET}"}})
+        answer = await outside.initialize(**fields)
+        assert answer.json()["error"]["code"] == -32600
+        assert SECRET not in answer.text + caplog.text
+
+
 async def test_names_that_were_given_are_kept() -> None:
     servers = f'[{{"url": "{A}", "name": "second"}}, {{"url": "{B}", "name": "first"}}]'
     async with a_world() as world:
@@ -170,3 +263,22 @@ async def test_a_name_that_leads_to_this_machine_is_not_connected_to(
         answer = await outside.initialize(**chosen("http://inside.example:1/mcp"))
         message = answer.json()["error"]["message"]
         assert "'inside.example:1': it has no public address" in message
+
+
+@pytest.mark.system("O58")
+async def test_a_trace_has_hashes_of_session_ids_and_no_credentials() -> None:
+    records: list[dict[str, Any]] = []
+    async with a_world() as world:
+        gateway = Gateway(world.source(), trace=records.append)
+        outside = await world.outside(gateway)
+        fields = chosen(A, a={"Authorization": "Bearer hidden-token"})
+        first, second = [await outside.opened(**fields) for _ in range(2)]
+        for session in (first, second):
+            await outside.call(session, "a-example_whoami")
+    text = json.dumps(records)
+    for secret in ("hidden-token", first, second):
+        assert secret not in text
+    calls = [r for r in records if (r["side"], r["method"]) == ("client", "tools/call")]
+    assert len({record["session"] for record in calls}) == 2
+    sides = {record["session"] for record in records if record["side"] == "server"}
+    assert {record["session"] for record in calls} <= sides

@@ -235,6 +235,18 @@ async def test_delete_ends_the_session_at_all_servers_and_for_good(ids: Any) -> 
 
 
 @pytest.mark.system("O57")
+async def test_delete_ends_the_session_whatever_a_server_says_to_its_own() -> None:
+    async with a_world(**SESSIONS) as world:
+        outside = await world.outside(Gateway(world.source(), sessions=sealed()))
+        session = await outside.opened(**chosen(A, B))
+        world.a.may_answer = lambda: world.a.seen[-1].verb != "DELETE"
+        assert await outside.delete(session) == 204
+        for behind in (world.a, world.b):
+            assert behind.verbs().count("DELETE") == 1
+        assert await outside.status(session) == 404
+
+
+@pytest.mark.system("O57")
 async def test_delete_of_a_session_of_another_process_ends_what_it_left() -> None:
     async with a_world(**SESSIONS) as world:
         before = await world.outside(Gateway(world.source(), sessions=sealed()))

@@ -1,5 +1,7 @@
 """What comes back to a request: its own answer in a body, or why there is none."""
 
+from collections import deque
+
 import pytest
 from fed_replies import (
     HTML,
@@ -305,6 +307,37 @@ def test_a_body_at_the_limit_is_read_and_one_over_it_is_refused(way):
         feed(reply, 200, JSON, body + b" ", way)
     assert caught.value.limit == len(body)
     check(reply, None)
+
+
+@pytest.mark.attack("X12")
+@pytest.mark.parametrize("is_watched", [False, True])
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_a_body_of_too_many_values_fails_the_call(pieces, is_watched):
+    many = b'{"jsonrpc":"2.0","result":[' + b"{}," * 400_000 + b"{}]}"
+    owner = Owner(limits=Limits(values=600_000))
+    owner.is_watched = is_watched
+    reply = call(owner)
+    reply.head(200, fields(JSON))
+    for piece in (many,) if pieces == 1 else (many[:9], many[9:]):
+        reply.data(piece)
+    reply.end()
+    check(reply, an(MessageTooLarge, "Limits.values", limit=600_000))
+    assert reply.error.__traceback__ is None
+    assert owner.stats.invalid == 1
+
+
+@pytest.mark.attack("X12")
+def test_a_large_body_of_few_values_is_read_whole_or_in_pieces():
+    body = text(answer(result={"a": "[{," * 400_000}))
+    for pieces in ((body,), (body[:9], body[9:])):
+        owner = Owner(limits=Limits(values=6))
+        reply = call(owner)
+        assert reply.whole(fields(JSON), body) is False
+        reply.head(200, fields(JSON))
+        deque(map(reply.data, pieces))
+        reply.end()
+        assert reply.result == {"a": "[{," * 400_000}
+        assert (owner.stats.messages, owner.stats.invalid) == (1, 0)
 
 
 @pytest.mark.attack("S15")

@@ -229,6 +229,28 @@ def test_an_event_over_the_limit_ends_it_and_what_came_before_counts(way):
     check(fitting, RESULT)
 
 
+MANY = b"[" + b"{}," * 400_000 + b"{}]}"
+
+
+@pytest.mark.attack("X12")
+@pytest.mark.parametrize("is_watched", [False, True])
+@pytest.mark.parametrize("way", ["whole", "pieces"])
+def test_an_event_of_too_many_values_fails_the_call_that_it_answers(way, is_watched):
+    limits = Limits(values=600_000)
+    ours = b'{"jsonrpc":"2.0","id":%d,"result":' % ID + MANY
+    others = b'{"jsonrpc":"2.0","method":"x","params":' + MANY
+    for data, error in ((ours, an(MessageTooLarge, "Limits.values")), (others, None)):
+        owner = Owner(limits=limits)
+        owner.is_watched = is_watched
+        reply = call(owner)
+        reply.head(200, fields(SSE))
+        for piece in (event(data),) if way == "whole" else (b": x\n\n", event(data)):
+            reply.data(piece)
+        reply.data(THE_ANSWER)
+        check(reply, error or RESULT)
+        assert owner.stats.invalid == 1
+
+
 @pytest.mark.attack("S15")
 def test_a_piece_that_is_one_message_has_the_same_limit():
     for spare, is_refused in ((0, False), (-1, True)):

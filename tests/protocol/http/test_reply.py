@@ -212,6 +212,15 @@ def test_an_event_over_the_limit_ends_the_stream():
     assert owner.notes == [1]
 
 
+@pytest.mark.attack("X12")
+def test_an_event_of_too_many_values_is_passed_over():
+    owner = Owner(limits=Limits(values=600_000))
+    many = b'{"jsonrpc":"2.0","method":"x","params":[' + b"{}," * 400_000 + b"{}]}"
+    feed(stream(owner), 200, SSE, event(many) + event(log(1)))
+    assert owner.notes == [1]
+    assert (owner.stats.messages, owner.stats.invalid) == (2, 1)
+
+
 # Where a stream goes on...
 
 

@@ -105,6 +105,24 @@ def test_auto_is_one_text_or_nothing_or_the_blocks(result, flat):
     assert found == flat or json.loads(found) == json.loads(flat)
 
 
+@pytest.mark.system("A73", "V17")
+def test_each_form_makes_of_one_result_what_it_says():
+    result = CallToolResult([TextContent("a"), IMAGE], structured_content={"sum": 5})
+    blocks = [
+        {"type": "text", "text": "a"},
+        {"type": "image", "data": "AAECAw==", "mimeType": "image/png"},
+    ]
+    expected = {
+        "text": "a\n[image image/png, 4 bytes]",
+        "structured": {"sum": 5},
+        "blocks": blocks,
+    }
+    for form, flat in expected.items():
+        assert flatten(result, form) == flat
+    assert json.loads(flatten(result, "auto")) == blocks
+    assert {*expected, "auto"} == set(FLAT_FORMS)
+
+
 @pytest.mark.system("R10")
 @pytest.mark.parametrize(
     ("result", "flat"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mcpwire.protocol.many import names as names_module
 from mcpwire.protocol.many.errors import NameCollision
-from mcpwire.protocol.many.names import Collision, NamePolicy
+from mcpwire.protocol.many.names import Collision, NamePolicy, names_of_servers
 
 NICE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 PARTS = st.one_of(
@@ -330,3 +330,26 @@ def test_the_first_rule_gives_each_name_to_who_came_first(owners):
 def test_a_policy_that_cannot_be_is_refused(arguments, problem):
     with pytest.raises(ValueError, match=re.escape(problem)):
         NamePolicy(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("said", "names"),
+    [
+        ({}, []),
+        ({"a": ("my_time.srv", "1")}, ["my-time-srv"]),
+        ({"a": ("x", "1"), "b": ("y", "1")}, ["x", "y"]),
+        ({"a": ("x", "1.0"), "b": ("x", "2")}, ["x-1-0", "x-2"]),
+        (
+            {"a": ("x", "1"), "b": ("x", "2"), "c": ("x", "1"), "d": ("x", "1")},
+            ["x-1-1", "x-2", "x-1-2", "x-1-3"],
+        ),
+    ],
+)
+def test_servers_are_named_after_what_they_say(said, names):
+    assert list(names_of_servers(said).values()) == names
+
+
+def test_something_else_can_stand_for_a_server():
+    table = NamePolicy.proxy().table([("a", "x"), ("b", "x")], servers={"a": "mine"})
+    assert list(table) == ["mine_x", "b_x"]
+    assert table.find("mine_x") == ("a", "x")

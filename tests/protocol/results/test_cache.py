@@ -2,6 +2,7 @@
 
 import gc
 import sys
+from contextlib import contextmanager
 from threading import Thread
 from time import process_time
 
@@ -468,6 +469,23 @@ def test_the_size_stays_true_in_any_sequence(operations):
         assert len(store.entries) <= 4
 
 
+@contextmanager
+def collecting(at_each):
+    """Collect garbage as often as can be, and call this whenever it happens."""
+
+    def call(phase, details):
+        at_each()
+
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(call)
+    gc.set_threshold(1)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(call)
+
+
 def test_room_is_made_while_others_forget():
     """A collection of garbage runs Python code, so other threads may go on in it."""
     cache = ResponseCache(10_000, max_bytes=1_000_000)
@@ -475,20 +493,74 @@ def test_room_is_made_while_others_forget():
         keep(cache, "resources/read", {"uri": f"a:/{number}"})
     forgotten = []
 
-    def forget(phase, details):
-        forgotten.append(f"a:/{len(forgotten)}")
-        cache.get("resources/read", {"uri": forgotten[-1]}, 60.0)
+    def forget():
+        if cache.stores > 3_000:  # room is made for the newest; all others are there
+            forgotten.append({"uri": f"a:/{len(forgotten)}"})
+            cache.get("resources/read", forgotten[-1], 60.0)
 
-    thresholds = gc.get_threshold()
-    gc.callbacks.append(forget)
-    gc.set_threshold(1)
-    try:
-        assert keep(cache, result={**PRIVATE, "x": "." * 890_000})
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.callbacks.remove(forget)
+    newest = {**PRIVATE, "x": "." * 890_000}
+    with collecting(forget):
+        assert keep(cache, result=newest)
     assert forgotten
-    assert len(cache) < 3_000 - len(forgotten)
+    assert cache.get("tools/list", None, 0.0) == newest
+    for params in forgotten:
+        assert cache.get("resources/read", params, 0.0) is None
+    assert len(cache) < 300
+
+
+def in_threads(use):
+    """Call this in four threads, between which Python goes to and fro."""
+    threads = [Thread(target=use, args=(name,)) for name in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_of_two_results_kept_at_once_one_is_left_and_counted_once():
+    cache = ResponseCache()
+
+    class Overtaken(dict):
+        """A result; while it is looked at, another one for the same request is kept."""
+
+        def get(self, name, default=None):
+            keep(cache)
+            return super().get(name, default)
+
+    assert keep(cache, result=Overtaken(PUBLIC, n=1))
+    assert cache.get("tools/list", None, 0.0) == {**PUBLIC, "n": 1}
+    cache.clear()
+    assert ": 0 results, 0 bytes," in repr(cache)
+
+
+def test_threads_make_room_while_others_keep_and_forget():
+    cache = ResponseCache(3_000)
+    for number in range(2_900):
+        keep(cache, "resources/read", {"uri": f"a:/{number}"})
+    wrong = []
+
+    def use(name):
+        for number in range(3_500):
+            params = {"uri": f"{name}:{number}"}
+            late = 60.0 * (number % 8 == 0)
+            try:
+                keep(cache, "resources/read", params)
+                cache.get("resources/read", params, late)
+                keep(cache, result={**PRIVATE, "x": "." * (number % 100)})
+            except RuntimeError as error:
+                wrong.append((name, error))
+
+    with collecting(lambda: None):
+        in_threads(use)
+    assert wrong == []
+    assert 2_000 < len(cache) <= 3_004
+    cache.clear()
+    assert ": 0 results, 0 bytes," in repr(cache)
 
 
 def test_several_threads_may_use_one_cache():
@@ -508,16 +580,7 @@ def test_several_threads_may_use_one_cache():
             except Exception as error:  # noqa: BLE001 - the test tells of any
                 wrong.append((name, error))
 
-    threads = [Thread(target=use, args=(name,)) for name in range(4)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    in_threads(use)
     assert wrong == []
     assert len(cache) <= 54
     cache.clear()

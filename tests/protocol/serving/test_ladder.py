@@ -103,13 +103,34 @@ def test_who_answers_json_only_asks_for_no_more():
 )
 def test_what_is_no_json_is_a_parse_error_without_an_id(body):
     with pytest.raises(Unreadable) as caught:
-        read_json(body)
+        read_json(body, 100)
     assert type(caught.value.error) is ParseError
     assert caught.value.id is None
 
 
 def test_json_is_read():
-    assert read_json(b'{"a": [1, null]}') == {"a": [1, None]}
+    assert read_json(b'{"a": [1, null]}', 100) == {"a": [1, None]}
+
+
+@pytest.mark.attack("X12")
+@pytest.mark.parametrize(
+    ("head", "id"),
+    [
+        (b'"id": 7, "method": "x", "params"', 7),
+        (b'"method": "x", "params"', None),
+        (b'"id": 7, "result"', None),
+    ],
+)
+def test_json_of_too_many_values_is_refused_before_it_is_decoded(head, id):
+    body = b'{"jsonrpc": "2.0", ' + head + b": [" + b"{}," * 400_000 + b"{}]}"
+    assert type(read_json(body, 900_000)) is dict
+    with pytest.raises(Unreadable) as caught:
+        read_json(body, 600_000)
+    assert type(caught.value.error) is InvalidRequest
+    assert caught.value.error.message == (
+        f"a message of {len(body)} bytes holds more than 600000 values (Limits.values)"
+    )
+    assert caught.value.id == id
 
 
 @pytest.mark.parametrize(

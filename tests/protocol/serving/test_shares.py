@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.protocol.serving.shares import STEPS, Shares
+from mcpwire.protocol.serving.shares import STEPS, Shares, client_key, client_of
 
 
 def pool(*items):
@@ -61,6 +61,28 @@ def test_each_look_for_a_leaver_is_bounded_and_the_next_goes_on():
     assert shares.leaver("a", may_leave) == "b-idle"
 
 
+@pytest.mark.parametrize(
+    ("items", "idle", "fixed", "ends"),
+    [
+        ("a1", "a1", "", "a1"),
+        ("a1", "", "", None),
+        ("b1 b2 a1", "a1 b2", "", "b2"),
+        # A busy one of a greedier owner ends before an idle one of the newcomer's.
+        ("b1 b2 a1", "a1", "", "b1"),
+        ("b1 b2 a1", "a1", "b1", "b2"),
+        ("b1 b2 a1", "a1", "b1 b2", "a1"),
+        ("b1 a1", "b1", "", None),
+        ("a1 b1 b2 c1 c2 c3", "b1", "c1 c2 c3", "b1"),
+    ],
+)
+def test_an_item_ends_for_a_new_one(items, idle, fixed, ends):
+    shares = pool(*items.split())
+    found = shares.displaced(
+        "a", lambda item: item in idle.split(), lambda item: item not in fixed.split()
+    )
+    assert found == ends
+
+
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 4), st.booleans())))
 def test_the_pool_counts_as_a_list_does(steps):
     shares, items = Shares(), []
@@ -87,3 +109,11 @@ def test_the_pool_counts_as_a_list_does(steps):
     shares.clear()
     assert len(shares) == 0
     assert shares.leaver("a") is None
+
+
+def test_a_key_says_its_client_and_no_address():
+    one, other = client_key("a1", "192.0.2.1"), client_key("b2", "192.0.2.1")
+    assert one.startswith("a1.")
+    assert client_of(one) == client_of(other) != client_of(client_key("a1", "ann"))
+    assert "192" not in one
+    assert client_of("a1") == "a1"

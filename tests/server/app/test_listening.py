@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from by_hand import Hand, modern
+from by_hand import SERVER_KEY, Hand, modern, notice
 from weather import weather
 
 from mcpwire import (
@@ -24,7 +24,7 @@ async def listening(server, filter, **options):
     )
 
 
-@pytest.mark.rule("SUB-02", "SUB-03", "SUB-04", "SUB-05", "SUB-06", "SUB-15", "META-13")
+@pytest.mark.rule("SUB-05", "SUB-06", "SUB-15", "META-13")
 @pytest.mark.case("D18", "F06")
 async def test_a_subscription_hears_what_it_asked_for_and_two_stay_apart():
     server = weather()
@@ -47,7 +47,6 @@ async def test_a_subscription_hears_what_it_asked_for_and_two_stay_apart():
         assert (await anext(aiter(two))).method == "notifications/prompts/list_changed"
 
 
-@pytest.mark.rule("SUB-04")
 async def test_what_the_server_does_not_have_is_left_out_of_the_acknowledgement():
     server = Server("tools only", "1")
     server.add_tool(lambda: 1, name="t")
@@ -60,6 +59,60 @@ async def test_what_the_server_does_not_have_is_left_out_of_the_acknowledgement(
             False,
         )
         assert not changes.acknowledged.uris
+
+
+@pytest.mark.rule("SUB-02", "SUB-03", "SUB-04")
+async def test_a_server_tells_what_it_acknowledged_and_that_is_what_it_has():
+    # By hand: our client neither asks for what is not declared nor shows what it did
+    # not ask for.
+    server = Server("s", "1")
+    server.add_tool(lambda: 1, name="t")
+    server.add_resource("a:seen", "x")
+    server.add_resource("a:hidden", "x", visible=lambda context, component: False)
+    everything = {
+        "toolsListChanged": True,
+        "promptsListChanged": True,
+        "resourceSubscriptions": ["a:seen", "a:hidden"],
+    }
+    wire = Hand(server.dispatcher)
+    for id, filter, honoured in (
+        (
+            1,
+            everything,
+            {"toolsListChanged": True, "resourceSubscriptions": ["a:seen"]},
+        ),
+        (2, {"resourcesListChanged": True}, {"resourcesListChanged": True}),
+    ):
+        listen = modern(id, "subscriptions/listen", {"notifications": filter})
+        [acknowledged] = await wire.ask(listen)
+        assert acknowledged["params"]["notifications"] == honoured
+    server.notify_resource_updated("a:hidden")
+    server.notify_resource_updated("a:other")
+    server.notify_prompts_changed()
+    server.notify_resource_updated("a:seen")
+    server.notify_tools_changed()
+    server.notify_resources_changed()
+    key = "io.modelcontextprotocol/subscriptionId"
+    told = [await wire.next() for _ in range(3)]
+    assert [(each["method"], each["params"]["_meta"][key]) for each in told] == [
+        ("notifications/resources/updated", 1),
+        ("notifications/tools/list_changed", 1),
+        ("notifications/resources/list_changed", 2),
+    ]
+    assert told[0]["params"]["uri"] == "a:seen"
+    await wire.connection.aclose()
+
+
+@pytest.mark.rule("SUB-04")
+async def test_a_server_without_resources_acknowledges_none_of_them():
+    server = Server("tools only", "1")
+    server.add_tool(lambda: 1, name="t")
+    wire = Hand(server.dispatcher)
+    filter = {"resourceSubscriptions": ["a:b"], "resourcesListChanged": True}
+    listen = modern(1, "subscriptions/listen", {"notifications": filter})
+    [acknowledged] = await wire.ask(listen)
+    assert acknowledged["params"]["notifications"] == {}
+    await wire.connection.aclose()
 
 
 @pytest.mark.unchecked_wire("filters that are none are sent on purpose")
@@ -90,7 +143,7 @@ async def test_a_server_with_nothing_to_tell_has_no_subscriptions():
             await client.request("subscriptions/listen", {"notifications": {}})
 
 
-@pytest.mark.rule("SUB-11", "SUB-12")
+@pytest.mark.rule("SUB-11")
 async def test_a_subscription_that_the_server_ends_is_answered_with_its_id():
     server = weather()
     client, listening_ = await listening(server, {"toolsListChanged": True})
@@ -147,18 +200,54 @@ async def test_a_session_hears_of_the_resources_it_subscribed_to_until_it_does_n
     assert len(server.dispatcher.hub) == 0
 
 
-@pytest.mark.rule("CAN-04", "SUB-11")
-async def test_on_a_shared_stream_an_ended_subscription_is_cancelled_after_its_result():
+@pytest.mark.rule("CAN-04", "META-11", "SUB-06", "SUB-11", "SUB-12")
+@pytest.mark.parametrize("id", ["sub", "7", 7])
+async def test_on_a_shared_stream_an_ended_subscription_is_cancelled_after_its_result(
+    id,
+):
     server = weather()
     wire = Hand(server.dispatcher)
     filter = {"toolsListChanged": True}
-    wire.send(modern("sub", "subscriptions/listen", {"notifications": filter}))
-    assert (await wire.next())["params"]["notifications"] == filter
+    wire.send(modern(id, "subscriptions/listen", {"notifications": filter}))
+    acknowledged = (await wire.next())["params"]
+    assert acknowledged["notifications"] == filter
+    server.notify_tools_changed()
+    changed = (await wire.next())["params"]
     server.dispatcher.hub.close()
-    assert (await wire.next())["result"]["resultType"] == "complete"
+    result = (await wire.next())["result"]
+    assert result["resultType"] == "complete"
+    key = "io.modelcontextprotocol/subscriptionId"
+    named = [each["_meta"][key] for each in (acknowledged, changed, result)]
+    assert named == [id] * 3
+    assert result["_meta"][SERVER_KEY]["name"] == server.name
     assert await wire.next() == {
         "jsonrpc": "2.0",
         "method": "notifications/cancelled",
-        "params": {"requestId": "sub"},
+        "params": {"requestId": id},
     }
+    await wire.aclose()
+
+
+@pytest.mark.rule("CAN-03")
+async def test_a_server_cancels_nothing_but_the_subscriptions_that_it_ends():
+    server = weather()
+    wire = Hand(server.dispatcher)
+    listen = "subscriptions/listen"
+    filter = {"toolsListChanged": True}
+    wire.send(
+        modern(1, "tools/list"),
+        modern(2, "tools/call", {"name": "nothing"}),
+        modern(3, listen, {"notifications": None}),
+        modern(4, listen, {"notifications": filter}),
+        modern(5, listen, {"notifications": filter}),
+    )
+    answers = [await wire.next() for _ in range(5)]
+    assert {each["id"] for each in answers if "id" in each} == {1, 2, 3}
+    wire.send(notice("notifications/cancelled", requestId=5))
+    server.dispatcher.hub.close()
+    assert (await wire.next())["id"] == 4
+    assert await wire.next() == notice("notifications/cancelled", requestId=4)
+    [last] = await wire.ask(modern(6, "tools/list"))
+    assert last["id"] == 6
+    assert wire.rest() == []
     await wire.aclose()

@@ -1,22 +1,22 @@
 """`Server`: what it declares, mounts, puts around requests, and whom it tells."""
 
+import json
 from contextlib import asynccontextmanager
 
 import pytest
 from by_hand import CAPABILITIES_KEY, Hand, modern
-from weather import weather
 
 from mcpwire import (
     Client,
     Context,
     InvalidParams,
+    MemorySingleUse,
     MethodNotFound,
     Server,
     Tasks,
     types,
 )
 from mcpwire.protocol.methods import TASKS
-from mcpwire.server.asking.state import MemorySingleUse
 from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
 
 pytestmark = pytest.mark.anyio
@@ -157,6 +157,87 @@ async def test_a_session_keeps_what_handlers_keep_and_a_request_alone_does_not(e
     async with Client(server, mode=era) as one, Client(server, mode=era) as two:
         counts = [(await c.call_tool("count")).text for c in (one, one, two)]
     assert counts == (["1", "2", "1"] if era == "2025-11-25" else ["1", "1", "1"])
+
+
+@pytest.mark.rule("META-18")
+async def test_a_call_goes_on_where_its_state_is_sent_and_nowhere_else():
+    server = Server("state", "1")
+    runs = []
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        run = await ctx.once("run", lambda: runs.append("run") or len(runs))
+        return f"{(await ctx.elicit('Sure?', bool, key='sure')).action} {run}"
+
+    params = {"name": "ask", "arguments": {}}
+    answered = {**params, "inputResponses": {"sure": {"action": "decline"}}}
+
+    def client():
+        return Client(server, elicitation=lambda form: "decline")
+
+    async with client() as one, client() as two:
+        states = [
+            (await one.request("tools/call", params))["requestState"] for _ in range(2)
+        ]
+        for number, state in enumerate(states, 1):
+            goes_on = {**answered, "requestState": state}
+            for each in (two, one):
+                result = await each.request("tools/call", goes_on)
+                assert result["content"][0]["text"] == f"decline {number}"
+        for number, each in enumerate((one, two), 3):
+            result = await each.request("tools/call", answered)
+            assert result["content"][0]["text"] == f"decline {number}"
+
+
+def meta_keys(value):
+    """Return the keys of each `_meta` in a message."""
+    if isinstance(value, list):
+        return set().union(*map(meta_keys, value))
+    if not isinstance(value, dict):
+        return set()
+    inner = set().union(*map(meta_keys, value.values()))
+    return inner | set(value.get("_meta", {}))
+
+
+@pytest.mark.rule("META-03")
+@pytest.mark.parametrize("era", ERAS)
+async def test_in_meta_stand_keys_of_the_protocol_and_of_the_user_and_no_others(era):
+    server = Server("keys", "1")
+
+    @server.tool(meta={"com.example/tool": 1})
+    async def ask(ctx: Context) -> str:
+        ctx.progress(1)
+        return (await ctx.elicit("Sure?", bool, key="sure")).action
+
+    server.add_prompt(lambda: "x", name="p")
+    server.add_resource("test://r", "x")
+    seen = set()
+
+    def trace(event, data):
+        if event in {"send", "receive"}:
+            seen.update(meta_keys(json.loads(data)))
+
+    options = {"mode": era, "elicitation": lambda form: "decline", "trace": trace}
+    async with Client(server, **options) as client:
+        await client.list_tools()
+        meta = {"com.example/call": 1}
+        await client.call_tool("ask", meta=meta, on_progress=lambda *_: None)
+        await client.read_text("test://r")
+        await client.get_prompt("p")
+        async with client.listen(tools=True) as changes:
+            server.notify_tools_changed()
+            await anext(aiter(changes))
+    users = {"com.example/tool", "com.example/call"}
+    prefix = "io.modelcontextprotocol/"
+    names = (
+        "protocolVersion",
+        "clientCapabilities",
+        "clientInfo",
+        "serverInfo",
+        "subscriptionId",
+    )
+    protocols = {prefix + name for name in names} if era == "2026-07-28" else set()
+    assert seen == users | protocols | {"progressToken"}
 
 
 # Middleware and raw methods...
@@ -309,14 +390,42 @@ async def test_a_sealed_state_is_used_once_where_the_server_says_so():
             await client.request("tools/call", again)
 
 
-@pytest.mark.rule("TOOL-03")
+async def lists_of(client):
+    """Return what each list has, and the cursor that its first page gave."""
+    lists, cursors = [], []
+    for kind in ("tools", "resources", "resource_templates", "prompts"):
+        lists.append(await getattr(client, f"list_{kind}")())
+        cursors.append((await getattr(client, f"list_{kind}_page")()).next_cursor)
+    return lists, cursors
+
+
+@pytest.mark.rule("TOOL-03", "RES-02", "PROMPT-02")
 async def test_what_is_listed_depends_on_no_connection_and_on_no_other_request():
-    server = weather()
-    async with Client(server) as one, Client(server) as two:
-        before = await one.list_tools()
-        await one.call_tool("now")
-        await one.read_text("weather://help")
-        assert await one.list_tools() == before == await two.list_tools()
+    server = Server("listed", "1", page_size=1)
+    for name in ("a", "b"):
+        server.add_tool(lambda: "x", name=name)
+        server.add_resource(f"test://{name}", "x")
+        server.add_resource(f"{name}://{{x}}", lambda x: x, name=name)
+        server.add_prompt(lambda: "x", name=name)
+    async with (
+        Client(server, mode="2025-11-25") as session,
+        Client(server, sampling=len, roots=[]) as one,
+        Client(server) as two,
+    ):
+        before = await lists_of(one)
+        await one.call_tool("a")
+        await one.read_text("test://a")
+        await one.get_prompt("a")
+        await session.subscribe("test://a")
+        assert await lists_of(one) == before == await lists_of(two)
+        lists, cursors = before
+        assert [len(found) for found in lists] == [2] * 4
+        # A place in a list is no connection's own.
+        assert (await two.list_tools_page(cursors[0])).tools == lists[0][1:]
+        assert (await two.list_resources_page(cursors[1])).resources == lists[1][1:]
+        templates = await two.list_resource_templates_page(cursors[2])
+        assert templates.resource_templates == lists[2][1:]
+        assert (await two.list_prompts_page(cursors[3])).prompts == lists[3][1:]
 
 
 @pytest.mark.parametrize(

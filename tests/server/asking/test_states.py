@@ -138,6 +138,40 @@ async def test_what_was_used_is_forgotten_when_it_would_be_refused_anyway():
     assert not used.use("b", 1020)
 
 
+@pytest.mark.attack("X12")
+@pytest.mark.rule("MRTR-10")
+def test_one_client_leaves_room_for_the_used_states_of_others():
+    clock = Clock()
+    used = MemorySingleUse(10, clock=clock)
+    assert [used.use(f"{n}.greedy", 1010) for n in range(8)] == [True] * 6 + [False] * 2
+    assert [used.use(f"{n}.other", 1020) for n in range(4)] == [True] * 3 + [False]
+    assert not used.use("0.greedy", 1010)
+    clock.now = 1010.0
+    assert used.use("6.greedy", 1030)
+    assert not used.use("0.other", 1020)
+
+
+@pytest.mark.attack("X12")
+@pytest.mark.rule("MRTR-10")
+async def test_a_state_is_used_for_the_client_that_it_was_given_to():
+    class Noted:
+        def __init__(self):
+            self.nonces = []
+
+        def use(self, nonce, expires_at):
+            self.nonces.append(nonce)
+            return True
+
+    noted = Noted()
+    peer = Alone(keeper=StateKeeper(KEYS, single_use=noted))
+    for _ in range(2):
+        state = (await peer.send(greet))["requestState"]
+        await peer.send(greet, requestState=state, inputResponses={"name": YES})
+    (first, mark), (second, again) = (nonce.split(".") for nonce in noted.nonces)
+    assert first != second
+    assert mark == again != ""
+
+
 @pytest.mark.case("F16")
 async def test_loops_side_by_side_do_not_meet():
     """Each loop has its own state: whose answers go in is whose come out."""

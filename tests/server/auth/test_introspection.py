@@ -140,10 +140,10 @@ def test_a_no_is_remembered_for_a_shorter_moment():
 
 def test_what_is_remembered_is_bounded():
     asking = Asking(ACTIVE)
-    asking.verifier._recent._most = 10
+    asking.verifier._believed._most = 10
     for number in range(50):
         asking.verify(f"t{number}")
-    assert len(asking.verifier._recent) == 10
+    assert len(asking.verifier._believed) == 10
     asking.verify("t49")
     assert len(asking.site.asked) == 50
 

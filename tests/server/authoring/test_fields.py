@@ -1,11 +1,13 @@
 """What annotations say, whoever's words they use."""
 
+import re
+
 import annotated_types
 import msgspec
 import pydantic
 import pytest
 
-from mcpwire.server.authoring.fields import Arg, facts_of
+from mcpwire.server.authoring.fields import Arg, check_pattern, facts_of
 
 
 class Doc:
@@ -40,3 +42,80 @@ def test_the_description_is_what_an_arg_begins_with():
     assert Arg("What for").description == "What for"
     with pytest.raises(TypeError):
         Arg("What for", "more")
+
+
+# --- patterns
+
+
+@pytest.mark.attack("X12")
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(a+)+",
+        "(a*)*",
+        "^(?:[a-z]+)*$",
+        "((ab)*)*",
+        "((a+))+",
+        "(a|b+)*",
+        "(?P<x>a+){2,}",
+        "(?i:a+)*",
+        "(a+)*?",
+        "(a{2,})*",
+        "(a{,})+",
+        "([]a]+)*",
+        r"(\x41+)*",
+        r"(a)(\1*)*",
+        "(x(a+)y)*",
+        "(?=(a+)*)x",
+        r"(\w+\w)*",  # what ends it may be of the middle
+        "(.*,)*",
+        "(-a*-?)*",
+        "(-a*a*)*",
+        "(a+b)*(a+)*",
+    ],
+)
+def test_a_pattern_that_repeats_without_limit_what_it_repeats_is_refused(pattern):
+    re.compile(pattern)
+    with pytest.raises(TypeError) as caught:
+        check_pattern(pattern)
+    assert str(caught.value).startswith(f"the pattern {pattern!r} repeats ")
+
+
+@pytest.mark.attack("X12")
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "",
+        "a+",
+        "^(a+)?$",
+        "(a+){2,5}",
+        "(a{2})*",
+        "(a{x}+b)*",
+        r"\(a+\)*",
+        "[(a+)]*",
+        r"^\d{4}-\d{2}$",
+        r"^(?=.*[A-Z])(?=.*\d).+$",
+        r"(a)\1*",
+        "(?#a+)b*",
+        "(a++)+",
+        "(?>a+)*",
+        "((?>a+))*",
+        "(a+)*+",
+        "^[a-z]+(-[a-z]+)*$",  # in each text there is one way to find the hyphens
+        r"(?i)([a-z]+\.)+[a-z]+",
+        "(/[^/]+)*",
+        "(a[bc]d+)*",
+    ],
+)
+def test_a_pattern_that_can_repeat_in_one_way_only_is_taken(pattern):
+    re.compile(pattern)
+    check_pattern(pattern)
+
+
+def test_the_refusal_of_a_pattern_says_what_to_do():
+    with pytest.raises(TypeError) as caught:
+        check_pattern("^x(a+b?)*")
+    assert str(caught.value) == (
+        "the pattern '^x(a+b?)*' repeats '(a+b?)' without limit and in it 'a+', which "
+        "can take exponential time: limit one of them, such as {0,20}"
+    )

@@ -121,6 +121,12 @@ def test_what_fits_is_made(hint, sent, made):
             "",
             "a: expected string of length >= 1, got string ''",
         ),
+        pytest.param(
+            Annotated[str, Arg(pattern="^a")],
+            "b" * 1_025,
+            f"a: expected string of length <= 1024, got string {'b' * 100 + '…'!r}",
+            marks=pytest.mark.attack("X12"),
+        ),
         (list[Bounded], [{"x": -1}], "a[0].x: expected integer >= 0, got number -1"),
         (list[BoundedNode], [{}], "a[0].value is missing"),
         (Bounded, {"x": -1}, "a.x: expected integer >= 0, got number -1"),

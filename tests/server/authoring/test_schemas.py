@@ -149,7 +149,21 @@ MODEL = {
                 "type": "string",
                 "pattern": "^a",
                 "minLength": 1,
+                "maxLength": 1024,
                 "x-mcp-header": "Region",
+            },
+        ),
+        (
+            Annotated[str, Arg(pattern="^a", max_length=5_000)],
+            {"type": "string", "pattern": "^a", "maxLength": 5_000},
+        ),
+        (
+            Annotated[str | int, pydantic.Field(pattern="^a")],
+            {
+                "anyOf": [
+                    {"type": "string", "pattern": "^a", "maxLength": 1024},
+                    {"type": "integer"},
+                ]
             },
         ),
         (

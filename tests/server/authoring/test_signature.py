@@ -7,6 +7,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import pydantic
 import pytest
 
@@ -155,6 +156,20 @@ def unknown_result() -> Nothing: ...  # noqa: F821 - as above
 def bounded(a: Annotated[str, pydantic.Field(ge=1)]): ...
 
 
+def doubling(a: Annotated[str | None, Arg(pattern="(a+)+")]): ...
+
+
+@dataclass
+class Doubling:
+    text: Annotated[str, msgspec.Meta(pattern="(a+)+")]
+
+
+def doubling_inside(b: list[Doubling]): ...
+
+
+def no_text(a: Annotated[int, Arg(pattern="a")]): ...
+
+
 def old_style(a: int = pydantic.Field(default=1)): ...
 
 
@@ -173,6 +188,9 @@ def old_style(a: int = pydantic.Field(default=1)): ...
         (unknown, "the hint of the parameter 'a' names 'Nothing'"),
         (unknown_result, "the hint of what it returns names 'Nothing'"),
         (bounded, "the parameter 'a': Can only set `ge` on a numeric type"),
+        (doubling, "the parameter 'a': the pattern '(a+)+' repeats '(a+)' without"),
+        (doubling_inside, "the parameter 'b': the pattern '(a+)+' repeats '(a+)'"),
+        (no_text, "the parameter 'a': Can only set `pattern` on a str type"),
         (old_style, "'a' has a Field for its default: put it into Annotated"),
         (7, "it cannot be called"),
     ],

@@ -44,6 +44,7 @@ class Somebody:
 
     scopes: frozenset
     realm: object = None
+    key: tuple = (None, None, "somebody")
 
 
 async def over_http(server, method, *, scopes=None, **params):

@@ -125,6 +125,30 @@ async def test_who_subscribed_hears_of_changes_until_they_unsubscribe():
     assert pong["result"] == {}
 
 
+@pytest.mark.rule("RES-03")
+@pytest.mark.parametrize("uri", ["a://b", "t://{x}"])
+async def test_each_change_of_the_list_is_told_in_both_eras(uri):
+    server = reading("x")
+    filter = {"resourcesListChanged": True}
+    listen = modern("sub", "subscriptions/listen", {"notifications": filter})
+    hands = Hand(server.dispatcher, "2025-11-25"), Hand(server.dispatcher)
+    assert (await hands[1].ask(listen))[0]["params"]["notifications"] == filter
+
+    async def told():
+        return {(await hand.next())["method"] for hand in hands}
+
+    added = {"notifications/resources/list_changed"}
+    if uri == "t://{x}":
+        server.add_resource(uri, lambda x: x, name="t")
+        assert await told() == added
+    server.resources[uri].disable()
+    assert await told() == added
+    server.resources[uri].remove()
+    assert await told() == added
+    for hand in hands:
+        await hand.connection.aclose()
+
+
 @pytest.mark.parametrize("uri", ["a://c", "nothing", 7])
 async def test_only_what_is_there_can_be_subscribed_to(uri):
     found = await in_session(reading("x"), "2025-11-25", "resources/subscribe", uri=uri)

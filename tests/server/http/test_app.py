@@ -106,6 +106,16 @@ async def test_formats_are_looked_at(headers, status):
     assert (await post(app(), call(), **headers)).status == status
 
 
+@pytest.mark.attack("X12")
+async def test_a_body_of_too_many_values_is_refused_and_the_next_is_answered():
+    made = app()
+    seen = await post(made, call(id=5, arguments={"text": [{}] * 1_000_000}))
+    assert (seen.status, seen.json()["id"]) == (400, 5)
+    assert seen.json()["error"]["code"] == -32600
+    assert "2000000 values (Limits.values)" in seen.json()["error"]["message"]
+    assert (await post(made, call())).status == 200
+
+
 @pytest.mark.case("D14")
 @pytest.mark.attack("S13")
 async def test_a_body_that_is_too_large_or_too_slow_is_refused():

@@ -1,11 +1,12 @@
 """What many share, divided by client: one that takes much leaves others their part."""
 
 import contextlib
+from contextlib import AsyncExitStack
 
 import httpx
 import pytest
 
-from mcpwire import Server
+from mcpwire import Context, Server
 from mcpwire.testing import AsgiTransport
 
 pytestmark = [pytest.mark.attack("X07"), pytest.mark.anyio]
@@ -25,7 +26,7 @@ INITIALIZE = {
     "method": "initialize",
     "params": {
         "protocolVersion": "2025-11-25",
-        "capabilities": {},
+        "capabilities": {"roots": {}},
         "clientInfo": {"name": "c", "version": "1"},
     },
 }
@@ -43,6 +44,17 @@ class Visitor:
         assert answer.status_code == 200
         return answer.headers["mcp-session-id"]
 
+    @contextlib.asynccontextmanager
+    async def asked(self):
+        """Call a tool in a session of its own; leave the tool's question open."""
+        fields = {"mcp-session-id": await self.opened()}
+        call = {**CALL, "params": {"name": "ask", "arguments": {}}}
+        async with self.http.stream("POST", URL, json=call, headers=fields) as answer:
+            lines = answer.aiter_lines()
+            while "roots/list" not in await anext(lines):
+                pass
+            yield fields["mcp-session-id"]
+
     async def used(self, session):
         """Call the tool in a session; return the status."""
         fields = {"mcp-session-id": session}
@@ -54,8 +66,13 @@ class Visitor:
 async def visitors(**options):
     server = Server("x")
     server.add_tool(lambda: 1, name="t")
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        return str(await ctx.roots())
+
     app = server.asgi(allowed_hosts=["x.example"], **options)
-    async with contextlib.AsyncExitStack() as stack:
+    async with AsyncExitStack() as stack:
         both = [Visitor(app, address) for address in (GREEDY, HONEST)]
         for each in both:
             await stack.enter_async_context(each.http)
@@ -83,3 +100,16 @@ async def test_the_own_session_that_was_idle_for_longest_goes_for_one_more():
         assert await honest.used(session) == 200
         statuses = [await greedy.used(each) for each in (first, second, third, fourth)]
         assert statuses == [200, 404, 200, 200]
+
+
+async def test_questions_that_one_address_leaves_open_do_not_keep_others_out():
+    async with visitors(max_sessions=4) as (greedy, honest), AsyncExitStack() as stack:
+        asked = [await stack.enter_async_context(greedy.asked()) for _ in range(4)]
+        sessions = [await honest.opened(), await honest.opened()]
+        assert [await honest.used(each) for each in sessions] == [200, 200]
+        statuses = [await greedy.used(each) for each in asked]
+        assert statuses == [404, 404, 200, 200]
+        # All that there are now are within the shares of both.
+        answer = await greedy.http.post(URL, json=INITIALIZE)
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+        assert [await honest.used(each) for each in sessions] == [200, 200]

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -251,9 +252,12 @@ print("ended", file=sys.stderr, flush=True)
 """
 
 
-@pytest.mark.case("D17")
-@pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
-async def test_a_signal_ends_it_and_a_second_one_ends_it_at_once():
+on_posix = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+
+
+@contextlib.asynccontextmanager
+async def served_by_a_child():
+    """Serve in a process of its own; yields the URL and the process."""
     pytest.importorskip("uvicorn")
     child = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -262,24 +266,102 @@ async def test_a_signal_ends_it_and_a_second_one_ends_it_at_once():
         stderr=subprocess.PIPE,
     )
     try:
-        async with asyncio.timeout(30):
-            line = (await child.stderr.readline()).decode()
-            url = line.split()[-1]
-            assert (await spoken(url, raw(call())))[0] == 200
-            hanging = asyncio.get_running_loop().create_task(
-                spoken(url, raw(call(name="other")))
-            )
-            assert await child.stderr.readline() == b"hangs\n"
-            child.send_signal(signal.SIGTERM)
-            # It drains once it says so.
-            while (await spoken(url, raw(call())))[0] != 503:
-                pass
-            child.send_signal(signal.SIGTERM)
-            _, _, body = await hanging
-            assert b"the server is shutting down" in body
-            assert await child.stderr.read() == b"ended\n"
-            assert await child.wait() == 0
+        async with asyncio.timeout(PATIENCE):
+            yield (await child.stderr.readline()).decode().split()[-1], child
     finally:
         if child.returncode is None:
             child.kill()
             await child.wait()
+
+
+@on_posix
+@pytest.mark.case("D17")
+async def test_a_signal_ends_it_and_a_second_one_ends_it_at_once():
+    async with served_by_a_child() as (url, child):
+        assert (await spoken(url, raw(call())))[0] == 200
+        hanging = asyncio.get_running_loop().create_task(
+            spoken(url, raw(call(name="other")))
+        )
+        assert await child.stderr.readline() == b"hangs\n"
+        child.send_signal(signal.SIGTERM)
+        # It drains once it says so.
+        while (await spoken(url, raw(call())))[0] != 503:
+            pass
+        child.send_signal(signal.SIGTERM)
+        _, _, body = await hanging
+        assert b"the server is shutting down" in body
+        assert await child.stderr.read() == b"ended\n"
+        assert await child.wait() == 0
+
+
+class Caller:
+    """One connection that calls as fast as it can until the server ends it."""
+
+    def __init__(self, answered):
+        self.answered = answered
+        self.statuses = []
+
+    async def run(self, url):
+        """Return how it ended: with nothing, or in the middle of an answer."""
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        request = raw(call(), connection="keep-alive")
+        try:
+            while True:
+                writer.write(request)
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                length = head.partition(b"content-length: ")[2].partition(b"\r\n")[0]
+                await reader.readexactly(int(length))
+                self.statuses.append(int(head.split(b" ")[1]))
+                self.answered()
+        except asyncio.IncompleteReadError as error:
+            return "cut" if error.partial or reader.exception() else "ended"
+        except ConnectionError:
+            return "reset"
+        finally:
+            writer.close()
+
+
+@on_posix
+@pytest.mark.attack("X10")
+async def test_a_signal_resets_no_call():
+    enough, count = asyncio.Event(), itertools.count(1)
+
+    def answered():
+        if next(count) == 500:
+            enough.set()
+
+    async with served_by_a_child() as (url, child):
+        callers = [Caller(answered) for _ in range(32)]
+        running = [asyncio.create_task(each.run(url)) for each in callers]
+        await enough.wait()
+        child.send_signal(signal.SIGTERM)
+        assert await asyncio.gather(*running) == ["ended"] * 32
+        assert {status for each in callers for status in each.statuses} <= {200, 503}
+        assert await child.stderr.read() == b"ended\n"
+        assert await child.wait() == 0
+
+
+@on_posix
+@pytest.mark.attack("X10")
+async def test_a_signal_ends_half_sent_requests_at_once():
+    async with served_by_a_child() as (url, child):
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        data = raw(call(), connection="keep-alive")
+        chunked = raw(b"", content_length=None, transfer_encoding="chunked")
+        # The ends of what is sent: in a body, in a chunk, and in a head.
+        halves = [data[:-5], chunked + b"5\r\n{", data[:20]]
+        halves = [each for each in halves for _ in range(8)]
+        peers = [await asyncio.open_connection("127.0.0.1", port) for _ in halves]
+        for half, (_, writer) in zip(halves, peers, strict=True):
+            writer.write(half)
+        # It is answered, so that the others were accepted before.
+        assert (await spoken(url, raw(call())))[0] == 200
+        # Their bodies may come for 30 s, and calls are drained for 60 s.
+        child.send_signal(signal.SIGTERM)
+        received = [(await reader.read())[:12] for reader, _ in peers]
+        assert received == [b"HTTP/1.1 503"] * 16 + [b""] * 8
+        for _, writer in peers:
+            writer.close()
+        assert await child.stderr.read() == b"ended\n"
+        assert await child.wait() == 0

@@ -4,12 +4,15 @@ import asyncio
 import sqlite3
 from contextlib import closing
 
+import httpx
 import pytest
 from http_hand import Bench, call, content
 
+from mcpwire import Context, Server
 from mcpwire.protocol.serving.sessions.events import Event
 from mcpwire.server.http.sessions.events import MemoryEventStore
 from mcpwire.server.http.sessions.sqlite_events import SQLiteEventStore
+from mcpwire.testing import AsgiTransport
 
 pytestmark = pytest.mark.anyio
 
@@ -163,6 +166,61 @@ async def test_a_file_is_pruned_now_and_then(tmp_path, monkeypatch):
     assert count(path) <= 9
     assert await places(store, "a") == []
     await store.aclose()
+
+
+@pytest.mark.attack("X07")
+async def test_a_file_loses_the_oldest_events_of_the_client_with_the_most(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("mcpwire.server.http.sessions.sqlite_events.PRUNED_EVERY", 1)
+    clock = Clock()
+    store = SQLiteEventStore(tmp_path / "events.db", events=6, clock=clock)
+    await fill(store, "a.mine", 1, 2)
+    for sequence in range(1, 9):
+        clock.now += 0.1
+        await fill(store, "b.other", sequence)
+        await fill(store, "c.other", sequence)
+    assert await places(store, "a.mine") == [1, 2]
+    assert await places(store, "b.other") == [7, 8]
+    assert await places(store, "c.other") == [7, 8]
+    await store.aclose()
+
+
+@pytest.mark.attack("X07")
+async def test_the_events_of_one_address_leave_those_of_another():
+    kept = []
+
+    class Store(MemoryEventStore):
+        def append_nowait(self, session, stream, event):
+            kept.append(session)
+            super().append_nowait(session, stream, event)
+
+    server = Server("x")
+
+    @server.tool
+    async def tell(ctx: Context) -> None:
+        ctx.info("begun")
+
+    app = server.asgi(event_store=Store())
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}}
+    hello["clientInfo"] = {"name": "c", "version": "1"}
+    fields = {"accept": "application/json, text/event-stream"}
+    url = "http://127.0.0.1/mcp"
+    for address in ("192.0.2.1", "192.0.2.1", "198.51.100.1"):
+        transport = AsgiTransport(app, client=(address, 50_000))
+        async with httpx.AsyncClient(transport=transport, headers=fields) as http:
+            message = {"jsonrpc": "2.0", "id": 1}
+            answer = await http.post(
+                url, json={**message, "method": "initialize", "params": hello}
+            )
+            session = {"mcp-session-id": answer.headers["mcp-session-id"]}
+            params = {"name": "tell", "arguments": {}}
+            asked = {**message, "method": "tools/call", "params": params}
+            await http.post(url, json=asked, headers=session)
+    await app.aclose()
+    clients = [key.partition(".")[2] for key in dict.fromkeys(kept)]
+    assert len(clients) == 3
+    assert clients[0] == clients[1] != clients[2]
 
 
 async def test_a_file_that_is_none_is_an_error_and_leaves_nothing_open(tmp_path):

@@ -134,7 +134,18 @@ async def test_who_names_no_connection_gets_404(path):
 
 @pytest.mark.parametrize(
     ("body", "code"),
-    [(b"{", -32700), (b"\xff", -32700), (b"3", -32600), (b'""', -32600)],
+    [
+        (b"{", -32700),
+        (b"\xff", -32700),
+        (b"3", -32600),
+        (b'""', -32600),
+        pytest.param(
+            b'{"x":[' + b"{}," * 1_000_000 + b"{}]}",
+            -32600,
+            id="many values",
+            marks=pytest.mark.attack("X12"),
+        ),
+    ],
 )
 async def test_what_is_no_message_is_refused(body, code):
     served = legacy(echo)
@@ -250,6 +261,25 @@ async def test_there_are_not_more_than_so_many():
     await served.aclose()
     await again.stream.done()
     assert failure(1, 2, "3")
+
+
+@pytest.mark.attack("X07")
+async def test_the_oldest_stream_of_the_greediest_ends_for_a_client_with_fewer():
+    served = legacy(echo, maximum=3)
+    first, second, third = [await Line(served, ADA).connect() for _ in range(3)]
+    mine = [await Line(served, BOB).connect()]
+    await first.stream.done()
+    assert first.stream.is_complete
+    with pytest.raises(HttpProblem, match="too many sessions"):
+        await served.serve_stream(Visit("GET", {}, principal=ADA).exchange)
+    mine.append(await Line(served, BOB).connect())
+    await second.stream.done()
+    with pytest.raises(HttpProblem, match="too many sessions"):
+        await served.serve_stream(Visit("GET", {}, principal=BOB).exchange)
+    assert len(served) == 3
+    await served.aclose()
+    for line in (third, *mine):
+        await line.stream.done()
 
 
 @pytest.mark.attack("X02")

@@ -68,8 +68,11 @@ class Bed:
         self.tasks.attach(server)
         self.methods = self.tasks.methods()
 
-    def request(self, method, params, *, old=False, who=None, ask=None, **meta):
+    def request(
+        self, method, params, *, old=False, who=None, ask=None, address=None, **meta
+    ):
         session = None
+        scope = {} if address is None else {"client": (address, 50_000)}
         if old:
             session = Session(NOV, {}, {}, send=lambda *told: self.heard.append(told))
         return RequestContext(
@@ -83,7 +86,7 @@ class Bed:
             can_log=True,
             ask=ask,
             params=params,
-            facts=Facts(principal=who),
+            facts=Facts(principal=who, scope=scope),
         )
 
     async def call(self, body=done, *, support="optional", name="slow", **options):

@@ -100,8 +100,9 @@ async def test_a_store_that_is_full_makes_room_or_refuses(store):
     await store.create(begin("b", now=11), room)
     await store.create(begin("c", now=12), room)
     assert await store.get("a") is None
-    with pytest.raises(StoreFullError, match="there are too many tasks"):
+    with pytest.raises(StoreFullError, match="there are too many tasks") as caught:
         await store.create(begin("d", owner="you", now=13), room)
+    assert caught.value.to_end == "b"
     assert await store.get("d") is None
 
 

@@ -4,8 +4,10 @@ Those that users bring are held to the same as those that are built in.
 """
 
 import asyncio
+import json
 
 import pytest
+from facing import GROUNDS
 
 import mcpwire
 from mcpwire.limits import Limits
@@ -15,7 +17,7 @@ pytestmark = pytest.mark.anyio
 BOUND_S = 30.0
 
 
-@pytest.mark.rule("TR-CUST-01", "TR-CUST-02", "TR-CUST-04")
+@pytest.mark.rule("TR-CUST-01", "TR-CUST-02")
 @pytest.mark.system("L-R1", "L-R5", "R13")
 async def test_a_client_connects_calls_and_closes_again_and_again(client_of, era):
     client = client_of()
@@ -140,3 +142,36 @@ async def test_a_message_over_the_limit_is_an_error_and_no_hang(client_of):
 async def test_a_server_asks_and_is_answered(client_of):
     async with client_of(elicitation=lambda _: {"drink": "tea"}) as client:
         assert (await client.call_tool("order")).text == "tea"
+
+
+def kinds(messages):
+    """Return what kinds of messages there are."""
+    found = set()
+    for message in map(json.loads, messages):
+        if "method" not in message:
+            found.add("response")
+        else:
+            found.add("request" if "id" in message else "notification")
+    return found
+
+
+# A channel of the user's own calls no trace hook.
+TRACED = [kind for kind in GROUNDS if not kind.startswith("own")]
+
+
+@pytest.mark.rule("TR-CUST-04")
+@pytest.mark.parametrize("kind", TRACED)
+async def test_a_server_requests_and_a_client_answers_in_sessions_only(client_of, era):
+    heard = {"send": [], "receive": []}
+
+    def trace(event, data):
+        heard.get(event, []).append(data)
+
+    async with client_of(elicitation=lambda _: {"drink": "tea"}, trace=trace) as client:
+        await client.call_tool("steps", {"count": 2}, on_progress=lambda *_: None)
+        assert (await client.call_tool("order")).text == "tea"
+    sent, received = (kinds(heard[event]) for event in ("send", "receive"))
+    is_session = era == "2025-11-25"
+    assert ("response" in sent, "request" in received) == (is_session, is_session)
+    assert "request" in sent
+    assert {"response", "notification"} <= received

@@ -51,6 +51,8 @@ def check_entry(
         if fault is not None:
             raise raw.fault(fault.problem, name, fault.at)
     transport = _transport(raw)
+    if "mode" in given and "revision" in given:
+        raise raw.fault("says the same as mode: keep one of them", "revision")
     checked: dict[str, Any] = {
         name: given[name] for name in MEMBER_FIELDS if name in given
     }
@@ -124,6 +126,12 @@ def _oddities(raw: RawEntry, transport: str) -> Iterator[str]:
         value = raw.values.get(name)
         if isinstance(value, int) and value and value % _MILLISECONDS == 0:
             yield _odd(raw, f"is in seconds, {value} is meant as milliseconds?", name)
+    if raw.values.get("allowed_tools") in ([], ()):
+        yield _odd(
+            raw,
+            "is empty, so no tool is allowed: leave it out to allow all",
+            "allowed_tools",
+        )
     command = raw.values.get("command", "")
     if transport == "stdio" and not raw.values.get("args"):
         first, space, _ = command.partition(" ")

@@ -26,6 +26,8 @@ from mcpwire.protocol.many.config.kinds import (
     choice,
     kind_of,
 )
+from mcpwire.protocol.negotiation import MODES
+from mcpwire.versions import REVISIONS
 
 __all__ = [
     "FIELDS",
@@ -171,6 +173,15 @@ FIELDS: Final[dict[str, Field]] = {
     "strip_arguments": Field(NAMES, "arguments that are taken out of calls"),
     "trace_context": Field(SWITCH, "whether the trace goes with calls, in `_meta`"),
     "trace_argument": Field(TEXT, "an argument in which the trace goes as well"),
+    "mode": Field(
+        choice(*MODES),
+        'which protocol era is spoken: "auto", "session", "stateless" or '
+        '"prefer-session"',
+    ),
+    "revision": Field(
+        choice(*(revision.name for revision in REVISIONS)),
+        "the only protocol version that is spoken; instead of `mode`",
+    ),
     "roots": Field(
         NAMES, "folders, or file:// URIs, that it may work in", expands=True
     ),

@@ -20,7 +20,7 @@ from mcpwire.versions import REVISIONS
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mcpwire.protocol.many.names import NameTable
     from mcpwire.protocol.many.policy.rules import Rules
@@ -98,6 +98,17 @@ class Merged:
     hints: Mapping[str, Any] = attrs.field(factory=dict)
     """`ttlMs`, `cacheScope`, and `_meta` where there is any."""
 
+    def only(self, servers: Collection[str], key: str) -> Merged:
+        """Return what these servers have of it.
+
+        Args:
+            servers: Their names.
+            key: The member of an item that clients call it by.
+        """
+        theirs = {name for owner, name in self.names.items() if owner[0] in servers}
+        items = tuple(item for item in self.items if item[key] in theirs)
+        return attrs.evolve(self, items=items)
+
     @cached_property
     def mark(self) -> bytes:
         """What tells this list from others, as its cursors do."""
@@ -171,6 +182,7 @@ def merge_named(
     *,
     rules: Rules = NO_RULES,
     transforms: Mapping[str, ToolTransform] | None = None,
+    servers: Mapping[str, str] | None = None,
 ) -> Merged:
     """Merge tools, or prompts: named by the policy, sorted by name.
 
@@ -179,11 +191,12 @@ def merge_named(
         policy: How they are called.
         rules: What is offered; the rest is not there at all.
         transforms: How those look that a pattern fits, the first that does.
+        servers: What stands for a server's name in names, where it is something else.
 
     Raises:
         NameCollision: The policy has it that two of one name are an error.
     """
-    naming = _Naming(lists, policy, transforms or {})
+    naming = _Naming(lists, policy, transforms or {}, servers or {})
     owners: dict[str, Owner] = {}
     items: dict[str, dict[str, Any]] = {}
     changed: dict[str, ToolTransform] = {}
@@ -227,7 +240,9 @@ class _Naming:
         lists: Sequence[Listed],
         policy: NamePolicy,
         patterns: Mapping[str, ToolTransform],
+        servers: Mapping[str, str],
     ) -> None:
+        self._servers = servers
         self.items: dict[Owner, tuple[Listed, dict[str, Any]]] = {}
         self.extras: set[Owner] = set()
         for each in lists:
@@ -248,7 +263,7 @@ class _Naming:
             for owner, transform in self.transforms.items()
             if transform.name is not None
         }
-        self.table = policy.table(others, labels=labels, reserved=bare)
+        self.table = policy.table(others, labels=labels, servers=servers, reserved=bare)
         self.names = {owner: labels.get(owner, name) for name, owner in bare.items()}
         for owner in others:
             name = self.table.name_of(*owner)
@@ -263,12 +278,12 @@ class _Naming:
                 if any(item is extra for extra in listed.extras):
                     self.extras.add((listed.server, name))
 
-    @staticmethod
     def _plain(
-        others: Iterable[Owner], policy: NamePolicy, bare: Iterable[str]
+        self, others: Iterable[Owner], policy: NamePolicy, bare: Iterable[str]
     ) -> NameTable:
         # Here a collision is of no concern: renaming may be what ends it.
-        return attrs.evolve(policy, on_collision="suffix").table(others, reserved=bare)
+        policy = attrs.evolve(policy, on_collision="suffix")
+        return policy.table(others, servers=self._servers, reserved=bare)
 
     def keys(self, owner: Owner) -> tuple[str, ...]:
         """Return by what patterns find a tool, whatever it is renamed to."""

@@ -251,6 +251,7 @@ def name_servers(servers: Iterable[tuple[Url, str | None]]) -> list[str]:
 
     A name that was given is kept. Another is that of its host; where several have one
     host, all of them have their paths in it as well; what is still the same is counted.
+    Queries hold secrets, and are in no name.
     """
     found = list(servers)
     hosts = Counter(_host(url) for url, name in found if name is None)
@@ -258,7 +259,7 @@ def name_servers(servers: Iterable[tuple[Url, str | None]]) -> list[str]:
     for url, given in found:
         name = given or _host(url)
         if given is None and hosts[name] > 1:
-            name = _slug(f"{name}-{url.target}")
+            name = _slug(f"{name}-{url.path}")
         names.append(name)
     return _told_apart(names, [name is not None for _, name in found])
 

@@ -36,7 +36,7 @@ __all__ = [
     "tokens_in",
 ]
 
-NOTIFICATIONS: Final = "mcpwire/notifications"
+NOTIFICATIONS: Final = "org.pypi.pymcpwire/notifications"
 """The key of `_meta` under which a result says what was put in front of it."""
 
 DEFAULT_TAG: Final = "system-reminder"

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from mcpwire.protocol.serving.shares import client_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -81,7 +83,7 @@ class _Entry:
 
 @attrs.define(eq=False)
 class _Kept:
-    """What is kept of one session, oldest first."""
+    """What is kept of one session or one client, oldest first."""
 
     entries: OrderedDict[int, _Entry] = attrs.field(factory=OrderedDict)
     size: int = 0
@@ -90,10 +92,13 @@ class _Kept:
 class History:
     """Events of many sessions; the oldest go when a bound is reached.
 
+    Sessions are named by keys of `client_key`.
+
     Args:
         events: How many are kept of one session.
         size: How many bytes of messages are kept of one session.
-        total_size: How many bytes of all sessions together.
+        total_size: How many bytes of all sessions together; beyond them the oldest of
+            the client with the most bytes go.
         age: For how long, in seconds.
 
     Attributes:
@@ -107,6 +112,7 @@ class History:
         self._age = age
         self._all: OrderedDict[int, _Entry] = OrderedDict()
         self._sessions: dict[str, _Kept] = {}
+        self._clients: dict[str, _Kept] = {}
         self._last = 0
         self.size = 0
 
@@ -119,14 +125,18 @@ class History:
         self._last += 1
         entry = _Entry(session, stream, event, now)
         kept = self._sessions.setdefault(session, _Kept())
+        client = self._clients.setdefault(client_of(session), _Kept())
         self._all[self._last] = kept.entries[self._last] = entry
+        client.entries[self._last] = entry
         length = len(event.data)
         kept.size += length
+        client.size += length
         self.size += length
         while len(kept.entries) > self._events or kept.size > self._size:
             self._forget(next(iter(kept.entries)))
         while self.size > self._total_size:
-            self._forget(next(iter(self._all)))
+            greediest = max(self._clients.values(), key=_size_of)
+            self._forget(next(iter(greediest.entries)))
         self.prune(now)
 
     def prune(self, now: float) -> None:
@@ -139,13 +149,15 @@ class History:
 
     def _forget(self, number: int) -> None:
         entry = self._all.pop(number)
-        kept = self._sessions[entry.session]
-        del kept.entries[number]
         length = len(entry.event.data)
-        kept.size -= length
         self.size -= length
-        if not kept.entries:
-            del self._sessions[entry.session]
+        client = client_of(entry.session)
+        for group, name in ((self._sessions, entry.session), (self._clients, client)):
+            kept = group[name]
+            del kept.entries[number]
+            kept.size -= length
+            if not kept.entries:
+                del group[name]
 
     def replay(self, session: str, stream: int, after: int, now: float) -> list[Event]:
         """Return what is kept of a stream after one place, in order."""
@@ -174,3 +186,7 @@ class History:
         if kept is not None:
             for number in list(kept.entries):
                 self._forget(number)
+
+
+def _size_of(kept: _Kept) -> int:
+    return kept.size

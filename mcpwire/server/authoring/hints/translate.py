@@ -26,7 +26,12 @@ import attrs
 import msgspec
 
 from mcpwire.server.authoring.faults import places_of
-from mcpwire.server.authoring.fields import BOUNDS, facts_of
+from mcpwire.server.authoring.fields import (
+    BOUNDS,
+    PATTERN_LENGTH,
+    check_pattern,
+    facts_of,
+)
 from mcpwire.server.authoring.hints.classes import (
     MARKS,
     described,
@@ -217,7 +222,7 @@ def _bounded(hint: Any, bounds: dict[str, Any]) -> Any:
     """Put bounds on a hint; on a union, on those members that they are about.
 
     Raises:
-        TypeError: They are about nothing there.
+        TypeError: They are about nothing there, or a pattern is dangerous.
     """
     if not bounds:
         return hint
@@ -228,8 +233,12 @@ def _bounded(hint: Any, bounds: dict[str, Any]) -> Any:
             members = zip(typing.get_args(hint), parts, strict=True)
             return _joined([_bounded(*each) for each in members])
         bounds = {name: bounds[name] for name in missing}
+    if "pattern" in bounds and bare(hint) is str:
+        bounds = {"max_length": PATTERN_LENGTH, **bounds}
     bounded = Annotated[hint, msgspec.Meta(**bounds)]
     _probe(bounded)
+    if "pattern" in bounds:
+        check_pattern(bounds["pattern"])
     return bounded
 
 
@@ -343,6 +352,8 @@ def _is_strange(hint: Any) -> bool:
         seen[id(one)] = one  # kept, so that no other gets its identity
         if _is_strange_itself(one):
             return True
+        if typing.get_origin(one) is Annotated:
+            check_pattern(facts_of(one.__metadata__).get("pattern", ""))
         pending += _parts(one)
     return False
 

@@ -21,7 +21,7 @@ from mcpwire.protocol.serving import task_states as states
 from mcpwire.protocol.serving.task_calls import becomes_task
 from mcpwire.protocol.serving.task_room import TaskLimits
 from mcpwire.server.extensions.tasks.answering import Answering
-from mcpwire.server.extensions.tasks.owners import owner_of
+from mcpwire.server.extensions.tasks.owners import is_reachable, owner_of
 from mcpwire.server.extensions.tasks.running import RunningTask
 from mcpwire.server.extensions.tasks.store import MemoryTaskStore, StoreFullError
 from mcpwire.server.extensions.tasks.watching import Watching
@@ -66,9 +66,10 @@ class Tasks:
             ``None`` is for ever. A client of 2025-11-25 may ask for less.
         poll_interval: How many seconds clients should wait between two looks.
         max_tasks: How many tasks are kept at once. Beyond that the oldest finished one
-            of whoever has the most gives way.
-        per_principal: How many tasks of one principal may be under way at once; all
-            clients that are not told apart are one.
+            of the client with the most gives way, or if all of its tasks run, its
+            oldest one, which fails. A client loses none for one with as many.
+        per_principal: How many tasks of one principal, or of one address over HTTP
+            without `auth`, may be under way at once.
         clock: Returns seconds since the epoch.
 
     Raises:
@@ -220,7 +221,7 @@ class Tasks:
         )
         await self._store.expire(now)
         try:
-            await self._store.create(record, self._limits)
+            await self._keep(record)
         except StoreFullError as error:
             raise InternalError(f"{error}, try again later") from error
         except asyncio.CancelledError:
@@ -228,6 +229,20 @@ class Tasks:
             await self._store.delete(record.id)
             raise
         return record
+
+    async def _keep(self, record: TaskRecord) -> None:
+        """Write a new task to the store, and end others for it as the store says."""
+        while True:
+            try:
+                return await self._store.create(record, self._limits)
+            except StoreFullError as error:
+                task = self._running.get(error.to_end or "")
+                if task is None or (task.record.is_final and task.is_saved):
+                    raise
+                task.evict()
+                await task.save()
+                if not task.is_saved:
+                    raise
 
     def _shortened(self, wanted: float | None) -> float | None:
         """Return for how long a task is kept whose client wants it for so long."""
@@ -284,7 +299,7 @@ class Tasks:
             record = running.record
         if (
             record is None
-            or record.owner != owner_of(request)
+            or not is_reachable(record.owner, request)
             or record.is_expired(self._clock())
         ):
             raise shapes.unknown_task()
@@ -308,12 +323,11 @@ class Tasks:
 
         Those that have ended, and those of others, are left out alike.
         """
-        owner = owner_of(request)
         return [
             task_id
             for task_id in ids
             if (task := self._running.get(task_id)) is not None
-            and task.record.owner == owner
+            and is_reachable(task.record.owner, request)
             and not task.record.is_final
         ]
 

@@ -6,17 +6,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
     from mcpwire.server.request import RequestContext
 
-__all__ = ["owner_of"]
+__all__ = ["is_reachable", "owner_of"]
+
+_ADDRESS: Final = "address:"
+"""Begins the owners that are no principals, whose texts are JSON arrays."""
 
 
 def owner_of(request: RequestContext) -> str:
-    """Return who asks, as a text that a store can compare; empty: nobody proved it."""
-    principal = request.facts.principal
-    return "" if principal is None else encode(principal.key).decode()
+    """Return the client that a task counts to, as a text that a store can compare."""
+    facts = request.facts
+    if facts.principal is not None:
+        return encode(facts.principal.key).decode()
+    return f"{_ADDRESS}{facts.owner}" if facts.owner else ""
+
+
+def is_reachable(owner: str, request: RequestContext) -> bool:
+    """Tell whether a client may name a task of this owner.
+
+    Clients without a principal are not told apart: addresses change.
+    """
+    if request.facts.principal is not None:
+        return owner == owner_of(request)
+    return not owner or owner.startswith(_ADDRESS)

@@ -8,7 +8,6 @@ process sees the newest, and of several writes the last one counts.
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -18,6 +17,7 @@ from mcpwire.protocol.serving import task_states as states
 from mcpwire.protocol.serving.task_calls import check_question
 from mcpwire.protocol.serving.task_shapes import legacy_task, related
 from mcpwire.server.handlers import run_handler
+from mcpwire.server.log_limit import LimitedLogger
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -34,7 +34,7 @@ __all__ = ["Question", "RunningTask"]
 PROGRESS: Final = "notifications/progress"
 STATUS: Final = "notifications/tasks/status"
 
-logger = logging.getLogger("mcpwire")
+logger = LimitedLogger("mcpwire")
 
 
 @attrs.define(eq=False)
@@ -133,7 +133,8 @@ class RunningTask:
             self._request.is_cancelled = True
             return states.expire(self.record, now=self._clock())
         if result.get("resultType", "complete") != "complete":
-            logger.error("a task of the tool %r did not complete", self.record.tool)
+            tool = self.record.tool
+            logger.error("a task of the tool %r did not complete", tool, kind=tool)
             return self._failed(InternalError("the handler failed"))
         return states.complete(self.record, result, now=self._clock())
 
@@ -183,6 +184,10 @@ class RunningTask:
     def interrupt(self) -> None:
         """Stop it because its server stops; nothing where it has ended."""
         self._end(states.interrupt(self.record, now=self._clock()))
+
+    def evict(self) -> None:
+        """Stop it for a task of another client; nothing where it has ended."""
+        self._end(states.evict(self.record, now=self._clock()))
 
     def _end(self, record: TaskRecord) -> None:
         if record is self.record:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
-from mcpwire.protocol.serving.task_room import Held, choose_leavers
+from mcpwire.protocol.serving.task_room import Held, choose_leavers, choose_to_end
 from mcpwire.protocol.serving.task_states import TaskRecord, interrupt
 from mcpwire.server.extensions.tasks.store import StoreFullError
 from mcpwire.wire.json import encode, loads
@@ -213,7 +213,7 @@ def _make_room(database: sqlite3.Connection, owner: str, limits: TaskLimits) -> 
     held = [Held(id, whose, bool(is_final)) for id, whose, is_final in rows]
     leavers = choose_leavers(held, owner, limits)
     if leavers is None:
-        raise StoreFullError("there are too many tasks")
+        raise StoreFullError(to_end=choose_to_end(held, owner, limits))
     database.executemany(
         "delete from task where id = ?", [(leaver,) for leaver in leavers]
     )

@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from mcpwire.errors import MCPError
-from mcpwire.protocol.serving.task_room import Held, choose_leavers
+from mcpwire.protocol.serving.task_room import Held, choose_leavers, choose_to_end
 
 if TYPE_CHECKING:
     from mcpwire.protocol.serving.task_room import TaskLimits
@@ -17,7 +17,18 @@ __all__ = ["MemoryTaskStore", "StoreFullError", "TaskStore"]
 
 
 class StoreFullError(MCPError):
-    """There is no room for another task."""
+    """There is no room for another task.
+
+    Attributes:
+        to_end: The id of a task under way whose end may make room; ``None``: no task
+            is to be ended.
+    """
+
+    def __init__(
+        self, message: str = "there are too many tasks", *, to_end: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.to_end = to_end
 
 
 class TaskStore(Protocol):
@@ -38,7 +49,8 @@ class TaskStore(Protocol):
         """Keep a new task; what is returned from stays.
 
         Raises:
-            StoreFullError: `choose_leavers` finds no room for it.
+            StoreFullError: `choose_leavers` finds no room for it; `choose_to_end` says
+                what its `to_end` is.
         """
 
     async def get(self, task_id: str) -> TaskRecord | None:
@@ -101,7 +113,7 @@ class MemoryTaskStore:
         held = [Held(r.id, r.owner, r.is_final) for r in self._records.values()]
         leavers = choose_leavers(held, owner, limits)
         if leavers is None:
-            raise StoreFullError("there are too many tasks")
+            raise StoreFullError(to_end=choose_to_end(held, owner, limits))
         for leaver in leavers:
             self._remove(leaver)
 

@@ -168,7 +168,7 @@ class Resources:
             return [dict(each) for each in resource.contents]
         if signature is None:
             call = functools.partial(function, **arguments)
-            value = await calling.in_thread(call)
+            value = await calling.in_thread(call, request.facts.owner)
         else:
             value = await calling.invoke(
                 signature,

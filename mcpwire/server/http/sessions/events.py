@@ -26,7 +26,8 @@ class EventStore(Protocol):
     at any time. A store that need not wait may have ``append_nowait``, with the same
     parameters as `append`, which is called instead.
 
-    A session is named by a key that is no secret.
+    A session is named by a key that is no secret. What stands behind its full stop is
+    the same for all sessions of one client, so that a store can divide its room.
     """
 
     async def append(self, session: str, stream: int, event: Event) -> None:
@@ -51,7 +52,8 @@ class MemoryEventStore:
     Args:
         events: How many are kept of one session.
         size: How many bytes of messages are kept of one session.
-        total_size: How many bytes of all sessions together.
+        total_size: How many bytes of all sessions together; beyond them the oldest of
+            the client with the most bytes go.
         age: For how long, in seconds.
         clock: Gives the time in seconds; never goes back.
 

@@ -6,11 +6,11 @@ nothing is missing where a client asks for it in between.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.protocol.serving.sessions.events import Event, is_complete
+from mcpwire.server.log_limit import LimitedLogger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Journal"]
 
-logger = logging.getLogger("mcpwire")
+logger = LimitedLogger("mcpwire")
 
 FAILED: Final = "the event store failed"
 

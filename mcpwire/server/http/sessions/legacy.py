@@ -17,13 +17,14 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.errors import InvalidRequest, ParseError, TransportError
+from mcpwire.errors import InvalidRequest, TransportError
+from mcpwire.protocol.serving.ladder import Unreadable, read_json
 from mcpwire.protocol.serving.sessions.rules import TOO_MANY_SESSIONS, UNKNOWN_SESSION
+from mcpwire.protocol.serving.shares import Shares
 from mcpwire.server.connection import ServerConnection
 from mcpwire.server.http.exchange import HttpProblem
 from mcpwire.server.http.sessions.outlets import Outlet
 from mcpwire.transports._duplex import Duplex
-from mcpwire.wire.json import JSONDecodeError, loads
 from mcpwire.wire.sse import encode_event
 
 if TYPE_CHECKING:
@@ -84,13 +85,15 @@ class LegacySse:
 
     Args:
         dispatcher: Who answers.
-        maximum: How many connections there may be.
+        maximum: How many connections there may be. At the bound the oldest one of the
+            client with the most ends for a client with fewer.
     """
 
     def __init__(self, dispatcher: Dispatcher, *, maximum: int = 10_000) -> None:
         self._dispatcher = dispatcher
         self._maximum = maximum
         self._links: dict[str, _Link] = {}
+        self._shares: Shares[str] = Shares()
 
     def __len__(self) -> int:
         """Return how many connections there are."""
@@ -102,10 +105,16 @@ class LegacySse:
         Raises:
             HttpProblem: There are too many.
         """
+        owner = exchange.facts.owner
         if len(self._links) >= self._maximum:
-            raise HttpProblem(*TOO_MANY_SESSIONS, (("retry-after", "5"),))
+            oldest = self._shares.leaver(owner)
+            if oldest is None or self._shares.owner(oldest) == owner:
+                raise HttpProblem(*TOO_MANY_SESSIONS, (("retry-after", "5"),))
+            self._links[oldest].outlet.end()
+            self._remove(oldest)
         id = secrets.token_urlsafe(ID_BYTES)
         link = self._links[id] = _Link(self._dispatcher, exchange.facts.principal)
+        self._shares.add(id, owner)
         # Relative, so that it is right whatever a proxy makes of the path before it.
         up = "../" if exchange.path.endswith("/") else ""
         place = f"{up}messages?{PARAMETER}={id}".encode()
@@ -113,15 +122,19 @@ class LegacySse:
         try:
             await link.outlet.carry(exchange)
         finally:
-            self._links.pop(id, None)
+            self._remove(id)
             link.hang_up()
             await link.connection.finished()
+
+    def _remove(self, id: str) -> None:
+        self._links.pop(id, None)
+        self._shares.discard(id)
 
     async def serve_message(self, exchange: Exchange) -> None:
         """Answer a POST, whose body is a message for a connection.
 
         Raises:
-            HttpProblem: There is no such connection, or the body is no JSON.
+            HttpProblem: There is no such connection, or the body cannot be read.
             ClientGone: Nobody takes the answer.
         """
         link = self._links.get(_id_in(exchange.scope.get("query_string", b"")))
@@ -129,9 +142,9 @@ class LegacySse:
             raise HttpProblem(*UNKNOWN_SESSION)
         try:
             body = await exchange.body()
-            value = loads(body)
-        except JSONDecodeError:
-            raise HttpProblem(400, ParseError("the body is no JSON")) from None
+            value = read_json(body, exchange.limits.values)
+        except Unreadable as problem:
+            raise HttpProblem(400, problem.error) from None
         if type(value) is not dict and type(value) is not list:
             raise HttpProblem(400, InvalidRequest("the body is no message"))
         # It may have been written on several lines, and in JSON these are mere space.
@@ -150,6 +163,7 @@ class LegacySse:
     def forget(self) -> None:
         """Let go of connections whose loop has ended, and they with it."""
         self._links.clear()
+        self._shares.clear()
 
     async def aclose(self) -> None:
         """End all connections and their requests."""

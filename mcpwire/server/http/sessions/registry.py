@@ -2,7 +2,7 @@
 
 A session that has a running request or an open stream is in use. The others go when
 they were idle for too long, and before that when room is needed: the longest idle of
-the client that has the most. There is one timer for all of them.
+the client with the most first. There is one timer for all of them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ class Registry:
         return iter(self._sessions.values())
 
     def has_room(self, owner: Owner, opening: int = 0) -> bool:
-        """Tell whether there may be one more, for which an idle one may have to go.
+        """Tell whether there may be one more, for which another may have to go.
+
+        An owner with more than this owner loses an idle one, else a busy one: an open
+        question keeps a session busy, too. Else this owner loses an idle one.
 
         Args:
             owner: Whose it is.
@@ -64,14 +67,10 @@ class Registry:
         """
         if len(self._sessions) + opening < self._maximum:
             return True
-        found = self.longest_idle(owner)
+        found = self._shares.displaced(owner, _is_idle)
         if found is not None:
             self.remove(found)
         return found is not None
-
-    def longest_idle(self, owner: Owner) -> HttpSession | None:
-        """Return the one that may go for another of this owner; ``None``: none may."""
-        return self._shares.leaver(owner, _is_idle)
 
     def add(self, session: HttpSession, owner: Owner, id: str | None = None) -> str:
         """Take in a session; return the id it gets, unless one is given.

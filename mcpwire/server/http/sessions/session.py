@@ -6,7 +6,6 @@ It is to HTTP what `server.connection` is to a duplex stream. What comes in is t
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections import OrderedDict
 from functools import partial
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import InternalError, InvalidRequest, LocalProtocolError, RPCError
 from mcpwire.protocol.serving.sessions.batches import Malformed
 from mcpwire.protocol.serving.sessions.rules import lets_streams_pause
+from mcpwire.protocol.serving.shares import client_key
 from mcpwire.server.auth.challenges import HttpRefusal
 from mcpwire.server.http.sessions.answers import Answers
 from mcpwire.server.http.sessions.journal import Journal
@@ -26,6 +26,7 @@ from mcpwire.server.http.sessions.streams import (
     Stream,
     StreamStyle,
 )
+from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.transports.inbound_tasks import InboundTasks
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import encode
@@ -40,13 +41,13 @@ if TYPE_CHECKING:
     from mcpwire.server.http.exchange import Exchange, Fields
     from mcpwire.server.http.sessions.events import EventStore
     from mcpwire.server.http.sessions.journal import Begin
-    from mcpwire.server.request import RequestContext, Session
+    from mcpwire.server.request import Owner, RequestContext, Session
     from mcpwire.transports.tasks.first_step import FirstSteps
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["HttpSession"]
 
-logger = logging.getLogger("mcpwire")
+logger = LimitedLogger("mcpwire")
 
 INITIALIZE: Final = "initialize"
 
@@ -71,6 +72,7 @@ class HttpSession:
     Args:
         dispatcher: Who answers.
         session: What `initialize` fixed.
+        owner: The client that it counts to.
         store: Where what is sent is kept; ``None``: nowhere.
         begin: Runs what may outlive the session, for a moment.
         retry: How long a client should wait before it comes back, in seconds.
@@ -92,6 +94,7 @@ class HttpSession:
         dispatcher: Dispatcher,
         session: Session,
         *,
+        owner: Owner,
         store: EventStore | None,
         begin: Begin,
         retry: float,
@@ -115,7 +118,8 @@ class HttpSession:
         self.mark = secrets.token_hex(8)
         journal = None
         if store is not None:
-            journal = Journal(store, self.mark, begin, room=limits.unwritten)
+            key = client_key(self.mark, owner)
+            journal = Journal(store, key, begin, room=limits.unwritten)
         self._journal = journal
         can_pause = journal is not None and lets_streams_pause(session.revision)
         self._can_pause = can_pause
@@ -310,7 +314,7 @@ class HttpSession:
                 assert id is not None
                 data = encode(jsonrpc.success(id, answer))
         except LocalProtocolError:
-            logger.exception("the answer to %r cannot be sent", id)
+            logger.exception("the answer to %.100r cannot be sent", id)
             data = encode(jsonrpc.failure(id, InternalError("the handler failed")))
         answers.answer(data, status)
 

@@ -46,9 +46,16 @@ _DROP_STREAM: Final = "DELETE FROM events WHERE session = ? AND stream = ?"
 _DROP_SESSION: Final = "DELETE FROM events WHERE session = ?"
 _DROP_OLD: Final = "DELETE FROM events WHERE at < ?"
 _COUNT: Final = "SELECT count(*) FROM events"
-_DROP_FIRST: Final = """
-DELETE FROM events WHERE (session, stream, sequence) IN
-    (SELECT session, stream, sequence FROM events ORDER BY at LIMIT ?)
+# How deep an event lies below the newest one of its client; see `client_key`.
+_DROP_DEEPEST: Final = """
+DELETE FROM events WHERE (session, stream, sequence) IN (
+    SELECT session, stream, sequence FROM (
+        SELECT session, stream, sequence, at, row_number() OVER (
+            PARTITION BY substr(session, instr(session, '.') + 1)
+            ORDER BY at DESC, sequence DESC
+        ) AS depth FROM events
+    ) ORDER BY depth DESC, at LIMIT ?
+)
 """
 
 PRUNED_EVERY: Final = 256
@@ -67,7 +74,8 @@ class SQLiteEventStore:
     Args:
         path: The file; it is made where there is none.
         age: For how long events are kept, in seconds.
-        events: About how many are kept at most, of all sessions.
+        events: About how many are kept at most, of all sessions; beyond them the oldest
+            of the client with the most go.
         clock: Gives the time in seconds since 1970.
 
     Raises:
@@ -174,7 +182,9 @@ class SQLiteEventStore:
             _change(file, _DROP_OLD, self._clock() - self._age)
             (count,) = file.execute(_COUNT).fetchone()
             if count > self._events:
-                _change(file, _DROP_FIRST, count - self._events)
+                # Some more, for all of them have to be sorted.
+                excess = count - self._events + self._events // 16
+                _change(file, _DROP_DEEPEST, excess)
 
 
 def _change(file: sqlite3.Connection, statement: str, *values: Any) -> None:

@@ -130,10 +130,6 @@ class Sessions:
         """How many requests are being answered."""
         return sum(map(len, (*self._registry, *self._alone)))
 
-    def longest_idle(self, owner: Owner) -> HttpSession | None:
-        """Return what may go for a session of this owner; ``None``: none may."""
-        return self._registry.longest_idle(owner)
-
     # POST...
 
     async def serve(self, exchange: Exchange, body: Any) -> None:
@@ -242,7 +238,7 @@ class Sessions:
         if not has_room:
             self._dispatcher.session_left(opened)
             raise HttpProblem(*TOO_MANY_SESSIONS, RETRY_AFTER)
-        session = self._make(opened)
+        session = self._make(opened, exchange.facts.owner)
         self._dispatcher.hub.add(opened)
         return self._registry.add(session, exchange.facts.owner, id)
 
@@ -266,12 +262,13 @@ class Sessions:
         except RPCError as error:
             raise _problem(error) from None
 
-    def _make(self, session: Session) -> HttpSession:
+    def _make(self, session: Session, owner: Owner) -> HttpSession:
         if self._first_steps is None:
             self._first_steps = FirstSteps(TASK_NAME)
         return HttpSession(
             self._dispatcher,
             session,
+            owner=owner,
             store=self._store,
             begin=self._begin,
             retry=self._retry,
@@ -282,7 +279,7 @@ class Sessions:
 
     def _stand_alone(self, revision: Revision) -> HttpSession:
         """Return a session for one POST, of which nothing is known but its revision."""
-        session = self._make(Session(revision, {}, {}, is_initialized=True))
+        session = self._make(Session(revision, {}, {}, is_initialized=True), "")
         self._alone.add(session)
         session.finished = self._alone.discard
         return session

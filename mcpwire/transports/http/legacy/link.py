@@ -168,10 +168,9 @@ class LegacyLink:
             there = answer.there
             if there is None:
                 return
-            line, end, rest = request.start.partition(b"\r\n")
-            verb, _, version = line.split(b" ")
-            line = b" ".join((verb, there.target.encode("ascii"), version))
-            request = Request(line + end + rest, request.body)
+            from mcpwire.transports.http.destination import redirected
+
+            request = redirected(self._http, request, there.target)
             answer.ask(there)
         raise RemoteProtocolError(f"{answer.what}: more than {MAX_REDIRECTS} redirects")
 
@@ -194,7 +193,7 @@ class LegacyLink:
                 _location(answer),
                 allowed=self._http.follow_redirects,
             )
-        return exchange.fault(
+        fault = exchange.fault(
             answer.what,
             answer.status,
             answer.fields_came,
@@ -202,6 +201,9 @@ class LegacyLink:
             target=self.target,
             detail=f"; {why}" if why is not None else "",
         )
+        from mcpwire.transports.http.scopes import missing_scope
+
+        return missing_scope(self._http, fault) or fault
 
     def _expect_endpoint(self, seconds: float) -> None:
         if self._timer is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mcpwire.transports.http._sockets import acknowledged
 
 if TYPE_CHECKING:
+    from mcpwire.transports.http.destination import Destination
     from mcpwire.transports.http.over_httpx.errors import Facts
     from mcpwire.transports.http.over_httpx.guard import Guard
 
@@ -41,6 +42,9 @@ class Passing:
     Args:
         owner: The engine, which counts the bytes.
         facts: What becomes known of the exchange.
+
+    Attributes:
+        destination: Where its credentials may go, with a client of the user's.
     """
 
     def __init__(self, owner: Any, facts: Facts) -> None:
@@ -50,11 +54,21 @@ class Passing:
         self._opening: Any = None
         self._begun_at: int | None = None
         self._has_answer = self._is_spoilt = False
+        self.destination: Destination | None = None
 
     @property
     def _is_http1(self) -> bool:
         """Whether it has begun on a connection that it has to itself."""
         raise NotImplementedError
+
+    def check_destination(self, request: Any) -> None:
+        """Check a request of httpcore's, whose head is about to be written.
+
+        Raises:
+            UrlRefused: Its credentials are for another URL.
+        """
+        if self.destination is not None:
+            self.destination.check_trace(request)
 
     def note_write(self, line: PassedLine, size: int) -> None:
         """Take note that this exchange uses that connection.

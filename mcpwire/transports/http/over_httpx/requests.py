@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.transports.http._httpx_common import proxy_of
 from mcpwire.transports.http._sockets import IDLE_S
+from mcpwire.transports.http.destination import Destination
 
 if TYPE_CHECKING:
     import ssl
@@ -128,26 +129,31 @@ class Requests:
     def __init__(self, target: Http, library: ModuleType, client: Any) -> None:
         self._library = library
         self._client = client
+        self._http = target
         self._origin = target.parsed.origin
         self._path = ""
         self._url: Any = None
 
-    def build(
-        self, request: Request, trace: Callable[..., Any], connect_timeout: float | None
-    ) -> Any:
-        """Build a request; time limits other than connecting are the caller's."""
+    def build(self, request: Request, tap: Any, connect_timeout: float | None) -> Any:
+        """Build a request; time limits other than connecting are the caller's.
+
+        A user's client may change it: `tap` is told where its credentials may go.
+        """
         path = request.target
         if path != self._path:
             self._url = self._library.URL(self._origin + path)
             self._path = path
-        make = self._library.Request if self._client is None else self._build
+        make = self._library.Request
+        if self._client is not None:
+            make = self._client.build_request
+            tap.destination = Destination(self._http, request, self._url)
         return make(
             request.verb,
             self._url,
             headers=request.fields,
             content=request.body,
             extensions={
-                "trace": trace,
+                "trace": tap.trace,
                 "timeout": {
                     "connect": connect_timeout,
                     "read": None,
@@ -156,6 +162,3 @@ class Requests:
                 },
             },
         )
-
-    def _build(self, *args: Any, **options: Any) -> Any:
-        return self._client.build_request(*args, **options)

@@ -103,6 +103,26 @@ async def test_comments_keep_the_stream_of_a_call_and_are_nothing_else(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.attack("X12")
+async def test_no_line_in_the_log_speaks_of_stdout(shell, engine, caplog):
+    """Over HTTP there is none: what was no message came on a stream of events."""
+
+    def chatters(request, conn):
+        answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": {}}
+        conn.send(sse_head() + chunk(b"data: hello\n\n" + sse_event(answer)))
+        conn.send(LAST_CHUNK)
+        return True
+
+    with scripted_mcp("session") as server:
+        server.on["ping"] = chatters
+        target = mcpwire.Http(server.url, engine=engine)
+        async with connected(shell, target) as client:
+            await client.ping()
+    assert "1 line(s) that are no messages, first: 'hello'" in caplog.text
+    assert "stdout" not in caplog.text
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.pain("P23")
 async def test_comments_keep_a_subscription(shell, engine):
     heard = []

@@ -44,6 +44,29 @@ def test_neutral_keeps_the_whole_schema():
     }
 
 
+SCHEMA_OF = {
+    "neutral": lambda made: made["input_schema"],
+    "anthropic": lambda made: made["input_schema"],
+    "openai": lambda made: made["function"]["parameters"],
+    "openai-responses": lambda made: made["parameters"],
+    "gemini": lambda made: made["parameters"],
+}
+
+
+@pytest.mark.system("V15")
+def test_each_form_has_the_name_the_description_and_the_schema():
+    properties = {"where": {"type": "string", "description": "A place."}}
+    schema = {"type": "object", "properties": properties, "required": ["where"]}
+    tool = Tool("draw", schema, description="Draw a point.")
+    assert set(SCHEMA_OF) == set(EXPORT_FORMS)
+    for form, schema_of in SCHEMA_OF.items():
+        made = only(form, tool)
+        assert schema_of(made) == schema, form
+        about = made.get("function", made)
+        assert (about["name"], about["description"]) == ("draw", "Draw a point.")
+        assert made.get("type", "function") == "function"
+
+
 @pytest.mark.system("L-V10")
 def test_anthropic_keeps_every_keyword_of_the_schema():
     made = only("anthropic")

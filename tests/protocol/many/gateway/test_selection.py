@@ -152,7 +152,15 @@ def test_too_many_servers_are_refused() -> None:
         ),
         (
             ["https://a.example/x?b", "https://a.example/x/b", "https://a.example/x.b"],
-            ["a-example-x-b", "a-example-x-b-2", "a-example-x-b-3"],
+            ["a-example-x", "a-example-x-b", "a-example-x-b-2"],
+        ),
+        (
+            ["https://a.example/mcp?key=s3cret1", "https://a.example/mcp?key=s3cret2"],
+            ["a-example-mcp", "a-example-mcp-2"],
+        ),
+        (
+            ["https://a.example?s3cret", "https://a.example/"],
+            ["a-example", "a-example-2"],
         ),
     ],
 )

@@ -11,6 +11,7 @@ from mcpwire.protocol.serving.sessions.events import (
     is_complete,
     parse_event_id,
 )
+from mcpwire.protocol.serving.shares import client_key
 
 NUMBERS = st.integers(0, 10**15 - 1)
 
@@ -109,12 +110,24 @@ def test_an_event_larger_than_the_bound_is_not_kept():
     assert (len(kept), kept.size) == (0, 0)
 
 
-def test_the_oldest_of_all_go_when_there_is_too_much_together():
-    kept = history(total_size=30)
-    fill(kept, "a", 1, 2)
-    fill(kept, "b", 1, 2)
-    assert places(kept, "a") == [2]
-    assert places(kept, "b") == [1, 2]
+@pytest.mark.attack("X07")
+def test_the_oldest_of_the_client_with_the_most_go_when_there_is_too_much_together():
+    kept = history(total_size=60)
+    mine, first, second = [
+        client_key(mark, owner) for mark, owner in [("a", 1), ("b", 2), ("c", 2)]
+    ]
+    fill(kept, mine, 1, 2)
+    for sequence in range(1, 9):
+        fill(kept, first, sequence)
+        fill(kept, second, sequence)
+    # What one client has in several sessions counts together.
+    assert (places(kept, first), places(kept, second)) == ([7, 8], [7, 8])
+    assert places(kept, mine) == [1, 2]
+    fill(kept, mine, 3)
+    assert places(kept, mine) == [1, 2, 3]
+    fill(kept, mine, 4)
+    assert places(kept, mine) == [2, 3, 4]
+    assert kept.size == 60
 
 
 def test_what_is_too_old_goes():

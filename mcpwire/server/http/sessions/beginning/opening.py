@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcpwire.server.http.exchange import Exchange
     from mcpwire.server.http.sessions.registry import Registry
     from mcpwire.server.http.sessions.session import HttpSession
-    from mcpwire.server.request import Facts, Session
+    from mcpwire.server.request import Facts, Owner, Session
 
 __all__ = ["Opening"]
 
@@ -53,7 +53,7 @@ class Opening:
         self,
         dispatcher: Dispatcher,
         registry: Registry,
-        make: Callable[[Session], HttpSession],
+        make: Callable[[Session, Owner], HttpSession],
     ) -> None:
         self._dispatcher = dispatcher
         self._registry = registry
@@ -132,7 +132,7 @@ class Opening:
         if not self._registry.has_room(facts.owner, self._count):
             self._dispatcher.session_left(resumed)
             return HttpProblem(*TOO_MANY_SESSIONS, RETRY_AFTER)
-        session = self._make(resumed)
+        session = self._make(resumed, facts.owner)
         self._registry.add(session, facts.owner, id)
         self._dispatcher.hub.add(resumed)
         # Its client has said so, to whoever opened it.

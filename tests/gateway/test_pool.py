@@ -1,6 +1,7 @@
 """Who shares connections, and how long they are kept."""
 
 import asyncio
+from types import SimpleNamespace
 
 import attrs
 import pytest
@@ -10,7 +11,7 @@ from turns import until
 
 import mcpwire
 from mcpwire.gateway import Gateway
-from mcpwire.gateway.sets import Sets
+from mcpwire.gateway.pool import UpstreamPool, UpstreamsBusy
 from mcpwire.server.auth import Principal
 from mcpwire.server.request import IN_MEMORY
 
@@ -55,8 +56,8 @@ async def test_sessions_can_share_connections_where_they_ask_for_the_same():
             for client in (one, other, older):
                 assert (await client.call_tool("a_x")).text == "a.x()"
             assert server.opened == 2
-            assert all(each.is_busy for each in gateway.sets.all())
-        assert not any(each.is_busy for each in gateway.sets.all())
+            assert all(each.is_busy for each in gateway.pool.shared)
+        assert not any(each.is_busy for each in gateway.pool.shared)
         assert server.open == 2
     assert server.open == 0
 
@@ -80,7 +81,7 @@ async def test_what_a_client_declares_matters_where_a_server_is_told_only_once(
     ):
         for client in (one, rooted, one, rooted):
             assert (await client.call_tool("a_x")).text == "a.x()"
-        assert len(gateway.sets) == sets
+        assert len(gateway.pool.shared) == sets
 
 
 FACTS = attrs.evolve(
@@ -138,6 +139,10 @@ async def test_a_set_is_opened_once_whoever_waits_for_it():
 class Held:
     """Stands for `Upstreams`; opens when the test says so."""
 
+    downstream = SimpleNamespace(session=None)
+    is_open = False
+    may_end = True
+
     def __init__(self, *, problem=None, is_ready=True):
         self.used_at = 0.0
         self.users = 0
@@ -161,29 +166,35 @@ class Held:
             raise self.problem
 
 
-def sets(maximum=2, idle=60.0):
+def pool(maximum=2, idle=60.0):
     closed = []
-    return Sets(maximum=maximum, idle=idle, close=closed.append), closed
+
+    def close(upstreams):
+        kept.discard(upstreams)
+        closed.append(upstreams)
+
+    kept = UpstreamPool(maximum=maximum, idle=idle, close=close)
+    return kept, closed
 
 
 async def test_one_that_cannot_be_opened_is_tried_again_by_the_next():
-    kept, _ = sets()
+    kept, _ = pool()
     problem = mcpwire.InternalError("no")
     with pytest.raises(mcpwire.InternalError):
-        await kept.open("a", lambda: Held(problem=problem))
-    assert len(kept) == 0
+        await kept.open_shared("a", "me", lambda: Held(problem=problem))
+    assert len(kept.shared) == 0
     good = Held()
-    assert await kept.open("a", lambda: good) is good
+    assert await kept.open_shared("a", "me", lambda: good) is good
     assert kept.find("a") is good
     assert kept.find("b") is None
     kept.close()
 
 
 async def test_whoever_stops_waiting_leaves_it_to_the_others():
-    kept, closed = sets()
+    kept, closed = pool()
     slow = Held(is_ready=False)
-    first = asyncio.create_task(kept.open("a", lambda: slow))
-    second = asyncio.create_task(kept.open("a", Held))
+    first = asyncio.create_task(kept.open_shared("a", "me", lambda: slow))
+    second = asyncio.create_task(kept.open_shared("a", "me", Held))
     await asyncio.sleep(0)  # a turn of the loop
     assert kept.find("a") is None
     first.cancel()
@@ -196,15 +207,15 @@ async def test_whoever_stops_waiting_leaves_it_to_the_others():
 
 
 async def test_closing_ends_what_is_being_opened():
-    kept, closed = sets()
+    kept, closed = pool()
     slow = Held(is_ready=False)
-    waiting = asyncio.create_task(kept.open("a", lambda: slow))
+    waiting = asyncio.create_task(kept.open_shared("a", "me", lambda: slow))
     await asyncio.sleep(0)  # a turn of the loop
     kept.close()
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(UpstreamsBusy, match="were closed as they opened"):
         await waiting
     assert closed == [slow]
-    assert len(kept) == 0
+    assert len(kept.shared) == 0
 
 
 # Closed at last...
@@ -212,67 +223,61 @@ async def test_closing_ends_what_is_being_opened():
 
 @pytest.mark.system("L-O7")
 async def test_beyond_the_maximum_the_one_unused_for_the_longest_time_goes():
-    kept, closed = sets(maximum=2)
+    kept, closed = pool(maximum=2)
     one, two, three, four = Held(), Held(), Held(), Held()
-    await kept.open("1", lambda: one)
-    await kept.open("2", lambda: two)
+    await kept.open_shared("1", "me", lambda: one)
+    await kept.open_shared("2", "me", lambda: two)
     assert kept.find("1") is one
-    await kept.open("3", lambda: three)
+    kept.left(one)
+    await kept.open_shared("3", "me", lambda: three)
     assert closed == [two]
     one.is_busy = True
-    await kept.open("4", lambda: four)
+    await kept.open_shared("4", "me", lambda: four)
     assert closed == [two, three]
-    assert kept.all() == [one, four]
+    assert kept.shared == [one, four]
     kept.close()
 
 
 async def test_what_is_in_use_is_kept_and_no_more_than_the_maximum_is_opened():
-    kept, closed = sets(maximum=2)
+    kept, closed = pool(maximum=2)
     busy, opening = Held(), Held(is_ready=False)
-    await kept.open("1", lambda: busy)
+    await kept.open_shared("1", "me", lambda: busy)
     busy.is_busy = True
-    waiting = asyncio.create_task(kept.open("2", lambda: opening))
+    waiting = asyncio.create_task(kept.open_shared("2", "me", lambda: opening))
     await asyncio.sleep(0)  # a turn of the loop
     made = []
     for _ in range(3):
         with pytest.raises(mcpwire.InternalError, match="too many"):
-            await kept.open("3", lambda: made.append("another"))
+            await kept.open_shared("3", "me", lambda: made.append("another"))
     assert (closed, made) == ([], [])
     opening.may_open.set()
     assert await waiting is opening
     third = Held()
-    assert await kept.open("3", lambda: third) is third
+    assert await kept.open_shared("3", "me", lambda: third) is third
     assert closed == [opening]
     kept.close()
 
 
 async def test_one_that_was_just_opened_is_not_closed_before_it_is_used():
-    kept, closed = sets(maximum=1)
-    first = Held(is_ready=False)
-    waiting = asyncio.create_task(kept.open("1", lambda: first))
-    await asyncio.sleep(0)  # a turn of the loop
-    opening = kept._opening["1"]
-    refused = []
-
-    def another(_):
-        with pytest.raises(mcpwire.InternalError) as caught:
-            kept._make_room()
-        refused.append(caught.value)
-
-    opening.add_done_callback(another)
-    first.may_open.set()
+    kept, closed = pool(maximum=1)
+    first = Held()
+    waiting = asyncio.create_task(kept.open_shared("1", "me", lambda: first))
+    await until(lambda: first.is_open)
+    with pytest.raises(UpstreamsBusy, match="too many"):
+        await kept.open_shared("2", "me", Held)
     assert await waiting is first
-    assert (len(refused), closed) == (1, [])
+    assert closed == []
+    assert len(kept) == 1
     kept.close()
 
 
 @pytest.mark.system("L-O7")
 @on_a_virtual_clock
 async def test_what_is_not_used_for_a_while_is_closed_and_what_is_used_stays():
-    kept, closed = sets(idle=0.05)
+    kept, closed = pool(idle=0.05)
     idle, busy = Held(), Held()
-    await kept.open("idle", lambda: idle)
-    await kept.open("busy", lambda: busy)
+    await kept.open_shared("idle", "me", lambda: idle)
+    await kept.open_shared("busy", "me", lambda: busy)
     busy.is_busy = True
     async with asyncio.timeout(PATIENCE):
         await until(lambda: closed, 0.005)
@@ -281,7 +286,7 @@ async def test_what_is_not_used_for_a_while_is_closed_and_what_is_used_stays():
     busy.is_busy = False
     kept.left(busy)
     async with asyncio.timeout(PATIENCE):
-        await until(lambda: not len(kept), 0.005)
+        await until(lambda: not len(kept.shared), 0.005)
     assert closed == [idle, busy]
     assert kept._timer is None
 
@@ -328,7 +333,7 @@ async def test_no_more_sessions_are_opened_than_there_may_be_sets():
         mcpwire.Client(gateway, mode="2025-11-25") as client,
     ):
         second = mcpwire.Client(gateway, mode="2025-11-25")
-        with pytest.raises(mcpwire.MCPError, match="too many sessions"):
+        with pytest.raises(mcpwire.MCPError, match="too many connections"):
             await second.connect()
         assert (await client.call_tool("a_x")).text == "a.x()"
     async with client_of(gateway, "2025-11-25") as client:
@@ -398,7 +403,6 @@ async def test_a_session_that_was_opened_elsewhere_answers_as_when_it_was_opened
         dispatcher.notified(session, "notifications/initialized", {})
         dispatcher.notified(session, "notifications/roots/list_changed", {})
         dispatcher.notified(session, "notifications/other", {})
-        assert dispatcher.upstreams_of(session).is_busy
         dispatcher.session_left(session)
         dispatcher.session_left(session)
         dispatcher.notified(session, "notifications/roots/list_changed", {})

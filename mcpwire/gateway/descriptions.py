@@ -1,0 +1,82 @@
+"""What servers can do, kept so that a session need not connect to them to be told."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.gateway.upstreams import RETRY_S
+from mcpwire.server.app import Server
+from mcpwire.transports.http.target import Http
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from mcpwire.gateway.plan import Plan
+    from mcpwire.versions import Revision
+
+__all__ = ["Descriptions"]
+
+MOST: Final = 1_000
+
+
+@attrs.frozen
+class _Kept:
+    plan: Plan
+    described: dict[str, Any]
+    fresh_until: float
+
+
+class Descriptions:
+    """Capabilities and instructions of the servers of a plan, by protocol version.
+
+    Kept for plans with a server that costs a process. A connection over HTTP is made
+    with its session: its session id is a part of ids that other processes understand.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, _Kept] = {}
+
+    def find(self, plan: Plan, revision: Revision) -> dict[str, Any] | None:
+        """Return what the servers of a plan can do, if that is known."""
+        kept = self._kept.get((plan.key, plan.one, revision.name))
+        if kept is None or not _are_same(kept.plan, plan):
+            return None
+        now = asyncio.get_running_loop().time()
+        return dict(kept.described) if now < kept.fresh_until else None
+
+    def keep(
+        self,
+        plan: Plan,
+        revision: Revision,
+        described: dict[str, Any],
+        *,
+        is_complete: bool,
+    ) -> None:
+        """Keep what the servers of a plan can do.
+
+        Args:
+            plan: The servers.
+            revision: The protocol version of the client.
+            described: Members of the answer to ``initialize``.
+            is_complete: Whether all servers are connected; else it is kept until those
+                that failed are tried again.
+        """
+        if all(isinstance(each.target, (Http, Server)) for each in plan.servers):
+            return
+        while len(self._kept) >= MOST:
+            del self._kept[next(iter(self._kept))]
+        now = asyncio.get_running_loop().time()
+        fresh_until = math.inf if is_complete else now + RETRY_S
+        self._kept[plan.key, plan.one, revision.name] = _Kept(
+            plan, dict(described), fresh_until
+        )
+
+
+def _are_same(one: Plan, other: Plan) -> bool:
+    return len(one.servers) == len(other.servers) and all(
+        each.is_as(also) for each, also in zip(one.servers, other.servers, strict=True)
+    )

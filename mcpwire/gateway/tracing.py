@@ -1,0 +1,241 @@
+"""Records of each exchange of a gateway, on both sides: `Gateway(trace=...)`.
+
+A record is a dict that JSON can hold:
+
+============  ==================================================================
+``time``      when the request was seen, in UTC, as ISO 8601
+``side``      ``"client"``: a client and the gateway; ``"server"``: the gateway
+              and a server
+``server``    the server's name; ``None`` on the client's side
+``from``      the side that asked: ``"client"``, ``"gateway"`` or ``"server"``
+``session``   a hash of the client's session id; ``None`` without a session
+``method``    the method
+``request``   its params, with credentials masked
+``response``  ``{"result": ...}`` or ``{"error": ...}``, with credentials masked
+``seconds``   how long it took
+============  ==================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.errors import RPCError
+from mcpwire.transports.http.target import is_credential
+from mcpwire.wire.json import encode, loads
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from os import PathLike
+
+    from mcpwire.server.middleware import CallNext
+    from mcpwire.server.request import RequestContext, Session
+
+    Record = dict[str, Any]
+    RecordFn = Callable[[Record], object]
+
+__all__ = ["ConnectionTrace", "ExchangeTrace", "JsonLines"]
+
+MASK: Final = "***"
+
+PENDING: Final = 1_024
+"""Requests of one connection that may wait for their answers; the oldest is dropped."""
+
+HASH_DIGITS: Final = 12
+
+
+@attrs.frozen
+class Asked:
+    """A request that was seen, and by which side of which connection it was sent."""
+
+    method: str
+    params: Any
+    side: str
+    server: str | None
+    by: str
+    session: Session | None
+    at: datetime = attrs.field(factory=lambda: datetime.now(UTC))
+    began: float = attrs.field(factory=time.monotonic)
+
+    def record(self, response: dict[str, Any]) -> Record:
+        """Return the record with the response."""
+        return {
+            "time": self.at.isoformat(timespec="milliseconds"),
+            "side": self.side,
+            "server": self.server,
+            "from": self.by,
+            "session": hash_of(self.session),
+            "method": self.method,
+            "request": masked(self.params),
+            "response": masked(response),
+            "seconds": round(time.monotonic() - self.began, 6),
+        }
+
+
+class ExchangeTrace:
+    """Hands records of exchanges to a function; an error of it changes nothing else.
+
+    Args:
+        write: Takes each record.
+
+    Attributes:
+        errors: How many records it raised an exception for.
+    """
+
+    def __init__(self, write: RecordFn) -> None:
+        self._write = write
+        self.errors = 0
+
+    def record(self, asked: Asked, response: dict[str, Any]) -> None:
+        """Write the record of a request and its response."""
+        try:
+            self._write(asked.record(response))
+        except Exception:  # noqa: BLE001 - a trace that fails must cost no call
+            self.errors += 1
+
+    async def around(
+        self, params: dict[str, Any], request: RequestContext, call_next: CallNext
+    ) -> dict[str, Any]:
+        """Record a request of a client: middleware around each of them."""
+        outcome = call_next(params, request)
+        return await self.watch(outcome, request.method, params, request.session)
+
+    async def watch(
+        self,
+        outcome: Awaitable[dict[str, Any]],
+        method: str,
+        params: Any,
+        session: Session | None = None,
+    ) -> dict[str, Any]:
+        """Wait for the result of a client's request, and record it or its error."""
+        asked = Asked(method, params, "client", None, "client", session)
+        try:
+            result = await outcome
+        except BaseException as error:
+            self.record(asked, {"error": error_of(error)})
+            raise
+        self.record(asked, {"result": result})
+        return result
+
+
+class ConnectionTrace:
+    """The trace hook of one connection to a server: pairs requests and responses.
+
+    Args:
+        trace: Gets the records.
+        server: The server's name.
+        session: The client's session, if the connection has one client.
+        also: Another hook for the same connection.
+    """
+
+    def __init__(
+        self,
+        trace: ExchangeTrace,
+        server: str,
+        session: Session | None,
+        also: Callable[[str, Any], object] | None,
+    ) -> None:
+        self._trace = trace
+        self._server = server
+        self._session = session
+        self._also = also
+        self._asked: dict[tuple[str, Any], Asked] = {}
+
+    def __call__(self, event: str, data: Any) -> None:
+        """Take what the client's trace hook gets."""
+        if self._also is not None:
+            self._also(event, data)
+        if event not in {"send", "receive"}:
+            return
+        found = read(data)
+        for message in found if isinstance(found, list) else [found]:
+            if isinstance(message, dict) and message.get("id") is not None:
+                self._take(event, message)
+
+    def _take(self, event: str, message: dict[str, Any]) -> None:
+        if "method" in message:
+            while len(self._asked) >= PENDING:
+                del self._asked[next(iter(self._asked))]
+            self._asked[event, message["id"]] = Asked(
+                message["method"],
+                message.get("params"),
+                "server",
+                self._server,
+                "gateway" if event == "send" else "server",
+                self._session,
+            )
+            return
+        other = "receive" if event == "send" else "send"
+        asked = self._asked.pop((other, message["id"]), None)
+        if asked is not None:
+            found: dict[str, Any] = {
+                key: message[key] for key in ("result", "error") if key in message
+            }
+            self._trace.record(asked, found)
+
+
+def error_of(error: BaseException) -> dict[str, Any]:
+    """Return an error as its JSON-RPC object; of others than `RPCError` the type."""
+    if not isinstance(error, RPCError):
+        return {"message": type(error).__name__}
+    data = {} if error.data is None else {"data": error.data}
+    return {"code": error.code, "message": error.message, **data}
+
+
+def read(data: bytes) -> Any:
+    """Return the JSON value of a line, or ``None`` for a line that is not JSON."""
+    try:
+        return loads(data)
+    except ValueError:
+        return None
+
+
+def hash_of(session: Session | None) -> str | None:
+    """Return what tells a session from others, and not its id, which is a secret."""
+    if session is None or session.id is None:
+        return None
+    return hashlib.sha256(session.id.encode()).hexdigest()[:HASH_DIGITS]
+
+
+def masked(value: Any) -> Any:
+    """Return a JSON value in which texts under the names of credentials are masked."""
+    if isinstance(value, dict):
+        return {
+            name: MASK
+            if isinstance(item, str) and is_credential(name)
+            else masked(item)
+            for name, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [masked(item) for item in value]
+    return value
+
+
+class JsonLines:
+    """Appends records to a file, one line of JSON each; call it with a record.
+
+    Args:
+        path: The file; made readable for its owner alone if it is new.
+
+    Raises:
+        OSError: The file cannot be opened, or not be written to.
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        path = Path(path)
+        path.touch(mode=0o600)
+        self._file = path.open("ab", buffering=0)
+
+    def __call__(self, record: Record) -> None:
+        """Write one line."""
+        self._file.write(encode(record) + b"\n")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

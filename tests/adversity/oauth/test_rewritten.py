@@ -1,0 +1,242 @@
+"""Clients of the user's own that send a request elsewhere than to the server's URL."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import httpx
+import pytest
+from authorization_server import oauth
+from http_bytes import reply
+from mcp_server import scripted_mcp
+from raw_server import raw_server
+from stealing import BOUND_S, GOOD, good_and_evil, protected_server
+
+import mcpwire
+
+pytestmark = [pytest.mark.anyio, pytest.mark.attack("S02")]
+
+TOKEN = f"{GOOD}-given"
+CREDENTIALS = {
+    "token": {"auth": TOKEN},
+    "header": {"headers": {"Authorization": f"Bearer {TOKEN}"}},
+    "function": {"headers": lambda: {"X-Api-Key": TOKEN}},
+}
+
+
+def to(**parts):
+    def rewrite(request, other):
+        named = {name: part or other for name, part in parts.items()}
+        request.url = request.url.copy_with(**named)
+
+    return rewrite
+
+
+def other_tenant(request, other):
+    request.headers["host"] = "other-tenant.example"
+
+
+def other_target(request, other):
+    request.extensions = {**request.extensions, "target": b"/elsewhere"}
+
+
+def without_trace(request, other):
+    request.extensions = {}
+    request.url = request.url.copy_with(port=other)
+
+
+REWRITES = {
+    "path": to(path="/elsewhere"),
+    "query": to(query=b"tenant=b"),
+    "host": to(host="localhost"),
+    "port": to(port=None),
+    "tenant": other_tenant,
+    "target": other_target,
+    "without trace": without_trace,
+}
+
+
+class Rewriting:
+    """What rewrites requests of a user's client, once it is told how."""
+
+    def __init__(self, shell, other):
+        self.is_async = shell.name == "asyncio"
+        self.other = other.raw.port
+        self.how = None
+        self.client_class = httpx.AsyncClient if self.is_async else httpx.Client
+
+    def rewrite(self, request):
+        if self.how is not None:
+            self.how(request, self.other)
+
+    def hook(self):
+        async def rewrite_later(request):
+            self.rewrite(request)
+
+        return rewrite_later if self.is_async else self.rewrite
+
+    def transport(self):
+        """Return a transport that rewrites behind all hooks."""
+        rewrite = self.rewrite
+
+        class Async(httpx.AsyncHTTPTransport):
+            async def handle_async_request(self, request):
+                rewrite(request)
+                return await super().handle_async_request(request)
+
+        class Plain(httpx.HTTPTransport):
+            def handle_request(self, request):
+                rewrite(request)
+                return super().handle_request(request)
+
+        return Async(retries=1) if self.is_async else Plain(retries=1)
+
+    def client(self, place):
+        if place == "hook":
+            return self.client_class(event_hooks={"request": [self.hook()]})
+        if place == "mount":
+            return self.client_class(mounts={"all://": self.transport()})
+        return self.client_class(transport=self.transport())
+
+    async def close(self, client):
+        await client.aclose() if self.is_async else client.close()
+
+
+@contextlib.contextmanager
+def servers(kind):
+    """Serve the right server and another; give them with the options of `Http`."""
+    if kind == "oauth":
+        with (
+            good_and_evil() as (good, evil),
+            protected_server(good) as server,
+            protected_server(evil) as other,
+        ):
+            yield server, other, {"auth": oauth()}
+    else:
+        with scripted_mcp() as server, scripted_mcp() as other:
+            yield server, other, CREDENTIALS[kind]
+
+
+async def said(client):
+    return (await client.call_tool("echo", {"text": "hi"})).text
+
+
+@pytest.mark.system("U03")
+@pytest.mark.case("G06")
+@pytest.mark.parametrize("place", ["hook", "transport", "mount"])
+@pytest.mark.parametrize("kind", ["oauth", *CREDENTIALS])
+async def test_no_credential_goes_where_a_user_s_client_leads(shell, kind, place):
+    with servers(kind) as (server, other, options):
+        rewriting = Rewriting(shell, other)
+        http_client = rewriting.client(place)
+        target = mcpwire.Http(server.url, http_client=http_client, **options)
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            assert await said(client) == "hi"
+            known = len(server.requests)
+            for name, rewriting.how in REWRITES.items():
+                if name == "without trace" and place != "hook":
+                    continue  # nothing is known of a request then
+                with pytest.raises(mcpwire.UrlRefused, match="no token") as caught:
+                    await said(client)
+                assert GOOD not in f"{caught.value!s}{caught.value!r}{caught.value.url}"
+                assert caught.value.url != server.url, name
+            rewriting.how = None
+            assert len(server.requests) == known
+            assert await said(client) == "hi"
+        await rewriting.close(http_client)
+        assert other.requests == []
+        assert place != "hook" or other.connections == 0
+
+
+@pytest.mark.parametrize("kind", ["oauth", *CREDENTIALS])
+async def test_a_hook_that_comes_later_sends_no_credential_away_either(shell, kind):
+    with servers(kind) as (server, other, options):
+        rewriting = Rewriting(shell, other)
+        http_client = rewriting.client_class()
+        target = mcpwire.Http(server.url, http_client=http_client, **options)
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            assert await said(client) == "hi"
+            rewriting.how = without_trace
+            http_client.event_hooks["request"].append(rewriting.hook())
+            with pytest.raises(mcpwire.UrlRefused):
+                await said(client)
+            http_client.event_hooks = {"request": [rewriting.hook()]}
+            with pytest.raises(mcpwire.UrlRefused):
+                await said(client)
+            rewriting.how = None
+        await rewriting.close(http_client)
+        assert (other.connections, other.requests) == (0, [])
+
+
+@pytest.mark.parametrize("place", ["/elsewhere", "/mcp?tenant=b", "{other}"])
+async def test_a_client_that_follows_redirects_takes_no_credential_along(shell, place):
+    with servers("function") as (server, other, options):
+        rewriting = Rewriting(shell, other)
+
+        class Following(rewriting.client_class):
+            def send(self, request, **options):
+                return super().send(request, **{**options, "follow_redirects": True})
+
+        http_client = Following()
+        target = mcpwire.Http(server.url, http_client=http_client, **options)
+        location = place.format(other=other.url)
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            server.on["tools/call"] = lambda _, conn: (
+                conn.send(reply(307, location=location)) or True
+            )
+            with pytest.raises(mcpwire.UrlRefused):
+                await said(client)
+        await rewriting.close(http_client)
+        assert {request.target for request in server.requests} == {"/mcp"}
+        assert (other.connections, other.requests) == (0, [])
+
+
+async def test_what_has_no_credential_of_ours_goes_where_the_client_says(shell):
+    """Such as the request for a token of its own, which its auth makes."""
+    with (
+        servers("function") as (server, other, options),
+        raw_server(lambda conn: conn.receive() and conn.send(reply(204))) as issuer,
+    ):
+        rewriting = Rewriting(shell, other)
+
+        class Asking(httpx.Auth):
+            def auth_flow(self, request):
+                yield httpx.Request("POST", issuer.url, content=b"{}")
+                yield request
+
+        http_client = rewriting.client_class(auth=Asking())
+        target = mcpwire.Http(server.url, http_client=http_client, **options)
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            assert await said(client) == "hi"
+        assert issuer.requests
+        http_client.auth = None
+        http_client.event_hooks = {"request": [rewriting.hook()]}
+        rewriting.how = to(port=None)
+        known = len(server.requests)
+        plain = mcpwire.Http(server.url, http_client=http_client)
+        async with asyncio.timeout(BOUND_S), shell(plain) as client:
+            assert await said(client) == "hi"
+        assert len(server.requests) == known
+        await rewriting.close(http_client)
+
+
+@pytest.mark.parametrize("status", [307, 308])
+@pytest.mark.parametrize("kind", CREDENTIALS)
+@pytest.mark.parametrize("engine", ["direct", "httpx"])
+@pytest.mark.parametrize("path", ["/elsewhere", "/mcp/", "/mcp?tenant=b"])
+async def test_no_given_credential_follows_a_redirect(
+    shell, kind, status, path, engine
+):
+    with servers(kind) as (server, _, options):
+        target = mcpwire.Http(
+            server.url, follow_redirects=True, engine=engine, **options
+        )
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            server.on["tools/call"] = lambda _, conn: (
+                conn.send(reply(status, location=path)) or True
+            )
+            with pytest.raises(mcpwire.UrlRefused, match="no token") as caught:
+                await said(client)
+            assert "tenant" not in str(caught.value)
+        assert {request.target for request in server.requests} == {"/mcp"}

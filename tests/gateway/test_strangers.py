@@ -1,0 +1,227 @@
+"""What one stranger can take of a gateway's connections to servers, and what not."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from itertools import count
+
+import httpx
+import pytest
+from clocks import on_a_virtual_clock
+from fakes import SILENCE
+from gated import PATIENCE, Counted, fake, named
+from turns import until
+
+import mcpwire
+from mcpwire.gateway import Gateway
+from mcpwire.gateway.upstreams import RETRY_S
+from mcpwire.testing import AsgiTransport
+
+pytestmark = [pytest.mark.anyio, pytest.mark.attack("X06")]
+
+STRANGER, HONEST = "192.0.2.1", "198.51.100.1"
+URL = "https://gateway.example/mcp"
+FIELDS = {"accept": "application/json, text/event-stream"}
+
+
+class Visitor:
+    """The clients at one address, each with a session."""
+
+    def __init__(self, app, address):
+        transport = AsgiTransport(app, client=(address, 50_000))
+        self.http = httpx.AsyncClient(transport=transport, headers=FIELDS)
+        self.ids = count()
+
+    async def post(self, method, params, session=None):
+        fields = {} if session is None else {"mcp-session-id": session}
+        message = {"jsonrpc": "2.0", "id": next(self.ids), "method": method}
+        message["params"] = params
+        return await self.http.post(URL, json=message, headers=fields)
+
+    async def opened(self):
+        """Open a session; return its id."""
+        answer = await self.initialize()
+        assert answer.status_code == 200
+        return answer.headers["mcp-session-id"]
+
+    async def initialize(self, **capabilities):
+        params = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": capabilities,
+            "clientInfo": {"name": "c", "version": "1"},
+        }
+        return await self.post("initialize", params)
+
+    async def call(self, session, name="a_x"):
+        return await self.post("tools/call", {"name": name, "arguments": {}}, session)
+
+    async def used(self):
+        """Open a session and call a tool in it; return its id."""
+        session = await self.opened()
+        assert (await self.call(session)).status_code == 200
+        return session
+
+
+@asynccontextmanager
+async def visited(servers, *, patience=PATIENCE, **options):
+    """Serve a gateway over HTTP to a stranger and an honest client."""
+    gateway = Gateway(servers, **options)
+    app = gateway.asgi(allowed_hosts=["gateway.example"], stream_after=300.0)
+    stranger, honest = (Visitor(app, address) for address in (STRANGER, HONEST))
+    async with asyncio.timeout(patience), stranger.http, honest.http:
+        yield gateway, stranger, honest
+    await gateway.aclose()
+
+
+def waiting(begun, may_end):
+    server = named("a", "x")
+
+    @server.tool
+    async def wait() -> str:
+        begun.set()
+        await may_end.wait()
+        return "done"
+
+    return server
+
+
+async def test_sessions_that_are_opened_alone_open_no_connections():
+    server = Counted(named("a", "x"))
+    async with visited({"a": server}) as (gateway, stranger, honest):
+        answers = [await stranger.initialize() for _ in range(120)]
+        assert {answer.status_code for answer in answers} == {200}
+        results = [answer.json()["result"] for answer in answers]
+        assert all(result == results[0] for result in results)
+        assert "tools" in results[0]["capabilities"]
+        # The first one did, so that it could be told what the server can do.
+        assert (server.opened, len(gateway.opened)) == (1, 120)
+        await honest.used()
+        assert server.opened == 2
+    assert server.open == 0
+
+
+async def test_requests_at_once_open_the_connections_of_a_session_once():
+    server = Counted(named("a", "x"))
+    async with visited({"a": server}) as (_, stranger, honest):
+        await stranger.opened()
+        session = await honest.opened()
+        answers = await asyncio.gather(*(honest.call(session) for _ in range(5)))
+        assert [answer.status_code for answer in answers] == [200] * 5
+        assert server.opened == 2
+
+
+async def test_a_client_with_many_sets_loses_its_own_for_others():
+    server = Counted(named("a", "x"))
+    async with visited({"a": server}, max_upstream_sets=4) as (_, stranger, honest):
+        mine = await honest.used()
+        for _ in range(10):
+            await stranger.used()
+        assert server.open == 4
+        more = await honest.used()
+        opened = server.opened
+        for session in (mine, more):
+            assert (await honest.call(session)).status_code == 200
+        assert (server.opened, server.open) == (opened, 4)
+
+
+async def test_calls_that_never_end_keep_no_others_out():
+    begun, may_end = asyncio.Event(), asyncio.Event()
+    server = Counted(waiting(begun, may_end))
+    async with visited({"a": server}, max_upstream_sets=3) as (_, stranger, honest):
+        calls = []
+        for _ in range(3):
+            begun.clear()
+            session = await stranger.opened()
+            calls.append(asyncio.create_task(stranger.call(session, "a_wait")))
+            await begun.wait()
+        mine = await honest.used()
+        # Two are left to the stranger, both of them in use.
+        assert (await stranger.call(await stranger.opened())).status_code == 503
+        opened = server.opened
+        assert (await honest.call(mine)).status_code == 200
+        assert (server.opened, server.open) == (opened, 3)
+        may_end.set()
+        await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def test_where_nothing_is_idle_and_nobody_has_more_it_is_503():
+    begun, may_end = asyncio.Event(), asyncio.Event()
+    server = Counted(waiting(begun, may_end))
+    async with visited({"a": server}, max_upstream_sets=1) as (_, stranger, _other):
+        session = await stranger.opened()
+        call = asyncio.create_task(stranger.call(session, "a_wait"))
+        await begun.wait()
+        again = await stranger.opened()
+        refused = await stranger.call(again)
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+        assert "try again later" in refused.json()["error"]["message"]
+        may_end.set()
+        assert (await call).status_code == 200
+        assert (await stranger.call(again)).status_code == 200
+
+
+class SilentFirst:
+    """A server whose first connection is never answered."""
+
+    def __init__(self):
+        silent = {m: lambda *_: SILENCE for m in ("initialize", "server/discover")}
+        self.silent = fake(methods=silent)
+        self.servers = [named("a", "x"), self.silent]
+
+    def open_in_memory(self, client, limits):
+        server = self.servers.pop() if len(self.servers) > 1 else self.servers[0]
+        return server.open_in_memory(client, limits)
+
+
+async def test_connections_that_are_being_made_end_for_others_too():
+    server = SilentFirst()
+    options = {"max_upstream_sets": 1, "on_error": "raise"}
+    async with visited({"a": server}, **options) as (_, stranger, honest):
+        opening = asyncio.create_task(stranger.initialize())
+        await until(lambda: server.silent.received)
+        session = await honest.used()
+        refused = await opening
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+        assert "were closed as they opened" in refused.json()["error"]["message"]
+        assert (await honest.call(session)).status_code == 200
+
+
+async def test_other_servers_are_described_anew():
+    one, other = Counted(named("a", "x")), Counted(mcpwire.Server("b"))
+    async with visited({"a": one}) as (gateway, stranger, honest):
+        before = (await stranger.initialize()).json()["result"]
+        unused = await stranger.opened()
+        await gateway.replace({"b": other})
+        assert other.opened == 1  # for the session that had connections
+        after = (await honest.initialize()).json()["result"]
+        assert "tools" in before["capabilities"]
+        assert "tools" not in after["capabilities"]
+        listed = await stranger.post("tools/list", {}, unused)
+        assert listed.json()["result"]["tools"] == []
+        assert (one.opened, other.opened) == (1, 3)
+
+
+@on_a_virtual_clock
+async def test_while_a_server_fails_sessions_are_described_for_a_while():
+    good = Counted(named("a", "x"))
+    servers = {"a": good, "gone": "/nowhere/at/all"}
+    async with visited(servers, patience=10 * RETRY_S) as (_, stranger, _honest):
+        for _ in range(5):
+            described = (await stranger.initialize()).json()["result"]
+            assert "prompts" in described["capabilities"]  # which it might have
+        assert good.opened == 1
+        await asyncio.sleep(RETRY_S)
+        await stranger.opened()
+        assert good.opened == 2
+
+
+async def test_discovery_opens_no_connections_where_the_servers_are_known():
+    server = Counted(named("a", "x"))
+    gateway = Gateway({"a": server}, idle=0.01)
+    async with asyncio.timeout(PATIENCE), gateway:
+        for _ in range(2):
+            async with mcpwire.Client(gateway, mode="2026-07-28") as client:
+                assert client.capabilities.tools is not None
+            await until(lambda: not server.open)
+        assert server.opened == 1

@@ -1,0 +1,168 @@
+"""Questions to an issuer, divided by client: bad tokens hold up no good one."""
+
+import asyncio
+import json
+
+import httpx
+import pytest
+from resources import ISSUER, NOW, RESOURCE, Fields, resource
+
+from mcpwire import Server
+from mcpwire.auth.steps import Answer
+from mcpwire.errors import AuthError
+from mcpwire.server.auth import (
+    AuthenticationRefused,
+    IntrospectionVerifier,
+    InvalidToken,
+)
+from mcpwire.server.auth.introspection import MOST_AT_ONCE
+from mcpwire.server.auth.principal import client_address
+from mcpwire.server.auth.recent import MOST
+from mcpwire.testing import AsgiTransport
+
+pytestmark = [pytest.mark.attack("X07"), pytest.mark.anyio]
+
+GREEDY, HONEST = "192.0.2.1", "198.51.100.1"
+PATIENCE = 30.0
+
+
+class SlowIssuer:
+    """Believes tokens ``good...`` at once, and answers nothing to ``slow...``."""
+
+    def __init__(self, failure=None):
+        self.asked = []
+        self.open = 0
+        self.is_full = asyncio.Event()
+        self.failure = failure
+        self.verifier = IntrospectionVerifier(
+            "https://login.example/introspect",
+            issuer=ISSUER,
+            bearer="b",
+            clock=lambda: NOW,
+            fetch=self,
+        )
+        self.server = resource(self.verifier)
+
+    async def __call__(self, step):
+        token = dict(step.form)["token"]
+        self.asked.append(token)
+        self.open += 1
+        if self.open == MOST_AT_ONCE:
+            self.is_full.set()
+        try:
+            if self.failure is not None:
+                raise self.failure
+            if token.startswith("slow"):
+                await asyncio.Event().wait()
+        finally:
+            self.open -= 1
+        said = {"active": token.startswith("good"), "sub": token, "aud": RESOURCE}
+        return Answer(200, {}, json.dumps(said).encode())
+
+    def show(self, token, address):
+        """Begin a request; return a task with its principal's subject or a status."""
+
+        async def answer():
+            client_address.set(address)
+            fields = Fields({"authorization": f"Bearer {token}"})
+            try:
+                principal = await self.server.authenticate(fields, "POST", RESOURCE)
+            except AuthenticationRefused as error:
+                return error.http_status
+            return principal.subject
+
+        return asyncio.create_task(answer())
+
+
+async def settle():
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_200_slow_tokens_of_one_address_hold_up_no_good_one_of_another():
+    issuer = SlowIssuer()
+    bad = [issuer.show(f"slow{number}", GREEDY) for number in range(200)]
+    await settle()
+    assert issuer.open == MOST_AT_ONCE
+    # The greedy one itself is told to come back.
+    assert [task.result() for task in bad if task.done()] == [503] * (
+        200 - MOST_AT_ONCE
+    )
+    async with asyncio.timeout(PATIENCE):
+        found = await asyncio.gather(
+            *(issuer.show(f"good{number}", HONEST) for number in range(3))
+        )
+    assert found == ["good0", "good1", "good2"]
+    # The oldest question was given up, and its client told to come back.
+    assert await bad[0] == 503
+    assert [task.done() for task in bad[1:MOST_AT_ONCE]] == [False] * (MOST_AT_ONCE - 1)
+    assert issuer.open == MOST_AT_ONCE - 1
+    for task in bad:
+        task.cancel()
+    await asyncio.gather(*bad, return_exceptions=True)
+    assert issuer.open == 0
+
+
+async def test_questions_count_for_the_address_of_the_request():
+    issuer = SlowIssuer()
+    app = Server("x", auth=issuer.server).asgi()
+    greedy, honest = [
+        httpx.AsyncClient(transport=AsgiTransport(app, client=(address, 50_000)))
+        for address in (GREEDY, HONEST)
+    ]
+    async with greedy, honest:
+        bad = [
+            asyncio.create_task(
+                greedy.get(RESOURCE, headers={"authorization": f"Bearer slow{number}"})
+            )
+            for number in range(MOST_AT_ONCE)
+        ]
+        async with asyncio.timeout(PATIENCE):
+            await issuer.is_full.wait()
+            # Let in, and then told that a GET names no session.
+            fields = {"authorization": "Bearer good"}
+            assert (await honest.get(RESOURCE, headers=fields)).status_code == 400
+            assert (await bad[0]).status_code == 503
+        for task in bad:
+            task.cancel()
+        await asyncio.gather(*bad, return_exceptions=True)
+    await app.aclose()
+
+
+async def test_a_question_ends_for_nobody_with_as_many():
+    issuer = SlowIssuer()
+    half = MOST_AT_ONCE // 2
+    tasks = [issuer.show(f"slow-g{n}", GREEDY) for n in range(MOST_AT_ONCE)]
+    await settle()
+    tasks += [issuer.show(f"slow-h{n}", HONEST) for n in range(half)]
+    await settle()
+    assert [await issuer.show("good", address) for address in (GREEDY, HONEST)] == [
+        503,
+        503,
+    ]
+    assert sum(task.done() for task in tasks) == half
+    # Addresses of one IPv6 network are one client.
+    assert await issuer.show("good", "2001:db8::1") == "good"
+    tasks.append(issuer.show("slow", "2001:db8::1"))
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_bad_tokens_do_not_make_good_ones_forgotten():
+    issuer = SlowIssuer()
+    assert await issuer.show("good", HONEST) == "good"
+    for number in range(MOST + 1):
+        with pytest.raises(InvalidToken):
+            await issuer.verifier.verify(f"bad{number}")
+    assert await issuer.show("good", HONEST) == "good"
+    assert issuer.asked.count("good") == 1
+
+
+async def test_a_timeout_of_the_fetch_itself_is_no_eviction():
+    issuer = SlowIssuer(failure=TimeoutError("of its own"))
+    with pytest.raises(TimeoutError, match="of its own"):
+        await issuer.verifier.verify("t")
+    issuer.failure = AuthError("no")
+    with pytest.raises(AuthError, match="no"):
+        await issuer.verifier.verify("t")

@@ -1,0 +1,21 @@
+"""A server of another SDK asks a client of the session era through the gateway."""
+
+from __future__ import annotations
+
+import pytest
+
+import mcpwire
+from mcpwire.gateway import Gateway
+
+pytestmark = [pytest.mark.anyio, pytest.mark.servers, pytest.mark.timeout(120)]
+
+
+async def test_a_session_is_asked_in_the_middle_of_a_call(warm, connect):
+    # FastMCP's `elicit` works in a session only, and its servers have both eras.
+    gateway = Gateway({"up": connect.target(warm("fastmcp_interactive"))})
+    answer = {"name": "Ada", "size": "small"}
+    options = {"mode": "session", "elicitation": lambda _: answer}
+    async with gateway, mcpwire.Client(gateway, **options) as client:
+        result = await client.call_tool("up_order", check=True)
+    assert result.text == "3 small for Ada"
+    await connect.gone()
