@@ -96,6 +96,7 @@ lint: $(VENV)/.dev ## check style, format, types and the figures of the tree
 	$(PY) -m ruff check --quiet . || code=1; \
 	$(PY) -m ruff format --check . >$(BUILD)/format.log || { cat $(BUILD)/format.log; code=1; }; \
 	$(PY) -m mypy --no-error-summary || code=1; \
+	$(BIN)/basedpyright >$(BUILD)/pyright.log || { cat $(BUILD)/pyright.log; code=1; }; \
 	$(PY) tests/house.py >$(BUILD)/house.log || { cat $(BUILD)/house.log; code=1; }; \
 	exit $$code
 

@@ -38,7 +38,7 @@ ROUNDS, SLICES = 3, 1
 SESSIONS, UNDER_WAY = 30, 100
 KERNEL_CALLS = 10_000
 
-OURS = "mcpwire"
+OURS, DISTRIBUTION = "mcpwire", "pymcpwire"
 SDK = "Python SDK"
 PLAIN = "Python itself"
 
@@ -107,7 +107,7 @@ def clients(stdio: str, http: str) -> dict[str, Client]:
         PLAIN: Client((sys.executable, "-c", "pass")),
         OURS: own(
             "mcpwire_client.py",
-            OURS,
+            DISTRIBUTION,
             stdio=("bench_stdio:typed_legacy", stdio),
             http=("bench_http:json_session", http),
         ),
@@ -229,7 +229,7 @@ def versions(chosen: Mapping[str, Client]) -> dict[str, str]:
     """Return the versions of those who are compared."""
     found = {}
     for name, client in chosen.items():
-        if client.distribution in {"", OURS}:
+        if client.distribution in {"", DISTRIBUTION}:
             continue
         if client.is_node:
             found[name] = install.node_version(client.distribution, NODE_MODULES)

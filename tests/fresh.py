@@ -15,11 +15,20 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests/docs"))
+
+from documents import (  # noqa: E402 - found through the line above
+    blocks,
+    commands,
+    file_name,
+    pairs,
+)
+
 WORK = ROOT / ".build/fresh"
 SERVER_FOLDER = ROOT / ".peers/node"
 SERVER = "npx -y @modelcontextprotocol/server-everything"
 NODE_BIN = Path(sys.executable).parent
-RUNTIME = {"anyio", "attrs", "httptools", "httpx", "orjson"}
+RUNTIME = {"anyio", "attrs", "httptools", "httpx", "msgspec", "orjson"}
 PATIENCE = 120.0
 
 
@@ -51,7 +60,8 @@ def build() -> Path:
         names = archive.namelist()
         (metadata,) = [name for name in names if name.endswith(".dist-info/METADATA")]
         text = archive.read(metadata).decode()
-    strangers = [name for name in names if not name.startswith("mcpwire")]
+    ours = ("mcpwire/", metadata.removesuffix("METADATA"))
+    strangers = [name for name in names if not name.startswith(ours)]
     expect(not strangers, f"the wheel holds {strangers}")
     expect("mcpwire/py.typed" in names, "the wheel lacks mcpwire/py.typed")
     needs = re.findall(r"^Requires-Dist: ([\w-]+)(?!.*extra ==)", text, re.MULTILINE)
@@ -71,13 +81,21 @@ def install(wheel: Path) -> Path:
     return environment / "bin"
 
 
-def readme_example() -> str:
-    """Return the README's first Python block that uses that server, as a program."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    fitting = [block for block in blocks if SERVER in block]
-    expect(bool(fitting), f"README.md has no Python block with {SERVER!r}")
-    return fitting[0]
+def try_readme(programs: Path, env: dict[str, str]) -> None:
+    """Run all that the README shows, in a folder with the files that it shows."""
+    folder = WORK / "readme"
+    folder.mkdir()
+    for block in blocks("README.md"):
+        if name := file_name(block):
+            (folder / name).write_text(block.text, encoding="utf-8")
+    for block, shown in pairs("README.md"):
+        if block.language == "python":
+            said = run(programs / "python", "-c", block.text, cwd=folder, env=env)
+        else:
+            shell = (f"echo '$ {each}'; {each} 2>&1 || :" for each in commands(block))
+            said = run("/bin/sh", "-c", "\n".join(shell), cwd=folder, env=env)
+        expected = said if shown is None else shown.text
+        expect(said == expected, f"{block} printed\n{said}")
 
 
 def expect(holds: bool, message: str) -> None:  # noqa: FBT001 - an assertion of a script
@@ -98,11 +116,7 @@ def main() -> None:
     call = (programs / "mcpwire", "call", SERVER, "get-sum", "a=2", "b=3")
     answered = run(*call, cwd=SERVER_FOLDER, env=env)
     expect("The sum of 2 and 3 is 5." in answered, f"`call` printed\n{answered}")
-    program = WORK / "example.py"
-    program.write_text(readme_example(), encoding="utf-8")
-    printed = run(programs / "python", program, cwd=SERVER_FOLDER, env=env)
-    expect(bool(printed.strip()), "the README's example printed nothing")
-    sys.stdout.write(printed)
+    try_readme(programs, env)
 
 
 if __name__ == "__main__":

@@ -102,16 +102,19 @@ IMPURE_METHODS: Final[Mapping[str, str]] = {
 }
 """What a pure layer never calls, and why: by name alone, and as `x.name`."""
 
-RUNTIME: Final = frozenset({"anyio", "attrs", "httptools", "httpx", "orjson"})
+RUNTIME: Final = frozenset(
+    {"anyio", "attrs", "httptools", "httpx", "msgspec", "orjson"}
+)
 """The distributions that are always there; `attr` is another name of `attrs`."""
+
+AUTHORING: Final = f"{PACKAGE}.server.authoring."
+"""Where type hints are read: a client does not load what that needs."""
 
 PURE_RUNTIME: Final = frozenset({"attrs", "httptools", "orjson"})
 
 EXTRAS: Final[Mapping[str, str]] = {
     "joserfc": "mcpwire.auth.exchange",
     "jsonschema_rs": "mcpwire.protocol.results.output_schema",
-    "msgspec": "mcpwire.server.authoring.hints",
-    "rich": "mcpwire.cli",
     "uvicorn": "mcpwire.server.http.serving",
     "yaml": "mcpwire.protocol.results.frontmatter",
 }
@@ -244,6 +247,8 @@ def _extra_breach(module: Module, item: Import, place: str) -> str | None:
 def _runtime_breach(module: Module, item: Import, distribution: str) -> str | None:
     if distribution == "orjson" and module.name != f"{PACKAGE}.wire.json":
         return f"only {PACKAGE}.wire.json may use it"
+    if distribution == "msgspec" and not module.name.startswith(AUTHORING):
+        return f"only {AUTHORING} may use it"
     if distribution == "httpx" and item.when == "module":
         return "it is heavy: import it on use"
     if is_pure(module.name) and distribution not in PURE_RUNTIME:

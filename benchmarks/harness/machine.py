@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("mcpwire", "attrs", "orjson")
+PACKAGES = ("pymcpwire", "attrs", "orjson")
 
 
 def cpu_model() -> str:

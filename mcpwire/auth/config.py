@@ -239,7 +239,7 @@ class OAuth:
 
     dpop: bool = attrs.field(default=False, kw_only=True, validator=_switch)
     """Whether to bind tokens to a key of ours (RFC 9449) wherever the server supports
-    it; needs the extra ``crypto``. Where the server demands it, it is done anyway."""
+    it; needs joserfc. Where the server demands it, it is done anyway."""
 
     def __attrs_post_init__(self) -> None:
         if self.client_secret is not None:
@@ -317,7 +317,7 @@ class ClientCredentials(_Unattended):
     private_key_pem: str | None = attrs.field(
         default=None, kw_only=True, repr=_masked, validator=_text_or_none
     )
-    """The key to sign with in place of a secret; needs the extra ``crypto``."""
+    """The key to sign with in place of a secret; needs joserfc."""
 
     signing_algorithm: str = attrs.field(default="ES256", kw_only=True, validator=_text)
 

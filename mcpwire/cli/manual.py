@@ -78,7 +78,7 @@ VERBS: Final[dict[str, Verb]] = {
     "skills": Verb(
         "list a server's skills, or print what one says",
         optional=("URI",),
-        details="It is checked before it is printed, which needs mcpwire[skills].\n",
+        details="It is checked before it is printed, which needs PyYAML.\n",
     ),
     "ping": Verb("measure how fast a server answers"),
     "info": Verb("show what was agreed on, how, and what a server says of itself"),

@@ -112,7 +112,7 @@ class Client(SkillVerbs, NoticeVerbs):
             check: Whether to raise `ToolError` when the tool reports failure.
             validate: Whether to hold a structured result against the tool's output
                 schema, and to log or to raise what is wrong with it. Needs
-                `mcpwire[validate]`; the tools are listed where they have not been.
+                jsonschema-rs; the tools are listed where they have not been.
             idempotent: Whether the call may be made again when its connection was lost
                 although it may have run; omitted: only where the tool, as last listed,
                 says that it only reads or does no more when repeated.

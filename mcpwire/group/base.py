@@ -304,12 +304,12 @@ class GroupBase(Generic[SeatT, ClientT]):
         for name, given in servers.items():
             if not isinstance(name, str) or not name:
                 raise ValueError(f"a server's name must be a string, got {name!r}")
-            member = members[name] = Member.of(given)
-            if self._make_client is None:
-                try:
+            try:
+                member = members[name] = Member.of(given)
+                if self._make_client is None:
                     resolve(member.target)
-                except ValueError as error:
-                    raise ValueError(f"server {name!r}: {error}") from None
+            except ValueError as error:
+                raise ValueError(f"server {name!r}: {error}") from None
         self._known.update(members)
 
     def _client_arguments(self, name: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import attrs
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.many.policy.rules import ServerRules
 from mcpwire.protocol.negotiation import parse_mode
-from mcpwire.transports.targets import is_url
+from mcpwire.transports.targets import is_url, spelled_out
 from mcpwire.types import UNSET
 from mcpwire.wire.urls import mask_url
 
@@ -61,6 +61,10 @@ HANDLERS: Final = ("sampling", "elicitation", "roots")
 def _timeout(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
     if value is not UNSET:
         check_timeout(value, attribute.name)
+
+
+def _plain(target: Any) -> Any:
+    return spelled_out(target) or target
 
 
 def _shown(target: Any) -> str:
@@ -132,7 +136,10 @@ class Member(MemberOptions):
         TypeError: A pattern is no string.
     """
 
-    target: Any = attrs.field(repr=lambda target: repr(_shown(target)))
+    target: Any = attrs.field(
+        converter=_plain,
+        repr=lambda target: repr(_shown(target)),
+    )
     """What a client can connect to: a command line, a URL, a `Stdio`, an `Http`, or a
     server in this process."""
 

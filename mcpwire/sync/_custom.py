@@ -63,7 +63,7 @@ class _LinkHost(Host):
         self._target = target
 
     def _open(self) -> LinkChannel:
-        return self._target.open_channel(self, self._limits)
+        return cast("LinkChannel", self._target.open_channel(self, self._limits))
 
     def lost(self, error: TransportError) -> None:
         """End with the connection, and know why it ended."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import attrs
 
@@ -44,6 +47,7 @@ __all__ = [
     "is_url",
     "opener",
     "resolve",
+    "spelled_out",
 ]
 
 
@@ -68,7 +72,12 @@ class OpensChannel(Protocol):
         """
 
 
-Target: TypeAlias = "str | Stdio | Http | InMemory | OpensChannel"
+Target: TypeAlias = (
+    "str | Sequence[str | os.PathLike[str]] | os.PathLike[str] | Mapping[str, Any] "
+    "| Stdio | Http | InMemory | OpensChannel"
+)
+"""A URL or a command line, the list of its words, the path of a Python file, a dict of
+``mcpServers`` with one server in it; or an object that says more."""
 
 
 @attrs.frozen
@@ -104,21 +113,65 @@ def resolve(target: Any) -> Stdio | Http | InMemory | OpensChannel:
         return Http(target.strip())
     if isinstance(target, Stdio):
         return target
-    if callable(getattr(target, "open_in_memory", None)):
-        server: InMemory = target
-        return server
-    if callable(getattr(target, "open_channel", None)):
-        transport: OpensChannel = target
-        return transport
+    for way_in in ("open_in_memory", "open_channel"):
+        if callable(getattr(target, way_in, None)):
+            return cast("InMemory | OpensChannel", target)
     # HTTP is imported where somebody has a URL, not with each child.
     from mcpwire.transports.http.target import Http
 
-    if isinstance(target, Http):
-        return target
+    plain = target if isinstance(target, Http) else spelled_out(target)
+    if plain is not None:
+        return plain
     raise ValueError(
-        "a target is a URL, a command line, an Http, a Stdio, a Stream, Messages, a "
-        f"Reverse, a server object or what has open_channel, got {target!r}"
+        "a target is a URL, a command line, a list of its words, the path of a Python "
+        "file, an mcpServers dict, an Http, a Stdio, a Stream, Messages, a Reverse, a "
+        f"server object or an object with open_channel, got {target!r}"
     )
+
+
+def spelled_out(target: Any) -> Stdio | Http | None:
+    """Return what a list, a path or a dict means as a target; ``None`` for others.
+
+    Raises:
+        ValueError: It is no target.
+    """
+    if isinstance(target, (list, tuple)):
+        if not target:
+            raise ValueError("the command line is empty")
+        return Stdio(target[0], target[1:])
+    if isinstance(target, Mapping):
+        return _configured(target)
+    if hasattr(target, "__fspath__"):
+        path = os.fsdecode(target)
+        if not path.endswith(".py"):
+            raise ValueError(
+                "a path as a target must be that of a Python file (.py), got "
+                f"{path!r}: give a command as a list of its words"
+            )
+        return Stdio(sys.executable, [path])
+    return None
+
+
+def _configured(document: Mapping[str, Any]) -> Stdio | Http:
+    from mcpwire.config.loading import load
+    from mcpwire.protocol.many.errors import ConfigError
+
+    try:
+        enabled = load(document).enabled
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+    if len(enabled) != 1:
+        raise ValueError(
+            f"a client connects to one server, and mcpServers has {len(enabled)} that "
+            "are enabled: use mcpwire.Group.from_config"
+        )
+    ((name, entry),) = enabled.items()
+    if options := entry.member_options():
+        raise ValueError(
+            f"server {name!r}: a client does not apply {', '.join(options)}: use "
+            "mcpwire.Group.from_config"
+        )
+    return entry.to_target()
 
 
 def is_url(text: str) -> bool:
@@ -171,7 +224,7 @@ def _custom_opener(target: Any, limits: Limits) -> Opener:
 
     def open_custom(inbound: Inbound) -> OpenChannel:
         if isinstance(target, Custom):
-            return target.open_channel(inbound, limits)
+            return cast("OpenChannel", target.open_channel(inbound, limits))
         return WholeChannel(inbound, target, limits)
 
     return Opener(name_of(target), open_custom)

@@ -78,5 +78,5 @@ def test_a_missing_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(LocalProtocolError) as caught:
         import_sealing_key(b"x" * 32)
     assert str(caught.value) == (
-        "sealing session ids needs joserfc: pip install 'mcpwire[crypto]'"
+        "sealing session ids needs joserfc: pip install joserfc"
     )

@@ -141,5 +141,5 @@ def test_without_joserfc_the_error_names_the_extra(use, monkeypatch):
     with pytest.raises(LocalProtocolError) as missing:
         use()
     assert str(missing.value) == (
-        "signing with a key needs joserfc: pip install 'mcpwire[crypto]'"
+        "signing with a key needs joserfc: pip install joserfc"
     )

@@ -298,7 +298,7 @@ async def test_a_handler_may_use_and_close_its_own_client():
     [
         {"sampling": 1},
         {"elicitation": "form"},
-        {"roots": ["/not/a/uri"]},
+        {"roots": ["not/a/uri"]},
         {"extensions": ["no-prefix"]},
         {"keepalive": 0},
     ],

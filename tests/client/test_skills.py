@@ -422,6 +422,6 @@ async def test_without_pyyaml_nothing_is_sent(shell, monkeypatch):
         sent = len(server.received)
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, "yaml", None)
-            with pytest.raises(mcpwire.LocalProtocolError, match=r"mcpwire\[skills\]"):
+            with pytest.raises(mcpwire.LocalProtocolError, match="pip install PyYAML"):
                 await c.load_skill(URI)
         assert len(server.received) == sent

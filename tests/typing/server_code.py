@@ -1,6 +1,6 @@
 """What authors of servers write; mypy checks it with the package, nothing runs it."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, assert_type
 
@@ -19,7 +19,7 @@ class Order:
 
 
 @asynccontextmanager
-async def lifespan(server: mcpwire.Server) -> AsyncIterator[dict[str, int]]:
+async def lifespan(server: mcpwire.Server) -> AsyncGenerator[dict[str, int]]:
     yield {server.name: 1}
 
 
@@ -125,6 +125,20 @@ async def asked(ctx: Context) -> None:
     assert_type(await ctx.call_tool("bare", {"a": 1}), types.CallToolResult)
     assert_type(ctx.sync.elicit("?", Order).accepted, bool)
     assert_type(mcpwire.current_context(), Context)
+
+
+async def answered(ctx: Context) -> str:
+    """As docs/server.md asks for an order."""
+    answer = await ctx.elicit("What may we bring you?", Order)
+    if answer.value is None:
+        return "nothing, then"
+    return f"{answer.value.cups} x {answer.value.drink}"
+
+
+async def told(ctx: Context) -> None:
+    ctx.info("plain")
+    await ctx.info({"or": "awaited"})
+    await ctx.report_progress(1, 2, "half")
 
 
 def pictures() -> list[mcpwire.Image | mcpwire.Audio | mcpwire.File]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, assert_type
 
 import mcpwire
-from mcpwire import types
+from mcpwire import transports, types
 
 
 @dataclass
@@ -69,6 +70,10 @@ async def whole() -> None:
         except mcpwire.ConnectionClosed as error:
             assert_type(error.sent, bool)
             assert_type(error.exit_code, int | None)
+    for program in (Path("server.py"), ["python", "server.py"]):
+        await mcpwire.Client(program).aclose()
+    await mcpwire.Client({"mcpServers": {"a": {"command": "cat"}}}).aclose()
+    await mcpwire.Client(transports.Reverse()).aclose()
     await mcpwire.Client("cat", limits=mcpwire.Limits(message=1024)).aclose()
 
 

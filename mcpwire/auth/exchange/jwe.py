@@ -1,7 +1,7 @@
 """Seals texts so that nobody else can read or change them (RFC 7516).
 
 One form only: compact, ``dir`` and ``A256GCM``, so that a sealed text cannot choose how
-it is opened. joserfc does it; it is the extra ``crypto``, imported on use.
+it is opened. joserfc does it; it is optional, imported on use.
 """
 
 from __future__ import annotations
@@ -99,6 +99,6 @@ def _load() -> ModuleType:
         from joserfc import jwk
     except ImportError as error:
         raise LocalProtocolError(
-            "sealing session ids needs joserfc: pip install 'mcpwire[crypto]'"
+            "sealing session ids needs joserfc: pip install joserfc"
         ) from error
     return jwk

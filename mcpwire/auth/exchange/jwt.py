@@ -1,6 +1,6 @@
 """Signs what a client proves itself with (RFC 7523), and checks what others signed.
 
-joserfc does both; it is the extra ``crypto``, imported where something is signed or
+joserfc does both; it is optional, imported where something is signed or
 checked and nowhere else. No message holds a key.
 """
 
@@ -353,7 +353,6 @@ def _load(what: str = "signing with a key") -> ModuleType:
     try:
         from joserfc import jwk
     except ImportError as error:
-        raise LocalProtocolError(
-            f"{what} needs joserfc: pip install 'mcpwire[crypto]'"
-        ) from error
+        text = f"{what} needs joserfc: pip install joserfc"
+        raise LocalProtocolError(text) from error
     return jwk

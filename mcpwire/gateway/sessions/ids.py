@@ -85,7 +85,7 @@ class SealedIds:
         clock: Returns the seconds since 1970.
 
     Raises:
-        LocalProtocolError: joserfc, the extra ``crypto``, is not installed.
+        LocalProtocolError: joserfc is not installed.
         ValueError: An argument is wrong; shows no key.
     """
 
@@ -127,7 +127,7 @@ class SealedIds:
         As environment variables have them; options as for the constructor.
 
         Raises:
-            LocalProtocolError: joserfc, the extra ``crypto``, is not installed.
+            LocalProtocolError: joserfc is not installed.
             ValueError: One is no base64 of 32 bytes; shows no key.
         """
         keys = []

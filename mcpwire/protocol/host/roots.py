@@ -36,7 +36,7 @@ class PathLike(Protocol):
 
 
 RootLike: TypeAlias = "Root | str | PathLike"
-"""A root, a ``file://`` URI, or a path object."""
+"""A root, a ``file://`` URI, or an absolute path, as text or as an object."""
 
 Roots: TypeAlias = (
     "Iterable[RootLike] "
@@ -46,12 +46,14 @@ Roots: TypeAlias = (
 
 _METHOD: Final = "roots/list"
 
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter is a drive
+
 _DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
 
 _RULES: Final = tuple(
     (re.compile(offence), sentence)
     for offence, sentence in (
-        (r"\A(?!file://)", "must begin with file:// (a path is given as pathlib.Path)"),
+        (r"\A(?!file://)", "must begin with file://, or be an absolute path"),
         (r"[?#]", "must have neither query nor fragment"),
         (r"\Afile://(?!(?:localhost)?(?:/|\Z))", "must not name another machine"),
         (r"\Afile://[^/]*\Z", "must be absolute, such as file:///home"),
@@ -85,9 +87,9 @@ def as_source(given: Roots | None) -> Any:
 def as_roots(values: Iterable[RootLike]) -> list[Root]:
     """Return roots as the wire has them, each one checked.
 
-    A path object must be absolute; it is not looked up. A URI must begin with
-    ``file://``, name no other machine, have neither query nor fragment, and hold no
-    ``..``, however it is spelled.
+    A path must be absolute; it is not looked up. A text with a scheme is a URI: it must
+    begin with ``file://``, name no other machine, have neither query nor fragment, and
+    hold no ``..``, however it is spelled.
 
     Raises:
         ValueError: One of them is no root; says which and why.
@@ -109,7 +111,7 @@ def _as_root(value: Any, index: int) -> Root:
     if isinstance(value, Root):
         root = value
     elif isinstance(value, str):
-        root = Root(value)
+        root = Root(value if _SCHEME.match(value) else _uri_of(value, where))
     elif hasattr(value, "__fspath__"):
         root = Root(_uri_of(value.__fspath__(), where))
     else:

@@ -86,7 +86,7 @@ def load_yaml() -> ModuleType:
         import yaml
     except ImportError as error:
         raise LocalProtocolError(
-            "loading a skill needs PyYAML: pip install 'mcpwire[skills]'"
+            "loading a skill needs PyYAML: pip install PyYAML"
         ) from error
     return yaml
 

@@ -50,7 +50,7 @@ class KnownTools:
 
         Raises:
             RemoteProtocolError: The schema cannot be used, and says why.
-            LocalProtocolError: jsonschema-rs is not installed (`mcpwire[validate]`).
+            LocalProtocolError: jsonschema-rs is not installed.
         """
         tool = self._tools.get(name)
         if tool is None or tool.output_schema is None or result.is_error:

@@ -92,8 +92,7 @@ def _load() -> ModuleType:
         import jsonschema_rs
     except ImportError as error:
         raise LocalProtocolError(
-            "checking structured output needs jsonschema-rs: "
-            "pip install 'mcpwire[validate]'"
+            "checking structured output needs jsonschema-rs: pip install jsonschema-rs"
         ) from error
     return jsonschema_rs
 

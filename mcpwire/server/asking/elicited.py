@@ -29,7 +29,10 @@ class Elicited(Generic[T]):
     """The fields of an accepted form, as they came."""
 
     value: T | None = attrs.field(default=None, repr=False)
-    """The same as the type that was asked for; of a plain schema, the content."""
+    """The same as the type that was asked for; of a plain schema, the content.
+
+    None unless it was accepted: type checkers follow ``if answer.value is None``.
+    """
 
     elicitation_id: str | None = None
     """What `Context.elicitation_complete` takes (2025-11-25, for URLs only)."""

@@ -17,7 +17,7 @@ from mcpwire.server.request import LEVELS
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Generator, Mapping
     from contextvars import Token
 
     from mcpwire.server.asking.blocking import Blocking
@@ -33,6 +33,18 @@ __all__ = ["Telling"]
 
 _COMPLETED: Final = "notifications/elicitation/complete"
 _NOV_2025: Final = REVISIONS[3]
+
+
+class _Sent:
+    """What there is to await of something that is sent: nothing."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield from ()
+
+
+_SENT: Final = _Sent()
 
 
 class Telling:
@@ -155,26 +167,32 @@ class Telling:
 
     def progress(
         self, progress: float, total: float | None = None, message: str | None = None
-    ) -> None:
+    ) -> Awaitable[None]:
         """Tell the client how far the work is, if it asked to hear.
 
         A value that is not above the one before is passed over. Of values that come
-        faster than a few at once, the newest is sent.
+        faster than a few at once, the newest is sent. Awaiting it waits for nothing.
 
         Raises:
             LocalProtocolError: A value is no finite number.
         """
         if "progressToken" not in self.request.meta:
-            return
+            return _SENT
         for value in (progress, total):
             if value is not None and not _is_number(value):
                 raise LocalProtocolError(
                     f"progress must be a finite number, got {value!r}"
                 )
         self._sending().put(progress, total, message, is_log=False)
+        return _SENT
 
-    def log(self, level: str, data: Json, logger: str | None = None) -> None:
+    report_progress = progress
+    """Another name of `progress`, the one that other libraries have."""
+
+    def log(self, level: str, data: Json, logger: str | None = None) -> Awaitable[None]:
         """Send a log message, if the client wants to hear of that severity.
+
+        Awaiting it waits for nothing.
 
         Raises:
             LocalProtocolError: The level is none of syslog's, or `data` is not JSON.
@@ -190,22 +208,23 @@ class Telling:
             # Written here, so that whoever gave it hears of it, and can change it now.
             text = Fragment(encode(data))
             self._sending().put(level, text, logger, is_log=True)
+        return _SENT
 
-    def debug(self, data: Json) -> None:
+    def debug(self, data: Json) -> Awaitable[None]:
         """Send a log message of that severity."""
-        self.log("debug", data)
+        return self.log("debug", data)
 
-    def info(self, data: Json) -> None:
+    def info(self, data: Json) -> Awaitable[None]:
         """Send a log message of that severity."""
-        self.log("info", data)
+        return self.log("info", data)
 
-    def warning(self, data: Json) -> None:
+    def warning(self, data: Json) -> Awaitable[None]:
         """Send a log message of that severity."""
-        self.log("warning", data)
+        return self.log("warning", data)
 
-    def error(self, data: Json) -> None:
+    def error(self, data: Json) -> Awaitable[None]:
         """Send a log message of that severity."""
-        self.log("error", data)
+        return self.log("error", data)
 
     def close_stream(self, retry: float | None = None) -> None:
         """End the stream of this call, so that the client comes back for the rest.

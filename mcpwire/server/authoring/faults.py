@@ -39,6 +39,7 @@ UNNAMED: Final = "..."
 
 _EXPECTED: Final = re.compile(r"Expected `([^`]*)`(?:, got `[^`]*`)?(.*)", re.DOTALL)
 _MISSING: Final = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
+_UNKNOWN_MEMBER: Final = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
 
 
@@ -128,6 +129,8 @@ def _fault(
 ) -> str:
     if (missing := _MISSING.fullmatch(message)) is not None:
         return f"{spelled(name, (*path, missing[1]))} is missing"
+    if (unknown := _UNKNOWN_MEMBER.fullmatch(message)) is not None:
+        return f"{spelled(name, path)}: unknown member {excerpt(unknown[1])}"
     came = _at(value, path)
     got = "" if came is _UNKNOWN else f", got {shown(came)}"
     return f"{spelled(name, path)}: {_sentence(message, path, schema)}{got}"

@@ -12,14 +12,14 @@ import typing
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
+import msgspec
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server.authoring.faults import BadArguments, excerpt, faults_of, shown
 from mcpwire.server.authoring.hints.foreign import (
     LENIENT,
     STRICT,
-    load,
-    to_plain,
+    plain,
     with_whole_numbers,
 )
 from mcpwire.server.authoring.hints.schema import Schemas, without_null
@@ -96,7 +96,6 @@ class HintedParameters:
 
     Raises:
         TypeError: A hint has no JSON form, or says nothing sensible.
-        LocalProtocolError: msgspec is not installed.
     """
 
     def __init__(self, parameters: Sequence[Parameter], *, coerce: bool) -> None:
@@ -112,7 +111,6 @@ class HintedParameters:
         self._make = self._maker() if parameters else _take_nothing
 
     def _maker(self) -> Callable[[Any], dict[str, Any]]:
-        msgspec = load()
         struct = msgspec.defstruct(
             "Arguments",
             [
@@ -175,7 +173,6 @@ class HintedParameters:
         return self._filled(made, faults, arguments)
 
     def _one(self, name: str, value: Any) -> Any:
-        msgspec = load()
         strict = self._is_strict
         hint, hook = self._hints[name], STRICT if strict else LENIENT
         try:
@@ -229,7 +226,6 @@ class HintedParameters:
         return self._filled(made, faults, arguments)
 
     def _from_text(self, name: str, text: str) -> Any:
-        msgspec = load()
         hint = self._hints[name]
         try:
             return msgspec.convert(
@@ -271,7 +267,7 @@ def _default(default: Any) -> tuple[Any, ...]:
         return ()
     if isinstance(default, _CONSTANTS):
         return (default,)
-    return (load().field(default_factory=lambda: default),)
+    return (msgspec.field(default_factory=lambda: default),)
 
 
 def _hint(parameter: Parameter) -> Any:
@@ -281,7 +277,7 @@ def _hint(parameter: Parameter) -> Any:
         TypeError: It cannot be read; names the parameter.
     """
     try:
-        made = translate(parameter.hint)
+        made = translate(parameter.hint, is_exact=True)
     except TypeError as error:
         raise _refused(parameter, error) from error
     takes_none = any(
@@ -354,9 +350,7 @@ def _property(parameter: Parameter, schema: dict[str, Any]) -> dict[str, Any]:
     if parameter.default is MISSING:
         return schema
     try:
-        default = load().to_builtins(
-            parameter.default, str_keys=True, enc_hook=to_plain
-        )
+        default = plain(parameter.default)
         encode(default)
     except (TypeError, ValueError, LocalProtocolError):
         return schema  # it has no JSON form, and needs none

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.server.authoring.content import File, Media, base64_of
-from mcpwire.server.authoring.plain import is_record, plain
+from mcpwire.server.authoring.hints.foreign import is_record, plain
 from mcpwire.server.authoring.returns import WRAPPED, BadResult
 from mcpwire.types._codec.base import UNSET, WireType
 from mcpwire.versions import LATEST, REVISIONS, Era

@@ -12,13 +12,13 @@ import typing
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import LocalProtocolError
+import msgspec
+
 from mcpwire.server.authoring.content import Media
 from mcpwire.server.authoring.explicit import validator_of
-from mcpwire.server.authoring.hints.foreign import STRICT, load, with_whole_numbers
+from mcpwire.server.authoring.hints.foreign import STRICT, plain, with_whole_numbers
 from mcpwire.server.authoring.hints.schema import Schemas
 from mcpwire.server.authoring.hints.translate import bare, members_of, translate
-from mcpwire.server.authoring.plain import plain
 from mcpwire.types._codec.base import WireType
 
 if TYPE_CHECKING:
@@ -30,13 +30,7 @@ __all__ = ["BadResult", "Returns", "read_returns"]
 
 WRAPPED: Final = "result"
 
-# Their schemas need nobody's help, and neither does a check.
-_SCALARS: Final[Mapping[Any, str]] = {
-    bool: "boolean",
-    float: "number",
-    int: "integer",
-    str: "string",
-}
+_SCALARS: Final = (bool, float, int, str)
 
 _SEQUENCES: Final = frozenset(
     {list, tuple, set, frozenset, collections.abc.Sequence, collections.abc.Iterable}
@@ -115,7 +109,7 @@ class Returns:
             raise BadResult(f"the result does not fit its hint: {error}") from error
 
     def _read(self, data: Any) -> None:
-        load().convert(data, self._hint, str_keys=True, dec_hook=STRICT)
+        msgspec.convert(data, self._hint, str_keys=True, dec_hook=STRICT)
 
     def check(self, structured: Any) -> None:
         """Hold structured content against a schema that was written by hand.
@@ -189,35 +183,17 @@ def _is_open(hint: Any) -> bool:
     return bare(hint) is None or bare(hint) is type(None)
 
 
-def _derived(hint: Any, *, validate: bool) -> Returns | None:
-    """Return what a hint of data says; ``None`` where that takes what is missing."""
-    if isinstance(hint, type) and hint in _SCALARS:
-        schema = _wrapped({"type": _SCALARS[hint]})
-        return Returns(
-            schema, hint=_loose(hint, validate), scalar=hint, is_wrapped=True
-        )
-    try:
-        made = translate(hint)
-        schema = Schemas(for_input=False).whole(made)
-    except LocalProtocolError:  # no msgspec: the value is data all the same
-        return None
+def _derived(hint: Any, *, validate: bool) -> Returns:
+    """Return what a hint of data says."""
+    made = translate(hint)
+    schema = Schemas(for_input=False).whole(made)
     is_object = schema.get("type") == "object"
     return Returns(
         schema if is_object else _wrapped(schema),
         hint=made if validate else None,
+        scalar=hint if any(hint is each for each in _SCALARS) else None,
         is_wrapped=not is_object,
     )
-
-
-def _loose(scalar: Any, validate: bool) -> Any:  # noqa: FBT001 - passed through
-    """Return what else a scalar's value is held against, where that can be done."""
-    if not validate:
-        return None
-    try:
-        load()
-    except LocalProtocolError:
-        return None
-    return scalar
 
 
 def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:

@@ -86,7 +86,6 @@ def read_signature(
     Raises:
         TypeError: It cannot be called by a client; names the parameter and its place.
         ValueError: A schema is none.
-        LocalProtocolError: msgspec is not installed, and there are hints to be read.
     """
     target = _target(function)
     try:

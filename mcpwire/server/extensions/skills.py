@@ -73,10 +73,10 @@ class Skills:
 
     Raises:
         ValueError: A skill breaks a rule; names it and the rule.
-        LocalProtocolError: PyYAML is not installed (`mcpwire[skills]`).
+        LocalProtocolError: PyYAML is not installed.
     """
 
-    id: Final = SKILLS
+    id: str = SKILLS
 
     def __init__(
         self,

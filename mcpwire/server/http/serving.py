@@ -261,7 +261,7 @@ def _import_uvicorn() -> Any:
         import uvicorn
     except ImportError:
         raise LocalProtocolError(
-            "serving over HTTP needs uvicorn: pip install 'mcpwire[server]'"
+            "serving over HTTP needs uvicorn: pip install uvicorn"
         ) from None
     return uvicorn
 

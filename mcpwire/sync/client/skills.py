@@ -78,7 +78,7 @@ class SkillVerbs(ListVerbs):
         Raises:
             SkillError: What the server says of it breaks a rule, and nothing was read;
                 or the file has another size, digest or frontmatter.
-            LocalProtocolError: PyYAML is not installed (`mcpwire[skills]`); nothing was
+            LocalProtocolError: PyYAML is not installed; nothing was
                 sent.
         """
         from mcpwire.protocol.results.frontmatter import load_yaml

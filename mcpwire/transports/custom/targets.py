@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mcpwire.errors import ConnectError
 
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from mcpwire.limits import Limits
-    from mcpwire.transports.base import Inbound
-    from mcpwire.transports.custom.channel import LinkChannel
+    from mcpwire.transports.base import Channel, Inbound
     from mcpwire.transports.custom.links import CloseFn, Link, ReceiveFn, SendFn
 
     Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -39,11 +38,13 @@ class Custom:
         """Return one readable line."""
         return f"<{type(self).__name__} {self.name!r}>"
 
-    def open_channel(self, inbound: Inbound, limits: Limits) -> LinkChannel:
+    def open_channel(self, inbound: Inbound, limits: Limits) -> Channel:
         """Begin to open a connection and return it; clients call this."""
         from mcpwire.transports.custom.channel import LinkChannel
 
-        return LinkChannel(inbound, self.open_link, limits=limits, target=self.name)
+        channel = LinkChannel(inbound, self.open_link, limits=limits, target=self.name)
+        # To pyright, a property does not fit the attribute of a protocol.
+        return cast("Channel", channel)
 
     async def open_link(self) -> Link:
         """Open what the channel reads and writes.

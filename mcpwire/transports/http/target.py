@@ -148,7 +148,7 @@ class Http:
     """An `httpx` client of your own, left open; it brings its own TLS and proxy."""
 
     http2: bool = _switch(default=False)
-    """Whether to offer HTTP/2; needs the extra ``http2``."""
+    """Whether to offer HTTP/2; needs the package h2."""
 
     engine: Literal["auto", "direct", "httpx"] = attrs.field(
         default="auto", kw_only=True, validator=_one_of("auto", "direct", "httpx")
@@ -404,7 +404,7 @@ def _check_engine(target: Http) -> None:
         from importlib.util import find_spec
 
         if find_spec("h2") is None:
-            raise ValueError("http2 needs the package h2: install 'mcpwire[http2]'")
+            raise ValueError("http2 needs h2: pip install h2")
 
 
 def _check_public_only(target: Http) -> None:

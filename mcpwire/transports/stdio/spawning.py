@@ -158,9 +158,26 @@ def spawn_error(
         reason = f"the working directory {cwd!r} does not exist"
     elif isinstance(error, FileNotFoundError):
         reason = "command not found"
+    reason += _meant(argv[0])
     return ConnectError(
         f"cannot start {argv[0]!r}: {reason}", target=argv[0], errno=error.errno
     )
+
+
+def _meant(word: str) -> str:
+    """Say what a target that is no program may mean: a script, or a URL."""
+    import re
+
+    if script := re.search(r"\.(py|js)\Z", word):
+        program = "python" if script[1] == "py" else "node"
+        return f"; did you mean {f'{program} {word}'!r}?"
+    host = re.match(
+        r"localhost(?=[:/]|\Z)|[\w.-]+(?=:\d+(/|\Z))|([\w-]+\.)+[A-Za-z]{2,}(?=/)", word
+    )
+    if host is None:
+        return ""
+    scheme = "http" if host[0] in {"localhost", "127.0.0.1"} else "https"
+    return f"; did you mean {f'{scheme}://{word}'!r}?"
 
 
 def signal_group(group: int, number: int, *, child_runs: bool) -> bool:

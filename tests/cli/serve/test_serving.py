@@ -160,11 +160,10 @@ def test_options_that_make_no_sense_are_refused(words, said, capfd):
 
 def test_a_package_that_is_missing_is_one_sentence(module, capfd, monkeypatch):
     module()
-    monkeypatch.setitem(sys.modules, "msgspec", None)
-    assert main(["serve", "served_module.py"]) == 2
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main(["serve", "served_module.py", "--http", ":0"]) == 2
     (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("mcpwire: served_module.py: ")
-    assert "pip install 'mcpwire[server]'" in line
+    assert line.endswith("serving over HTTP needs uvicorn: pip install uvicorn")
 
 
 def test_an_address_that_is_taken_is_one_sentence(module, capfd):

@@ -237,7 +237,7 @@ def test_formats_are_annotations():
 
 def test_a_missing_extra_is_one_sentence_that_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
-    with pytest.raises(LocalProtocolError, match=r"pip install 'mcpwire\[validate\]'$"):
+    with pytest.raises(LocalProtocolError, match=r"pip install jsonschema-rs$"):
         OutputValidator({})
 
 

@@ -147,6 +147,25 @@ async def test_progress_goes_out_in_order_and_only_upwards(client):
     assert peer.told.of("progress", "message")[0] == "at 0"
 
 
+async def test_what_is_sent_may_be_awaited():
+    peer = Session(person)
+
+    async def handler(ctx):
+        await ctx.report_progress(1, 2, "half")
+        await ctx.progress(2)
+        for tell in (ctx.debug, ctx.info, ctx.warning, ctx.error):
+            await tell("hi")
+        await ctx.log("notice", "there")
+
+    await peer.call(handler, meta=PROGRESS)
+    assert peer.told.of("progress", "progress") == [1, 2]
+    heard = peer.told.of("message", "level")
+    assert heard == ["info", "warning", "error", "notice"]
+    peer.told.all.clear()
+    await peer.call(handler)
+    assert peer.told.of("progress", "progress") == []
+
+
 async def test_who_asked_for_no_progress_gets_none():
     peer = Session(person)
     await peer.call(reporting(1, 2))

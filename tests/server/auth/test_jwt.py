@@ -307,7 +307,7 @@ def test_http_is_for_this_machine_or_for_who_says_so():
 
 def test_without_joserfc_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "joserfc", None)
-    with pytest.raises(LocalProtocolError, match=r"pip install 'mcpwire\[crypto\]'"):
+    with pytest.raises(LocalProtocolError, match=r"pip install joserfc$"):
         verifier()
 
 

@@ -11,7 +11,6 @@ import msgspec
 import pydantic
 import pytest
 
-from mcpwire.errors import LocalProtocolError
 from mcpwire.server.asking import context as asking  # noqa: TC001 - hints are read
 from mcpwire.server.authoring.fields import Arg
 from mcpwire.server.authoring.injection import CONTEXT, Dependency, Depends
@@ -321,19 +320,6 @@ def test_with_a_schema_two_parameters_are_one_too_many():
 def test_explicit_without_a_schema_takes_anything():
     signature = read_signature(takes_dict, explicit=True)
     assert signature.parameters.schema == {"type": "object"}
-
-
-def test_a_missing_extra_is_named(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "msgspec", None)
-    with pytest.raises(LocalProtocolError, match=r"mcpwire\[server\].*input_schema="):
-        read_signature(plain)
-
-
-def test_nothing_is_missing_where_nothing_has_to_be_read(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "msgspec", None)
-    signature = read_signature(takes_dict, input_schema=SCHEMA)
-    assert signature.parameters.convert({"a": 1}) == {"arguments": {"a": 1}}
-    assert read_signature(takes_nothing).parameters.convert({}) == {}
 
 
 def test_an_awaitable_hint_is_about_what_comes_of_it():

@@ -231,7 +231,7 @@ async def test_a_lifespan_that_fails_is_the_callers_error():
 
 def test_without_uvicorn_there_is_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with pytest.raises(LocalProtocolError, match=r"mcpwire\[server\]"):
+    with pytest.raises(LocalProtocolError, match="needs uvicorn: pip install uvicorn"):
         run_http(Small())
 
 

@@ -262,4 +262,4 @@ def test_a_missing_package_is_named():
         timeout=60,
     )
     assert found.returncode == 1
-    assert found.stderr.splitlines()[-1].endswith("pip install 'mcpwire[skills]'")
+    assert found.stderr.splitlines()[-1].endswith("pip install PyYAML")

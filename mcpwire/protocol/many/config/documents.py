@@ -7,7 +7,7 @@ takes from which layer is kept, so that whatever is wrong is said of the right f
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -21,7 +21,17 @@ from mcpwire.protocol.many.config.fields import (
 from mcpwire.protocol.many.config.kinds import kind_of
 from mcpwire.protocol.many.errors import ConfigError
 
-__all__ = ["RawEntry", "Repeating", "merge", "read_document", "sentence"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "RawEntry",
+    "Repeating",
+    "merge",
+    "read_document",
+    "sentence",
+    "unknown",
+]
 
 SHAPES: Final[tuple[tuple[str, ...], ...]] = (
     ("mcpServers",),
@@ -63,6 +73,9 @@ class RawEntry:
 
     warnings: tuple[str, ...] = ()
     """What is odd about it, one sentence each."""
+
+    mistyped: dict[str, str] = attrs.field(factory=dict)
+    """Keys that are unknown, and the field that each of them may mean."""
 
     def fault(
         self, problem: str, field: str | None = None, at: str = ""
@@ -235,13 +248,17 @@ def _raw(name: str, place: str, table: dict[str, Any], file: str | None) -> RawE
     values: dict[str, Any] = {}
     spelled: dict[str, str] = {}
     warnings: list[str] = []
+    mistyped: dict[str, str] = {}
     _check_repeated(table, file, place)
     for key, given in table.items():
         if given is None:
             continue  # what other programs write for a field that is not there
         field, value = _translated(str(key), given)
         if field not in FIELDS:
-            _warn_of(str(key), field, warnings, file, place)
+            meant = _meant_by(field)
+            warnings += _odd_key(str(key), field, meant, file, place)
+            if meant is not None:
+                mistyped[str(key)] = meant
             continue
         if field in values:
             if not (field == "headers" and _is_of_variables(str(key), spelled[field])):
@@ -256,7 +273,9 @@ def _raw(name: str, place: str, table: dict[str, Any], file: str | None) -> RawE
         values[field] = value
         spelled[field] = str(key)
     files: dict[str, str | None] = dict.fromkeys(values, file)
-    return RawEntry(name, place, values, files, spelled, file, tuple(warnings))
+    return RawEntry(
+        name, place, values, files, spelled, file, tuple(warnings), mistyped
+    )
 
 
 def _is_of_variables(*keys: str) -> bool:
@@ -286,18 +305,26 @@ def _translated(key: str, value: Any) -> tuple[str, Any]:
     return field, value
 
 
-def _warn_of(
-    key: str, field: str, warnings: list[str], file: str | None, place: str
-) -> None:
+def _meant_by(field: str) -> str | None:
+    """Return the field that an unknown one may mean."""
+    if field in HARMLESS or field in UNUSED or field.startswith("_"):
+        return None
+    close = get_close_matches(field, SPELLINGS, 1, 0.7)
+    return canonical(close[0]) if close else None
+
+
+def _odd_key(
+    key: str, field: str, meant: str | None, file: str | None, place: str
+) -> Iterator[str]:
     if field in HARMLESS or field.startswith("_"):
         return
-    if field in UNUSED:
-        problem = f"is not used: {UNUSED[field]}"
-    else:
-        close = get_close_matches(field, SPELLINGS, 1, 0.7)
-        meant = f"; did you mean {canonical(close[0])!r}?" if close else ""
-        problem = f"is unknown{meant}"
-    warnings.append(sentence(problem, file, place, _readable(key)))
+    problem = f"is not used: {UNUSED[field]}" if field in UNUSED else unknown(meant)
+    yield sentence(problem, file, place, _readable(key))
+
+
+def unknown(meant: str | None) -> str:
+    """Say that a field is unknown, and which one it may mean."""
+    return "is unknown" if meant is None else f"is unknown; did you mean {meant!r}?"
 
 
 # Layers...
@@ -335,6 +362,7 @@ def _over(before: RawEntry, entry: RawEntry) -> RawEntry:
             values[field] = value
         files[field], spelled[field] = entry.files[field], entry.spelled[field]
     warnings = before.warnings + entry.warnings
+    mistyped = before.mistyped | entry.mistyped
     return RawEntry(
-        entry.name, entry.place, values, files, spelled, entry.file, warnings
+        entry.name, entry.place, values, files, spelled, entry.file, warnings, mistyped
     )

@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.protocol.many.config.auth import form_of, key_of
-from mcpwire.protocol.many.config.documents import sentence
+from mcpwire.protocol.many.config.documents import sentence, unknown
 from mcpwire.protocol.many.config.expansion import Filled, expand
 from mcpwire.protocol.many.config.fields import FIELDS, transport_of_type
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from mcpwire.protocol.many.config.documents import RawEntry
     from mcpwire.protocol.many.denying import UrlDenyList
+    from mcpwire.protocol.many.errors import ConfigError
 
 __all__ = ["MEMBER_FIELDS", "check_entry"]
 
@@ -85,12 +86,20 @@ def _transport(raw: RawEntry) -> str:
     transport = transport_of_type(kind)
     if transport is None:
         if not has_command and not has_url:
-            raise raw.fault("is missing, and so is url", "command")
+            raise _missing(raw, "is missing, and so is url", "command", "url")
         return "stdio" if has_command else "http"
     needed = "command" if transport == "stdio" else "url"
     if needed not in raw.values:
-        raise raw.fault(f"is missing, and the type is {kind!r}", needed)
+        raise _missing(raw, f"is missing, and the type is {kind!r}", needed)
     return transport
+
+
+def _missing(raw: RawEntry, problem: str, *fields: str) -> ConfigError:
+    """Say that a field is missing, or which key may be a misspelling of it."""
+    for key, meant in raw.mistyped.items():
+        if meant in fields:
+            return raw.fault(unknown(meant), key)
+    return raw.fault(problem, fields[0])
 
 
 def _is_enabled(raw: RawEntry) -> bool:

@@ -13,7 +13,15 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["MARKS", "Field", "defaults_of", "described", "fields_of", "loses_defaults"]
+__all__ = [
+    "MARKS",
+    "Field",
+    "defaults_of",
+    "described",
+    "fields_of",
+    "has_fields",
+    "loses_defaults",
+]
 
 MARKS: Final = frozenset({Required, NotRequired})
 """What a field of a TypedDict may have around its hint."""
@@ -57,6 +65,13 @@ def fields_of(kind: Any) -> list[Field]:
         for f in dataclasses.fields(kind)
         if f.init
     ]
+
+
+def has_fields(kind: Any) -> bool:
+    """Tell whether `fields_of` knows the fields of a class."""
+    return (
+        typing.is_typeddict(kind) or attrs.has(kind) or dataclasses.is_dataclass(kind)
+    )
 
 
 def _member(kind: Any, name: str, hint: Any) -> Field:

@@ -2,15 +2,19 @@
 
 pydantic's types validate themselves; paths are made of texts. Whatever else needs help
 gets a class of its own when a function is registered, a `Foreign`, which stands in for
-the hint.
+the hint. The way back, from values to JSON, is `plain`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import attrs
+import msgspec
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.wire.json import encode
@@ -27,7 +31,8 @@ __all__ = [
     "Foreign",
     "adapter_of",
     "is_pydantic",
-    "load",
+    "is_record",
+    "plain",
     "stands_for",
     "to_plain",
     "validate",
@@ -37,22 +42,6 @@ __all__ = [
 _MESSAGE_LENGTH: Final = 200
 _FAULTS: Final = 20
 _EXACT_FLOATS: Final = 2**53
-
-
-def load() -> Any:
-    """Import msgspec.
-
-    Raises:
-        LocalProtocolError: It is not installed.
-    """
-    try:
-        import msgspec
-    except ImportError as error:
-        raise LocalProtocolError(
-            "reading type hints needs msgspec: pip install 'mcpwire[server]'; without "
-            "it a tool takes an input_schema=, and a prompt arguments="
-        ) from error
-    return msgspec
 
 
 class Fault(ValueError):
@@ -106,6 +95,35 @@ STRICT: Final = partial(_build, strict=True)
 
 LENIENT: Final = partial(_build, strict=False)
 """For `dec_hook`: what can be read as the type is taken for it."""
+
+
+# --- to JSON
+
+_AS_THEY_ARE: Final = frozenset({str, int, float, bool, type(None)})
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it.
+
+    Raises:
+        TypeError: It has no JSON form.
+        RecursionError: It is nested too deeply.
+    """
+    if type(value) in _AS_THEY_ARE:
+        return value
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=to_plain)
+
+
+def is_record(value: Any) -> bool:
+    """Tell whether a value's JSON form is an object."""
+    kind = type(value)
+    return (
+        isinstance(value, dict)
+        or attrs.has(kind)
+        or dataclasses.is_dataclass(kind)
+        or hasattr(kind, "__struct_fields__")
+        or hasattr(kind, "model_fields")
+    )
 
 
 def to_plain(value: Any) -> Any:

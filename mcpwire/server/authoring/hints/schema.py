@@ -9,11 +9,12 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from mcpwire.server.authoring.hints.foreign import (
     Foreign,
     adapter_of,
     is_pydantic,
-    load,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +63,6 @@ class Schemas:
         Raises:
             TypeError: One has none; says which.
         """
-        msgspec = load()
         raw, definitions = msgspec.json.schema_components(
             hints, schema_hook=self._describe, ref_template=_REFERENCE + "{name}"
         )

@@ -19,9 +19,11 @@ from typing import (
     Any,
     Final,
     Literal,
-    TypeAlias,
     Union,
 )
+
+import attrs
+import msgspec
 
 from mcpwire.server.authoring.faults import places_of
 from mcpwire.server.authoring.fields import (
@@ -34,6 +36,7 @@ from mcpwire.server.authoring.hints.classes import (
     MARKS,
     described,
     fields_of,
+    has_fields,
     loses_defaults,
 )
 from mcpwire.server.authoring.hints.foreign import (
@@ -42,7 +45,6 @@ from mcpwire.server.authoring.hints.foreign import (
     Fault,
     adapter_of,
     is_pydantic,
-    load,
     stands_for,
     validate,
 )
@@ -53,8 +55,16 @@ if TYPE_CHECKING:
 
     from mcpwire.server.authoring.hints.schema import Schemas
 
-Known: TypeAlias = "dict[Any, Any]"
-"""Class or alias -> what stands for it."""
+
+@attrs.frozen(eq=False)
+class Known:
+    """What stands for the classes and aliases that were met so far."""
+
+    is_exact: bool
+    """Whether objects with unknown members are refused."""
+
+    stands: dict[Any, Any] = attrs.field(factory=dict)
+
 
 __all__ = ["bare", "members_of", "translate"]
 
@@ -85,13 +95,16 @@ def members_of(hint: Any) -> tuple[Any, ...]:
     return (hint,)
 
 
-def translate(hint: Any) -> Any:
+def translate(hint: Any, *, is_exact: bool = False) -> Any:
     """Return a hint that msgspec reads as the author means it.
+
+    With `is_exact`, an object may have no members that its dataclass, attrs class or
+    typed dict lacks.
 
     Raises:
         TypeError: A constraint does not go with its type.
     """
-    return _translate(hint, {})
+    return _translate(hint, Known(is_exact))
 
 
 def _translate(hint: Any, known: Known) -> Any:
@@ -114,10 +127,10 @@ def _translate(hint: Any, known: Known) -> Any:
     elif hasattr(hint, "__supertype__"):  # a NewType
         made = _translate(hint.__supertype__, known)
     elif _is_alias(hint):
-        if hint not in known:
-            known[hint] = hint  # what it is within itself
-            known[hint] = _translate(hint.__value__, known)
-        made = known[hint]
+        if hint not in known.stands:
+            known.stands[hint] = hint  # what it is within itself
+            known.stands[hint] = _translate(hint.__value__, known)
+        made = known.stands[hint]
     else:
         made = hint
     return made
@@ -152,7 +165,7 @@ def _ordered(hint: Any, values: Sequence[Any]) -> Any:
     shown: dict[str, Any] = {ORDER: list(values)}
     if values and all(isinstance(value, str) for value in values):
         shown["type"] = "string"
-    return Annotated[hint, load().Meta(extra_json_schema=shown)]
+    return Annotated[hint, msgspec.Meta(extra_json_schema=shown)]
 
 
 # --- metadata
@@ -182,7 +195,7 @@ def _annotated(hint: Any, known: Known) -> Any:
         shown["examples"] = list(shown["examples"])
     if extra:
         shown["extra_json_schema"] = extra
-    return Annotated[made, load().Meta(**shown)] if shown else made
+    return Annotated[made, msgspec.Meta(**shown)] if shown else made
 
 
 def _is_pydantic_rule(item: Any) -> bool:
@@ -222,7 +235,7 @@ def _bounded(hint: Any, bounds: dict[str, Any]) -> Any:
         bounds = {name: bounds[name] for name in missing}
     if "pattern" in bounds and bare(hint) is str:
         bounds = {"max_length": PATTERN_LENGTH, **bounds}
-    bounded = Annotated[hint, load().Meta(**bounds)]
+    bounded = Annotated[hint, msgspec.Meta(**bounds)]
     _probe(bounded)
     if "pattern" in bounds:
         check_pattern(bounds["pattern"])
@@ -249,7 +262,6 @@ def _probe(hint: Any) -> None:
     Raises:
         TypeError: It cannot.
     """
-    msgspec = load()
     with contextlib.suppress(msgspec.ValidationError):  # it does not fit, of course
         msgspec.convert(object(), hint)
 
@@ -277,7 +289,6 @@ def _is_readable(union: Any) -> bool:
 
 def _one_of(members: tuple[Any, ...]) -> Any:
     """Return a type that takes the first member that a value fits."""
-    msgspec = load()
     chosen = [each for each in members if each is not type(None)]
     names = " or ".join(_name(each) for each in chosen)
 
@@ -315,11 +326,11 @@ def _class(kind: type, known: Known) -> Any:
         return _ordered(kind, [member.value for member in kind])
     if _needs_adapter(kind):
         return _adapted(kind)
-    if kind not in known:
-        known[kind] = kind
-        if _is_strange(kind):
+    if kind not in known.stands:
+        known.stands[kind] = kind
+        if (known.is_exact and has_fields(kind)) or _is_strange(kind):
             _mirror(kind, known)
-    return known[kind]
+    return known.stands[kind]
 
 
 def _needs_adapter(kind: type) -> bool:
@@ -363,16 +374,15 @@ def _is_strange_itself(hint: Any) -> bool:
     if isinstance(hint, type) and origin is None:
         return _needs_adapter(hint) or loses_defaults(hint)
     if origin is Annotated:
-        own = load().Meta
+        own = msgspec.Meta
         return any(type(i) is not own and facts_of([i]) for i in hint.__metadata__)
     return origin in _UNIONS and not _is_readable(hint)
 
 
 def _mirror(kind: Any, known: Known) -> None:
     """Have a stand-in for a class, built of fields in msgspec's words."""
-    msgspec = load()
     # Known before it is made, because its fields may hold it.
-    stand = known[kind] = stands_for(kind.__name__)
+    stand = known.stands[kind] = stands_for(kind.__name__)
     fields = fields_of(kind)
     hints = [_translate(field.hint, known) for field in fields]
     inner = [f"field_{number}" for number in range(len(fields))]
@@ -384,6 +394,7 @@ def _mirror(kind: Any, known: Known) -> None:
         ],
         rename=dict(zip(inner, (field.name for field in fields), strict=True)),
         kw_only=True,
+        forbid_unknown_fields=known.is_exact,
     )
     parameters = [field.parameter for field in fields]
 
@@ -400,10 +411,11 @@ def _mirror(kind: Any, known: Known) -> None:
         return kind(**{name: v for name, v in given if v is not msgspec.UNSET})
 
     def describe(schemas: Schemas) -> dict[str, Any]:
-        return described(kind, fields, schemas.of(hints))
+        made = described(kind, fields, schemas.of(hints))
+        return {**made, "additionalProperties": False} if known.is_exact else made
 
     stand.make, stand.describe = make, describe
 
 
 def _unset_unless(is_needed: bool) -> tuple[Any, ...]:  # noqa: FBT001 - its one subject
-    return () if is_needed else (load().UNSET,)
+    return () if is_needed else (msgspec.UNSET,)

@@ -76,7 +76,7 @@ class Tasks:
         ValueError: A number is not above zero.
     """
 
-    id: Final = TASKS
+    id: str = TASKS
 
     def __init__(
         self,

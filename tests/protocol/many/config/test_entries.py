@@ -205,6 +205,17 @@ C = {"command": "c"}
     [
         # How it is reached...
         ({}, "command: is missing, and so is url"),
+        ({"comand": "c"}, "comand: is unknown; did you mean 'command'?"),
+        (
+            {"agrs": [], "serverUrls": "x"},
+            "serverUrls: is unknown; did you mean 'url'?",
+        ),
+        ({"agrs": []}, "command: is missing, and so is url"),
+        (
+            {"type": "stdio", "comand": "c"},
+            "comand: is unknown; did you mean 'command'?",
+        ),
+        ({"type": "http", "comand": "c"}, "url: is missing, and the type is 'http'"),
         ({"type": "stdio"}, "command: is missing, and the type is 'stdio'"),
         ({"type": "stdio", **URL}, "command: is missing, and the type is 'stdio'"),
         ({"type": "SSE", **C}, "url: is missing, and the type is 'SSE'"),
