@@ -203,7 +203,8 @@ async def test_a_private_authority_and_our_own_certificate_are_all_it_takes(
         own
     )
     with scripted_mcp(era, ssl_context=context) as server:
-        target = mcpwire.Http(server.url, ca_file=ca_file, client_cert=own)
+        options = {"ca_file": ca_file, "client_cert": own, "server_stream": "never"}
+        target = mcpwire.Http(server.url, **options)
         async with connected(shell, target) as client:
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert server.connections == 1

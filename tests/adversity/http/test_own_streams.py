@@ -23,6 +23,7 @@ from raw_server import (
     sse_event,
     sse_head,
 )
+from shells import blocking_later
 
 import mcpwire
 
@@ -133,10 +134,92 @@ async def test_the_servers_stream_goes_on_at_its_place_and_loses_nothing(shell):
     assert heard == [0, 1, 2, 3, 4]
 
 
+ASKED = {
+    "ping": {"result": {}},
+    "roots/list": {"error": {"code": -32601}},
+    "sampling/createMessage": {"error": {"code": -32601}},
+}
+
+
+def asks_first(server, method, timeout):
+    """Ask on the server's own stream, and answer the call once that is answered."""
+
+    def handler(request, conn):
+        server.push({"method": method, "id": "asked"}, timeout)
+        conn.wait_while(lambda: "asked" not in server.answered)
+        return False
+
+    return handler
+
+
 @pytest.mark.pain("P20")
-async def test_a_client_that_listens_for_nothing_opens_no_stream(shell):
+@pytest.mark.parametrize("method", ASKED)
+@blocking_later
+async def test_a_server_may_ask_on_its_own_stream_although_nobody_listens(
+    shell, method
+):
     with scripted_mcp() as server:
-        async with connected(shell, server) as client:
+        # Where it hangs, that is soon known.
+        timeout = 30 if shell.name == "asyncio" else 0.2
+        server.on["tools/call"] = asks_first(server, method, timeout)
+        async with connected(shell, server, timeout=timeout) as client:
+            result = await client.call_tool("echo", {"text": "x"})
+            assert result.text == "x"
+    answer = server.answered["asked"]
+    assert answer.get("result") == ASKED[method].get("result")
+    code = answer.get("error", {}).get("code")
+    assert code == ASKED[method].get("error", {}).get("code")
+
+
+@pytest.mark.pain("P20")
+async def test_the_servers_stream_costs_no_call_anything():
+    """It has a connection of its own, and no call waits for it."""
+    with scripted_mcp() as server:
+        server.on["GET"] = never_heads
+        async with connected(mcpwire.Client, server) as client:
+            for _ in range(5):
+                await client.call_tool("echo")
+            await until(lambda: "GET" in server.verbs())
+            own = [r.connection for r in server.requests if r.verb == "GET"]
+            calls = {r.connection for r in server.requests if r.verb == "POST"}
+    assert len(own) == len(calls) == 1
+    assert own != list(calls)
+
+
+@pytest.mark.pain("P20")
+async def test_405_is_remembered_for_as_long_as_nobody_listens():
+    with scripted_mcp(get_stream=False) as server:
+        target = mcpwire.Http(server.url)
+        async with connected(mcpwire.Client, target) as client, client.events():
+            pass  # entering it waits for the verdict
+        async with connected(mcpwire.Client, target) as client:
+            await client.call_tool("echo")
+            server.forget_sessions()
+            await client.call_tool("echo")
+        assert server.verbs().count("initialize") == 3
+        assert server.verbs().count("GET") == 1
+        async with connected(mcpwire.Client, target) as client, client.events():
+            await until(lambda: server.verbs().count("GET") == 2)
+
+
+@pytest.mark.pain("P20")
+async def test_a_server_that_has_the_stream_by_now_is_asked_for_it_again():
+    with scripted_mcp(get_stream=False) as server:
+        target = mcpwire.Http(server.url)
+        async with connected(mcpwire.Client, target) as client, client.events():
+            pass  # entering it waits for the verdict
+        server.get_stream = True
+        async with connected(mcpwire.Client, target) as client, client.events():
+            await until(lambda: server.streams)
+        async with connected(mcpwire.Client, target):
+            await until(lambda: server.streams)
+
+
+@pytest.mark.pain("P20")
+async def test_a_client_that_wants_no_stream_opens_none():
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, server_stream="never")
+        async with connected(mcpwire.Client, target) as client:
             for _ in range(5):
                 await client.call_tool("echo")
     assert "GET" not in server.verbs()

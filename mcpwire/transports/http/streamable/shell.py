@@ -8,7 +8,7 @@ import logging
 from asyncio import _get_running_loop  # None where there is none
 from functools import partial
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import LocalProtocolError, MCPError
 from mcpwire.protocol.http.request import LAST_WORDS
@@ -33,7 +33,10 @@ class Shell:
         telling: Entered while somebody outside is told something.
         clock: Ends calls whose deadline has passed.
         has_waiter: Whether somebody waits for the last call's end.
+        streams_are_cheap: Whether one more stream costs no thread.
     """
+
+    streams_are_cheap: Final = True
 
     telling: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
 
