@@ -314,6 +314,7 @@ class Connection(ConnectionState):
                 method=handshake.last_method,
                 timeout=self.settings.connect_timeout,
                 elapsed=loop.time() - started,
+                allowed=self.settings.allowed,
             )
             await handshake.discard()
             if failure is None:
