@@ -409,6 +409,8 @@ class GoingOn(HttpInbound):
                 self._missed()  # whatever the server says until it is open again
             place = reply.resumption
             now = self._shell.time()
+            if place is not None:
+                place.ended(now)  # the id it goes on from is no event's of the next
             backoff.ended(now)
             delay = backoff.delay(
                 now,

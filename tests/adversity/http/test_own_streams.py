@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import threading
 import time
 
 import pytest
@@ -132,6 +133,76 @@ async def test_the_servers_stream_goes_on_at_its_place_and_loses_nothing(shell):
             await client.call_tool("echo")
             assert stream is not None
     assert heard == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.system("U16")
+@pytest.mark.pain("P22")
+@pytest.mark.rule("LHTTP-21")
+async def test_what_is_said_while_the_stream_is_down_comes_with_the_next(shell):
+    heard = []
+    is_said = threading.Event()
+    with scripted_mcp(resumable=True, retry=0) as server:
+        options = {"on_notification": lambda note: heard.append(note.params.data)}
+        async with connected(
+            shell, always(server), recovery=QUICK, **options
+        ) as client:
+            await until(lambda: server.streams)
+            stream = server.streams[-1]
+            server.push({"method": LOG, "params": log(0)["params"]})
+            await until(lambda: heard)
+            server.on["GET"] = lambda request, conn: not is_said.wait(HANG_S)
+            server.close_streams()
+            stream.send(log(1))
+            is_said.set()
+            await until(lambda: len(heard) == 2)
+            await client.call_tool("echo")
+    assert heard == [0, 1]
+    first, second = [r.headers for r in server.requests if r.verb == "GET"]
+    assert "last-event-id" not in first
+    assert second["last-event-id"] == f"{stream.name}/1-0"
+
+
+@pytest.mark.pain("P21")
+@pytest.mark.rule("LHTTP-21")
+async def test_an_event_that_comes_again_after_its_own_id_is_heard_once(shell):
+    heard = []
+
+    def repeats(request, conn):
+        events = [chunk(sse_event(log(0), id="7"))]
+        if "last-event-id" in request.headers:
+            assert request.headers["last-event-id"] == "7"
+            events += [chunk(sse_event(log(number), id="8")) for number in (1, 2)]
+            conn.send(sse_head() + b"".join(events))
+            conn.wait_closed(HANG_S)
+        else:
+            conn.send(sse_head() + events[0] + LAST_CHUNK)
+        return True
+
+    with scripted_mcp() as server:
+        server.on["GET"] = repeats
+        options = {"on_notification": lambda note: heard.append(note.params.data)}
+        async with connected(shell, always(server), recovery=QUICK, **options):
+            await until(lambda: 2 in heard)
+    # Two in a row of one id are two events, in the way of the HTML standard.
+    assert heard == [0, 1, 2]
+
+
+@pytest.mark.pain("P22")
+@pytest.mark.parametrize("resumable", [False, True])
+async def test_what_a_stream_without_a_place_has_missed_may_be_any_change(
+    shell, resumable
+):
+    """What is known of the tools is read again; from a place on nothing is missed."""
+    with scripted_mcp(resumable=resumable, retry=0) as server:
+        async with connected(shell, always(server), recovery=QUICK) as client:
+            await until(lambda: server.streams)
+            await client.call_tool("echo", validate="warn")
+            await client.call_tool("echo", validate="warn")
+            assert server.verbs().count("tools/list") == 1
+            server.close_streams()
+            await until(lambda: server.verbs().count("GET") == 2)
+            await client.call_tool("echo", validate="warn")
+    assert server.verbs().count("tools/list") == (1 if resumable else 2)
 
 
 ASKED = {
