@@ -75,11 +75,9 @@ class ClientBase:
     _connection_type: ClassVar[type[Connection]] = Connection
     _requests_type: ClassVar[type[Requests]] = Requests
 
-    def _host_features(
-        self, sampling: Any, elicitation: Any, roots: Any, extensions: Any
-    ) -> HostFeatures | None:
-        """Return what the server may ask of us; ``None``: nothing."""
-        return _features(sampling, elicitation, roots, extensions)
+    def _host_features(self, **given: Any) -> HostFeatures | None:
+        """Return what we declare, and the server may ask of us; ``None``: nothing."""
+        return _features(given)
 
     def __init__(
         self,
@@ -99,11 +97,18 @@ class ClientBase:
         elicitation: FormHandler | Elicitation | None = None,
         roots: Roots | None = None,
         extensions: Mapping[str, JsonObject | None] | Iterable[str] | None = None,
+        experimental: Mapping[str, JsonObject | None] | None = None,
         cache: ResponseCache | bool = False,
         on_notification: Callable[[Notification], Any] | None = None,
         trace: Callable[[str, Any], Any] | None = None,
     ) -> None:
-        features = self._host_features(sampling, elicitation, roots, extensions)
+        features = self._host_features(
+            sampling=sampling,
+            elicitation=elicitation,
+            roots=roots,
+            extensions=extensions,
+            experimental=experimental,
+        )
         self._has_roots = roots is not None
         self._connection = self._connection_type(
             opener(target, limits, recovery),
@@ -296,7 +301,7 @@ class ClientBase:
 
     @property
     def session_id(self) -> str | None:
-        """The HTTP session's id; ``None`` where there is no session."""
+        """The HTTP session's id; ``None`` where there is none, or none any more."""
         return self._connection.session_id
 
     @property
@@ -310,17 +315,13 @@ class ClientBase:
         return self._connection.stats
 
 
-def _features(
-    sampling: Any, elicitation: Any, roots: Any, extensions: Any
-) -> HostFeatures | None:
+def _features(given: Mapping[str, Any]) -> HostFeatures | None:
     # Most clients can be asked nothing, and import nothing of this.
-    if sampling is elicitation is roots is extensions is None:
+    if all(value is None for value in given.values()):
         return None
     from mcpwire.protocol.host.features import HostFeatures
 
-    return HostFeatures(
-        sampling=sampling, elicitation=elicitation, roots=roots, extensions=extensions
-    )
+    return HostFeatures(**given)
 
 
 def _identity(info: Implementation | None, features: HostFeatures | None) -> Identity:

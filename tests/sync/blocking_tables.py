@@ -210,7 +210,7 @@ PATCHES: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
         ),
         (
             """\
-        features = self._host_features(sampling, elicitation, roots, extensions)
+        features = self._host_features(
 """,
             """\
         check_handlers(
@@ -219,7 +219,7 @@ PATCHES: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
             roots=roots,
             on_notification=on_notification,
         )
-        features = self._host_features(sampling, elicitation, roots, extensions)
+        features = self._host_features(
 """,
         ),
         (

@@ -432,3 +432,15 @@ async def test_a_session_forgotten_before_its_first_call_does_not_connect(shell)
                 await client.connect()
             async with client:
                 assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+async def test_a_session_that_is_forgotten_has_no_id_any_more(shell):
+    with scripted_mcp() as server:
+        async with connected(shell, unheard(server), recovery=ONCE) as client:
+            assert client.session_id == "session-1"
+            server.forget_sessions()
+            assert isinstance(await outcome(client.call_tool("echo")), SessionExpired)
+            assert client.session_id is None
+            await client.connect()
+            assert client.session_id == "session-2"
+        assert client.session_id is None
