@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
@@ -194,16 +195,23 @@ class ClientBase:
     ) -> None:
         self.close()
 
-    def __del__(self) -> None:
+    def __del__(
+        self,
+        is_finalizing: Callable[[], bool] = sys.is_finalizing,
+        warn: Callable[..., None] = warnings.warn,
+    ) -> None:
         # Where construction failed there is no connection.
         connection = getattr(self, "_connection", None)
-        if connection is not None and connection.abandon():
-            warnings.warn(
-                f"unclosed {self!r}: it was closed by force",
-                ResourceWarning,
-                source=self,
-                stacklevel=2,
-            )
+        try:
+            if connection is not None and connection.abandon():
+                text = f"unclosed {self!r}: it was closed by force"
+                warn(text, ResourceWarning, source=self, stacklevel=2)
+        except ResourceWarning:
+            raise  # where warnings are errors
+        except Exception:
+            # Modules may be empty by now, and what the process holds ends with it.
+            if not is_finalizing():
+                raise
 
     def __repr__(self) -> str:
         """Return one readable line."""

@@ -123,6 +123,7 @@ class DirectEngine:
                         return
                 except BaseException:
                     if connection.waiter is waiter:
+                        connection.waiter = None  # the loop may be closed by now
                         connection.fail()
                     raise
                 connection = None  # the idle ones may be as dead as that one
