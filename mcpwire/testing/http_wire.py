@@ -15,7 +15,7 @@ from mcpwire.protocol.http.reply import Reply
 from mcpwire.protocol.http.request import Request
 from mcpwire.testing.wire import ChannelWire
 from mcpwire.versions import find_revision
-from mcpwire.wire.json import JSONDecodeError, loads
+from mcpwire.wire.json import JSONDecodeError, encode, loads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,16 +29,17 @@ __all__ = ["HttpWire"]
 class _RawReply(Reply):
     """What comes back to one request, each message as bytes and unchecked."""
 
-    __slots__ = ("_passes", "deadline")
+    __slots__ = ("_passes", "deadline", "id")
 
     _takes_json = True
 
     def __init__(
-        self, owner: HttpChannel, what: str, passes: Callable[[Reply, bytes], None]
+        self, owner: HttpChannel, what: str, passes: Callable[[_RawReply, bytes], None]
     ) -> None:
         super().__init__(owner, what)
         self._passes = passes
         self.deadline = None
+        self.id: Any = None
 
     def _judge_head(self) -> None:
         self.is_over = self.status == 202 or self.what == "GET"
@@ -51,10 +52,17 @@ class _RawReply(Reply):
 
 
 class HttpWire(ChannelWire):
-    """A connection over HTTP; its channel makes the heads and keeps the session."""
+    """A connection over HTTP; its channel makes the heads and keeps the session.
 
-    def __init__(self, owner: WireOwner) -> None:
+    Args:
+        owner: Hears what comes.
+        answers_all: Whether a request that gets no message of its own is answered with
+            an error, for a peer that knows nothing of HTTP.
+    """
+
+    def __init__(self, owner: WireOwner, *, answers_all: bool = False) -> None:
         super().__init__(owner)
+        self._answers_all = answers_all
         self._line = b""
         self._lines: deque[bytes] = deque()
         self._is_posting = False
@@ -93,6 +101,9 @@ class HttpWire(ChannelWire):
         method, params = message.get("method"), message.get("params")
         what = "GET" if body is None else method if type(method) is str else "POST"
         reply = _RawReply(channel, what, self._heard)
+        reply.id = (
+            message.get("id") if self._answers_all and "method" in message else None
+        )
         streams: set[Reply] = channel._streams  # noqa: SLF001 - closing ends them
         streams.add(reply)
         try:
@@ -110,7 +121,9 @@ class HttpWire(ChannelWire):
             streams.discard(reply)
             channel._end(reply)  # noqa: SLF001 - as above
 
-    def _heard(self, reply: Reply, data: bytes) -> None:
+    def _heard(self, reply: _RawReply, data: bytes) -> None:
+        if reply.id is not None:
+            data = _addressed(data, reply.id)
         if reply.what == "initialize":
             result = _message(data).get("result")
             version = result.get("protocolVersion") if type(result) is dict else None
@@ -129,3 +142,14 @@ def _message(data: bytes) -> dict[str, Any]:
     except JSONDecodeError:
         return {}
     return value if type(value) is dict else {}
+
+
+def _addressed(data: bytes, id: Any) -> bytes:
+    """Return what came as a message to whoever made the request with that id."""
+    message = _message(data)
+    if "jsonrpc" not in message:
+        text = data[:200].decode("utf-8", "replace")
+        message = {"jsonrpc": "2.0", "error": {"code": -32000, "message": text}}
+    elif message.get("id") is not None or "error" not in message:
+        return data
+    return encode({**message, "id": id})

@@ -12,7 +12,7 @@ from http_bytes import json_reply
 from mcp_server import scripted_mcp
 
 import mcpwire
-from mcpwire.testing import ScriptedClient
+from mcpwire.testing import FaultyStdio, Noise, ScriptedClient, Split
 
 pytestmark = pytest.mark.anyio
 
@@ -94,3 +94,23 @@ async def test_a_server_without_a_stream_of_its_own_is_as_good():
             await client.handshake()
             answer = await client.request("tools/call", ECHO)
             assert answer.result["content"] == [{"type": "text", "text": "hi"}]
+
+
+@pytest.mark.parametrize("era", ["session", "stateless"])
+async def test_faults_stand_before_a_server_over_http_as_well(era):
+    with scripted_mcp(era) as server:
+        target = mcpwire.Http(server.url, headers={"X-Tenant": "a"})
+        faulty = FaultyStdio(target, [Split(size=7), Noise(message=2)])
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(faulty) as client:
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            assert client.stats.noise_lines == 1
+    assert ("DELETE" in server.verbs()) == (era == "session")
+    assert all(request.headers["x-tenant"] == "a" for request in server.requests)
+
+
+def test_faults_do_not_stand_before_what_is_no_server():
+    with pytest.raises(ValueError, match="FaultyStdio takes a command line, a Stdio"):
+        FaultyStdio(mcpwire.Server("in memory"), [])
+    target = mcpwire.Http("http://127.0.0.1:1/", headers=dict)
+    with pytest.raises(ValueError, match=r"cannot pass every option of .*\(headers\)"):
+        FaultyStdio(target, [])
