@@ -70,6 +70,10 @@ class Client(SkillVerbs, NoticeVerbs):
             if the server has both), or one revision's name.
         client_info: Who we say we are.
         limits: Bounds on what the server may cost.
+        extensions: Ids of the extensions to switch on, or a mapping from ids to their
+            settings; declared from 2026-07-28 on.
+        experimental: Capabilities of your own to declare, by name, with their settings;
+            declared at each revision.
         reset_timeout_on_progress: Whether progress starts a call's timeout again.
         max_timeout: What no progress extends a call beyond, in seconds; by default
             ten times its timeout. Without `reset_timeout_on_progress` it does nothing.

@@ -49,6 +49,7 @@ class ClientOptions(TypedDict, total=False):
     elicitation: FormHandler | Elicitation | None
     roots: Roots | None
     extensions: Mapping[str, JsonObject | None] | Iterable[str] | None
+    experimental: Mapping[str, JsonObject | None] | None
     cache: ResponseCache | bool
     trace: Callable[[str, Any], Any] | None
 
@@ -115,6 +116,7 @@ class MemberOptions:
     elicitation: FormHandler | Elicitation | Unset | None = UNSET
     roots: Roots | Unset | None = UNSET
     extensions: Mapping[str, JsonObject | None] | Iterable[str] | Unset | None = UNSET
+    experimental: Mapping[str, JsonObject | None] | Unset | None = UNSET
     cache: ResponseCache | bool | Unset = UNSET
     trace: Callable[[str, Any], Any] | Unset | None = UNSET
 

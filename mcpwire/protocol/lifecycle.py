@@ -20,7 +20,8 @@ conclusive answer wins.
 Over HTTP (2026-07-28 basic/transports/streamable-http, "Backward Compatibility") each
 request stands alone: an answer of 4xx that is no modern error gives way to
 `initialize`, and where that gets one too, to the transport of 2024-11-05. A status of
-5xx and a network error say nothing of the era.
+5xx and a network error say nothing of the era; but a JSON-RPC error beside 500 is an
+answer of the server's program, and leads to `initialize` as well.
 
 `negotiate` is a generator: it yields `Send`, `Receive`, `Notify`, `Reopen` or
 `Downgrade`, and is sent what came of it. It knows no clock; each outcome brings the
@@ -59,6 +60,7 @@ from mcpwire.protocol.negotiation import (
     Send,
     Silence,
     Step,
+    is_internal,
     is_refusal,
     older_transport,
     parse_mode,
@@ -208,7 +210,10 @@ class _Negotiator:
         outcome = answer.outcome
         if isinstance(outcome, (AuthError, LocalProtocolError)):
             raise outcome  # no token, or nothing was written: that tells of no era
-        if isinstance(outcome, MCPError) and not is_refusal(outcome):
+        is_answer = answer.method == DISCOVER and self.may_fall_back
+        if isinstance(outcome, MCPError) and not (
+            is_refusal(outcome) or (is_answer and is_internal(outcome))
+        ):
             yield from self.take_end(answer.method, outcome)
             return None
         if isinstance(outcome, MCPError):

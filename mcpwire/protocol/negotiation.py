@@ -43,6 +43,7 @@ __all__ = [
     "Send",
     "Silence",
     "Step",
+    "is_internal",
     "is_refusal",
     "older_transport",
     "parse_mode",
@@ -85,6 +86,14 @@ def is_refusal(error: MCPError) -> bool:
     if isinstance(error, HTTPError):
         return error.status in REFUSING_STATUSES
     return not isinstance(error, TransportError)
+
+
+def is_internal(error: MCPError) -> bool:
+    """Tell whether a server's program has answered that it failed.
+
+    Servers that know no probe fail so over HTTP, with 500.
+    """
+    return isinstance(error, RPCError) and error.status == 500
 
 
 def older_transport(error: MCPError | None) -> str | None:

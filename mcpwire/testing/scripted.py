@@ -210,9 +210,12 @@ class ScriptedClient(ScriptedPeer):
             client.send({"not": "a request"}, split=1)
 
     Over stdio the server is a real process, started and ended like any other client's.
+    Over HTTP each message is a POST, whose head is that of any other client's; how the
+    message is cut says nothing there.
 
     Args:
-        target: A command line, a `Stdio` or a server object, as for `mcpwire.Client`.
+        target: A URL, an `Http`, a command line, a `Stdio` or a server object, as for
+            `mcpwire.Client`.
         answers: Outcomes of the server's requests, by method; what is not in it waits
             for `receive`.
         limits: Bounds on what closing may take, and the like.
@@ -247,10 +250,15 @@ class ScriptedClient(ScriptedPeer):
         from mcpwire.transports.targets import opener
 
         await self.aclose()
+        opens = opener(self._target, self._limits)
         wire = ChannelWire(self)
+        if opens.memory is not None:  # over HTTP
+            from mcpwire.testing.http_wire import HttpWire
+
+            wire = HttpWire(self)
         self._use(wire)
         self._channel_wire = wire
-        channel: Any = opener(self._target, self._limits).open(wire)
+        channel: Any = opens.open(wire)
         wire.attach(channel)
 
     async def aclose(self) -> None:

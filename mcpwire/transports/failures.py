@@ -12,9 +12,14 @@ from mcpwire.errors import (
     SessionExpired,
     TransportError,
 )
+from mcpwire.protocol.lifecycle import DISCOVER
+from mcpwire.versions import Era
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mcpwire.protocol.peer import PeerStats
+    from mcpwire.versions import Revision
 
 __all__ = ["connect_error", "connect_failure"]
 
@@ -39,6 +44,7 @@ def connect_failure(
     method: str,
     timeout: float | None,
     elapsed: float,
+    allowed: Iterable[Revision],
 ) -> MCPError | None:
     """Say what an error means for who connects; ``None``: just what it says.
 
@@ -48,11 +54,17 @@ def connect_failure(
         method: The handshake's last request.
         timeout: How long connecting might take.
         elapsed: How long it took.
+        allowed: The revisions that might have been agreed on.
     """
+    advice = ""
+    if method == DISCOVER and any(each.era is Era.SESSION for each in allowed):
+        advice = 'mode="session" connects without this probe'
+    if isinstance(error, HTTPError) and error.status >= 500 and advice:
+        error.args = (f"{error.args[0]}; {advice}",)
     if isinstance(error, (ConnectError, HTTPError, SessionExpired)):
         return None
     if isinstance(error, TransportError):
-        return connect_error(error, channel)
+        return connect_error(error, channel, advice)
     if isinstance(error, MCPError) or not isinstance(error, TimeoutError):
         return None
     if timeout is None:
@@ -62,12 +74,14 @@ def connect_failure(
         method=method,
         timeout=timeout,
         elapsed=elapsed,
-        detail=str(silent) if silent.noise or silent.stderr_tail.strip() else None,
+        detail=str(silent)
+        if silent.noise or silent.stderr_tail.strip()
+        else advice or None,
     )
 
 
 def connect_error(
-    error: TransportError | None, channel: _Opened | None
+    error: TransportError | None, channel: _Opened | None, advice: str = ""
 ) -> ConnectError:
     """Say that no connection came about, with all that the channel knows."""
     lost = channel.lost if channel is not None else None
@@ -77,8 +91,9 @@ def connect_error(
     why = str(error.args[0]) if error is not None else "no answer to the handshake"
     # Errors of HTTP begin with it themselves.
     where = f"{target}: " if target and not why.startswith(target) else ""
+    text = f"{where}{why} before the handshake was done" if error else f"{where}{why}"
     return ConnectError(
-        f"{where}{why} before the handshake was done" if error else f"{where}{why}",
+        f"{text}; {advice}" if advice else text,
         target=target,
         exit_code=getattr(channel, "exit_code", None),
         stderr_tail=getattr(channel, "stderr_tail", ""),

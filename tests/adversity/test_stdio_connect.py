@@ -7,7 +7,9 @@ import signal
 import sys
 
 import pytest
+from programs import is_running
 from scripted import scripted
+from shells import blocking_later
 
 import mcpwire
 
@@ -23,6 +25,7 @@ async def failure(shell, target, expected=mcpwire.MCPError, **options):
         async with asyncio.timeout(BOUND_S):
             await client.connect()
     assert not client.is_connected
+    await client.aclose()  # where the limit has passed, the child may still be leaving
     return caught.value
 
 
@@ -234,3 +237,75 @@ async def test_what_is_no_target_is_refused_at_construction(shell, target, text)
         shell(target)
     assert "secret" not in str(caught.value)
     assert "token=t" not in str(caught.value)
+
+
+# A child that agrees to nothing, and leaves when it is told to, or killed.
+STAYS = """
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+pid, go = sys.argv[1:]
+with open(pid, "w") as file:
+    file.write(str(os.getpid()))
+while not os.path.exists(go):
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.fault("F02")
+@blocking_later
+async def test_connecting_does_not_outlast_its_limit_however_slowly_the_child_leaves(
+    shell, tmp_path
+):
+    pid, go = tmp_path / "pid", tmp_path / "go"
+    # What must not be waited for takes a minute.
+    grace = 60.0 if shell.name == "asyncio" else 0.5
+    client = shell(
+        scripted(STAYS, str(pid), str(go)),
+        limits=mcpwire.Limits(close_grace=grace, terminate_grace=grace),
+        connect_timeout=1.0,
+        probe_timeout=0.1,
+    )
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(mcpwire.RequestTimeout):
+            await client.connect()
+        child = int(pid.read_text())
+        assert is_running(child)
+        go.touch()
+        await client.aclose()  # waits for its end
+    assert not is_running(child)
+
+
+@pytest.mark.fault("F02")
+async def test_the_next_child_begins_when_the_last_has_left(tmp_path):
+    pid, go = tmp_path / "pid", tmp_path / "go"
+    client = mcpwire.Client(
+        scripted(STAYS + "handshake()\nrecv()", str(pid), str(go)),
+        limits=mcpwire.Limits(close_grace=60.0),
+        connect_timeout=1.0,
+    )
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(mcpwire.RequestTimeout):
+            await client.connect()
+        first = int(pid.read_text())
+        pid.unlink()
+        with pytest.raises(mcpwire.RequestTimeout):
+            await client.connect()
+        assert not pid.exists()  # the second attempt has waited for the first child
+        go.touch()
+        await client.aclose()
+        assert not is_running(first)
+
+
+async def test_a_child_that_did_not_leave_in_time_ends_with_the_loop(tmp_path):
+    pid, go = tmp_path / "pid", tmp_path / "go"
+
+    async def give_up():
+        client = mcpwire.Client(
+            scripted(STAYS, str(pid), str(go)),
+            limits=mcpwire.Limits(close_grace=60.0),
+            connect_timeout=1.0,
+        )
+        with pytest.raises(mcpwire.RequestTimeout):
+            await client.connect()
+
+    await asyncio.to_thread(asyncio.run, give_up())
+    assert not is_running(int(pid.read_text()))

@@ -473,3 +473,46 @@ async def test_at_2026_07_28_the_client_answers_no_request_of_the_servers(shell)
         assert (await client.call_tool("x")).text == "ok"
         assert (await client.call_tool("y")).text == "tools/call"
         assert client.stats.invalid_messages == 1
+
+
+PIPE_BYTES = 65_536
+
+DIES_FULL = f"""
+import fcntl, struct, termios
+handshake()
+answer = recv()
+send({{"jsonrpc": "2.0", "id": answer["id"], "result": {{"content": []}}}})
+def waits():
+    return struct.unpack("i", fcntl.ioctl(0, termios.FIONREAD, bytes(4)))[0]
+while waits() < {PIPE_BYTES}:
+    time.sleep(0.001)
+os._exit(3)
+"""
+
+
+@pytest.mark.fault("F04")
+@pytest.mark.parametrize(("unwritten", "sent"), [(1, True), (2, False)])
+async def test_a_line_without_its_newline_may_have_been_understood(
+    shell, unwritten, sent
+):
+    """The child dies when its input is full, and lacks so many bytes of the line."""
+    lines = []
+
+    def trace(event, data):
+        if event == "send":
+            lines.append(bytes(data))
+
+    async with (
+        asyncio.timeout(BOUND_S),
+        shell(
+            scripted(DIES_FULL),
+            trace=trace,
+            mode="session",
+            recovery=mcpwire.Recovery(restart=False),
+        ) as client,
+    ):
+        await client.call_tool("fill", {"x": ""})
+        room = PIPE_BYTES + unwritten - len(lines[-1].rstrip(b"\n") + b"\n")
+        with pytest.raises(mcpwire.ConnectionClosed) as caught:
+            await client.call_tool("fill", {"x": "x" * room})
+    assert caught.value.sent is sent

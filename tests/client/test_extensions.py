@@ -56,3 +56,44 @@ async def test_a_session_knows_of_no_extensions(version):
 def test_what_is_no_name_of_an_extension_is_refused_at_construction():
     with pytest.raises(ValueError, match=r"^extensions: .*'paint'"):
         mcpwire.Client("cat", extensions=["paint"])
+
+
+OWN = {"com.example/undo": {"depth": 3}, "plain": {}}
+
+
+async def test_capabilities_of_ones_own_are_declared_in_each_request():
+    given = {**OWN, "plain": None}
+    assert await declared(experimental=given) == {"experimental": OWN}
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25"])
+async def test_capabilities_of_ones_own_are_declared_to_a_session(version):
+    server = FakeServer({"tools/call": lambda *_: text("ok")}, version=version)
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, experimental=OWN) as client,
+    ):
+        assert (await client.call_tool("x")).text == "ok"
+    (opened,) = server.requests("initialize")
+    assert opened["capabilities"] == {"experimental": OWN}
+
+
+async def test_capabilities_of_ones_own_stand_beside_handlers():
+    seen = await declared(experimental=OWN, sampling=lambda _: "x")
+    assert seen["experimental"] == OWN
+    assert "sampling" in seen
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["undo"], r"^experimental must be a mapping from names to settings, got "),
+        (
+            {"undo": 3},
+            r"^experimental: the settings of 'undo' must be a mapping, got 3",
+        ),
+    ],
+)
+def test_settings_that_are_no_mapping_are_refused_at_construction(given, message):
+    with pytest.raises(ValueError, match=message):
+        mcpwire.Client("cat", experimental=given)

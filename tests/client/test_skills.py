@@ -190,9 +190,13 @@ async def test_loading_reads_the_document_and_each_other_file_when_asked(client,
         assert await skill.read_file(LOGO, timeout=30) == b"\x00\xff"
         with pytest.raises(mcpwire.LocalProtocolError, match="no text in UTF-8"):
             await skill.read_text(LOGO)
-        with pytest.raises(mcpwire.LocalProtocolError, match="has no file"):
+        with pytest.raises(mcpwire.SkillError, match="has no such file") as caught:
             await skill.read_file("../other/SKILL.md")
-    assert server.reads == [URI, FORMS, LOGO, LOGO]
+        error = caught.value
+        assert (error.rule, error.skill) == ("files", URI)
+        assert error.uri == "../other/SKILL.md"
+        assert await skill.read_file(LOGO) == b"\x00\xff"  # it is as good as before
+    assert server.reads == [URI, FORMS, LOGO, LOGO, LOGO]
     assert len(server.requests("skills/get")) == (by == "uri")
 
 

@@ -213,6 +213,21 @@ async def test_whoever_lists_after_a_change_was_told_gets_the_new_list(era):
                 assert f"s_{name}" in tool_names(await client.list_tools())
 
 
+@both_eras
+async def test_a_change_of_resources_is_one_of_their_templates_too(era):
+    server = mcpwire.Server("s")
+    server.resource("t:{name}")(_one)
+    async with through({"s": server}, era) as client:
+        listed = await client.list_resource_templates()
+        assert [each.uri_template for each in listed] == ["t:{name}"]
+        async with client.listen(resources=True) as events:
+            server.resource("u:{name}")(_one)
+            async for _ in events:
+                break
+            listed = await client.list_resource_templates()
+        assert [each.uri_template for each in listed] == ["t:{name}", "u:{name}"]
+
+
 async def _nothing() -> str:
     return ""
 

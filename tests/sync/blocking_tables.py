@@ -213,7 +213,7 @@ PATCHES: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
         ),
         (
             """\
-        features = self._host_features(sampling, elicitation, roots, extensions)
+        features = self._host_features(
 """,
             """\
         check_handlers(
@@ -222,7 +222,7 @@ PATCHES: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
             roots=roots,
             on_notification=on_notification,
         )
-        features = self._host_features(sampling, elicitation, roots, extensions)
+        features = self._host_features(
 """,
         ),
         (

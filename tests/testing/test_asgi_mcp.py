@@ -205,7 +205,10 @@ def test_hours_take_no_time_on_a_virtual_clock():
         async with (
             httpx.AsyncClient(transport=AsgiTransport(app)) as http_client,
             mcpwire.Client(
-                mcpwire.Http(URL, http_client=http_client), mode="session", timeout=900
+                # A session whose stream is open is not idle.
+                mcpwire.Http(URL, http_client=http_client, server_stream="never"),
+                mode="session",
+                timeout=900,
             ) as client,
         ):
             assert (await client.call_tool("slow")).text == "at last"

@@ -176,7 +176,7 @@ class RelayClient(Client):
         connection.renewed.append(self._renewed)
         self._subscriptions.hear_lists()
 
-    def _host_features(self, *_: Any) -> HostFeatures:
+    def _host_features(self, **_: Any) -> HostFeatures:
         return RelayFeatures(self.relay)
 
     async def aclose(self) -> None:

@@ -213,10 +213,16 @@ def _finish_url(
     revision: Revision,
     value: Any,
 ) -> JsonObject:
-    result = _as_result(value, "ElicitResult or an action")
-    if result.action != "accept":
-        visits.discard(request.elicitation_id)
-    return _without_content(result, "the user was asked to visit a URL", revision)
+    is_agreed = False
+    try:
+        result = _as_result(value, "ElicitResult or an action")
+        reason = "the user was asked to visit a URL"
+        answer = _without_content(result, reason, revision)
+        is_agreed = result.action == "accept"
+        return answer
+    finally:
+        if not is_agreed:
+            visits.discard(request.elicitation_id)
 
 
 def _as_result(value: Any, expected: str) -> ElicitResult:

@@ -40,6 +40,7 @@ class HostFeatures:
             returns one. A list is read whenever a server asks, so it may change.
         extensions: The ids of the extensions to switch on, or a mapping from ids to
             settings. None is on by itself (SEP-2133, "SDK Implementation").
+        experimental: Capabilities of the user's own, by name, with their settings.
 
     Attributes:
         url_elicitations: Those whose end a server may still tell.
@@ -55,11 +56,13 @@ class HostFeatures:
         elicitation: FormHandler | Elicitation | None = None,
         roots: Roots | None = None,
         extensions: Mapping[str, JsonObject | None] | Iterable[str] | None = None,
+        experimental: Mapping[str, JsonObject | None] | None = None,
     ) -> None:
         self._sampling = samplings.as_sampling(sampling)
         self._elicitation = elicitations.as_elicitation(elicitation)
         self._roots = root_lists.as_source(roots)
         self._extensions = _as_extensions(extensions)
+        self._experimental = _as_experimental(experimental)
         self.url_elicitations = UrlElicitations()
         self._asks: Mapping[str, Callable[..., Question]] = {
             "sampling/createMessage": self._ask_sampling,
@@ -90,7 +93,8 @@ class HostFeatures:
     def capabilities(self, revision: Revision) -> JsonObject:
         """Return the client capabilities that are declared at a revision."""
         handlers = (self._sampling, self._elicitation, self._roots)
-        if not self._extensions and all(given is None for given in handlers):
+        declared = self._extensions or self._experimental
+        if not declared and all(given is None for given in handlers):
             return {}
         from mcpwire.types import ClientCapabilities, RootsCapability, encode
 
@@ -101,6 +105,7 @@ class HostFeatures:
                 elicitation=elicitations.capability(self._elicitation),
                 extensions={id: dict(given) for id, given in self._extensions.items()}
                 or None,
+                experimental=self._experimental or None,
             ),
             revision,
         )
@@ -176,10 +181,24 @@ def _checked_id(id: object) -> str:
     return id
 
 
-def _settings(id: str, settings: Any) -> JsonObject:
+def _as_experimental(
+    given: Mapping[str, JsonObject | None] | None,
+) -> dict[str, JsonObject]:
+    if given is not None and not isinstance(given, Mapping):
+        raise ValueError(
+            "experimental must be a mapping from names to settings, "
+            f"got {excerpt(given)}"
+        )
+    return {
+        name: _settings(name, settings, "experimental")
+        for name, settings in (given or {}).items()
+    }
+
+
+def _settings(id: str, settings: Any, argument: str = "extensions") -> JsonObject:
     if settings is not None and not isinstance(settings, Mapping):
         raise ValueError(
-            f"extensions: the settings of {excerpt(id)} must be a mapping, "
+            f"{argument}: the settings of {excerpt(id)} must be a mapping, "
             f"got {excerpt(settings)}"
         )
     return dict(settings or {})

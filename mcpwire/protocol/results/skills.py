@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal, NoReturn, TypeAlias
 from urllib.parse import quote, unquote
 
-from mcpwire.errors import LocalProtocolError, RemoteProtocolError
+from mcpwire.errors import RemoteProtocolError
 from mcpwire.protocol.host.question import excerpt
 from mcpwire.protocol.results import frontmatter
 
@@ -163,7 +163,8 @@ def locate(skill: Skill, path: str) -> str:
         path: The file's URI, or its path within the skill as its `SKILL.md` has it.
 
     Raises:
-        LocalProtocolError: The skill has no such file.
+        SkillError: The skill has no such file. SEP-2640 has what no entry lists fail
+            its verification: there is nothing that it could be held against.
     """
     root = _root(skill)
     below = path.removeprefix("./")
@@ -175,9 +176,7 @@ def locate(skill: Skill, path: str) -> str:
                 return uri
         elif uri.startswith(f"{root}/") and _path(uri) is not None:
             return uri
-    raise LocalProtocolError(
-        f"the skill {excerpt(skill.name)} has no file {excerpt(path)}"
-    )
+    _refuse(skill, "files", f"the skill {excerpt(skill.name)} has no such file", path)
 
 
 def file_bytes(skill: Skill, uri: str, result: ReadResourceResult) -> bytes:

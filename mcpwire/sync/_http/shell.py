@@ -53,7 +53,10 @@ class Shell:
         telling: Held while somebody outside is told something: one at a time.
         clock: Rings for nobody.
         has_waiter: Whether somebody waits for the last call's end.
+        streams_are_cheap: Whether one more stream costs no thread.
     """
+
+    streams_are_cheap: Final = False
 
     def __init__(
         self,

@@ -337,6 +337,7 @@ class GoingOn(HttpInbound):
         if reply.what == LISTEN and reply.openings > 1:
             self._missed()
         if self._opening is not None and isinstance(reply, StreamReply):
+            self._http.memory.streamless = False
             self._opening.settle()
         if reply.backoff is None:
             reply.backoff = StreamBackoff(self.recovery)
@@ -377,15 +378,18 @@ class GoingOn(HttpInbound):
         """Open the stream for what the server says unasked, where there is one.
 
         2025-11-25 basic/transports, "Listening for Messages from the Server". It is
-        opened beside everything else, and stays open or comes back by itself.
+        opened beside everything else, and stays open or comes back by itself. A server
+        may send requests of its own there, `ping` at least: so it is open although
+        nobody listens, unless this server has answered 405 before.
         """
+        if self._opening is not None or self._era is not Era.SESSION:
+            return
         mode = self._http.server_stream
-        if (
-            self._opening is not None
-            or self._era is not Era.SESSION
-            or mode == "never"
-            or not (wanted or mode == "always")
-        ):
+        if mode == "auto" and not wanted:
+            opens = self._shell.streams_are_cheap and not self._http.memory.streamless
+        else:
+            opens = mode != "never"
+        if not opens:
             return
         self._opening = Opening(self._shell.time() + OPENING_S)
         self._shell.spawn(self._hear_on, self._opening)
@@ -412,6 +416,8 @@ class GoingOn(HttpInbound):
                 self._missed()  # whatever the server says until it is open again
             place = reply.resumption
             now = self._shell.time()
+            if place is not None:
+                place.ended(now)  # the id it goes on from is no event's of the next
             backoff.ended(now)
             delay = backoff.delay(
                 now,
@@ -444,6 +450,8 @@ class GoingOn(HttpInbound):
         if reply.error is not None and _is_final(reply.error):
             # A server without such a stream says so once, and is not asked again.
             backoff.refused()
+            if reply.status == 405:
+                self._http.memory.streamless = True
 
 
 def encode_call(reply: CallReply, params: Mapping[str, Any] | None) -> bytes:

@@ -298,6 +298,7 @@ class Connection(ConnectionState):
                     method=handshake.last_method,
                     timeout=timeout,
                     elapsed=handshake.elapsed,
+                    allowed=self.settings.allowed,
                 )
             handshake.discard()
             if failure is None or not isinstance(error, Exception):

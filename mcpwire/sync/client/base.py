@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
@@ -78,11 +79,9 @@ class ClientBase:
     _connection_type: ClassVar[type[Connection]] = Connection
     _requests_type: ClassVar[type[Requests]] = Requests
 
-    def _host_features(
-        self, sampling: Any, elicitation: Any, roots: Any, extensions: Any
-    ) -> HostFeatures | None:
-        """Return what the server may ask of us; ``None``: nothing."""
-        return _features(sampling, elicitation, roots, extensions)
+    def _host_features(self, **given: Any) -> HostFeatures | None:
+        """Return what we declare, and the server may ask of us; ``None``: nothing."""
+        return _features(given)
 
     def __init__(
         self,
@@ -102,6 +101,7 @@ class ClientBase:
         elicitation: FormHandler | Elicitation | None = None,
         roots: Roots | None = None,
         extensions: Mapping[str, JsonObject | None] | Iterable[str] | None = None,
+        experimental: Mapping[str, JsonObject | None] | None = None,
         cache: ResponseCache | bool = False,
         on_notification: Callable[[Notification], Any] | None = None,
         raise_exceptions: bool = False,
@@ -118,7 +118,13 @@ class ClientBase:
             roots=roots,
             on_notification=on_notification,
         )
-        features = self._host_features(sampling, elicitation, roots, extensions)
+        features = self._host_features(
+            sampling=sampling,
+            elicitation=elicitation,
+            roots=roots,
+            extensions=extensions,
+            experimental=experimental,
+        )
         self._has_roots = roots is not None
         self._connection = self._connection_type(
             blocking_opener(target, limits, recovery),
@@ -194,16 +200,23 @@ class ClientBase:
     ) -> None:
         self.close()
 
-    def __del__(self) -> None:
+    def __del__(
+        self,
+        is_finalizing: Callable[[], bool] = sys.is_finalizing,
+        warn: Callable[..., None] = warnings.warn,
+    ) -> None:
         # Where construction failed there is no connection.
         connection = getattr(self, "_connection", None)
-        if connection is not None and connection.abandon():
-            warnings.warn(
-                f"unclosed {self!r}: it was closed by force",
-                ResourceWarning,
-                source=self,
-                stacklevel=2,
-            )
+        try:
+            if connection is not None and connection.abandon():
+                text = f"unclosed {self!r}: it was closed by force"
+                warn(text, ResourceWarning, source=self, stacklevel=2)
+        except ResourceWarning:
+            raise  # where warnings are errors
+        except Exception:
+            # Modules may be empty by now, and what the process holds ends with it.
+            if not is_finalizing():
+                raise
 
     def __repr__(self) -> str:
         """Return one readable line."""
@@ -312,7 +325,7 @@ class ClientBase:
 
     @property
     def session_id(self) -> str | None:
-        """The HTTP session's id; ``None`` where there is no session."""
+        """The HTTP session's id; ``None`` where there is none, or none any more."""
         return self._connection.session_id
 
     @property
@@ -326,17 +339,13 @@ class ClientBase:
         return self._connection.stats
 
 
-def _features(
-    sampling: Any, elicitation: Any, roots: Any, extensions: Any
-) -> HostFeatures | None:
+def _features(given: Mapping[str, Any]) -> HostFeatures | None:
     # Most clients can be asked nothing, and import nothing of this.
-    if sampling is elicitation is roots is extensions is None:
+    if all(value is None for value in given.values()):
         return None
     from mcpwire.protocol.host.features import HostFeatures
 
-    return HostFeatures(
-        sampling=sampling, elicitation=elicitation, roots=roots, extensions=extensions
-    )
+    return HostFeatures(**given)
 
 
 def _identity(info: Implementation | None, features: HostFeatures | None) -> Identity:

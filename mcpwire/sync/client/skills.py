@@ -177,8 +177,9 @@ class LoadedSkill:
 
         Raises:
             SkillError: The file has another size or digest; no other can be read then.
-            LocalProtocolError: It has no such file, or one that was wrong; then
-                nothing was sent, or what came is not given out.
+                Or the skill has no such file; then nothing was sent.
+            LocalProtocolError: It had a file that was wrong; then nothing was sent, or
+                what came is not given out.
         """
         from mcpwire.protocol.results.skills import locate
 

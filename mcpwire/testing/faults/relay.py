@@ -26,7 +26,8 @@ from mcpwire.testing.faults.base import END, Chain, Fault, Pause
 from mcpwire.transports.stdio.channel import StdioChannel
 from mcpwire.transports.stdio.pipes import forget_descriptor
 from mcpwire.transports.stdio.process import ChildProcess, spawn
-from mcpwire.transports.stdio.target import Stdio, parse_command
+from mcpwire.transports.stdio.target import Stdio
+from mcpwire.transports.targets import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.testing.faults.base import Item
     from mcpwire.transports.base import Inbound
+    from mcpwire.transports.http.target import Http
 
 __all__ = ["FaultyChannel", "FaultyStdio", "Relay"]
 
@@ -219,15 +221,16 @@ class FaultyStdio:
     same.
 
     Args:
-        target: The server, as a command line or a `Stdio`.
+        target: The server, as a command line or a `Stdio`; or a URL or an `Http`: then
+            a bridge stands behind the pipes, in a process of its own.
         faults: What goes wrong, in this order (see `mcpwire.testing.faults`).
         seed: Decides whatever is by chance.
     """
 
     def __init__(
-        self, target: str | Stdio, faults: Iterable[Fault], *, seed: int = 0
+        self, target: str | Stdio | Http, faults: Iterable[Fault], *, seed: int = 0
     ) -> None:
-        self.target = parse_command(target) if isinstance(target, str) else target
+        self.target = _as_command(target)
         self.faults = tuple(faults)
         self.seed = seed
 
@@ -269,3 +272,18 @@ class FaultyStdio:
             faults=self.faults,
             seed=self.seed,
         )
+
+
+def _as_command(target: str | Stdio | Http) -> Stdio:
+    meant = resolve(target)
+    if isinstance(meant, Stdio):
+        return meant
+    from mcpwire.testing.faults.http_bridge import bridge_command
+    from mcpwire.transports.http.target import Http
+
+    if not isinstance(meant, Http):
+        raise ValueError(
+            "FaultyStdio takes a command line, a Stdio, a URL or an Http, "
+            f"got {target!r}"
+        )
+    return bridge_command(meant)

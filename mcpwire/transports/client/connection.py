@@ -98,6 +98,7 @@ class Connection(ConnectionState):
         self._background: set[asyncio.Task[Any]] = set()
         self._sleeping: set[asyncio.Future[None]] = set()
         self._pinging: asyncio.Task[Any] | None = None
+        self._leaving: set[asyncio.Task[None]] = set()  # what closes what is of no use
         self.replay: ReplayFn | None = None
         self.inbound = self._inbound_type(
             settings.features,
@@ -170,6 +171,7 @@ class Connection(ConnectionState):
         if not opening.done():
             opening.cancel()
             await asyncio.wait([opening])
+            await self._left()
         elif self.channel is not None and not self._taken:
             await self.aclose()
 
@@ -208,6 +210,7 @@ class Connection(ConnectionState):
                     sleeping.set_result(None)
             ending = [*self.inbound.close(), *self._reviver.close()]
             ending += self._background
+            ending += self._leaving
             if self._current is None and self._opening is None and not ending:
                 self.channel = None
                 self._ended()
@@ -233,6 +236,7 @@ class Connection(ConnectionState):
             self._retire(channel)
             if self._trace is not None:
                 self._trace("close", channel.target)
+        await self._left()
         for task in self._background:
             task.cancel()
         ending += self._background
@@ -283,6 +287,7 @@ class Connection(ConnectionState):
             self._loop = self._opening = self._closing = None
             self._reviver.forget()
             self._background.clear()
+            self._leaving.clear()
             self._end_of_use()
         return loop
 
@@ -290,16 +295,20 @@ class Connection(ConnectionState):
 
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
+        limit = self.settings.connect_timeout
+        until = None if limit is None else loop.time() + limit
         old, self.channel = self._current, None
         if old is not None:
-            await self._see_off(old)
+            self._see_off(old)
+        await self._left(until)
+        if old is not None:
             self._current = None
             self._retire(old)
         started = loop.time()
         self.inbound.revision = None  # until this connection has agreed on its own
         handshake = Handshake(self._opener, self.inbound, started)
         try:
-            async with asyncio.timeout(self.settings.connect_timeout) as scope:
+            async with asyncio.timeout_at(until) as scope:
                 with handshake.patient(scope):
                     agreement = await self._agree(handshake)
                     channel = handshake.channel
@@ -312,22 +321,36 @@ class Connection(ConnectionState):
                 error,
                 handshake.channel,
                 method=handshake.last_method,
-                timeout=self.settings.connect_timeout,
+                timeout=limit,
                 elapsed=loop.time() - started,
+                allowed=self.settings.allowed,
             )
-            await handshake.discard()
+            self._leave(handshake.discard())
+            await self._left(until if isinstance(error, Exception) else None)
             if failure is None:
                 raise
             raise failure from error
         self._settle(channel, profile)
 
-    async def _see_off(self, old: OpenChannel) -> None:
+    def _see_off(self, old: OpenChannel) -> None:
         """Close what was lost, as soon as no call is open on it any more."""
         session: Any = old  # only one over HTTP expires
         if isinstance(old.lost, SessionExpired) and session.is_busy:
             self.spawn(session.drain(), "drain")
         else:
-            await old.aclose()
+            self._leave(old.aclose())
+
+    def _leave(self, closing: Coroutine[Any, Any, None]) -> None:
+        """Close what is of no use any more; it goes on however connecting ends."""
+        task = asyncio.get_running_loop().create_task(closing, name="mcpwire-leave")
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    async def _left(self, until: float | None = None) -> None:
+        """Wait for the end of what is being closed, until that time at most."""
+        if self._leaving:
+            left = None if until is None else max(0.0, until - self.time())
+            await asyncio.wait(self._leaving, timeout=left)
 
     async def _agree(self, handshake: Handshake) -> Agreement:
         """Negotiate; what a server of the session era proved to be is tried first."""

@@ -117,7 +117,7 @@ class ConnectionState:
     @property
     def session_id(self) -> str | None:
         """What an HTTP server calls the session in use, where it has one."""
-        return getattr(self.channel, "session_id", None)
+        return getattr(self.channel, "session_id", None) if self.is_open else None
 
     def _may_reopen(self) -> bool:
         """Tell whether what was lost may be opened again, by what lost it."""

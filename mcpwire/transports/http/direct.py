@@ -71,6 +71,7 @@ class DirectEngine:
         self._tail_waiter: asyncio.Future[None] | None = None
         self._aborted: dict[int, MCPError] = {}
         self._held_back = 0
+        self._streams = 0  # GETs, whose responses may last as long as the session
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
         self._is_closed = False
@@ -105,25 +106,31 @@ class DirectEngine:
             rest = None
         else:
             first, rest = _sockets.encode(request)
-        if self._clogged or self._held_back:
-            self._check_unwritten(request)
-        connection = self._take()
-        if connection is None and self._lingering:
-            connection = await self._tail(reply)
-        for _ in ATTEMPTS:
-            if connection is None:
-                connection = await self._new(request, reply)
-            waiter = self._create_future()
-            connection.send(first, rest, reply, waiter)
-            try:
-                if await waiter:
-                    return
-            except BaseException:
-                if connection.waiter is waiter:
-                    connection.fail()
-                raise
-            connection = None  # the idle ones may be as dead as that one
-        raise self._closed_error("it ends every connection unread", sent=False)
+            self._streams += body is None
+        try:
+            if self._clogged or self._held_back:
+                self._check_unwritten(request)
+            connection = self._take()
+            if connection is None and self._lingering:
+                connection = await self._tail(reply)
+            for _ in ATTEMPTS:
+                if connection is None:
+                    connection = await self._new(request, reply)
+                waiter = self._create_future()
+                connection.send(first, rest, reply, waiter)
+                try:
+                    if await waiter:
+                        return
+                except BaseException:
+                    if connection.waiter is waiter:
+                        connection.waiter = None  # the loop may be closed by now
+                        connection.fail()
+                    raise
+                connection = None  # the idle ones may be as dead as that one
+            raise self._closed_error("it ends every connection unread", sent=False)
+        finally:
+            if body is None:
+                self._streams -= 1
 
     def abort(self, reply: Fed, error: MCPError) -> bool:
         """End the exchange of that reply with an error; return whether one ran."""
@@ -296,7 +303,7 @@ class DirectEngine:
                 self._arm(until)
         else:
             connection.abort()
-        return len(self._idle) == len(self._open)
+        return len(self._idle) + self._streams >= len(self._open)
 
     def lingers(self, connection: Connection) -> None:
         """Give the rest of a response its time."""

@@ -55,6 +55,9 @@ class Memory:
     legacy: bool = False
     """Whether it speaks HTTP+SSE, the transport of 2024-11-05."""
 
+    streamless: bool = False
+    """Whether it has answered 405 to the GET of its own stream."""
+
 
 def _path(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
@@ -120,7 +123,8 @@ class Http:
         default="auto", kw_only=True, validator=_one_of("auto", "always", "never")
     )
     """Whether to hold the GET stream open by which a server of the session era speaks
-    unasked: ``"auto"`` once somebody listens for it, ``"always"`` or ``"never"``."""
+    unasked: ``"auto"``, unless it has answered 405 and nobody listens; ``"always"``:
+    each session asks for it anew; ``"never"``."""
 
     follow_redirects: bool = _switch(default=False)
     """Whether to follow a 307 or 308 that stays at this very origin; one with

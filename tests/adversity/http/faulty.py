@@ -82,3 +82,8 @@ async def until(holds: Callable[[], Any], bound: float = BOUND_S) -> None:
     async with asyncio.timeout(bound):
         while not holds():  # noqa: ASYNC110 - a thread tells no loop
             await asyncio.sleep(0.002)  # between two looks; the wait is bounded
+
+
+def unheard(server: ScriptedMcp) -> mcpwire.Http:
+    """Return a target whose only GETs go on with the stream of a call."""
+    return mcpwire.Http(server.url, server_stream="never")

@@ -203,7 +203,8 @@ async def test_a_private_authority_and_our_own_certificate_are_all_it_takes(
         own
     )
     with scripted_mcp(era, ssl_context=context) as server:
-        target = mcpwire.Http(server.url, ca_file=ca_file, client_cert=own)
+        options = {"ca_file": ca_file, "client_cert": own, "server_stream": "never"}
+        target = mcpwire.Http(server.url, **options)
         async with connected(shell, target) as client:
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert server.connections == 1
@@ -233,7 +234,45 @@ async def test_a_5xx_says_nothing_of_the_era(shell, status):
         server.on["server/discover"] = answering(reply(status, b"down"))
         error = await refused(shell, server.url)
     assert str(status) in str(error)
+    assert 'mode="session" connects without this probe' in str(error)
     assert "initialize" not in server.verbs()
+
+
+@pytest.mark.pain("P26")
+async def test_a_program_that_fails_at_the_probe_is_asked_to_initialize(shell):
+    def fails(request, conn):
+        error = {"code": -32603, "message": "Internal server error"}
+        body = {"jsonrpc": "2.0", "id": None, "error": error}
+        conn.send(json_reply(body, 500))
+        return True
+
+    with scripted_mcp() as server:
+        server.on["server/discover"] = fails
+        async with connected(shell, server) as client:
+            assert client.protocol_version == "2025-11-25"
+
+
+PROBE_FAILS = {
+    "closed": lambda request, conn: conn.close() or True,
+    "silent": lambda request, conn: conn.wait_closed(HANG_S) or True,
+}
+
+
+@pytest.mark.pain("P26")
+@pytest.mark.parametrize("case", PROBE_FAILS)
+@pytest.mark.parametrize("mode", ["auto", "stateless"])
+async def test_who_fails_at_the_probe_is_told_how_to_leave_it_out(shell, case, mode):
+    with scripted_mcp() as server:
+        server.on["server/discover"] = PROBE_FAILS[case]
+        error = await refused(shell, server.url, mode=mode, connect_timeout=0.5)
+    assert ('mode="session"' in str(error)) == (mode == "auto")
+
+
+@pytest.mark.pain("P26")
+async def test_nobody_there_has_nothing_to_do_with_the_mode(shell):
+    with scripted_mcp() as server:
+        url = server.url
+    assert "mode=" not in str(await refused(shell, url))
 
 
 @pytest.mark.pain("P26")

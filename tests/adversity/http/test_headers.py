@@ -42,7 +42,7 @@ async def test_a_function_is_asked_for_headers_before_each_request(shell):
         return {"X-Number": str(next(numbers))}
 
     with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, headers=headers)
+        target = mcpwire.Http(server.url, headers=headers, server_stream="never")
         async with connected(shell, target) as client:
             for _ in range(5):
                 await client.call_tool("echo")

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import threading
 import time
 
 import pytest
@@ -23,6 +24,7 @@ from raw_server import (
     sse_event,
     sse_head,
 )
+from shells import blocking_later
 
 import mcpwire
 
@@ -133,10 +135,162 @@ async def test_the_servers_stream_goes_on_at_its_place_and_loses_nothing(shell):
     assert heard == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.pain("P20")
-async def test_a_client_that_listens_for_nothing_opens_no_stream(shell):
+@pytest.mark.system("U16")
+@pytest.mark.pain("P22")
+@pytest.mark.rule("LHTTP-21")
+async def test_what_is_said_while_the_stream_is_down_comes_with_the_next(shell):
+    heard = []
+    is_said = threading.Event()
+    with scripted_mcp(resumable=True, retry=0) as server:
+        options = {"on_notification": lambda note: heard.append(note.params.data)}
+        async with connected(
+            shell, always(server), recovery=QUICK, **options
+        ) as client:
+            await until(lambda: server.streams)
+            stream = server.streams[-1]
+            server.push({"method": LOG, "params": log(0)["params"]})
+            await until(lambda: heard)
+            server.on["GET"] = lambda request, conn: not is_said.wait(HANG_S)
+            server.close_streams()
+            stream.send(log(1))
+            is_said.set()
+            await until(lambda: len(heard) == 2)
+            await client.call_tool("echo")
+    assert heard == [0, 1]
+    first, second = [r.headers for r in server.requests if r.verb == "GET"]
+    assert "last-event-id" not in first
+    assert second["last-event-id"] == f"{stream.name}/1-0"
+
+
+@pytest.mark.pain("P21")
+@pytest.mark.rule("LHTTP-21")
+async def test_an_event_that_comes_again_after_its_own_id_is_heard_once(shell):
+    heard = []
+
+    def repeats(request, conn):
+        events = [chunk(sse_event(log(0), id="7"))]
+        if "last-event-id" in request.headers:
+            assert request.headers["last-event-id"] == "7"
+            events += [chunk(sse_event(log(number), id="8")) for number in (1, 2)]
+            conn.send(sse_head() + b"".join(events))
+            conn.wait_closed(HANG_S)
+        else:
+            conn.send(sse_head() + events[0] + LAST_CHUNK)
+        return True
+
     with scripted_mcp() as server:
-        async with connected(shell, server) as client:
+        server.on["GET"] = repeats
+        options = {"on_notification": lambda note: heard.append(note.params.data)}
+        async with connected(shell, always(server), recovery=QUICK, **options):
+            await until(lambda: 2 in heard)
+    # Two in a row of one id are two events, in the way of the HTML standard.
+    assert heard == [0, 1, 2]
+
+
+@pytest.mark.pain("P22")
+@pytest.mark.parametrize("resumable", [False, True])
+async def test_what_a_stream_without_a_place_has_missed_may_be_any_change(
+    shell, resumable
+):
+    """What is known of the tools is read again; from a place on nothing is missed."""
+    with scripted_mcp(resumable=resumable, retry=0) as server:
+        async with connected(shell, always(server), recovery=QUICK) as client:
+            await until(lambda: server.streams)
+            await client.call_tool("echo", validate="warn")
+            await client.call_tool("echo", validate="warn")
+            assert server.verbs().count("tools/list") == 1
+            server.close_streams()
+            await until(lambda: server.verbs().count("GET") == 2)
+            await client.call_tool("echo", validate="warn")
+    assert server.verbs().count("tools/list") == (1 if resumable else 2)
+
+
+ASKED = {
+    "ping": {"result": {}},
+    "roots/list": {"error": {"code": -32601}},
+    "sampling/createMessage": {"error": {"code": -32601}},
+}
+
+
+def asks_first(server, method, timeout):
+    """Ask on the server's own stream, and answer the call once that is answered."""
+
+    def handler(request, conn):
+        server.push({"method": method, "id": "asked"}, timeout)
+        conn.wait_while(lambda: "asked" not in server.answered)
+        return False
+
+    return handler
+
+
+@pytest.mark.pain("P20")
+@pytest.mark.parametrize("method", ASKED)
+@blocking_later
+async def test_a_server_may_ask_on_its_own_stream_although_nobody_listens(
+    shell, method
+):
+    with scripted_mcp() as server:
+        # Where it hangs, that is soon known.
+        timeout = 30 if shell.name == "asyncio" else 0.2
+        server.on["tools/call"] = asks_first(server, method, timeout)
+        async with connected(shell, server, timeout=timeout) as client:
+            result = await client.call_tool("echo", {"text": "x"})
+            assert result.text == "x"
+    answer = server.answered["asked"]
+    assert answer.get("result") == ASKED[method].get("result")
+    code = answer.get("error", {}).get("code")
+    assert code == ASKED[method].get("error", {}).get("code")
+
+
+@pytest.mark.pain("P20")
+async def test_the_servers_stream_costs_no_call_anything():
+    """It has a connection of its own, and no call waits for it."""
+    with scripted_mcp() as server:
+        server.on["GET"] = never_heads
+        async with connected(mcpwire.Client, server) as client:
+            for _ in range(5):
+                await client.call_tool("echo")
+            await until(lambda: "GET" in server.verbs())
+            own = [r.connection for r in server.requests if r.verb == "GET"]
+            calls = {r.connection for r in server.requests if r.verb == "POST"}
+    assert len(own) == len(calls) == 1
+    assert own != list(calls)
+
+
+@pytest.mark.pain("P20")
+async def test_405_is_remembered_for_as_long_as_nobody_listens():
+    with scripted_mcp(get_stream=False) as server:
+        target = mcpwire.Http(server.url)
+        async with connected(mcpwire.Client, target) as client, client.events():
+            pass  # entering it waits for the verdict
+        async with connected(mcpwire.Client, target) as client:
+            await client.call_tool("echo")
+            server.forget_sessions()
+            await client.call_tool("echo")
+        assert server.verbs().count("initialize") == 3
+        assert server.verbs().count("GET") == 1
+        async with connected(mcpwire.Client, target) as client, client.events():
+            await until(lambda: server.verbs().count("GET") == 2)
+
+
+@pytest.mark.pain("P20")
+async def test_a_server_that_has_the_stream_by_now_is_asked_for_it_again():
+    with scripted_mcp(get_stream=False) as server:
+        target = mcpwire.Http(server.url)
+        async with connected(mcpwire.Client, target) as client, client.events():
+            pass  # entering it waits for the verdict
+        server.get_stream = True
+        async with connected(mcpwire.Client, target) as client, client.events():
+            await until(lambda: server.streams)
+        async with connected(mcpwire.Client, target):
+            await until(lambda: server.streams)
+
+
+@pytest.mark.pain("P20")
+async def test_a_client_that_wants_no_stream_opens_none():
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, server_stream="never")
+        async with connected(mcpwire.Client, target) as client:
             for _ in range(5):
                 await client.call_tool("echo")
     assert "GET" not in server.verbs()

@@ -55,12 +55,19 @@ def posts(server, method):
 @pytest.mark.parametrize("replies", ["json", "sse"])
 async def test_after_initialize_each_request_names_revision_and_session(shell, replies):
     with scripted_mcp(replies=replies) as server:
-        async with asyncio.timeout(BOUND_S), shell(server.url) as client:
+        target = mcpwire.Http(server.url, server_stream="always")
+        async with asyncio.timeout(BOUND_S), shell(target) as client:
+            await until(lambda: server.streams)
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
         probe, initialize, *rest = server.requests
         assert probe.headers[VERSION] == "2026-07-28"
         assert VERSION not in initialize.headers
-        assert [request.verb for request in rest] == ["POST", "POST", "DELETE"]
+        assert sorted(request.verb for request in rest) == [
+            "DELETE",
+            "GET",
+            "POST",
+            "POST",
+        ]
         for request in rest:
             assert request.headers[VERSION] == "2025-11-25"
             assert request.headers[SESSION]

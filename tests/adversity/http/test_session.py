@@ -17,6 +17,7 @@ from faulty import (
     connected,
     once,
     outcome,
+    unheard,
     until,
 )
 from mcp_server import scripted_mcp
@@ -196,7 +197,7 @@ async def test_the_get_stream_of_a_forgotten_session_opens_another(shell):
 @pytest.mark.fault("F27")
 async def test_a_late_answer_of_the_old_session_does_not_bring_it_back(shell):
     with scripted_mcp() as server:
-        async with connected(shell, server) as client:
+        async with connected(shell, unheard(server)) as client:
             late = asyncio.ensure_future(client.call_tool("slow"))
             await until(lambda: server.executed)
             server.sessions.clear()
@@ -237,7 +238,7 @@ async def test_a_listing_begins_anew_in_a_new_session(shell):
 
     with scripted_mcp() as server:
         server.on["tools/list"] = pages
-        async with connected(shell, server) as client:
+        async with connected(shell, unheard(server)) as client:
             names = [tool.name for tool in await client.list_tools()]
     assert names == ["session-2-0", "session-2-1", "session-2-2"]
 
@@ -335,7 +336,7 @@ async def test_the_stateless_era_has_no_delete(shell):
 @pytest.mark.usefixtures("kept_for_long")
 async def test_a_thousand_calls_are_a_thousand_posts_on_one_connection(shell, replies):
     with scripted_mcp(replies=replies) as server:
-        async with connected(shell, server) as client:
+        async with connected(shell, unheard(server)) as client:
             for number in range(1000):
                 result = await client.call_tool("echo", {"text": str(number)})
                 assert result.text == str(number)
@@ -431,3 +432,15 @@ async def test_a_session_forgotten_before_its_first_call_does_not_connect(shell)
                 await client.connect()
             async with client:
                 assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+async def test_a_session_that_is_forgotten_has_no_id_any_more(shell):
+    with scripted_mcp() as server:
+        async with connected(shell, unheard(server), recovery=ONCE) as client:
+            assert client.session_id == "session-1"
+            server.forget_sessions()
+            assert isinstance(await outcome(client.call_tool("echo")), SessionExpired)
+            assert client.session_id is None
+            await client.connect()
+            assert client.session_id == "session-2"
+        assert client.session_id is None

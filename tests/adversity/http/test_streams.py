@@ -14,6 +14,7 @@ from faulty import (
     answering,
     connected,
     outcome,
+    unheard,
     until,
 )
 from mcp_server import scripted_mcp
@@ -130,7 +131,7 @@ async def test_a_stream_with_a_place_goes_on_where_it_broke(shell, end):
     calls = []
     with scripted_mcp() as server:
         server.on["GET"] = resumes
-        async with connected(shell, server) as client:
+        async with connected(shell, unheard(server)) as client:
             server.on["tools/call"] = breaks
             assert (await client.call_tool("echo")).text == "fine"
     assert server.verbs().count("GET") == 1
@@ -162,7 +163,7 @@ async def test_the_stateless_era_resumes_nothing(shell):
 @pytest.mark.rule("LHTTP-08")
 async def test_a_polling_server_is_asked_until_it_answers(shell):
     with scripted_mcp(replies="sse", resumable=True, polls=4, retry=100) as server:
-        async with connected(shell, server) as client:
+        async with connected(shell, unheard(server)) as client:
             started = time.monotonic()
             result = await client.call_tool("echo", {"text": "x"})
             # Each time after `retry`, which has a floor of that much.
@@ -196,7 +197,7 @@ async def test_500_polling_cycles_cost_what_one_costs(shell, monkeypatch):
     try:
         with scripted_mcp(replies="sse", resumable=True, polls=500, retry=0) as server:
             server.on["GET"] = look
-            async with connected(shell, server) as client:
+            async with connected(shell, unheard(server)) as client:
                 call = client.call_tool("echo", {"text": "x"}, timeout=BOUND_S)
                 assert (await call).text == "x"
             assert server.connections <= 2
@@ -269,7 +270,7 @@ async def test_places_never_leak_from_one_stream_to_another(shell):
 
     with scripted_mcp() as server:
         server.on["GET"] = resumes
-        async with connected(shell, server) as client:
+        async with connected(shell, unheard(server)) as client:
             server.on["tools/call"] = breaks
             calls = [client.call_tool("echo", {"text": str(n)}) for n in range(20)]
             results = await asyncio.gather(*calls)
@@ -297,7 +298,7 @@ async def test_a_resumed_stream_that_dies_empty_is_asked_for_by_the_same_place(s
     calls = []
     with scripted_mcp() as server:
         server.on["GET"] = resumes
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(shell, unheard(server), recovery=QUICK) as client:
             server.on["tools/call"] = breaks
             assert (await client.call_tool("echo")).text == "fine"
     assert places == ["1", "1", "1"]

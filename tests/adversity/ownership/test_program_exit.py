@@ -2,8 +2,14 @@
 
 import os
 import signal
+import sys
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "over_http"))
+
+from mcp_server import scripted_mcp
 from programs import BOUND_S, LEFT_S, is_running, run, seconds_until, start
 
 pytestmark = pytest.mark.pain("P01")
@@ -214,3 +220,52 @@ def test_our_server_leaves_within_a_second_of_its_clients_sudden_death(mode):
         if quickest < EXIT_S:
             break
     assert quickest < EXIT_S
+
+
+KEPT = {
+    "in this module": "client = made()\nkeep = lambda: client\n",
+    "in a module that ends late": "import logging\nlogging.client = client = made()\n",
+    "in a cycle": """
+class Holder:
+    pass
+holder = Holder()
+holder.client, holder.holder = made(), holder
+client = holder.client
+""",
+}
+
+CONNECTED = {
+    "stdio, the loop is closed": ("echo()", "asyncio.run(client.connect())"),
+    "stdio, the loop is not closed": (
+        "echo()",
+        "asyncio.new_event_loop().run_until_complete(client.connect())",
+    ),
+    "HTTP, the loop is closed": ("URL", "asyncio.run(client.connect())"),
+    "HTTP, the loop is not closed": (
+        "URL",
+        """
+loop = asyncio.new_event_loop()
+loop.run_until_complete(client.connect())
+loop.run_until_complete(asyncio.sleep(0.1))  # its stream is open, or not yet
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("kept", KEPT)
+@pytest.mark.parametrize("connected", CONNECTED)
+def test_a_client_in_a_global_at_the_end_is_told_as_unclosed_and_nothing_else(
+    kept, connected
+):
+    target, connect = CONNECTED[connected]
+    with scripted_mcp() as server:
+        body = (
+            f"URL = {server.url!r}\n"
+            f"def made():\n    return mcpwire.Client({target})\n{KEPT[kept]}{connect}\n"
+        )
+        options = ("-W", "default", "-W", "ignore:unclosed event loop", "-W")
+        said, complained, code = run(body, python=(*options, "ignore:unclosed <socket"))
+    assert (said, code) == ("", 0)
+    lines = complained.splitlines()
+    assert all("ResourceWarning: unclosed <mcpwire.Client" in line for line in lines)
+    assert len(lines) <= 1

@@ -372,6 +372,15 @@ def test_a_visit_that_the_user_did_not_agree_to_is_over(action):
     assert not features.completes({"elicitationId": "e1"})
 
 
+@pytest.mark.rule("ELIC-23")
+@pytest.mark.parametrize("value", [{}, "open", ElicitResult("accept", {"a": "b"})])
+def test_a_visit_that_was_answered_against_the_rules_is_over(value):
+    features = HostFeatures(elicitation=BOTH)
+    with pytest.raises(LocalProtocolError):
+        visit(features).finish(value)
+    assert not features.completes({"elicitationId": "e1"})
+
+
 def test_visits_of_the_newest_revision_are_not_waited_for():
     features = HostFeatures(elicitation=BOTH)
     question = visit(features, revision=JUL_2026)

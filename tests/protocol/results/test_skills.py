@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from mcpwire.errors import LocalProtocolError, RemoteProtocolError
+from mcpwire.errors import RemoteProtocolError
 from mcpwire.protocol.results.skills import (
     MAX_BYTES,
     MAX_FILES,
@@ -256,8 +256,8 @@ def test_what_is_no_file_of_the_skill_is_not_asked_for(path, resources):
     if path == "x?y" and resources == "dynamic":
         assert locate(entry, path) == f"{ROOT}/x%3Fy"
         return
-    with pytest.raises(LocalProtocolError, match="'pdf' has no file"):
-        locate(entry, path)
+    error = refused(locate, entry, path)
+    assert (error.rule, error.skill, error.uri) == ("files", URI, path)
 
 
 def read(*contents):

@@ -99,7 +99,8 @@ async def test_a_user_who_does_not_agree_is_an_answer(client, action):
     async def handler(ctx):
         form = await ctx.elicit("Who?", FORM)
         visit = await ctx.elicit_url("Pay", "https://example.com/pay")
-        return [form.action, form.accepted, form.content, form.value, visit.accepted]
+        shown = [form.action, form.accepted, form.content, form.value]
+        return [*shown, visit.action, visit.accepted]
 
     said = {"action": action, "content": {"text": "not to be looked at"}}
     assert await client(lambda *_: said).call(handler) == [
@@ -107,6 +108,7 @@ async def test_a_user_who_does_not_agree_is_an_answer(client, action):
         False,
         None,
         None,
+        action,
         False,
     ]
 
@@ -273,6 +275,9 @@ MALFORMED = [
     ("elicitation.form", {"action": "accept", "content": {"text": 7}}),
     ("elicitation.form", {"action": "accept", "content": {"other": "x"}}),
     ("elicitation.url", {"roots": []}),
+    ("elicitation.url", {"action": "maybe"}),
+    ("elicitation.url", {"action": None}),
+    ("elicitation.url", {"action": "accept", "content": "x"}),
     ("sampling", {"action": "accept"}),
     ("roots", {"roots": [{"uri": "https://example.com"}]}),
 ]

@@ -112,6 +112,7 @@ async def test_a_handshake_that_is_spoiled_does_not_hang(fault):
     async with asyncio.timeout(BOUND_S):
         with pytest.raises(mcpwire.MCPError):
             await c.connect()
+        await c.aclose()
     assert time.monotonic() - started < BOUND_S / 2
 
 

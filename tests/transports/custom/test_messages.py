@@ -275,6 +275,7 @@ async def test_a_connection_that_opens_too_late_is_closed_all_the_same(caplog):
     client = mcpwire.Client(Messages(open=opens), connect_timeout=0.05, limits=limits)
     with pytest.raises(mcpwire.RequestTimeout):
         await client.connect()
+    await client.aclose()
     assert "cannot be cancelled" in caplog.text
     released.set()
     while not peer.closed:  # noqa: ASYNC110 - no event says it

@@ -8,7 +8,7 @@ import logging
 from asyncio import _get_running_loop  # None where there is none
 from functools import partial
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import LocalProtocolError, MCPError
 from mcpwire.protocol.http.request import LAST_WORDS
@@ -26,6 +26,13 @@ __all__ = ["Shell"]
 logger = logging.getLogger("mcpwire")
 
 
+class _BesideCalls(asyncio.Task[Any]):
+    """A task that a program may leave behind with its loop: nothing is lost with it."""
+
+    def __del__(self) -> None:
+        """Do not complain that it is pending, as `Task` does: the client does."""
+
+
 class Shell:
     """The asyncio side of one channel; the blocking one has threads in its place.
 
@@ -33,7 +40,10 @@ class Shell:
         telling: Entered while somebody outside is told something.
         clock: Ends calls whose deadline has passed.
         has_waiter: Whether somebody waits for the last call's end.
+        streams_are_cheap: Whether one more stream costs no thread.
     """
+
+    streams_are_cheap: Final = True
 
     telling: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
 
@@ -88,7 +98,8 @@ class Shell:
 
     def spawn(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> None:
         """Run something beside the calls; it ends by itself, or with the channel."""
-        task = self._loop.create_task(work(*args), name=f"mcpwire-http-{work.__name__}")
+        name = f"mcpwire-http-{work.__name__}"
+        task = _BesideCalls(work(*args), loop=self._loop, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 

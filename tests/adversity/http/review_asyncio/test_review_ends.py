@@ -16,6 +16,7 @@ from faulty import (
     answering,
     connected,
     outcome,
+    unheard,
     until,
 )
 from mcp_server import scripted_mcp
@@ -118,7 +119,7 @@ async def test_closing_ends_a_pause_before_resuming(shell):
 
     with scripted_mcp() as server:
         server.on["tools/call"] = pauses
-        async with connected(shell, server) as client:
+        async with connected(shell, unheard(server)) as client:
             call = asyncio.ensure_future(
                 outcome(client.call_tool("echo", timeout=None))
             )

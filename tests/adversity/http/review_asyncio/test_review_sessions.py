@@ -14,6 +14,7 @@ from faulty import (
     answering,
     connected,
     outcome,
+    unheard,
     until,
 )
 from mcp_server import Session, scripted_mcp
@@ -129,7 +130,7 @@ async def test_a_question_on_a_forgotten_session_is_not_answered_in_the_new_one(
 @pytest.mark.usefixtures("patient_close")
 async def test_closing_while_calls_run_on_a_forgotten_session_ends_them(shell):
     with scripted_mcp() as server:
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(shell, unheard(server), recovery=QUICK) as client:
             late = asyncio.ensure_future(client.call_tool("slow"))
             await until(lambda: server.executed)
             server.sessions.clear()

@@ -70,7 +70,7 @@ async def test_each_head_of_http_sse_is_told(shell):
 async def test_a_redirect_is_told_as_every_other_answer(shell):
     trace, lines, _ = kept()
     with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, follow_redirects=True)
+        target = mcpwire.Http(server.url, follow_redirects=True, server_stream="never")
 
         def moved(request, conn):
             if request.target != "/mcp":
