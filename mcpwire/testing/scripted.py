@@ -16,7 +16,7 @@ from mcpwire.errors import RPCError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.testing.messages import plain
 from mcpwire.testing.peer import PATIENCE_S, ScriptedPeer
-from mcpwire.testing.wire import ChannelWire, MemoryWire
+from mcpwire.testing.wire import ChannelWire, HttpWire, MemoryWire
 from mcpwire.transports.stdio.target import Stdio
 from mcpwire.versions import REVISIONS, Era, find_revision
 
@@ -251,11 +251,8 @@ class ScriptedClient(ScriptedPeer):
 
         await self.aclose()
         opens = opener(self._target, self._limits)
-        wire = ChannelWire(self)
-        if opens.memory is not None:  # over HTTP
-            from mcpwire.testing.http_wire import HttpWire
-
-            wire = HttpWire(self)
+        is_http = opens.memory is not None
+        wire = HttpWire(self) if is_http else ChannelWire(self)
         self._use(wire)
         self._channel_wire = wire
         channel: Any = opens.open(wire)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.testing.http_wire import HttpWire
+from mcpwire.testing.wire import HttpWire
 from mcpwire.transports.http.target import Http
 from mcpwire.transports.stdio.target import Stdio
 from mcpwire.transports.targets import opener
