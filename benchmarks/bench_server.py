@@ -249,9 +249,10 @@ BUDGETS = [
     *(Budget(f"{leg}: mcpwire", "cpu_us", 1.6) for leg in ("stdio", LATER_STDIO)),
     *(
         Budget(
-            f"{leg}: Python SDK", "cpu_us", 8, at_least=True, against=f"{leg}: mcpwire"
+            f"{leg}: {peer}", "cpu_us", times, at_least=True, against=f"{leg}: mcpwire"
         )
-        for leg in ("stdio", LATER_STDIO)
+        for leg in LEGS
+        for peer, times in (("Python SDK", 8), ("FastMCP", 12))
     ),
     *(
         Budget(
