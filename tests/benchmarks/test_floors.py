@@ -26,34 +26,33 @@ def floor(monkeypatch):
     return importlib.import_module("floor")
 
 
-@pytest.fixture
-async def counted(floor, monkeypatch):
-    """Count the system calls that write, and the timers and tasks of the loop."""
-    loop = asyncio.get_running_loop()
-    counts = dict.fromkeys(("write", "call_at", "create_task"), 0)
+def counted(monkeypatch, *calls):
+    """Count the calls of functions, given as an object and a name."""
+    counts = {}
+    for owner, name in calls:
 
-    def count(owner, name):
-        plain = getattr(owner, name)
-
-        def counting(*arguments, **named):
+        def counting(*arguments, plain=getattr(owner, name), name=name, **named):
             counts[name] += 1
             return plain(*arguments, **named)
 
+        counts[name] = 0
         monkeypatch.setattr(owner, name, counting)
-
-    count(floor.os, "write")
-    count(loop, "call_at")
-    count(loop, "create_task")
     return counts
 
 
-async def test_calls_in_flight_share_a_write_and_all_calls_one_timer(floor, counted):
+async def test_calls_in_flight_share_a_write_and_all_calls_one_timer(
+    floor, monkeypatch
+):
+    loop = asyncio.get_running_loop()
+    counts = counted(
+        monkeypatch, (floor.os, "write"), (loop, "call_at"), (loop, "create_task")
+    )
     with closing(floor.Floor([sys.executable, "-c", ECHO])) as one:
         assert await one.call("m", {"n": 0}) == {"n": 0}
         calls = [one.call("m", {"n": number}) for number in range(5)]
         assert [await each for each in calls] == [{"n": n} for n in range(5)]
     # The first call of each kind finds no other in flight, and is written at once.
-    assert counted == {"write": 3, "call_at": 1, "create_task": 0}
+    assert counts == {"write": 3, "call_at": 1, "create_task": 0}
 
 
 async def test_a_call_without_an_answer_ends_at_its_deadline(floor, monkeypatch):
