@@ -26,17 +26,19 @@ def floor(monkeypatch):
     return importlib.import_module("floor")
 
 
-def counted(monkeypatch, *calls):
+def counted(monkeypatch, *functions):
     """Count the calls of functions, given as an object and a name."""
-    counts = {}
-    for owner, name in calls:
+    counts = {name: 0 for _, name in functions}
 
-        def counting(*arguments, plain=getattr(owner, name), name=name, **named):
+    def counting(plain, name):
+        def call(*arguments, **named):
             counts[name] += 1
             return plain(*arguments, **named)
 
-        counts[name] = 0
-        monkeypatch.setattr(owner, name, counting)
+        return call
+
+    for owner, name in functions:
+        monkeypatch.setattr(owner, name, counting(getattr(owner, name), name))
     return counts
 
 
