@@ -37,6 +37,9 @@ MORE_IS_BETTER = ("calls_per_s", "mib_per_s")
 TIMES = ("_us", "_ms", "_s")
 """How figures end that are times; all others are counted."""
 
+QUOTIENTS = ("least_of_all_figures", "growth")
+"""What is reckoned from times, whatever its name ends with."""
+
 MANY_SLICES = 30
 """From how many slices on a timed figure has a third digit."""
 
@@ -44,7 +47,7 @@ MANY_SLICES = 30
 def is_counted(figure: str) -> bool:
     """Tell whether a figure is the same each time, more or less."""
     name = figure.partition("@")[0]
-    return not (name.endswith(TIMES) or more_is_better(name))
+    return not (name.endswith(TIMES) or name in QUOTIENTS or more_is_better(name))
 
 
 def slices(plan: Mapping[str, Any]) -> int:
