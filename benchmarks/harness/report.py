@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     """Writes a figure, given its name and what there is of it."""
 
 FORMAT = 1
+FEW_DIGITS = 2
 
 TITLES = {
     "cpu_us": "CPU/call",
@@ -80,6 +81,8 @@ def number(value: float, shown: int | None = 3) -> str:
         return f"{value:,.0f}" if value == round(value) else number(value)
     rounded = float(f"{value:.{shown - 1}e}")
     decimals = shown - 1 - math.floor(math.log10(abs(rounded)))
+    if shown > FEW_DIGITS and abs(rounded) < 1:
+        decimals -= 1  # as exact as what stands beside it above 1
     return f"{rounded:,.{max(decimals, 0)}f}"
 
 

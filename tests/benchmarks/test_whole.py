@@ -276,7 +276,7 @@ def test_a_figure_of_few_slices_has_no_third_digit(benchmark_module):
     shown = [report.number(value, 2) for value in (0.998, 1.04, 24.53, 12_754, 0)]
     assert shown == ["1.0", "1.0", "25", "13,000", "0"]
     spread = {"median": 1.234, "min": 0.987, "max": 15.04}
-    assert report.spread_cell(spread) == "1.23 (0.987-15.0)"
+    assert report.spread_cell(spread) == "1.23 (0.99-15.0)"
     assert report.number(233, None) == "233"
 
 
