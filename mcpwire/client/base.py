@@ -40,12 +40,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.client.inbound import Observer
     from mcpwire.transports.client.stats import ClientStats
     from mcpwire.transports.targets import Target
-    from mcpwire.types import (
-        Implementation,
-        JsonObject,
-        ServerCapabilities,
-        Unset,
-    )
+    from mcpwire.types import Implementation, JsonObject, ServerCapabilities, Unset
 
     ProgressFn = Callable[[float, float | None, str | None], Any]
 

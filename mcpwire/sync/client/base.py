@@ -43,12 +43,7 @@ if TYPE_CHECKING:
     from mcpwire.sync._made.inbound import Observer
     from mcpwire.sync._targets import Target
     from mcpwire.transports.client.stats import ClientStats
-    from mcpwire.types import (
-        Implementation,
-        JsonObject,
-        ServerCapabilities,
-        Unset,
-    )
+    from mcpwire.types import Implementation, JsonObject, ServerCapabilities, Unset
 
     ProgressFn = Callable[[float, float | None, str | None], Any]
 
