@@ -201,7 +201,7 @@ PAIRS = [
     for name, peer in CLIENTS.items()
     if peer.is_later or LATER not in leg
 ]
-LIMITS = {"stdio": (10, 15), "json": (8, 20), "sse": (12, 25)}
+LIMITS = {"stdio": (10, 20), "json": (15, 20), "sse": (20, 25)}
 """How many times less CPU per call than the Python SDK's, and how many times its calls
 per second with 32 in flight, by shape."""
 

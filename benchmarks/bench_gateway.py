@@ -21,6 +21,7 @@ import floor
 import floor_http
 from bench_server import INITIALIZED, PLACED, Driven, session_head
 from harness.command import run
+from harness.figures import Budget
 from harness.rounds import Variant
 from harness.servers import (
     INITIALIZE,
@@ -201,7 +202,14 @@ PAIRS = [
     for peer in PROGRAMS
     if peer != OURS and takes(peer, leg)
 ]
-BUDGETS = [Ahead(mine, against=peer) for peer, mine in PAIRS]
+BUDGETS = [
+    *(
+        Budget(peer, "added_us", 5, at_least=True, against=mine)
+        for peer, mine in PAIRS
+        if peer.endswith("FastMCP")
+    ),
+    *(Ahead(mine, against=peer) for peer, mine in PAIRS),
+]
 
 
 def versions() -> dict[str, str]:

@@ -87,7 +87,6 @@ PROGRAMS = {
     "floor, HTTP": own(HERE / "floor_server_http.py"),
     "floor, HTTP by h11": own(HERE / "floor_server_http.py", "h11"),
     "mcpwire": own(SERVERS / "mcpwire_server.py"),
-    "mcpwire by h11": own(SERVERS / "mcpwire_server.py", PARSER="h11"),
     "mcpwire, bare": own(SERVERS / "mcpwire_dispatcher.py"),
     "Python SDK": foreign("python-sdk", "python_sdk_server.py"),
     # Unless told not to, it asks the network for a newer version at each start.
@@ -117,7 +116,6 @@ HTTP = {
     # The SDKs' own environments have no httptools, so uvicorn parses with h11 there.
     "floor, h11": "floor, HTTP by h11",
     "mcpwire": "mcpwire",
-    "mcpwire, h11": "mcpwire by h11",
     "Python SDK": "Python SDK",
     "FastMCP": "FastMCP",
     "TypeScript SDK": "TypeScript SDK",
@@ -249,9 +247,10 @@ BUDGETS = [
     *(Budget(f"{leg}: mcpwire", "cpu_us", 1.6) for leg in ("stdio", LATER_STDIO)),
     *(
         Budget(
-            f"{leg}: Python SDK", "cpu_us", 8, at_least=True, against=f"{leg}: mcpwire"
+            f"{leg}: {peer}", "cpu_us", times, at_least=True, against=f"{leg}: mcpwire"
         )
-        for leg in ("stdio", LATER_STDIO)
+        for leg in LEGS
+        for peer, times in (("Python SDK", 8), ("FastMCP", 12))
     ),
     *(
         Budget(

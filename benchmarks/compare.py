@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness import report
-from harness.figures import more_is_better
+from harness.figures import digits, is_counted, more_is_better, slices
 
 if TYPE_CHECKING:
     from harness.figures import Spread
@@ -26,16 +26,7 @@ MIN_ROUNDS = 5
 SAME_FACTS = ("cpu", "cores", "system", "python", "event_loop", "packages", "pinned")
 
 
-TIMES = ("_us", "_ms", "_s")
-"""How figures end that are times; all others are counted."""
-
 LEAST_CHANGE = 0.05
-
-
-def is_counted(figure: str) -> bool:
-    """Tell whether a figure is the same each time, more or less."""
-    name = figure.partition("@")[0]
-    return not (name.endswith(TIMES) or more_is_better(name))
 
 
 def change(before: Spread, after: Spread) -> float:
@@ -70,6 +61,7 @@ def kind_of(name: str, result: dict[str, Any]) -> Literal["ratio", "value"] | No
 def compare(before: dict[str, Any], after: dict[str, Any]) -> list[list[str]]:
     """Return a row for each figure that both results hold and that can be compared."""
     rounds = min(before["plan"]["rounds"], after["plan"]["rounds"])
+    fewest = min((before["plan"], after["plan"]), key=slices)
     rows = [["variant", "figure", "before", "after", "change", ""]]
     for name, figures in after["summary"].items():
         kind = kind_of(name, after)
@@ -80,8 +72,8 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> list[list[str]]:
                 [
                     name,
                     report.title(figure),
-                    report.spread_cell(old),
-                    report.spread_cell(new),
+                    report.spread_cell(old, digits(figure, fewest)),
+                    report.spread_cell(new, digits(figure, fewest)),
                     f"{change(old, new):+.0%}",
                     judged(figure, old, new, rounds),
                 ]

@@ -1,6 +1,6 @@
-"""The blocking floor: the least that a call over stdio can cost in Python, no loop.
+"""The blocking floor: the least code for a call over stdio in Python, without a loop.
 
-Written by hand and free of mcpwire: `Popen`, `os.write`, `os.read` of 64 KiB that waits
+Free of mcpwire: `Popen`, `os.write`, `os.read` of 64 KiB that waits
 in the kernel, orjson. It has no deadline, no threads, no second answer in one read, no
 answer in two; a client's cost above it is what the client adds.
 """

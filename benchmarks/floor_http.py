@@ -1,9 +1,10 @@
-"""The floor: the least that a call over HTTP can cost in Python on asyncio.
+"""The floor: the least loop for calls over HTTP that a careful programmer writes.
 
-Written by hand and free of mcpwire: a `BufferedProtocol` with 64 KiB, httptools,
-orjson, one future and one timer per call, one write per call; connections wait in a
-list for the next call. It looks at no status and no header field, survives nothing and
-cannot be cancelled; what a client costs above it is what the client adds.
+Free of mcpwire: a `BufferedProtocol` with 64 KiB, httptools, orjson, one future and one
+write per call, since each call in flight has a connection of its own; connections wait
+in a list for the next call. No call is a task. One timer serves all deadlines. It looks
+at no status and no header field, survives nothing and cannot be cancelled. A client's
+cost above it is what the client adds.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import httptools
 import orjson
-from floor import ARGUMENTS, READ_SIZE, STAMP, TIMEOUT_S, Call, check, expire
+from floor import ARGUMENTS, READ_SIZE, STAMP, Call, Pending, check
 from null.serving import serving
 
 if TYPE_CHECKING:
@@ -53,10 +54,10 @@ def params(*, modern: bool) -> dict[str, Any]:
 class Connection(asyncio.BufferedProtocol):
     """One connection and the call that waits on it."""
 
-    future: asyncio.Future[bytes]
     body: bytes
 
-    def __init__(self) -> None:
+    def __init__(self, owner: Floor) -> None:
+        self.owner = owner
         self.memory = memoryview(bytearray(READ_SIZE))
         self.parser = httptools.HttpResponseParser(self)
 
@@ -76,7 +77,11 @@ class Connection(asyncio.BufferedProtocol):
         self.body += data
 
     def on_message_complete(self) -> None:
-        self.future.set_result(self.body)
+        body = self.body
+        if body[0] != BRACE:  # an event: its data begins there and ends in white space
+            body = body[body.index(BRACE) :]
+        self.owner.idle.append(self)
+        self.owner.pending.finish(self, orjson.loads(body)["result"])
 
 
 class Floor:
@@ -86,13 +91,14 @@ class Floor:
         self.loop = asyncio.get_running_loop()
         self.port = port
         self.head = head(port, modern=modern)
+        self.pending = Pending()
         self.idle: list[Connection] = []
         self.all: list[Connection] = []
         self.last_id = 0
 
     async def connect(self) -> Connection:
         _, connection = await self.loop.create_connection(
-            Connection, "127.0.0.1", self.port
+            lambda: Connection(self), "127.0.0.1", self.port
         )
         self.all.append(connection)
         return connection
@@ -100,8 +106,6 @@ class Floor:
     async def call(self, method: str, params: dict[str, Any]) -> Any:
         connection = self.idle.pop() if self.idle else await self.connect()
         self.last_id = request_id = self.last_id + 1
-        future = connection.future = self.loop.create_future()
-        timer = self.loop.call_later(TIMEOUT_S, expire, future)
         message = {
             "jsonrpc": "2.0",
             "id": request_id,
@@ -110,14 +114,7 @@ class Floor:
         }
         data = orjson.dumps(message)
         connection.transport.write(b"%b%d\r\n\r\n%b" % (self.head, len(data), data))
-        try:
-            body = await future
-        finally:
-            timer.cancel()
-        self.idle.append(connection)
-        if body[0] != BRACE:  # an event: its data begins there and ends in white space
-            body = body[body.index(BRACE) :]
-        return orjson.loads(body)["result"]
+        return await self.pending.add(connection)
 
     def close(self) -> None:
         for connection in self.all:

@@ -1,6 +1,6 @@
-"""The blocking floor: the least that a call over HTTP can cost in Python, no loop.
+"""The blocking floor: the least code for a call over HTTP in Python, without a loop.
 
-Written by hand and free of mcpwire: one socket, `sendall`, a `recv` of 64 KiB that
+Free of mcpwire: one socket, `sendall`, a `recv` of 64 KiB that
 waits in the kernel, orjson. It has no deadline, no threads and no HTTP parser: the
 message is what stands between the first brace and the last, in one piece.
 """

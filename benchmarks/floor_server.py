@@ -1,8 +1,8 @@
-"""The floor of a server over stdio: the least that it can do in Python on asyncio.
+"""The floor: the least loop for a server over stdio that a careful programmer writes.
 
-Written by hand and free of mcpwire: `add_reader`, `os.read` of 64 KiB, orjson, one
-coroutine per call and one write per read. It looks at nothing but the method, the id
-and the argument, survives nothing and cannot be stopped but by the end of its input.
+Free of mcpwire: `add_reader`, `os.read` of 64 KiB, orjson, one coroutine per call and
+one write per read. No call is a task and none has a deadline. It looks at nothing but
+the method, the id and the argument, survives nothing and stops when its input ends.
 
     python floor_server.py [task]
 

@@ -1,8 +1,8 @@
 """The floor of a server over HTTP: uvicorn and a bare ASGI callable.
 
-Written by hand and free of mcpwire: the body in one piece, orjson, an answer of two
-events. It looks at no path and no header field; uvicorn is set up as `mcpwire.Server`
-sets it up, so that what is left to see is what a server adds to it.
+Free of mcpwire: the body in one piece, orjson, an answer of two events. It looks at no
+path and no header field. uvicorn is set up as `mcpwire.Server` sets it up, so the
+difference is what a server adds to uvicorn, which is not the least HTTP server itself.
 
     PORT=8000 python floor_server_http.py [h11]
 """

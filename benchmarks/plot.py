@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import report
+from harness.figures import digits
 from whole import curves
 
 try:
@@ -104,27 +105,28 @@ def number_axis(axis: Any, ticks: list[float]) -> None:
 def peers(results: dict[str, Result]) -> Figure | None:
     """Bars: how many times the CPU of mcpwire's a call takes elsewhere."""
     groups = [
-        (f"{who}, {path}", of)
+        (f"{who}, {path}", of, digits(curves.CPU, results[name]["plan"]))
         for who, name in (("client", "clients"), ("server", "server"))
         if name in results
         for path, of in curves.bars(results[name]).items()
     ]
     if not groups:
         return None
-    bars = sum(len(of) for _, of in groups)
+    bars = sum(len(of) for _, of, _ in groups)
     figure = Figure(figsize=(8, 0.18 * bars + 0.2 * len(groups) + 0.8))
     axes = figure.subplots()
     place, places, labels = 0.0, [], []
-    for label, of in groups:
+    for label, of, shown in groups:
         begun = place
         for name, value in of.items():
             axes.barh(place, value, 0.85, color=COLOURS.get(name, GREY))
-            axes.text(value * 1.04, place, f"{value:.1f}", va="center", fontsize=7)
+            text = report.number(value, shown)
+            axes.text(value * 1.04, place, text, va="center", fontsize=7)
             place += 1
         places.append((begun + place - 1) / 2)
         labels.append(label)
         place += 0.8
-    values = [value for _, of in groups for value in of.values()]
+    values = [value for _, of, _ in groups for value in of.values()]
     axes.set_xscale("log")
     number_axis(axes.xaxis, curves.ticks(values))
     axes.set_yticks(places, labels)
@@ -135,7 +137,7 @@ def peers(results: dict[str, Result]) -> Figure | None:
     axes.grid(axis="x")
     axes.set_axisbelow(True)
     axes.set_title("CPU per call, times that of mcpwire (blue line; less is better)")
-    known = [name for name in COLOURS if any(name in of for _, of in groups)]
+    known = [name for name in COLOURS if any(name in of for _, of, _ in groups)]
     handles = [mpl.patches.Patch(color=COLOURS[name], label=name) for name in known]
     axes.legend(
         handles=handles,

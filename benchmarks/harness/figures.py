@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from harness.rounds import Round
 
@@ -32,6 +32,34 @@ Summary = dict[str, dict[str, Figure]]
 
 MORE_IS_BETTER = ("calls_per_s", "mib_per_s")
 """What these names begin with; of everything else less is better."""
+
+
+TIMES = ("_us", "_ms", "_s")
+"""How figures end that are times; all others are counted."""
+
+QUOTIENTS = ("least_of_all_figures", "growth")
+"""What is reckoned from times, whatever its name ends with."""
+
+MANY_SLICES = 30
+"""From how many slices on a timed figure has a third digit."""
+
+
+def is_counted(figure: str) -> bool:
+    """Tell whether a figure is the same each time, more or less."""
+    name = figure.partition("@")[0]
+    return not (name.endswith(TIMES) or name in QUOTIENTS or more_is_better(name))
+
+
+def slices(plan: Mapping[str, Any]) -> int:
+    """Return how many slices of each variant a plan takes."""
+    return int(plan["rounds"] * plan["slices"])
+
+
+def digits(figure: str, plan: Mapping[str, Any]) -> int | None:
+    """Return how many digits of a figure its slices carry; ``None``: it is counted."""
+    if is_counted(figure):
+        return None
+    return 3 if slices(plan) >= MANY_SLICES else 2
 
 
 @dataclass(frozen=True)

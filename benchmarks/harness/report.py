@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
+
+from harness.figures import digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from harness.figures import Budget, Figure, Spread, Summary
+    from harness.figures import Budget, Figure, Spread
     from harness.rounds import Round
 
+    Cell = Callable[[str, Any], str]
+    """Writes a figure, given its name and what there is of it."""
+
 FORMAT = 1
+FEW_DIGITS = 2
 
 TITLES = {
     "cpu_us": "CPU/call",
@@ -66,26 +73,28 @@ def table(rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def spread_cell(spread: Spread) -> str:
-    """Return ``median (min-max)``."""
-    return f"{spread['median']:.2f} ({spread['min']:.2f}-{spread['max']:.2f})"
+def number(value: float, shown: int | None = 3) -> str:
+    """Return a number with so many digits that count; ``None``: it was counted."""
+    if not value:
+        return "0"
+    if shown is None:
+        return f"{value:,.0f}" if value == round(value) else number(value)
+    rounded = float(f"{value:.{shown - 1}e}")
+    decimals = shown - 1 - math.floor(math.log10(abs(rounded)))
+    if shown > FEW_DIGITS and abs(rounded) < 1:
+        decimals -= 1  # as exact as what stands beside it above 1
+    return f"{rounded:,.{max(decimals, 0)}f}"
 
 
-def ratio_cell(figure: Figure) -> str:
-    """Return ``median (min-max)`` of the ratios."""
-    return spread_cell(figure["ratio"])
+def spread_cell(spread: Spread, shown: int | None = 3) -> str:
+    """Return ``median (min-max)``; the median alone where there is no spread."""
+    middle, *ends = (number(spread[of], shown) for of in ("median", "min", "max"))
+    return middle if ends == [middle] * 2 else f"{middle} ({'-'.join(ends)})"
 
 
-def number(value: float) -> str:
-    """Return a figure as measured, with as many digits as it deserves."""
-    if value == round(value):
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) < 1000 else f"{value:,.0f}"
-
-
-def value_cell(figure: Figure) -> str:
-    """Return the median as measured."""
-    return number(figure["value"]["median"])
+def by_figure(plan: Mapping[str, Any], cell: Callable[..., str]) -> Cell:
+    """Return what writes a figure with the digits that a plan's slices carry."""
+    return lambda name, value: cell(value, digits(name, plan))
 
 
 def axis_of(figure: str) -> tuple[str, str]:
@@ -110,13 +119,13 @@ def all_figures(rows: Iterable[Iterable[str]]) -> list[str]:
 def figure_tables(
     rows: Sequence[tuple[Sequence[str], Mapping[str, Any]]],
     heads: Sequence[str],
-    cell: Callable[[Any], str],
+    cell: Cell,
 ) -> str:
     """Return a table for each group of figures; rows without any are left out."""
     found = []
     for group in grouped(all_figures(of for _, of in rows)):
         lines = [
-            [*names, *(cell(of[name]) if name in of else "-" for name in group)]
+            [*names, *(cell(name, of[name]) if name in of else "-" for name in group)]
             for names, of in rows
             if not of.keys().isdisjoint(group)
         ]
@@ -124,15 +133,25 @@ def figure_tables(
     return "\n\n".join(found)
 
 
-def tables(summary: Summary, cell: Callable[[Figure], str]) -> str:
+def ratios(of: Mapping[str, Figure]) -> dict[str, Spread]:
+    """Return the ratios of a variant's figures."""
+    return {name: each["ratio"] for name, each in of.items()}
+
+
+def values(of: Mapping[str, Figure]) -> dict[str, float]:
+    """Return the medians of a variant's figures as measured."""
+    return {name: each["value"]["median"] for name, each in of.items()}
+
+
+def tables(named: Mapping[str, Mapping[str, Any]], cell: Cell) -> str:
     """Return one table of the calls one at a time and more of the calls in flight."""
-    return figure_tables([((n,), of) for n, of in summary.items()], ["variant"], cell)
+    return figure_tables([((n,), of) for n, of in named.items()], ["variant"], cell)
 
 
-def pair_tables(pairs: Sequence[dict[str, Any]]) -> str:
+def pair_tables(pairs: Sequence[dict[str, Any]], cell: Cell) -> str:
     """Return the same of variants divided by each other."""
     rows = [((each["variant"], each["against"]), each["figures"]) for each in pairs]
-    return figure_tables(rows, ["variant", "divided by"], spread_cell)
+    return figure_tables(rows, ["variant", "divided by"], cell)
 
 
 def subject(budget: Mapping[str, Any]) -> str:
@@ -196,24 +215,28 @@ def whose(baselines: Mapping[str, str]) -> str:
 def render(result: dict[str, Any]) -> str:
     """Return everything that is printed of one result."""
     baselines, summary = result["baselines"], result["summary"]
-    others = {name: of for name, of in summary.items() if baselines[name] != name}
+    others = {n: ratios(of) for n, of in summary.items() if baselines[n] != n}
+    ratio = by_figure(result["plan"], spread_cell)
     parts = [
         setting(result),
         *(
             [
                 f"Ratios to {whose(baselines)}: median of the rounds (lowest-highest)",
-                tables(others, ratio_cell),
+                tables(others, ratio),
             ]
             if others
             else []
         ),
         *(
-            ["Divided by each other", pair_tables(result["compared"])]
+            ["Divided by each other", pair_tables(result["compared"], ratio)]
             if result.get("compared")
             else []
         ),
         "As measured: medians (microseconds and calls per second, or as it says)",
-        tables(summary, value_cell),
+        tables(
+            {name: values(of) for name, of in summary.items()},
+            by_figure(result["plan"], number),
+        ),
     ]
     return "\n\n".join(parts)
 

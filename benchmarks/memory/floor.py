@@ -1,9 +1,10 @@
-"""The floor: the least that a call within one process can cost on asyncio.
+"""The floor: the least loop for calls within one process on asyncio.
 
 Two ends that are never called from inside their own calls, and share no object: each
-message is encoded, handed over in a turn of the loop, cut into lines and decoded. The
-client has a future and a timer per call, the server a task per request. It checks
-nothing, survives nothing and cannot be cancelled.
+message is encoded, cut into lines and decoded, and what one turn of the loop brings is
+handed over together. One future per call, one timer for all deadlines, and no task: the
+server runs a function that never waits where it reads the request. It checks nothing,
+survives nothing and cannot be cancelled.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from floor import ARGUMENTS, STAMP, TIMEOUT_S, Call, check, expire
+from floor import ARGUMENTS, STAMP, Call, Pending, check
+from floor_server import at_once
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-LINE = orjson.OPT_APPEND_NEWLINE
 SERVED_BY = {
     "io.modelcontextprotocol/serverInfo": {"name": "benchmark", "version": "1"}
 }
@@ -29,67 +30,66 @@ async def echo(text: str) -> str:
     return text
 
 
-class Server:
-    """Answers each request by a task of its own."""
+class Wire:
+    """Hands over what was written during one turn of the loop in the next."""
 
-    def __init__(self, send: Callable[[bytes], None]) -> None:
+    def __init__(self, receive: Callable[[bytes], None]) -> None:
         self.loop = asyncio.get_running_loop()
-        self.send = send
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.receive = receive
+        self.gathered: list[bytes] = []
 
-    def receive(self, data: bytes) -> None:
-        for line in data.splitlines():
-            task = self.loop.create_task(self.answer(orjson.loads(line)))
-            self.tasks.add(task)
-            task.add_done_callback(self.tasks.discard)
+    def write(self, data: bytes) -> None:
+        if not self.gathered:
+            self.loop.call_soon(self.flush)
+        self.gathered.append(data)
 
-    async def answer(self, message: dict[str, Any]) -> None:
-        params = message["params"]
-        text = await echo(**params["arguments"])
-        result: dict[str, Any] = {
-            "content": [{"type": "text", "text": text}],
-            "structuredContent": {"result": text},
-        }
-        if "_meta" in params:
-            result = {"resultType": "complete", **result, "_meta": SERVED_BY}
-        answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
-        self.send(orjson.dumps(answer, option=LINE))
+    def flush(self) -> None:
+        data = b"".join(self.gathered)
+        self.gathered.clear()
+        self.receive(data)
+
+
+async def answer(message: dict[str, Any]) -> dict[str, Any]:
+    """Return what a request is answered with."""
+    params = message["params"]
+    text = await echo(**params["arguments"])
+    result: dict[str, Any] = {
+        "content": [{"type": "text", "text": text}],
+        "structuredContent": {"result": text},
+    }
+    if "_meta" in params:
+        result = {"resultType": "complete", **result, "_meta": SERVED_BY}
+    return {"jsonrpc": "2.0", "id": message["id"], "result": result}
 
 
 class Client:
-    """The calls that are not answered yet."""
+    """The calls that are not answered yet, and the server that answers them."""
 
     def __init__(self) -> None:
-        self.loop = loop = asyncio.get_running_loop()
-        server = Server(lambda data: void(loop.call_soon(self.receive, data)))
-        self.send = lambda data: void(loop.call_soon(server.receive, data))
-        self.pending: dict[int, asyncio.Future[Any]] = {}
+        self.requests = Wire(self.serve)
+        self.answers = Wire(self.receive)
+        self.pending = Pending()
         self.last_id = 0
+
+    def serve(self, data: bytes) -> None:
+        for line in data.splitlines():
+            self.answers.write(at_once(answer(orjson.loads(line))))
 
     def receive(self, data: bytes) -> None:
         for line in data.splitlines():
             message = orjson.loads(line)
-            self.pending.pop(message["id"]).set_result(message["result"])
+            self.pending.finish(message["id"], message["result"])
 
-    async def call(self, method: str, params: dict[str, Any]) -> Any:
+    def call(self, method: str, params: dict[str, Any]) -> asyncio.Future[Any]:
         self.last_id = request_id = self.last_id + 1
-        future = self.pending[request_id] = self.loop.create_future()
-        timer = self.loop.call_later(TIMEOUT_S, expire, future)
         message = {
             "jsonrpc": "2.0",
             "id": request_id,
             "method": method,
             "params": params,
         }
-        self.send(orjson.dumps(message, option=LINE))
-        try:
-            return await future
-        finally:
-            timer.cancel()
-
-
-def void(_: object) -> None:
-    """Return nothing."""
+        self.requests.write(orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE))
+        return self.pending.add(request_id)
 
 
 @asynccontextmanager

@@ -1,13 +1,6 @@
-"""mcpwire's `Server`: on stdio, or over HTTP where PORT says so.
-
-With PARSER=h11 it is as if httptools were not installed, which uvicorn prefers.
-"""
+"""mcpwire's `Server`: on stdio, or over HTTP where PORT says so."""
 
 import os
-import sys
-
-if os.environ.get("PARSER") == "h11":
-    sys.modules["httptools"] = None
 
 import mcpwire
 

@@ -1,4 +1,4 @@
-"""The least that threads which share one server can do in Python, without a loop.
+"""Plain code for threads that share one server in Python, without a loop.
 
 Written by hand and free of mcpwire, as `floor_blocking` and `floor_http_blocking`, with
 what their many callers add: over stdio a lock, so that one call is made at a time; over

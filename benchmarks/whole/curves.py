@@ -36,7 +36,7 @@ def bars(result: Result, figure: str = CPU) -> dict[str, dict[str, float]]:
         path, name = split(pair["variant"])
         better = ahead(pair)
         if figure in better:
-            found.setdefault(path, {})[name] = better[figure]
+            found.setdefault(path, {})[name] = better[figure]["median"]
     return found
 
 

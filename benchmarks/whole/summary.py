@@ -5,12 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.figures import Budget, compared, more_is_better
-from harness.report import budget_line, number, table, title
+from harness.figures import Budget, compared, digits, more_is_better
+from harness.report import (
+    budget_line,
+    by_figure,
+    ratios,
+    spread_cell,
+    table,
+    title,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from harness.figures import Spread
     from harness.rounds import Round
 
 Result = dict[str, Any]
@@ -25,12 +33,9 @@ KEY_FIGURES = (
 )
 """What a row of the last tables has; a file has more."""
 
-WITHIN_NOISE = 1.0
-
-
-def times_better(figure: str, ratio: float) -> float:
-    """Return how many times better ours is, where a peer's figure is so many times."""
-    return 1 / ratio if more_is_better(figure) else ratio
+LEVEL = 1.0
+MIN_ROUNDS = 2
+"""With fewer there is no spread, and nothing is said."""
 
 
 def peer_pairs(result: Result) -> list[dict[str, Any]]:
@@ -39,12 +44,20 @@ def peer_pairs(result: Result) -> list[dict[str, Any]]:
     return [pair for pair in pairs if "floor" not in pair["against"]]
 
 
-def ahead(pair: Mapping[str, Any]) -> dict[str, float]:
+def times_better(figure: str, ratio: Spread) -> Spread:
+    """Return how many times better ours is, where a peer's figure is so many times."""
+    if not more_is_better(figure):
+        return ratio
+    middle, low, high = (1 / ratio[of] for of in ("median", "max", "min"))
+    return {"median": middle, "min": low, "max": high}
+
+
+def ahead(pair: Mapping[str, Any]) -> dict[str, Spread]:
     """Return how many times better ours is in each figure of a pair."""
     return {
-        figure: times_better(figure, spread["median"])
+        figure: times_better(figure, spread)
         for figure, spread in pair["figures"].items()
-        if spread["median"]
+        if spread["min"]
     }
 
 
@@ -58,19 +71,26 @@ class Ahead(Budget):
 
     def ratio(self, rounds: Sequence[Round]) -> float | None:
         figures = compared(rounds, self.against, self.variant)
-        return min(ahead({"figures": figures}).values()) if figures else None
+        if not figures:
+            return None
+        return min(each["median"] for each in ahead({"figures": figures}).values())
 
 
-def times(value: float) -> str:
-    """Return ``1.07 x``, or ``24 x`` where digits say nothing."""
-    return f"{value:.2f} x" if value < 10 else f"{number(round(value))} x"
+def claim(better: Spread, rounds: int) -> str:
+    """Return what the spread of the rounds lets one say."""
+    if rounds < MIN_ROUNDS:
+        return "not repeated"
+    if better["min"] > LEVEL:
+        return "ahead"
+    return "BEHIND" if better["max"] < LEVEL else "level"
 
 
-def least(times_ahead: Mapping[str, float]) -> str:
-    """Return the figure in which ours is the least ahead, or behind."""
-    figure = min(times_ahead, key=lambda name: times_ahead[name])
-    mark = "" if times_ahead[figure] > WITHIN_NOISE else "BEHIND: "
-    return f"{mark}{times(times_ahead[figure])} ({title(figure)})"
+def least(times_ahead: Mapping[str, Spread], plan: Mapping[str, Any]) -> str:
+    """Return the figure in which ours is the least ahead, and what that shows."""
+    figure = min(times_ahead, key=lambda name: times_ahead[name]["median"])
+    better = times_ahead[figure]
+    said = claim(better, plan["rounds"])
+    return f"{said}: {spread_cell(better, digits(figure, plan))}, {title(figure)}"
 
 
 def present(wanted: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -82,7 +102,7 @@ def present(wanted: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[st
 def peer_table(results: Sequence[Result], wanted: Sequence[str] = KEY_FIGURES) -> str:
     """Return how many times better than each peer ours is, and where the least."""
     pairs = [
-        (result["benchmark"], pair, better)
+        (result, pair, better)
         for result in results
         for pair in peer_pairs(result)
         if (better := ahead(pair))
@@ -92,23 +112,31 @@ def peer_table(results: Sequence[Result], wanted: Sequence[str] = KEY_FIGURES) -
     figures = present(wanted, (better for *_, better in pairs))
     rows = [
         [
-            question,
+            result["benchmark"],
             pair["against"],
             pair["variant"],
-            *(times(better[name]) if name in better else "-" for name in figures),
-            least(better),
+            *cells(better, figures, result["plan"]),
+            least(better, result["plan"]),
         ]
-        for question, pair, better in pairs
+        for result, pair, better in pairs
     ]
-    heads = ["question", "this", "is better than", *map(title, figures)]
+    heads = ["question", "this", "beside", *map(title, figures)]
     return table([[*heads, "the least of all figures"], *rows])
 
 
-def floor_rows(result: Result) -> dict[str, dict[str, float]]:
+def cells(
+    of: Mapping[str, Spread], figures: Sequence[str], plan: Mapping[str, Any]
+) -> list[str]:
+    """Return the cells of a row, with the digits that the plan's slices carry."""
+    cell = by_figure(plan, spread_cell)
+    return [cell(name, of[name]) if name in of else "-" for name in figures]
+
+
+def floor_rows(result: Result) -> dict[str, dict[str, Spread]]:
     """Return the ratios of what is ours, by variant."""
     peers = {pair["variant"] for pair in peer_pairs(result)}
     return {
-        name: {figure: each["ratio"]["median"] for figure, each in figures.items()}
+        name: ratios(figures)
         for name, figures in result["summary"].items()
         if result["baselines"][name] != name and name not in peers
     }
@@ -117,20 +145,20 @@ def floor_rows(result: Result) -> dict[str, dict[str, float]]:
 def floor_table(results: Sequence[Result], wanted: Sequence[str] = KEY_FIGURES) -> str:
     """Return the ratio of each variant of ours to what it is measured against."""
     rows = [
-        (result, name, ratios)
+        (result, name, of)
         for result in results
-        for name, ratios in floor_rows(result).items()
-        if not ratios.keys().isdisjoint(wanted)
+        for name, of in floor_rows(result).items()
+        if not of.keys().isdisjoint(wanted)
     ]
-    figures = present(wanted, (ratios for *_, ratios in rows))
+    figures = present(wanted, (of for *_, of in rows))
     lines = [
         [
             result["benchmark"],
             name,
             result["baselines"][name],
-            *(times(ratios[each]) if each in ratios else "-" for each in figures),
+            *cells(of, figures, result["plan"]),
         ]
-        for result, name, ratios in rows
+        for result, name, of in rows
     ]
     heads = ["question", "variant", "against", *map(title, figures)]
     return table([heads, *lines]) if lines else "nothing was measured against a floor"

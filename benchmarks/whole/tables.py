@@ -4,8 +4,10 @@
     ...
     <!-- end of figures -->
 
-The name is that of a question; `summary` is the tables of a whole run. What stands
-between the marks is written by `run.py --tables` and by nobody else.
+The name is that of a question. `headline` is the one table of the page that people
+read, `behind` is every line that is not kept, `summary` is the tables of a whole run.
+`run.py --tables` writes what stands between the marks. Each result file has a text
+beside it, which is begun where there is none.
 """
 
 from __future__ import annotations
@@ -14,18 +16,27 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from harness import report
-from harness.report import all_figures, number, spread_cell, table, title
+from harness.figures import digits
+from harness.report import all_figures, by_figure, number, spread_cell, table, title
 
-from whole import summary
+from whole import headline, summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from harness.report import Cell
+
     from whole.summary import Result
 
 TEXTS = ("README.md", "benchmarks/README.md", "docs/performance.md")
-"""Where there may be such marks, from the root of the tree."""
+"""Where there may be such marks, from the root of the tree, beside the results."""
+
+PEERS = (
+    "How many times better than each peer mcpwire is: median (lowest-highest round); "
+    "above 1 is ahead."
+)
+BEGUN = "# {}\n\n<!-- figures: {} -->\n<!-- end of figures -->\n"
 
 MARKS = re.compile(
     r"(?<=<!-- figures: )(?P<name>[\w.]+)( -->\n).*?(?=<!-- end of figures -->)",
@@ -47,7 +58,8 @@ WANTED = (
 
 AXES: dict[str, Sequence[Sequence[str]]] = {
     "footprint": (
-        ("import_ms", "first_call_ms", "import_modules", "call_modules"),
+        ("import_ms", "import_in_process_ms", "first_call_ms"),
+        ("import_modules", "call_modules"),
         ("install_mib", "distributions"),
         ("call_rss_kib", "after_rss_kib", "blocks_left", "peak_bytes"),
         (
@@ -72,7 +84,7 @@ def measured(result: Result) -> str:
     beside = ", ".join(f"{peer} {version}" for peer, version in peers.items())
     return "\n".join(
         [
-            f"Measured on {machine['date']} (`results/{name}.json`): "
+            f"Measured on {machine['date']} ([{name}.json]({name}.json)): "
             + report.setting(result).replace("\n", ".\n")
             + ".",
             *([f"Beside it: {beside}."] if beside else []),
@@ -83,13 +95,13 @@ def measured(result: Result) -> str:
 def rows(
     named: Mapping[str, Mapping[str, Any]],
     wanted: Sequence[str],
-    cell: Callable[[Any], str],
+    cell: Cell,
 ) -> str:
     """Return a table of these figures, as far as there are any."""
     known = all_figures(named.values())
     figures = [figure for figure in wanted if figure in known]
     lines = [
-        [name, *(cell(of[figure]) if figure in of else "-" for figure in figures)]
+        [name, *(cell(each, of[each]) if each in of else "-" for each in figures)]
         for name, of in named.items()
         if not of.keys().isdisjoint(figures)
     ]
@@ -107,17 +119,18 @@ def groups(result: Result, known: Sequence[str]) -> Sequence[Sequence[str]]:
 def in_tables(
     result: Result,
     named: Mapping[str, Mapping[str, Any]],
-    cell: Callable[[Any], str],
+    cell: Callable[..., str],
 ) -> str:
     """Return these figures in as many tables as the question has."""
     found = groups(result, all_figures(named.values()))
-    return "\n\n".join(filter(None, (rows(named, group, cell) for group in found)))
+    write = by_figure(result["plan"], cell)
+    return "\n\n".join(filter(None, (rows(named, group, write) for group in found)))
 
 
 def ratios(result: Result) -> str:
     """Return the ratios of what has a baseline other than itself."""
     named = {
-        name: {figure: each["ratio"] for figure, each in of.items()}
+        name: report.ratios(of)
         for name, of in result["summary"].items()
         if result["baselines"][name] != name
     }
@@ -126,10 +139,7 @@ def ratios(result: Result) -> str:
 
 def values(result: Result) -> str:
     """Return the medians as measured."""
-    named = {
-        name: {figure: each["value"]["median"] for figure, each in of.items()}
-        for name, of in result["summary"].items()
-    }
+    named = {name: report.values(of) for name, of in result["summary"].items()}
     return in_tables(result, named, number)
 
 
@@ -140,7 +150,7 @@ def budgets(results: Sequence[Result]) -> str:
             f"{one['variant']}, {title(one['figure'])}",
             one["against"] or result["baselines"][one["variant"]],
             f"{'>=' if one['at_least'] else '<='} {one['limit']:g}",
-            f"{one['ratio']:.2f}",
+            number(one["ratio"], digits(one["figure"], result["plan"])),
             "kept" if one["holds"] else "**over**",
         ]
         for result in results
@@ -173,7 +183,7 @@ def section(result: Result) -> str:
             ratios(result) if has_ratios else "",
         ),
         *_under(
-            "How many times better than each peer it is (above 1 is ahead).",
+            PEERS,
             peers(result),
         ),
         *_under(
@@ -195,11 +205,19 @@ def everything(results: Sequence[Result]) -> str:
         part
         for part in (
             budgets(results),
-            "How many times better than its peers mcpwire is (above 1 is ahead).",
+            PEERS,
             summary.peer_table(results),
         )
         if part
     )
+
+
+WHOLE = {
+    "behind": headline.behind,
+    "headline": headline.render,
+    "summary": everything,
+}
+"""What is made of all results, by name."""
 
 
 def block(name: str, folder: Path) -> str:
@@ -208,9 +226,9 @@ def block(name: str, folder: Path) -> str:
     Raises:
         ValueError: A result file is none.
     """
-    if name == "summary":
+    if name in WHOLE:
         files = sorted(folder.glob("*.json"))
-        return everything([report.load(file) for file in files])
+        return WHOLE[name]([report.load(file) for file in files])
     file = folder / f"{name}.json"
     return section(report.load(file)) if file.exists() else "Not measured yet."
 
@@ -226,8 +244,11 @@ def filled(text: str, folder: Path) -> str:
 def stale(root: Path, folder: Path) -> dict[Path, str]:
     """Return what the texts should say that say something else."""
     found = {}
-    for path in (root / name for name in TEXTS):
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
+    beside = {path.with_suffix(".md") for path in folder.glob("*.json")}
+    texts = [*(root / name for name in TEXTS), *sorted({*folder.glob("*.md"), *beside})]
+    for path in texts:
+        begun = BEGUN.format(path.stem, path.stem) if path in beside else ""
+        text = path.read_text(encoding="utf-8") if path.exists() else begun
         if (right := filled(text, folder)) != text:
             found[path] = right
     return found

@@ -24,7 +24,6 @@ from mcpwire.transports.client.settings import Settings
 from mcpwire.transports.client.subscriptions import Subscriptions
 from mcpwire.transports.targets import opener
 from mcpwire.types import UNSET, decode, encode
-from mcpwire.types.lifecycle import Implementation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.client.inbound import Observer
     from mcpwire.transports.client.stats import ClientStats
     from mcpwire.transports.targets import Target
-    from mcpwire.types import JsonObject, ServerCapabilities, Unset
+    from mcpwire.types import Implementation, JsonObject, ServerCapabilities, Unset
 
     ProgressFn = Callable[[float, float | None, str | None], Any]
 
@@ -287,6 +286,8 @@ class ClientBase:
         Raises:
             InvalidMessage: What it gave breaks the rules; calls work all the same.
         """
+        from mcpwire.types.lifecycle import Implementation
+
         agreement = self._connection.profile.agreement
         if agreement is None or agreement.server_info is None:
             return None
@@ -339,7 +340,7 @@ def _features(given: Mapping[str, Any]) -> HostFeatures | None:
 
 def _identity(info: Implementation | None, features: HostFeatures | None) -> Identity:
     return Identity(
-        encode(info or Implementation("mcpwire", __version__)),
+        encode(info) if info else {"name": "mcpwire", "version": __version__},
         {} if features is None else features.capabilities,
     )
 

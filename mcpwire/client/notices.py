@@ -8,7 +8,6 @@ from mcpwire.client.base import ClientBase
 from mcpwire.errors import LocalProtocolError
 from mcpwire.protocol.methods import LEVELS
 from mcpwire.protocol.notices.interests import Filter
-from mcpwire.transports.client.streams import EventStream, ResourceWatch, Subscription
 from mcpwire.types import UNSET, decode
 from mcpwire.versions import Era
 
@@ -17,6 +16,11 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from mcpwire.client.base import CallOptions
+    from mcpwire.transports.client.streams import (
+        EventStream,
+        ResourceWatch,
+        Subscription,
+    )
     from mcpwire.types import LoggingLevel, ReadResourceResult
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -35,6 +39,8 @@ class NoticeVerbs(ClientBase):
         `EventStream` for what may be dropped. It hears from now on, and ends with
         `aclose`, its own or the client's.
         """
+        from mcpwire.transports.client.streams import EventStream
+
         return EventStream(self._connection, self._subscriptions)
 
     def listen(
@@ -65,6 +71,8 @@ class NoticeVerbs(ClientBase):
 
         Entering it, or the first step of iterating, raises what any request raises.
         """
+        from mcpwire.transports.client.streams import Subscription
+
         wanted = Filter(
             tools=tools,
             prompts=prompts,
@@ -85,6 +93,8 @@ class NoticeVerbs(ClientBase):
         Changes that come while one is being read are one with the next. A connection
         that was lost is opened again, and the resource read again.
         """
+        from mcpwire.transports.client.streams import ResourceWatch, Subscription
+
         changes = Subscription(
             self._connection,
             self._subscriptions,

@@ -96,7 +96,7 @@ def test_each_budget_is_about_what_is_measured(bench):
     found = list(bench.budgets())
     assert {name for each in found for name in (each.variant, each.against)} <= names
     limits = [each.limit for each in found if "SDK" in each.against + each.variant]
-    assert sorted({limit for limit in limits if limit > 1}) == [8, 10, 12, 15, 20, 25]
+    assert sorted({limit for limit in limits if limit > 1}) == [10, 15, 20, 25]
 
 
 def test_ahead_is_about_the_figure_in_which_ours_is_the_least_ahead(bench):

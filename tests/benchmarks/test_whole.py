@@ -171,12 +171,12 @@ def test_a_summary_has_every_budget_floor_and_peer(benchmark_module):
         in text.splitlines()
     )
     (floor,) = [line for line in text.splitlines() if "stdio: floor" in line]
-    assert floor.count("2.00 x") == 2
+    assert " ".join(floor.split()).endswith("| stdio: floor | 2.0 | 2.0 |")
     assert "other" not in floor
     (peer,) = [line for line in text.splitlines() if "stdio: other" in line]
     # Three times the CPU is three times worse, three times the calls is better.
-    assert "3.00 x" in peer
-    assert "BEHIND: 0.33 x (calls/s, 32 in flight)" in peer
+    assert "| 3.0 " in peer
+    assert "not repeated: 0.33, calls/s, 32 in flight" in peer
     assert summary.over([result(cpu_us=1)])
 
 
@@ -235,13 +235,17 @@ def test_what_stands_between_the_marks_is_what_the_results_say(
         benchmark_module(name) for name in ("harness.report", "whole.tables")
     )
     report.save(tmp_path / "results" / "clients.json", result(cpu_us=10))
+    beside = tmp_path / "results" / "clients.md"
     text = tmp_path / "README.md"
     text.write_text(
         "Before.\n<!-- figures: clients -->\nold\n<!-- end of figures -->\n"
         "Between.\n<!-- figures: none -->\n<!-- end of figures -->\n"
         "<!-- figures: summary -->\n<!-- end of figures -->\nAfter.\n"
     )
-    assert tables.write(tmp_path, tmp_path / "results") == [text]
+    assert tables.write(tmp_path, tmp_path / "results") == [text, beside]
+    assert beside.read_text().startswith(
+        "# clients\n\n<!-- figures: clients -->\n\nMeasured on 2026"
+    )
     written = text.read_text()
     assert tables.write(tmp_path, tmp_path / "results") == []
     assert "old" not in written
@@ -249,7 +253,7 @@ def test_what_stands_between_the_marks_is_what_the_results_say(
     assert written.endswith("<!-- end of figures -->\nAfter.\n")
     assert "Beside it: other 1.2." in written
     assert "- other: is slow." in written
-    assert "| stdio: mcpwire, CPU/call | stdio: floor | <= 1.5 | 2.00 | **over** |" in (
+    assert "| stdio: mcpwire, CPU/call | stdio: floor | <= 1.5 | 2.0 | **over** |" in (
         " ".join(line.split()) for line in written.splitlines()
     )
     assert "\n<!-- figures: none -->\n\nNot measured yet.\n\n<!--" in written
@@ -259,6 +263,101 @@ def test_the_tables_of_the_texts_are_those_of_the_published_results(benchmark_mo
     tables = benchmark_module("whole.tables")
     stale = [str(path) for path in tables.stale(ROOT, FOLDER / "results")]
     assert stale == [], "python benchmarks/run.py --tables writes them"
+
+
+def test_a_figure_of_few_slices_has_no_third_digit(benchmark_module):
+    report, figures = (
+        benchmark_module(f"harness.{name}") for name in ("report", "figures")
+    )
+    few, many = ({"rounds": 5, "slices": slices} for slices in (5, 6))
+    assert figures.digits("cpu_us@32", few) == 2
+    assert figures.digits("cpu_us@32", many) == 3
+    assert figures.digits("import_modules", few) is None
+    shown = [report.number(value, 2) for value in (0.998, 1.04, 24.53, 12_754, 0)]
+    assert shown == ["1.0", "1.0", "25", "13,000", "0"]
+    spread = {"median": 1.234, "min": 0.987, "max": 15.04}
+    assert report.spread_cell(spread) == "1.23 (0.99-15.0)"
+    assert report.number(233, None) == "233"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "rounds", "expected"),
+    [
+        (1.1, 1.3, 2, "ahead"),
+        (0.9, 1.3, 2, "level"),
+        (0.8, 0.9, 2, "BEHIND"),
+        (1.1, 1.3, 1, "not repeated"),
+    ],
+)
+def test_only_what_the_spread_carries_is_claimed(
+    benchmark_module, low, high, rounds, expected
+):
+    summary = benchmark_module("whole.summary")
+    better = {"median": (low + high) / 2, "min": low, "max": high}
+    assert summary.claim(better, rounds) == expected
+
+
+def test_the_table_for_people_has_each_line_with_its_spread_and_date(
+    benchmark_module,
+):
+    headline = benchmark_module("whole.headline")
+    one = result("server", cpu_us=10)
+    one["plan"]["rounds"] = 3
+    peer, mine = "stdio: Python SDK", "stdio: mcpwire"
+    one["rounds"] = [
+        {mine: {"cpu_us": {"value": 1.0}}, peer: {"cpu_us": {"value": value}}}
+        for value in (9.0, 12.0, 11.0)
+    ]
+    promise = {"variant": peer, "figure": "cpu_us", "against": mine}
+    one["budgets"] = [
+        {**promise, "limit": 10, "at_least": True, "ratio": 11.0, "holds": True}
+    ]
+    (row,) = headline.render([one]).splitlines()[2:]
+    assert [cell.strip() for cell in row.strip("|").split("|")] == [
+        "server, stdio: CPU per call",
+        "Python SDK / mcpwire",
+        "11 (9.0-12)",
+        "at least 10",
+        "kept in the median",
+        "3 of 2",
+        "2026-01-02",
+    ]
+    assert headline.behind([one]) == "Every line is kept in the median."
+    one["budgets"][0] |= {"limit": 13, "holds": False}
+    assert headline.behind([one]) == (
+        "- `server`: stdio: Python SDK, CPU/call: 11 (9.0-12) times stdio: mcpwire; "
+        "must be at least 13 (2026-01-02)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("at_least", "limit", "expected"),
+    [
+        (False, 2.5, "kept"),
+        (False, 2.2, "kept in the median"),
+        (False, 1.8, "**missed** in the median"),
+        (False, 1.0, "**missed**"),
+        (True, 1.0, "kept"),
+        (True, 3.0, "**missed**"),
+    ],
+)
+def test_a_line_is_kept_in_every_round_or_in_the_median(
+    benchmark_module, at_least, limit, expected
+):
+    headline = benchmark_module("whole.headline")
+    spread = {"median": 2.0, "min": 1.5, "max": 2.4}
+    budget = {"at_least": at_least, "limit": limit}
+    assert headline.is_kept(budget, spread) == expected
+
+
+def test_every_line_for_people_is_a_budget_of_its_question(benchmark_module):
+    headline = benchmark_module("whole.headline")
+    for question in {line.question for line in headline.LINES}:
+        script = benchmark_module(f"bench_{question}")
+        budgets = getattr(script, "BUDGETS", None) or script.budgets()
+        kept = {(one.variant, one.figure, one.against) for one in budgets}
+        wanted = [line for line in headline.LINES if line.question == question]
+        assert {(one.variant, one.figure, one.against) for one in wanted} <= kept
 
 
 def test_a_plot_takes_bars_and_lines_from_results(benchmark_module):
@@ -301,8 +400,8 @@ def test_results_of_every_kind_can_be_compared(benchmark_module):
     assert found[mine, "import (ms)"][2:] == ["+100%", "?"]  # one round says nothing
     # A ratio to something else is compared as one.
     assert found["stdio: other", "import modules"] == [
-        "6.00 (6.00-6.00)",
-        "6.00 (6.00-6.00)",
+        "6",
+        "6",
         "+0%",
         "",
     ]

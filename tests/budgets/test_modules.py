@@ -18,6 +18,7 @@ NEVER = (
 NEVER_BY_CLIENTS = (
     *("anyio", "msgspec", "uvicorn", "mcpwire.server"),
     *("mcpwire.types.prompts", "mcpwire.types.resources"),
+    *("mcpwire.types.capabilities", "mcpwire.types.lifecycle"),
 )
 HTTP = ("httptools", "mcpwire.transports.http", "mcpwire.protocol.http")
 PROCESSES = ("mcpwire.transports.stdio.process", "mcpwire.sync._stdio")
@@ -90,3 +91,24 @@ def test_creating_a_client_loads_nothing_that_spawns_or_speaks_http():
     assert not {"httpx", "anyio", "mcpwire.transports.stdio.process"}.intersection(
         found
     )
+
+
+CLIENT_MODULES = 60
+"""How many modules of ours `mcpwire.Client` loads: it only goes down."""
+
+
+def test_naming_the_client_loads_no_more_modules_than_it_did():
+    found = python("import sys, mcpwire; mcpwire.Client; print(*sys.modules)")
+    ours = [name for name in found if name.partition(".")[0] == "mcpwire"]
+    assert CLIENT_MODULES - 3 <= len(ours) <= CLIENT_MODULES, ours
+
+
+def test_naming_the_client_loads_nothing_that_only_some_programs_use():
+    found = python("import sys, mcpwire; mcpwire.Client; print(*sys.modules)")
+    assert "mcpwire.transports.client.subscriptions" in found
+    assert not {
+        "mcpwire.protocol.notices.events",
+        "mcpwire.transports.client.streams",
+        "mcpwire.types.capabilities",
+        "random",
+    }.intersection(found)

@@ -27,7 +27,6 @@ from mcpwire.sync._shell.connection import Connection
 from mcpwire.sync._targets import blocking_opener
 from mcpwire.transports.client.settings import Settings
 from mcpwire.types import UNSET, decode, encode
-from mcpwire.types.lifecycle import Implementation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from mcpwire.sync._made.inbound import Observer
     from mcpwire.sync._targets import Target
     from mcpwire.transports.client.stats import ClientStats
-    from mcpwire.types import JsonObject, ServerCapabilities, Unset
+    from mcpwire.types import Implementation, JsonObject, ServerCapabilities, Unset
 
     ProgressFn = Callable[[float, float | None, str | None], Any]
 
@@ -298,6 +297,8 @@ class ClientBase:
         Raises:
             InvalidMessage: What it gave breaks the rules; calls work all the same.
         """
+        from mcpwire.types.lifecycle import Implementation
+
         agreement = self._connection.profile.agreement
         if agreement is None or agreement.server_info is None:
             return None
@@ -350,7 +351,7 @@ def _features(given: Mapping[str, Any]) -> HostFeatures | None:
 
 def _identity(info: Implementation | None, features: HostFeatures | None) -> Identity:
     return Identity(
-        encode(info or Implementation("mcpwire", __version__)),
+        encode(info) if info else {"name": "mcpwire", "version": __version__},
         {} if features is None else features.capabilities,
     )
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.protocol.methods import LEVELS
-from mcpwire.sync._made.streams import EventStream, ResourceWatch, Subscription
 from mcpwire.sync._shell.shared import Filter
 from mcpwire.sync.client.base import ClientBase
 from mcpwire.types import UNSET, decode
@@ -18,6 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Unpack
 
+    from mcpwire.sync._made.streams import (
+        EventStream,
+        ResourceWatch,
+        Subscription,
+    )
     from mcpwire.sync.client.base import CallOptions
     from mcpwire.types import LoggingLevel, ReadResourceResult
     from mcpwire.wire.jsonrpc import RequestId
@@ -37,6 +41,8 @@ class NoticeVerbs(ClientBase):
         `EventStream` for what may be dropped. It hears from now on, and ends with
         `close`, its own or the client's.
         """
+        from mcpwire.sync._made.streams import EventStream
+
         return EventStream(self._connection, self._subscriptions)
 
     def listen(
@@ -67,6 +73,8 @@ class NoticeVerbs(ClientBase):
 
         Entering it, or the first step of iterating, raises what any request raises.
         """
+        from mcpwire.sync._made.streams import Subscription
+
         wanted = Filter(
             tools=tools,
             prompts=prompts,
@@ -87,6 +95,8 @@ class NoticeVerbs(ClientBase):
         Changes that come while one is being read are one with the next. A connection
         that was lost is opened again, and the resource read again.
         """
+        from mcpwire.sync._made.streams import ResourceWatch, Subscription
+
         changes = Subscription(
             self._connection,
             self._subscriptions,

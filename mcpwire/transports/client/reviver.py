@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from random import random
 from typing import TYPE_CHECKING
 
 from mcpwire.errors import (
@@ -164,6 +163,8 @@ class Reviver:
             self._waiters -= 1
 
     async def _revive(self) -> None:
+        from random import random
+
         connection = self._connection
         self._check_pause()
         while not connection.is_open:

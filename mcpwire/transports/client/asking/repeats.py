@@ -6,7 +6,6 @@ the public call.
 
 from __future__ import annotations
 
-from random import random
 from time import time as wall_time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -243,6 +242,8 @@ class Repeats:
             # Whoever opens it again takes the time that it needs.
             may = may_repeat(method, error, idempotent=idempotent)
             return 0.0 if may and attempt <= recovery.attempts else None
+        from random import random
+
         from mcpwire.protocol.http.repeat import after_failure
 
         return after_failure(

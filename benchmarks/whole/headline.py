@@ -1,0 +1,165 @@
+"""The one table that people read: which ratios must hold, and what was measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness.figures import compared, digits
+from harness.report import spread_cell, table, title
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from harness.figures import Spread
+
+    from whole.summary import Result
+
+
+@dataclass(frozen=True)
+class Line:
+    """A budget of a result file, in words for people."""
+
+    words: str
+    ratio: str
+    question: str
+    variant: str
+    figure: str
+    against: str = ""
+
+    def budget(self, results: Mapping[str, Result]) -> dict[str, Any] | None:
+        """Return the budget; ``None`` where it was not measured."""
+        found: Sequence[dict[str, Any]] = results.get(self.question, {}).get(
+            "budgets", ()
+        )
+        key = (self.variant, self.figure, self.against)
+        for one in found:
+            if (one["variant"], one["figure"], one["against"]) == key:
+                return one
+        return None
+
+
+SDK, FASTMCP = "Python SDK", "FastMCP"
+CPU, CPU_32 = "CPU per call", "CPU per call, 32 in flight"
+LOOP, BESIDE = "mcpwire / least loop", "mcpwire / Python SDK"
+
+
+def over(peer: str) -> str:
+    """Return how a ratio is called that is above 1 where ours is better."""
+    return f"{peer} / mcpwire"
+
+
+def client_lines() -> Iterator[Line]:
+    """Yield the lines of the asyncio client, way by way."""
+    for way, name, question, ours in (
+        ("stdio", "stdio", "stdio", "call_tool"),
+        ("JSON", "HTTP, JSON", "http", "JSON"),
+        ("SSE", "HTTP, event stream", "http", "SSE"),
+    ):
+        mine, sdk = f"{way}: mcpwire", f"{way}: {SDK}"
+        yield Line(f"{name}: {CPU}", LOOP, question, ours, "cpu_us")
+        if way == "stdio":
+            yield Line(f"{name}: {CPU_32}", LOOP, question, ours, "cpu_us@32")
+        yield Line(f"{name}: {CPU}", over(SDK), "clients", sdk, "cpu_us", mine)
+        words = f"{name}: calls per second, 32 in flight"
+        yield Line(words, BESIDE, "clients", mine, "calls_per_s@32", sdk)
+
+
+def other_lines() -> Iterator[Line]:
+    """Yield the lines of everything else."""
+    for name, question, after, ours in (
+        ("stdio", "stdio_blocking", "", "call_tool"),
+        ("HTTP, JSON", "http_blocking", ", JSON", "JSON"),
+    ):
+        words, peer = f"blocking, {name}: p50 of a call", f"{SDK}, asyncio"
+        yield Line(words, over(peer), question, f"{peer}{after}", "p50_us", ours)
+    for way in ("stdio", "HTTP"):
+        for peer in (SDK, FASTMCP):
+            words, mine = f"server, {way}: {CPU}", f"{way}: mcpwire"
+            yield Line(words, over(peer), "server", f"{way}: {peer}", "cpu_us", mine)
+    words, figure = "import of the client, in its process", "import_in_process_ms"
+    yield Line(words, BESIDE, "footprint", "mcpwire", figure, SDK)
+    words, leg = "gateway, HTTP to stdio: latency that it adds", "HTTP to stdio"
+    peer, mine = f"{leg}: {FASTMCP}", f"{leg}: mcpwire"
+    yield Line(words, over(f"{FASTMCP}'s proxy"), "gateway", peer, "added_us", mine)
+
+
+LINES = (*client_lines(), *other_lines())
+"""In the order of the table."""
+
+
+def spread_of(result: Result, budget: Mapping[str, Any]) -> Spread:
+    """Return the ratio that a budget is about, over the rounds."""
+    variant, figure, other = (budget[of] for of in ("variant", "figure", "against"))
+    if not other:
+        kind = "value" if budget.get("is_value") else "ratio"
+        spread: Spread = result["summary"][variant][figure][kind]
+        return spread
+    # What is ahead in its least figure has no figure of its own.
+    ratio = budget["ratio"]
+    one: Spread = {"median": ratio, "min": ratio, "max": ratio}
+    return (compared(result["rounds"], variant, other) or {}).get(figure, one)
+
+
+def is_kept(budget: Mapping[str, Any], spread: Spread) -> str:
+    """Say whether a line is kept: in every round, or in the median alone."""
+    worst, best = spread["max"], spread["min"]
+    if budget["at_least"]:
+        worst, best = best, worst
+
+    def holds(ratio: float) -> bool:
+        limit: float = budget["limit"]
+        return ratio >= limit if budget["at_least"] else ratio <= limit
+
+    if holds(worst):
+        return "kept"
+    if holds(spread["median"]):
+        return "kept in the median"
+    return "**missed** in the median" if holds(best) else "**missed**"
+
+
+def limit(budget: Mapping[str, Any]) -> str:
+    """Return ``at most 1.45``."""
+    return f"at {'least' if budget['at_least'] else 'most'} {budget['limit']:g}"
+
+
+def render(results: Sequence[Result]) -> str:
+    """Return the table: one row for each line that was measured."""
+    named = {result["benchmark"]: result for result in results}
+    middle = "median (lowest-highest round)"
+    rows = [["what", "ratio", middle, "must hold", "", "rounds", "measured"]]
+    for line in LINES:
+        if (budget := line.budget(named)) is None:
+            continue
+        result = named[line.question]
+        plan, spread = result["plan"], spread_of(result, budget)
+        rows.append(
+            [
+                line.words,
+                line.ratio,
+                spread_cell(spread, digits(line.figure, plan)),
+                limit(budget),
+                is_kept(budget, spread),
+                f"{plan['rounds']} of {plan['slices']}",
+                result["machine"]["date"],
+            ]
+        )
+    return table(rows)
+
+
+def behind(results: Sequence[Result]) -> str:
+    """Return a line for each budget whose median is not kept."""
+    lines = []
+    for result in results:
+        for budget in result.get("budgets", []):
+            if budget["holds"]:
+                continue
+            spread = spread_of(result, budget)
+            shown = spread_cell(spread, digits(budget["figure"], result["plan"]))
+            other = budget["against"] or result["baselines"][budget["variant"]]
+            lines.append(
+                f"- `{result['benchmark']}`: {budget['variant']}, "
+                f"{title(budget['figure'])}: {shown} times {other}; "
+                f"must be {limit(budget)} ({result['machine']['date']})."
+            )
+    return "\n".join(lines) or "Every line is kept in the median."

@@ -1,0 +1,68 @@
+"""The floors are the least loops: gathered writes, one timer, no task for a call."""
+
+import asyncio
+import importlib
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+pytestmark = pytest.mark.anyio
+
+ECHO = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    print(json.dumps({"id": request["id"], "result": request["params"]}), flush=True)
+"""
+SILENT = "import sys; sys.stdin.read()"
+
+
+@pytest.fixture
+def floor(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module("floor")
+
+
+def counted(monkeypatch, *functions):
+    """Count the calls of functions, given as an object and a name."""
+    counts = {name: 0 for _, name in functions}
+
+    def counting(plain, name):
+        def call(*arguments, **named):
+            counts[name] += 1
+            return plain(*arguments, **named)
+
+        return call
+
+    for owner, name in functions:
+        monkeypatch.setattr(owner, name, counting(getattr(owner, name), name))
+    return counts
+
+
+async def test_calls_in_flight_share_a_write_and_all_calls_one_timer(
+    floor, monkeypatch
+):
+    loop = asyncio.get_running_loop()
+    counts = counted(
+        monkeypatch, (floor.os, "write"), (loop, "call_at"), (loop, "create_task")
+    )
+    with closing(floor.Floor([sys.executable, "-c", ECHO])) as one:
+        assert await one.call("m", {"n": 0}) == {"n": 0}
+        calls = [one.call("m", {"n": number}) for number in range(5)]
+        assert [await each for each in calls] == [{"n": n} for n in range(5)]
+    # The first call of each kind finds no other in flight, and is written at once.
+    assert counts == {"write": 3, "call_at": 1, "create_task": 0}
+
+
+async def test_a_call_without_an_answer_ends_at_its_deadline(floor, monkeypatch):
+    monkeypatch.setattr(floor, "TIMEOUT_S", 0.01)
+    with closing(floor.Floor([sys.executable, "-c", SILENT])) as one:
+        calls = [one.call("m", {}), one.call("m", {})]
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(each) for each in ended] == [TimeoutError, TimeoutError]
+        assert one.pending.calls == {}
+        with pytest.raises(TimeoutError):  # the timer is armed again
+            await one.call("m", {})
