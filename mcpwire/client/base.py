@@ -104,9 +104,7 @@ class ClientBase:
         trace: Callable[[str, Any], Any] | None = None,
     ) -> None:
         if raise_exceptions:
-            from mcpwire.transports.memory import RaisingServer
-
-            target = RaisingServer(target)
+            target = _raising(target)
         features = self._host_features(
             sampling=sampling,
             elicitation=elicitation,
@@ -354,3 +352,10 @@ def _cache(cache: ResponseCache | bool, connection: Connection) -> ResponseCache
     connection.inbound.changes.append(found.invalidate)
     connection.renewed.append(found.clear)
     return found
+
+
+def _raising(target: Target) -> Target:
+    """Return a server in this process whose exceptions reach the client."""
+    from mcpwire.transports.memory import RaisingServer
+
+    return RaisingServer(target)

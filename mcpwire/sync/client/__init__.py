@@ -69,7 +69,8 @@ class Client(SkillVerbs, NoticeVerbs):
         connect_timeout: The limit of `connect`, in seconds.
         probe_timeout: Seconds of silence after which an older handshake is tried
             beside the probe; it decides nothing by itself.
-        mode: ``"auto"``, ``"session"``, ``"stateless"``, or one revision's name.
+        mode: ``"auto"``, ``"session"``, ``"stateless"``, ``"prefer-session"`` (sessions
+            if the server has both), or one revision's name.
         client_info: Who we say we are.
         limits: Bounds on what the server may cost.
         extensions: Ids of the extensions to switch on, or a mapping from ids to their

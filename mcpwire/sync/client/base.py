@@ -108,9 +108,7 @@ class ClientBase:
         background: bool = False,
     ) -> None:
         if raise_exceptions:
-            from mcpwire.transports.memory import RaisingServer
-
-            target = RaisingServer(target)
+            target = _raising(target)
         check_handlers(
             sampling=sampling,
             elicitation=elicitation,
@@ -365,3 +363,10 @@ def _cache(cache: ResponseCache | bool, connection: Connection) -> ResponseCache
     connection.inbound.changes.append(found.invalidate)
     connection.renewed.append(found.clear)
     return found
+
+
+def _raising(target: Target) -> Target:
+    """Return a server in this process whose exceptions reach the client."""
+    from mcpwire.transports.memory import RaisingServer
+
+    return RaisingServer(target)

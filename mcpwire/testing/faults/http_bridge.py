@@ -46,8 +46,8 @@ def bridge_command(target: Http) -> Stdio:
     except TypeError as error:
         names = ", ".join(sorted(set(given) - {"url"}))
         raise ValueError(
-            f"FaultyStdio cannot pass every option of {target} to another process "
-            f"({names}): {error}; give texts, numbers and mappings of them"
+            f"options of {target} must be texts, numbers and mappings of them to "
+            f"reach another process ({names}): {error}"
         ) from error
     program = ["-P", "-m", __name__]
     return Stdio(sys.executable, program, env={OPTIONS: options}, inherit_env=True)

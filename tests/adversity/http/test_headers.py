@@ -59,7 +59,7 @@ async def test_on_asyncio_the_function_may_be_async():
         return {"X-Number": str(next(numbers))}
 
     with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, headers=headers)
+        target = mcpwire.Http(server.url, headers=headers, server_stream="never")
         async with connected(mcpwire.Client, target) as client:
             await client.call_tool("echo")
     sent = headers_of(server, "x-number")

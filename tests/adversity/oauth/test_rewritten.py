@@ -130,7 +130,9 @@ async def test_no_credential_goes_where_a_user_s_client_leads(shell, kind, place
     with servers(kind) as (server, other, options):
         rewriting = Rewriting(shell, other)
         http_client = rewriting.client(place)
-        target = mcpwire.Http(server.url, http_client=http_client, **options)
+        target = mcpwire.Http(
+            server.url, http_client=http_client, server_stream="never", **options
+        )
         async with asyncio.timeout(BOUND_S), shell(target) as client:
             assert await said(client) == "hi"
             known = len(server.requests)

@@ -160,6 +160,7 @@ async def test_a_handshake_that_times_out_is_never_cancelled_on_the_wire(
     async with asyncio.timeout(BOUND_S):
         with pytest.raises(mcpwire.RequestTimeout):
             await client.connect()
+        await client.aclose()
     expected = (
         ["initialize"] if mode == "session" else ["server/discover", "initialize"]
     )

@@ -59,7 +59,9 @@ async def test_a_deadline_that_passes_as_the_token_comes_counts(
     """Nothing waits in that moment, so nothing can be woken; it must be looked for."""
     with protected_server(auth) as server:
         async with asyncio.timeout(BOUND_S):
-            target = mcpwire.Http(server.url, auth=oauth(), engine=engine)
+            target = mcpwire.Http(
+                server.url, auth=oauth(), engine=engine, server_stream="never"
+            )
             async with shell(target) as client:
                 auth.expire_all()
                 expire_as_the_token_comes(shell, monkeypatch)
