@@ -53,8 +53,10 @@ BAD_INPUT = {
     "a mode that is none": (
         ["ls", "x", "--mode", "y"],
         2,
-        "mode must be one of auto, session, stateless, prefer-session or a revision, "
-        "got 'y'",
+        (
+            "mode must be one of auto, session, stateless, prefer-session or a "
+            "revision, got 'y'"
+        ),
     ),
     "a missing program": (["ls", "/no/such/server"], 4, None),
     "a directory": (["ls", "/tmp"], 4, "cannot start '/tmp': it is a directory"),

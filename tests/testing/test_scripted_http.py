@@ -109,7 +109,7 @@ async def test_faults_stand_before_a_server_over_http_as_well(era):
 
 
 def test_faults_do_not_stand_before_what_is_no_server():
-    with pytest.raises(ValueError, match="FaultyStdio takes a command line, a Stdio"):
+    with pytest.raises(ValueError, match="must be a command line, a Stdio"):
         FaultyStdio(mcpwire.Server("in memory"), [])
     target = mcpwire.Http("http://127.0.0.1:1/", headers=dict)
     with pytest.raises(ValueError, match=r"must be texts, numbers .*\(headers\)"):

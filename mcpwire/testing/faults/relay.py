@@ -283,7 +283,7 @@ def _as_command(target: str | Stdio | Http) -> Stdio:
 
     if not isinstance(meant, Http):
         raise ValueError(
-            "FaultyStdio takes a command line, a Stdio, a URL or an Http, "
+            "the target must be a command line, a Stdio, a URL or an Http, "
             f"got {target!r}"
         )
     return bridge_command(meant)
