@@ -76,9 +76,6 @@ class Handshake:
         elif type(step) is lifecycle.Notify:
             await self._forget_calls()
             channel.revision = step.revision
-            # On a connection of its own, behind what is written now: it is there before
-            # the first call is, and no call waits for it.
-            channel.hear(wanted=False)
             await channel.notify(step.method)
         elif type(step) is lifecycle.Downgrade:
             return await self._downgrade()

@@ -243,18 +243,23 @@ async def test_a_server_may_ask_on_its_own_stream_although_nobody_listens(
 
 
 @pytest.mark.pain("P20")
-async def test_the_servers_stream_costs_no_call_anything():
-    """It has a connection of its own, and no call waits for it."""
+async def test_no_call_waits_for_the_servers_stream():
+    """It goes before the first call, on the connection that is there, and stays on it.
+
+    A server that asks on it at once would lose its question if the call overtook it.
+    """
     with scripted_mcp() as server:
         server.on["GET"] = never_heads
         async with connected(mcpwire.Client, server) as client:
             for _ in range(5):
                 await client.call_tool("echo")
-            await until(lambda: "GET" in server.verbs())
-            own = [r.connection for r in server.requests if r.verb == "GET"]
-            calls = {r.connection for r in server.requests if r.verb == "POST"}
-    assert len(own) == len(calls) == 1
-    assert own != list(calls)
+            seen = [(r.verb, r.method, r.connection) for r in server.requests]
+    begun = [each[1] for each in seen].index("notifications/initialized")
+    first = seen[0][2]
+    assert seen[begun + 1] == ("GET", None, first)
+    calls = {connection for verb, _, connection in seen[begun + 2 :] if verb == "POST"}
+    assert len(calls) == 1
+    assert first not in calls
 
 
 @pytest.mark.pain("P20")
