@@ -67,9 +67,15 @@ class Shares(Generic[Item]):
     def touch(self, item: Item) -> None:
         """Make an item its owner's last used one, if the pool holds it."""
         if item in self._owners:
-            items = self._items[self._owners[item]]
+            owner = self._owners[item]
+            items = self._items[owner]
             del items[item]
             items[item] = None
+            # Of owners with as many items, one that uses its own loses none before one
+            # that does not.
+            rank = self._ranks[len(items)]
+            del rank[owner]
+            rank[owner] = None
 
     def discard(self, item: Item) -> None:
         """Remove an item, if the pool holds it."""
