@@ -171,6 +171,8 @@ class GatewayDispatcher(Dispatcher):
                 session.end()
             raise UpstreamsBusy(CLOSED)
         await self._gateway.pool.open(upstreams, request.facts.owner)
+        # The next sessions are told what the servers can do by now.
+        self._described(upstreams, request.revision)
         if self._gateway.forward_headers:
             take_headers(upstreams, request)
         return await answer(params, request, upstreams)
@@ -363,7 +365,7 @@ class GatewayDispatcher(Dispatcher):
         upstreams.may_end = facts.transport == "http"
         gateway.opened.add(upstreams)
         self._by_session[session] = upstreams
-        described = self._descriptions.find(plan, session.revision)
+        described = self._descriptions.find(plan, session.revision, upstreams.headers)
         if described is None:
             try:
                 await gateway.pool.open(upstreams, facts.owner)
@@ -466,7 +468,7 @@ class GatewayDispatcher(Dispatcher):
     ) -> dict[str, Any]:
         """Say what the servers can do; what they might, where they take too long."""
         asking, revision = self._asking(request), request.revision
-        described = self._descriptions.find(asking.plan, revision)
+        described = self._descriptions.find(asking.plan, revision, asking.headers)
         if described is None:
             described = {"capabilities": CAPABILITIES}
             with contextlib.suppress(TimeoutError):
@@ -492,7 +494,11 @@ class GatewayDispatcher(Dispatcher):
             described["instructions"] = instructions
         if self._gateway.on_error == "skip":
             self._descriptions.keep(
-                upstreams.plan, revision, described, is_complete=is_complete
+                upstreams.plan,
+                revision,
+                described,
+                headers=upstreams.headers,
+                is_complete=is_complete,
             )
         return described
 

@@ -237,6 +237,22 @@ async def test_other_servers_are_described_anew():
         assert (one.opened, other.opened) == (1, 3)
 
 
+async def test_a_server_that_can_do_more_by_now_is_described_so():
+    server = Counted(named("a", "x"))
+    async with visited({"a": server}) as (_, stranger, honest):
+
+        async def described():
+            result = (await stranger.initialize()).json()["result"]
+            return "prompts" in result["capabilities"]
+
+        assert not await described()
+        server.server = named("a", "x")
+        server.server.add_prompt(lambda: "please", name="p")
+        assert not await described()  # nothing has connected since
+        await honest.used()
+        assert await described()
+
+
 @on_a_virtual_clock
 async def test_while_a_server_fails_sessions_are_described_for_a_while():
     good = Counted(named("a", "x"))
