@@ -284,6 +284,7 @@ class Gateway(Settings, Serving):
         """Close a set in a task of its own, which is returned."""
         self.opened.discard(upstreams)
         self.pool.discard(upstreams)
+        upstreams.is_closed = True
         task = asyncio.get_running_loop().create_task(
             upstreams.aclose(), name="mcpwire-gateway-close"
         )

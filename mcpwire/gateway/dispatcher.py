@@ -22,6 +22,7 @@ from mcpwire.gateway.bridge import (
 )
 from mcpwire.gateway.descriptions import Descriptions
 from mcpwire.gateway.plan import BY_PATH, Plan
+from mcpwire.gateway.pool import CLOSED, UpstreamsBusy
 from mcpwire.gateway.routes import CAPABILITIES, SERVED, Routes
 from mcpwire.gateway.upstreams import Upstreams
 from mcpwire.protocol.many.bridging.ids import TaskIds
@@ -98,7 +99,6 @@ class GatewayDispatcher(Dispatcher):
         self._planned: tuple[Plan, str | None, Plan] = Plan(), None, Plan()
         self._descriptions = Descriptions()
         self._by_session: dict[Session, Upstreams] = {}
-        self._shared_by: set[Session] = set()
         self._opened: dict[Session, dict[str, Any]] = {}
         self._closing: dict[Session, asyncio.Task[None]] = {}
         super().__init__(
@@ -165,7 +165,14 @@ class GatewayDispatcher(Dispatcher):
         upstreams: Upstreams,
     ) -> dict[str, Any]:
         """Answer a request of a session after connecting to its servers."""
+        if upstreams.is_closed:  # it ended for another client as its session opened
+            session = request.session
+            if session is not None and session.end is not None:
+                session.end()
+            raise UpstreamsBusy(CLOSED)
         await self._gateway.pool.open(upstreams, request.facts.owner)
+        # The next sessions are told what the servers can do by now.
+        self._described(upstreams, request.revision)
         if self._gateway.forward_headers:
             take_headers(upstreams, request)
         return await answer(params, request, upstreams)
@@ -344,7 +351,7 @@ class GatewayDispatcher(Dispatcher):
             )
             upstreams = await self._shared(asking, facts)
             upstreams.users += 1
-            self._shared_by.add(session)
+            upstreams.sessions.add(session)
             self._by_session[session] = upstreams
             return self._described(upstreams, session.revision)
         principal = session.principal
@@ -358,7 +365,7 @@ class GatewayDispatcher(Dispatcher):
         upstreams.may_end = facts.transport == "http"
         gateway.opened.add(upstreams)
         self._by_session[session] = upstreams
-        described = self._descriptions.find(plan, session.revision)
+        described = self._descriptions.find(plan, session.revision, upstreams.headers)
         if described is None:
             try:
                 await gateway.pool.open(upstreams, facts.owner)
@@ -439,8 +446,8 @@ class GatewayDispatcher(Dispatcher):
         if upstreams is None:
             return
         upstreams.hub.remove(session)
-        if session in self._shared_by:
-            self._shared_by.discard(session)
+        if session in upstreams.sessions:
+            upstreams.sessions.discard(session)
             forget_session(upstreams, session)
             upstreams.users -= 1
             self._gateway.pool.left(upstreams)
@@ -461,7 +468,7 @@ class GatewayDispatcher(Dispatcher):
     ) -> dict[str, Any]:
         """Say what the servers can do; what they might, where they take too long."""
         asking, revision = self._asking(request), request.revision
-        described = self._descriptions.find(asking.plan, revision)
+        described = self._descriptions.find(asking.plan, revision, asking.headers)
         if described is None:
             described = {"capabilities": CAPABILITIES}
             with contextlib.suppress(TimeoutError):
@@ -487,7 +494,11 @@ class GatewayDispatcher(Dispatcher):
             described["instructions"] = instructions
         if self._gateway.on_error == "skip":
             self._descriptions.keep(
-                upstreams.plan, revision, described, is_complete=is_complete
+                upstreams.plan,
+                revision,
+                described,
+                headers=upstreams.headers,
+                is_complete=is_complete,
             )
         return described
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.server.request import Owner
 
-__all__ = ["UpstreamPool", "UpstreamsBusy"]
+__all__ = ["CLOSED", "UpstreamPool", "UpstreamsBusy"]
 
 RETRY_AFTER_S: Final = 5
 
@@ -121,6 +121,8 @@ class UpstreamPool:
             raise
         finally:
             upstreams.users -= 1
+        if not upstreams.is_open:  # it ended before its callers came to use it
+            raise UpstreamsBusy(CLOSED)
 
     def _opened(self, upstreams: Upstreams, opening: asyncio.Task[None]) -> None:
         if self._opening.pop(upstreams, None) is None:
@@ -150,7 +152,7 @@ class UpstreamPool:
         """
         if len(self._sets) < self._maximum:
             return
-        found = self._sets.displaced(owner, self._is_idle, lambda each: each.may_end)
+        found = self._sets.displaced(owner, self._is_idle, _may_end)
         if found is None:
             raise UpstreamsBusy(FULL)
         self._end(found)
@@ -159,12 +161,13 @@ class UpstreamPool:
         return not upstreams.is_busy and upstreams not in self._opening
 
     def _end(self, upstreams: Upstreams) -> None:
-        """End a set, with the session that it belongs to."""
+        """End a set, with the sessions that it belongs to."""
         self.discard(upstreams)
         session = upstreams.downstream.session
-        if session is not None and session.end is not None:
-            session.end()
-        else:
+        for each in upstreams.sessions.copy() if session is None else (session,):
+            if each.end is not None:
+                each.end()
+        if not upstreams.is_closed:
             self._close(upstreams)
 
     def discard(self, upstreams: Upstreams) -> None:
@@ -199,3 +202,9 @@ class UpstreamPool:
             self._timer = None
         for upstreams in self.shared:
             self._end(upstreams)
+
+
+def _may_end(upstreams: Upstreams) -> bool:
+    # A session without `end` could not go on, nor be opened again.
+    shared_by = upstreams.sessions
+    return upstreams.may_end and all(each.end is not None for each in shared_by)

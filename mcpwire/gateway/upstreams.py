@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.app import Gateway
     from mcpwire.gateway.plan import Plan
     from mcpwire.gateway.upstream import Upstream
+    from mcpwire.server.request import Session
     from mcpwire.versions import Revision
 
 __all__ = ["Upstreams"]
@@ -61,7 +62,8 @@ class Upstreams:
         used_at: When the last of them ended, on the loop's clock.
         is_open: Whether all of them were connected to, as far as that worked.
         is_begun: Whether `open` was called.
-        is_closed: Whether `aclose` was called.
+        is_closed: Whether it is being closed, or was.
+        sessions: Those that share it.
         may_end: Whether it may end while its client is there; set by its owner.
     """
 
@@ -86,6 +88,7 @@ class Upstreams:
         self.users = 0
         self.used_at = 0.0
         self.is_open = self.is_begun = self.is_closed = False
+        self.sessions: set[Session] = set()
         self.may_end = True
 
     def __repr__(self) -> str:

@@ -140,8 +140,9 @@ class Held:
     """Stands for `Upstreams`; opens when the test says so."""
 
     downstream = SimpleNamespace(session=None)
-    is_open = False
+    is_open = is_closed = False
     may_end = True
+    sessions = frozenset()
 
     def __init__(self, *, problem=None, is_ready=True):
         self.used_at = 0.0

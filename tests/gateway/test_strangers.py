@@ -161,6 +161,41 @@ async def test_where_nothing_is_idle_and_nobody_has_more_it_is_503():
         assert (await stranger.call(again)).status_code == 200
 
 
+async def test_sessions_whose_shared_set_ended_are_opened_again():
+    server = Counted(named("a", "x"))
+    options = {"share": "identity", "max_upstream_sets": 1}
+    async with visited({"a": server}, **options) as (gateway, stranger, honest):
+        mine, also = await honest.used(), await honest.used()
+        # It declares something else, so that it needs another set.
+        other = await stranger.initialize(sampling={})
+        assert other.status_code == 200
+        for each in (mine, also, mine):
+            assert (await honest.call(each)).json()["result"]["content"]
+        assert (server.open, len(gateway.pool)) == (1, 1)
+
+
+async def test_a_set_that_sessions_in_memory_share_ends_for_nobody():
+    server = Counted(named("a", "x"))
+    options = {"share": "identity", "max_upstream_sets": 1}
+    async with visited({"a": server}, **options) as (gateway, stranger, _):
+        async with mcpwire.Client(gateway, mode="2025-11-25") as client:
+            refused = await stranger.initialize(sampling={})
+            assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+            assert (await client.call_tool("a_x")).text == "a.x()"
+        assert (await stranger.initialize(sampling={})).status_code == 200
+
+
+async def test_a_session_whose_set_ended_as_it_opened_is_opened_again():
+    server = Counted(named("a", "x"))
+    async with visited({"a": server}) as (gateway, stranger, _):
+        session = await stranger.opened()
+        (upstreams,) = gateway.opened
+        await gateway.close_later(upstreams)
+        answers = [await stranger.call(session) for _ in range(2)]
+        assert answers[1].json()["result"]["content"]
+        assert len(gateway.pool) == server.open == 1
+
+
 class SilentFirst:
     """A server whose first connection is never answered."""
 
@@ -200,6 +235,22 @@ async def test_other_servers_are_described_anew():
         listed = await stranger.post("tools/list", {}, unused)
         assert listed.json()["result"]["tools"] == []
         assert (one.opened, other.opened) == (1, 3)
+
+
+async def test_a_server_that_can_do_more_by_now_is_described_so():
+    server = Counted(named("a", "x"))
+    async with visited({"a": server}) as (_, stranger, honest):
+
+        async def described():
+            result = (await stranger.initialize()).json()["result"]
+            return "prompts" in result["capabilities"]
+
+        assert not await described()
+        server.server = named("a", "x")
+        server.server.add_prompt(lambda: "please", name="p")
+        assert not await described()  # nothing has connected since
+        await honest.used()
+        assert await described()
 
 
 @on_a_virtual_clock

@@ -49,7 +49,8 @@ class Parking:
     Args:
         timeout: How long a client has for its answers, in seconds.
         most: How many calls may wait. Beyond that the one that has waited for longest
-            ends, of the client with the most.
+            ends, of the client with the most; one that its client waits for only for
+            a client with fewer.
         keys: What seals the states, as for `Server`; without any, a random one.
 
     Attributes:
@@ -156,7 +157,7 @@ class ParkingLot:
             return
         waiting, owner = self.parking.calls, parked.owner
         if len(waiting) >= self.parking.most:
-            leaver = waiting.leaver(owner, lambda other: not other.is_attended)
+            leaver = waiting.displaced(owner, lambda other: not other.is_attended)
             if leaver is None:
                 raise InternalError("too many calls wait for answers already")
             leaver.cancel()
@@ -250,7 +251,7 @@ class ParkedCall:
         """Return the call's result, or what its server asks first.
 
         Raises:
-            RPCError: It failed so.
+            RPCError: It failed so, or was given up.
         """
         try:
             while not self._task.done():
@@ -268,6 +269,8 @@ class ParkedCall:
             self.cancel()
             raise
         self._lot.leave(self)
+        if self._task.cancelled():
+            raise InternalError("the call was given up for others: try again later")
         return self._task.result()
 
     def _leave(self) -> dict[str, Any]:

@@ -28,13 +28,14 @@ class Shares(Generic[Item]):
     All operations take constant time.
     """
 
-    __slots__ = ("_items", "_most", "_owners", "_ranks")
+    __slots__ = ("_items", "_most", "_owners", "_rank_of", "_ranks")
 
     def __init__(self) -> None:
         self._owners: dict[Item, Hashable] = {}
         self._items: dict[Hashable, dict[Item, None]] = {}
-        # The owners of each number of items.
+        # The owners of each number of items, and for each owner those with as many.
         self._ranks: dict[int, dict[Hashable, None]] = {}
+        self._rank_of: dict[Hashable, dict[Hashable, None]] = {}
         self._most = 0
 
     def __len__(self) -> int:
@@ -67,9 +68,15 @@ class Shares(Generic[Item]):
     def touch(self, item: Item) -> None:
         """Make an item its owner's last used one, if the pool holds it."""
         if item in self._owners:
-            items = self._items[self._owners[item]]
+            owner = self._owners[item]
+            items = self._items[owner]
             del items[item]
             items[item] = None
+            # Of owners with as many items, one that uses its own loses none before one
+            # that does not.
+            rank = self._rank_of[owner]
+            del rank[owner]
+            rank[owner] = None
 
     def discard(self, item: Item) -> None:
         """Remove an item, if the pool holds it."""
@@ -87,6 +94,7 @@ class Shares(Generic[Item]):
         self._owners.clear()
         self._items.clear()
         self._ranks.clear()
+        self._rank_of.clear()
         self._most = 0
 
     def leaver(
@@ -145,12 +153,13 @@ class Shares(Generic[Item]):
 
     def _rank(self, owner: Hashable, before: int, after: int) -> None:
         if before:
-            rank = self._ranks[before]
+            rank = self._rank_of.pop(owner)
             del rank[owner]
             if not rank:
                 del self._ranks[before]
         if after:
-            self._ranks.setdefault(after, {})[owner] = None
+            rank = self._rank_of[owner] = self._ranks.setdefault(after, {})
+            rank[owner] = None
         if after > self._most or before == self._most not in self._ranks:
             self._most = after
 

@@ -231,11 +231,9 @@ class SlotPool:
         self._held[owner] -= 1
         if not self._held[owner]:
             del self._held[owner]
-        while self._waiting:
+        while able := [each for each in self._waiting if self._may_take(each)]:
             # Of clients that hold as many, the one that was not served for longest.
-            owner = min(self._waiting, key=self._count)
-            if not self._may_take(owner):
-                return
+            owner = min(able, key=self._count)
             self._take(owner)
             waiting = self._waiting.pop(owner)
             waiting.popleft().set_result(None)

@@ -30,7 +30,7 @@ import httptools
 
 from mcpwire.protocol.serving.shares import Shares
 from mcpwire.server.http.timers import Line
-from mcpwire.server.log_limit import LogLimit
+from mcpwire.server.log_limit import LogLimit, place_of
 from mcpwire.wire.urls import network_of
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ class HttpConnection(asyncio.Protocol):
         self._url = b""
         self._fields: list[tuple[bytes, bytes]] = []
         self._is_in_head = False
-        # Bytes of fields, and bytes that came since the last part of a body.
+        # Bytes of the target and the fields, and those since the last part of a body.
         self._field_size = 0
         self._framing = 0
         self._is_timed = False
@@ -332,7 +332,9 @@ class HttpConnection(asyncio.Protocol):
         return parser
 
     def eof_received(self) -> None:
-        """Let the transport close the connection."""
+        """Let the transport close the connection when the peer has read everything."""
+        if self.unread and self.writable is None:
+            self._note_unread()
 
     def _await_more(self) -> None:
         """Set the clock for a head, or for the rest of a body that nothing needs."""
@@ -366,6 +368,9 @@ class HttpConnection(asyncio.Protocol):
     def on_url(self, url: bytes) -> None:
         """Keep a part of the request's target."""
         self._url += url
+        self._field_size += len(url)
+        if self._field_size > self.shared.limits.head:
+            raise httptools.HttpParserError("the head is too long")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a field of the head, and drop one of the trailer."""
@@ -495,6 +500,9 @@ class HttpConnection(asyncio.Protocol):
             if request.is_started:
                 self.abort()
                 return
+        elif self._reading is not None:
+            self._end(is_read=False)  # its answer is there already
+            return
         text = reason.encode()
         self._transport.write(
             STATUS_LINES[400]
@@ -655,7 +663,8 @@ class HttpRequest:
         try:
             await app(self._scope, self.receive, self.send)
         except Exception as error:  # noqa: BLE001 - it is the application's
-            log(logger.error, "an ASGI application failed", exc_info=error)
+            message, kind = "an ASGI application failed", place_of(error)
+            log(logger.error, message, kind=kind, exc_info=error)
         except BaseException:
             connection.abort()
             raise
@@ -727,7 +736,10 @@ class HttpRequest:
         fields = [(name.lower(), value) for name, value in given]
         lines = [b"%b: %b\r\n" % field for field in fields]
         is_closing = self._read_fields(fields)
-        if connection.shared.is_draining:
+        # RFC 9110, 10.1.1: a client that waits for 100 may leave the body out; what it
+        # sends next would be read as the body.
+        waits = self._expects_continue and not self.is_whole
+        if waits or connection.shared.is_draining:
             self.keep_alive = False
         if not (self.keep_alive or is_closing):
             lines.append(b"connection: close\r\n")

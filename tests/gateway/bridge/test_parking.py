@@ -9,6 +9,7 @@ import pytest
 from bridged import FORM, META, AskingServer, RawClient
 from clocks import on_a_virtual_clock
 from fakes import SILENCE
+from gated import PATIENCE
 
 from mcpwire.errors import InternalError
 from mcpwire.gateway import Gateway
@@ -206,6 +207,41 @@ async def test_questions_that_a_stranger_leaves_open_take_no_room_from_others():
     assert len(lots[1]) == 2
     for lot in lots:
         lot.close()
+    assert len(parking.calls) == 0
+
+
+@pytest.mark.attack("X07")
+async def test_calls_that_a_stranger_waits_for_end_for_a_client_with_fewer():
+    parking = Parking(most=2)
+    lot = ParkingLot(parking)
+
+    async def work(call):
+        await call.parked.ask("roots/list", None)
+        await asyncio.Event().wait()
+
+    async def asked(address):
+        facts = Facts(scope={"client": (address, 50_000)})
+        context = RequestContext(
+            1, "tools/call", {}, LATEST, None, {}, print, False, facts=facts
+        )
+        call = RelayedCall(context)
+        result = await lot.perform(call, lambda: work(call))
+        assert list(result["inputRequests"]) == ["roots-1"]
+        return call, context
+
+    waited_for = []
+    for _ in range(2):
+        call, context = await asked("192.0.2.1")
+        call.parked.take({"roots-1": {}}, context)
+        waited_for.append(asyncio.create_task(call.parked.attend()))
+    async with asyncio.timeout(PATIENCE):
+        await asked("198.51.100.1")
+        with pytest.raises(InternalError, match="given up for others"):
+            await waited_for[0]
+        assert not waited_for[1].done()
+        lot.close()
+        with pytest.raises(InternalError, match="given up"):
+            await waited_for[1]
     assert len(parking.calls) == 0
 
 

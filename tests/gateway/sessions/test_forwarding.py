@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from gated import Counted, named
 from world import SESSIONS, A, B, a_world, chosen
 
 from mcpwire.gateway import Gateway, SealedIds
@@ -68,6 +69,23 @@ async def test_one_client_changes_none_of_those_that_share_its_connections() -> 
         assert upstreams.headers == {"x-run": "same"}
         await outside.call(other, "a_whoami", x_run="same")
         assert world.a.all("x-run")[-1] == "same"
+
+
+async def test_each_client_is_told_what_the_servers_say_to_itself() -> None:
+    async with a_world(**SESSIONS) as world:
+        process = Counted(named("b", "y"))
+        servers = {"a": world.static()["a"], "b": process}
+        gateway = Gateway(servers, forward_headers=NAMES)
+        outside = await world.outside(gateway)
+        for run in "12":
+            world.a.seen.clear()
+            await outside.opened(x_run=run)
+            assert set(world.a.all("x-run")) == {run}
+        assert process.opened == 2
+        for _ in range(2):
+            world.a.seen.clear()
+            await outside.opened(traceparent=f"00-{'1' * 32}-{'2' * 16}-01")
+        assert (world.a.seen, process.opened) == ([], 3)
 
 
 @pytest.mark.system("O27")

@@ -40,6 +40,22 @@ def test_a_used_item_leaves_later():
     assert shares.leaver("a") == "b2"
 
 
+@pytest.mark.attack("X07")
+def test_of_clients_with_as_many_the_one_that_uses_its_own_loses_none():
+    shares = pool("a1", "b1", "b2", "c1", "c2", "d1")
+    shares.touch("b2")
+    shares.touch("a1")
+    assert shares.leaver("e") == "c1"
+    shares.touch("c2")
+    assert shares.leaver("e") == "b1"
+    ones = pool("a1", "b1", "c1")
+    ones.touch("a1")
+    assert [ones.leaver("d"), ones.leaver("d", lambda item: item == "a1")] == [
+        "b1",
+        "a1",
+    ]
+
+
 def test_what_may_not_leave_is_passed_over():
     shares = pool("b1", "b2", "b3", "c1", "c2", "a1")
     assert shares.leaver("a", lambda item: item[0] == "c") == "c1"

@@ -96,6 +96,18 @@ async def test_a_returned_slot_serves_all_that_it_makes_room_for():
     await left(*waiting)
 
 
+async def test_a_client_that_may_take_none_holds_up_no_pipe():
+    pool, got = SlotPool(3, keeps_room=True), []
+    waiting = [*await take(pool, "", got, 2), *await take(pool, "a", got, 2)]
+    waiting += await take(pool, "", got)
+    assert got == ["", "", "a"]
+    pool.release("")
+    await settle()
+    # "a" holds one, and one is free.
+    assert got == ["", "", "a", ""]
+    await left(*waiting)
+
+
 async def test_a_client_that_stops_waiting_loses_no_slot():
     pool, got = SlotPool(1, keeps_room=False), []
     await take(pool, "a", got)

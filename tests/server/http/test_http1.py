@@ -92,6 +92,22 @@ class Host:
             await until(lambda: len(self.state.tasks) >= count, 0.001)
 
 
+class SmallWrites(Host):
+    """The kernel takes little at once of what is written."""
+
+    def make(self):
+        protocol = super().make()
+        before = protocol.connection_made
+
+        def connection_made(transport):
+            sock = transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+            before(transport)
+
+        protocol.connection_made = connection_made
+        return protocol
+
+
 @contextlib.asynccontextmanager
 async def connected(port, source=HONEST, *, buffer=None):
     sock = socket.socket()
@@ -178,6 +194,7 @@ async def test_many_small_chunks_are_no_attack():
         b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * HEAD_MOST + b"\r\n\r\n",
         b"GET / HTTP/1.1\r\n" + b"x:\r\n" * (HEAD_MOST // 32) + b"\r\n\r\n",
         b"GET /" + b"x" * 300_000,
+        b"GET /" + b"x" * HEAD_MOST + b" HTTP/1.1\r\nhost: x\r\n\r\n",
         b"x: y\r\n\r\n",
         b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n",
         b"GET http://[ HTTP/1.1\r\nhost: x\r\n\r\n",
@@ -378,6 +395,34 @@ async def test_an_answer_that_ends_the_connection_is_bounded_in_time_too(monkeyp
         await host.has(0)
 
 
+@pytest.mark.attack("X04")
+async def test_a_peer_that_ends_its_side_and_does_not_read_is_let_go(monkeypatch):
+    monkeypatch.setattr(http1, "STALL_S", 0.05)
+    begun, going_on = asyncio.Event(), asyncio.Event()
+
+    async def second_waits(scope, receive, send):
+        if scope["path"] == "/second":
+            begun.set()
+            await going_on.wait()
+        await hello(scope, receive, send)
+
+    first = b"GET / HTTP/1.1\r\n" + b"%b: y\r\n" % (b"x" * 16_000) * 3 + b"\r\n"
+    second = b"GET /second HTTP/1.1\r\nhost: x\r\n\r\n"
+    async with (
+        SmallWrites(second_waits) as host,
+        connected(host.port, buffer=4_096) as (_, w),
+    ):
+        w.transport.pause_reading()
+        w.write(first + second)
+        await begun.wait()
+        (connection,) = host.state.connections
+        assert connection.unread
+        assert connection.writable is None  # it is less than what pauses writing
+        w.write_eof()
+        await host.has(0)
+        going_on.set()
+
+
 async def test_a_body_without_a_length_ends_with_the_connection_of_http_1_0():
     async def parts(scope, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -567,6 +612,32 @@ async def test_an_error_in_a_body_cuts_an_answer_that_has_begun():
         assert (await r.readuntil(b"1\r\n1\r\n")).startswith(b"HTTP/1.1 200 ")
         w.write(b"no chunk\r\n")
         assert await rest(r) == b""
+
+
+async def test_an_error_in_a_body_after_its_answer_has_no_answer_of_its_own():
+    async def refuses(scope, receive, send):
+        await send(start(LENGTH_1, status=401))
+        await send(body(b"x"))
+
+    async with Host(refuses) as host, connected(host.port) as (r, w):
+        w.write(CHUNKED)
+        assert await answer(r) == (401, b"x")
+        w.write(b"no chunk\r\n")
+        assert await rest(r) == b""
+
+
+async def test_a_client_that_still_waits_to_send_its_body_is_not_read_on():
+    async def refuses(scope, receive, send):
+        await send(start(LENGTH_1, status=401))
+        await send(body(b"x"))
+
+    expecting = POST + b"expect: 100-continue\r\ncontent-length: %d\r\n\r\n" % len(GET)
+    async with Host(refuses) as host, connected(host.port) as (r, w):
+        w.write(expecting)
+        head = await r.readuntil(b"\r\n\r\n")
+        assert b"\r\nconnection: close\r\n" in head
+        w.write(GET)
+        assert await rest(r) == b"x"
 
 
 async def test_nothing_is_read_after_the_last_request():
