@@ -275,7 +275,8 @@ class Exchange:
     def _taken_problem(self) -> HttpProblem:
         # In a variable of the frame that raises it, or here, it would keep the body
         # until the garbage collector comes.
-        self._problem, problem = None, self._problem
+        problem = self._problem
+        self._problem = None
         assert problem is not None  # there is one to be taken
         return problem
 
