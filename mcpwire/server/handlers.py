@@ -103,21 +103,26 @@ def answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any]
         BaseException: It was not the handler's: we are cancelled, or to end.
     """
     error = deciding(raised) if isinstance(raised, BaseExceptionGroup) else raised
-    if isinstance(error, InputNeeded):
-        return finish(request)
-    if isinstance(error, RPCError):
-        raise _in_era(error, request) from raised
-    if isinstance(error, ToolError) and request.method == TOOLS_CALL:
-        return tool_failure(str(error))
-    if isinstance(error, asyncio.CancelledError):
-        # Ours comes through the task. Any other is a failure like the rest, and its
-        # request must not stay without an answer.
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise error
-    elif isinstance(error, (GeneratorExit, KeyboardInterrupt)):
-        raise error  # the loop ends, and we with it
-    return _contain(raised, request)
+    try:
+        if isinstance(error, InputNeeded):
+            return finish(request)
+        if isinstance(error, RPCError):
+            raise _in_era(error, request) from raised
+        if isinstance(error, ToolError) and request.method == TOOLS_CALL:
+            return tool_failure(str(error))
+        if isinstance(error, asyncio.CancelledError):
+            # Ours comes through the task. Any other is a failure like the rest, and its
+            # request must not stay without an answer.
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise error
+        elif isinstance(error, (GeneratorExit, KeyboardInterrupt)):
+            raise error  # the loop ends, and we with it
+        return _contain(raised, request)
+    finally:
+        # What is raised here leads to this frame: with these it would keep the request
+        # until the garbage collector comes.
+        del raised, error
 
 
 def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:

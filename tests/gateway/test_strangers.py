@@ -125,6 +125,17 @@ async def test_a_client_with_many_sets_loses_its_own_for_others():
         assert (server.opened, server.open) == (opened, 4)
 
 
+async def test_of_the_sets_of_a_client_the_one_used_longest_ago_ends():
+    server = Counted(named("a", "x"))
+    async with visited({"a": server}, max_upstream_sets=2) as (gateway, _, honest):
+        used, unused = await honest.used(), await honest.used()
+        assert (await honest.call(used)).status_code == 200
+        await honest.used()
+        ids = [each.downstream.session.id for each in gateway.opened]
+        assert used in ids
+        assert unused not in ids
+
+
 async def test_calls_that_never_end_keep_no_others_out():
     begun, may_end = asyncio.Event(), asyncio.Event()
     server = Counted(waiting(begun, may_end))

@@ -226,10 +226,9 @@ class Exchange:
             else:
                 body = await first_step(self._rest(event, limit), self._begin_to_wait)
         except asyncio.CancelledError:
-            problem = self._problem
-            if problem is None or self._reader is None or self._reader.uncancel():
+            if self._problem is None or not self._reader or self._reader.uncancel():
                 raise
-            raise problem from None
+            raise self._taken_problem() from None
         finally:
             if self._reader is not None:
                 self.clocks.reading.discard(self._give_up)
@@ -275,6 +274,14 @@ class Exchange:
             headers = (*headers, *self._closing())
             self._problem = HttpProblem(status, error, headers)
             self._reader.cancel()
+
+    def _taken_problem(self) -> HttpProblem:
+        # In a variable of the frame that raises it, or here, it would keep the body
+        # until the garbage collector comes.
+        problem = self._problem
+        self._problem = None
+        assert problem is not None  # there is one to be taken
+        return problem
 
     def _too_large(self, limit: int) -> HttpProblem:
         return HttpProblem(

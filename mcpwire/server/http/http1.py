@@ -255,6 +255,10 @@ class HttpConnection(asyncio.Protocol):
         for request in (self._request, self._reading):
             if request is not None:
                 request.lose()
+        # These refer to this in turn: heads and bodies would stay until the garbage
+        # collector comes.
+        self._request = self._reading = None
+        del self._parser
 
     def pause_writing(self) -> None:
         """Have answers wait: the peer does not read."""

@@ -295,6 +295,24 @@ async def test_silent_connections_of_one_address_give_way():
 
 
 @pytest.mark.attack("X05")
+async def test_the_connection_that_was_used_longest_ago_gives_way():
+    async with (
+        Host(hello, most=2) as host,
+        connected(host.port, ATTACKER) as (used, w),
+        connected(host.port, ATTACKER) as (unused, _),
+    ):
+        await host.has(2)
+        w.write(GET)
+        assert (await answer(used))[0] == 200
+        async with connected(host.port) as (r, other):
+            other.write(GET)
+            assert (await answer(r))[0] == 200
+            assert await rest(unused) == b""
+            w.write(GET)
+            assert (await answer(used))[0] == 200
+
+
+@pytest.mark.attack("X05")
 async def test_busy_connections_give_way_to_an_address_that_has_fewer():
     async def hang(*_):
         await asyncio.Event().wait()

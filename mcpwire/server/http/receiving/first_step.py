@@ -50,6 +50,9 @@ def first_step(
         except StopIteration as end:
             result = end.value
             return result
+        finally:
+            # Its traceback has this frame, and those that hold what has come so far.
+            error = None
 
 
 async def _awaiting(work: Awaitable[T]) -> T:

@@ -1,0 +1,98 @@
+"""Requests that end badly leave nothing that waits for the garbage collector."""
+
+import asyncio
+import gc
+
+import pytest
+from test_http1 import connected, port_of, rest
+from test_serving import served
+from turns import until
+from wired import PATIENCE, raw
+
+from mcpwire import Limits, Server
+from mcpwire.server.http.exchange import Exchange
+from mcpwire.server.http.http1 import HttpConnection, HttpRequest
+
+pytestmark = [pytest.mark.anyio, pytest.mark.attack("X02")]
+
+BODY = 100_000
+HALF = raw(b" " * (BODY // 2), content_length=str(BODY))
+HEAD = HALF.partition(b"\r\n\r\n")[0]
+CHUNKED = raw(b"", content_length=None, transfer_encoding="chunked")
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def collector():
+    """Have no collector, which on an idle server comes late or never."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def left():
+    kinds = Exchange, HttpConnection, HttpRequest
+    return [type(each).__name__ for each in gc.get_objects() if type(each) in kinds]
+
+
+@pytest.mark.parametrize(
+    ("data", "is_answered"),
+    [
+        (HEAD, False),
+        (HALF, False),
+        (HALF, True),
+        (CHUNKED + b"%x\r\n%b\r\n" % (BODY + 1, bytes(BODY + 1)), True),
+        (CHUNKED + b"no chunk\r\n", True),
+        (raw(b"[" * BODY), True),
+        (raw({"jsonrpc": "2.0", "id": 1, "method": "x" * (BODY // 2)}), True),
+        (raw(b" ", host="evil.example"), True),
+    ],
+)
+async def test_what_is_refused_or_left_is_freed_at_once(data, is_answered):
+    server = Server("x", limits=Limits(body=BODY, body_timeout=0.05))
+    async with served(server) as (url, _):
+        async with connected(port_of(url)) as (reader, writer):
+            writer.write(data)
+            if is_answered:
+                assert (await rest(reader)).startswith(b"HTTP/1.1 4")
+            else:
+                await until(lambda: "HttpRequest" in left() or len(data) < BODY)
+                writer.transport.abort()
+        async with asyncio.timeout(PATIENCE):
+            await until(lambda: not left())
+
+
+async def test_calls_that_nobody_waits_for_are_freed_when_they_end():
+    server, begun = Server("x"), asyncio.Event()
+
+    @server.tool
+    async def wait(text: str) -> str:
+        begun.set()
+        await asyncio.Event().wait()
+
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    message["params"] = {
+        "name": "wait",
+        "arguments": {"text": "x" * BODY},
+        "_meta": meta,
+    }
+    async with served(server) as (url, _):
+        for _ in range(3):
+            begun.clear()
+            async with connected(port_of(url)) as (_reader, writer):
+                writer.write(raw(message))
+                async with asyncio.timeout(PATIENCE):
+                    await begun.wait()
+                writer.transport.abort()
+        async with asyncio.timeout(PATIENCE):
+            # A clock that was set in a call has its context until it rings.
+            await until(lambda: left().count("Exchange") <= 1)
