@@ -17,6 +17,7 @@ gateway = Gateway(
 
 if __name__ == "__main__":
     gateway.run(
+        quiet=True,
         http=f"127.0.0.1:{os.environ['PORT']}",
         announce=lambda _: None,
         session_idle=options["idle"],

@@ -94,6 +94,7 @@ async def work(seconds: float) -> str:
 
 if __name__ == "__main__":
     server.run(
+        quiet=True,
         http=f"127.0.0.1:{port}",
         announce=lambda _: None,
         session_idle=options["idle"],
