@@ -12,6 +12,7 @@ from wired import PATIENCE, raw
 from mcpwire import Limits, Server
 from mcpwire.server.http.exchange import Exchange
 from mcpwire.server.http.http1 import HttpConnection, HttpRequest
+from mcpwire.server.http.sessions.session import HttpSession
 
 pytestmark = [pytest.mark.anyio, pytest.mark.attack("X02")]
 
@@ -35,8 +36,8 @@ def collector():
     gc.enable()
 
 
-def left():
-    kinds = Exchange, HttpConnection, HttpRequest
+def left(*kinds):
+    kinds = kinds or (Exchange, HttpConnection, HttpRequest)
     return [type(each).__name__ for each in gc.get_objects() if type(each) in kinds]
 
 
@@ -96,3 +97,27 @@ async def test_calls_that_nobody_waits_for_are_freed_when_they_end():
         async with asyncio.timeout(PATIENCE):
             # A clock that was set in a call has its context until it rings.
             await until(lambda: left().count("Exchange") <= 1)
+
+
+async def test_sessions_are_freed_when_they_end():
+    server = Server("x")
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "c", "version": "1"},
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    async with served(server) as (url, _):
+        for _ in range(3):
+            async with connected(port_of(url)) as (reader, writer):
+                writer.write(raw(message, mcp_protocol_version=None))
+                head = (await rest(reader)).partition(b"\r\n\r\n")[0]
+            assert b"mcp-session-id: " in head, head
+            id = head.partition(b"mcp-session-id: ")[2].partition(b"\r\n")[0].decode()
+            async with connected(port_of(url)) as (reader, writer):
+                fields = {"mcp_session_id": id, "mcp_protocol_version": "2025-11-25"}
+                ending = raw(b"", **fields).replace(b"POST", b"DELETE", 1)
+                writer.write(ending)
+                assert (await rest(reader)).startswith(b"HTTP/1.1 204")
+        async with asyncio.timeout(PATIENCE):
+            await until(lambda: not left(HttpSession))

@@ -404,7 +404,7 @@ class HttpSession:
         if self.is_closed:
             return []
         self.is_closed = self.session.is_closed = True
-        self.session.send = _say_nothing
+        self.session.send, self.session.ask = _say_nothing, None
         unanswered, self._open = self._open, {}
         tasks = self._tasks.close()
         self._questions.close()
@@ -423,6 +423,6 @@ class HttpSession:
     def forget(self) -> None:
         """Let go of what is kept: all that ran here has ended with its loop."""
         self.is_closed = self.session.is_closed = True
-        self.session.send = _say_nothing
+        self.session.send, self.session.ask = _say_nothing, None
         if self._journal is not None:
             self._journal.drop()
