@@ -108,6 +108,8 @@ def test_requests_without_an_answer_are_bounded():
         hook("send", json.dumps({"id": id, "method": "ping"}).encode())
     hook("receive", b"noise")
     hook("receive", b'{"method": "notifications/message"}')
+    hook("receive", b'{"id": [1], "method": "ping"}')
+    hook("receive", b'{"id": {}, "result": {}}')
     for id in (0, PENDING):
         hook("receive", json.dumps([{"id": id, "result": {}}]).encode())
     assert len(records) == 1
