@@ -122,7 +122,7 @@ class Access:
         client = exchange.scope.get("client")
         logger.info(
             "%s %s %s%s %d %.1f ms%s",
-            client[0] if client else "-",
+            _show(client[0]) if client else "-",
             exchange.verb,
             _show(exchange.path),
             self._about,
