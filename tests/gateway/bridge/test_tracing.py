@@ -124,6 +124,14 @@ def test_credentials_are_masked_by_their_names():
     }
 
 
+def test_credentials_in_a_response_are_masked_too():
+    records = []
+    hook = ConnectionTrace(ExchangeTrace(records.append), "a", None, None)
+    hook("send", b'{"id": 1, "method": "tools/call"}')
+    hook("receive", b'{"id": 1, "result": {"structuredContent": {"token": "t-1"}}}')
+    assert records[0]["response"] == {"result": {"structuredContent": {"token": "***"}}}
+
+
 def test_records_are_lines_of_a_file_for_its_owner(tmp_path):
     path = tmp_path / "trace.jsonl"
     for number in range(2):
