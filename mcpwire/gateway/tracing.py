@@ -155,7 +155,7 @@ class ConnectionTrace:
             return
         found = read(data)
         for message in found if isinstance(found, list) else [found]:
-            if isinstance(message, dict) and message.get("id") is not None:
+            if isinstance(message, dict) and type(message.get("id")) in {int, str}:
                 self._take(event, message)
 
     def _take(self, event: str, message: dict[str, Any]) -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import secrets
 import time
 from base64 import b64decode, urlsafe_b64encode
@@ -30,6 +29,7 @@ from mcpwire.server.auth.principal import Principal
 from mcpwire.server.auth.resource import ResourceServer
 from mcpwire.server.auth.verifiers import InvalidToken
 from mcpwire.server.http.exchange import ClientGone, Exchange, HttpProblem
+from mcpwire.wire.json import loads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -249,7 +249,7 @@ class Issuer:
     def _at_register(self, body: str) -> _Document:
         """Answer a registration (RFC 7591)."""
         try:
-            asked = json.loads(body)
+            asked = loads(body)
             uris = tuple(map(str, asked["redirect_uris"]))
         except (ValueError, TypeError, KeyError):
             raise _Refused(
@@ -275,6 +275,8 @@ class Issuer:
             "S256",
         ):
             raise _Refused("invalid_request", "a code with S256 must be asked for")
+        if not (back.isascii() and back.isprintable()):
+            raise _Refused("invalid_request", "redirect_uri must be a URI")
         code = secrets.token_urlsafe()
         self._pending[code] = _Grant(
             client.id,

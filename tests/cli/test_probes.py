@@ -166,7 +166,12 @@ def test_the_file_is_bounded_and_the_oldest_makes_room(now, file):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{", '{"a": "b"}', '{"a": null}', '{"a": NaN}', "\udcff" * 3]
+    "text",
+    [
+        *("", "[]", "{", '{"a": "b"}', '{"a": null}', '{"a": NaN}', "\udcff" * 3),
+        "[" * 60_000,
+        f'{{"a": 1{"0" * 400}}}',
+    ],
 )
 def test_a_file_that_cannot_be_read_is_as_if_it_were_empty(file, text):
     file.parent.mkdir(parents=True)

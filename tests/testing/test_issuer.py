@@ -146,6 +146,18 @@ async def http():
 REFUSED = {
     "no such place": ("GET", "/nowhere", {}, 404, "invalid_request"),
     "no registration": ("POST", "/register", "{", 400, "invalid_client_metadata"),
+    "a deep list": (
+        *("POST", "/register", "[" * 100_000),
+        *(400, "invalid_client_metadata"),
+    ),
+    "no URI to come back to": (
+        "GET",
+        (
+            "/authorize?client_id=known&response_type=code&code_challenge_method=S256"
+            "&redirect_uri=http://x/%0d%0aset-cookie:a=b"
+        ),
+        *({}, 400, "invalid_request"),
+    ),
     "a list": ("POST", "/register", "[]", 400, "invalid_client_metadata"),
     "no client": ("GET", "/authorize?client_id=x", {}, 400, "invalid_request"),
     "no code asked for": (

@@ -84,9 +84,16 @@ def serve_demo(options: Options) -> int:
 
 def _guarded(place: str) -> DemoOverHttp:
     from mcpwire.testing import Issuer
+    from mcpwire.wire.urls import is_loopback
 
-    if int(place.rpartition(":")[2]) == 0:
+    host, _, port = place.rpartition(":")
+    if int(port) == 0:
         raise UsageError("--auth needs a port that its tokens can name, got 0")
+    if not is_loopback(host.strip("[]")):
+        raise UsageError(
+            "--auth is for this machine only, for its issuer gives tokens to all: give "
+            f"--http :{port}, got {host!r}"
+        )
     issuer = Issuer(f"http://{place}")
     issuer.add_client("my-service", "s3cret")
     issuer.add_client("my-app")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.transports.stdio.target import Stdio
+from mcpwire.wire.json import loads
 
 if TYPE_CHECKING:
     from mcpwire.transports.http.target import Http
@@ -65,7 +66,7 @@ class ProbeCache:
             return {}
         try:
             with self._path.open("rb") as file:
-                found = json.loads(file.read(FILE_BYTES))
+                found = loads(file.read(FILE_BYTES))
             now = time.time()
             return {
                 str(key): float(until)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import select
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +27,9 @@ logger = logging.getLogger("mcpwire.access")
 SHOWN: Final = 80
 REASON_SHOWN: Final = 200
 
+LINE_SHOWN: Final = 2_000
+"""Characters: what a pipe takes without blocking is longer (`PIPE_BUF`)."""
+
 _NOT_ANSWERED: Final = 499  # as web servers log a client that did not wait
 
 _NAMES: Final = ("name", "uri", "taskId")
@@ -43,7 +47,7 @@ def told_on_stderr() -> Iterator[None]:
     if is_read() or sys.stderr is None:
         yield
         return
-    handler = logging.StreamHandler()
+    handler = _OnStderr()
     handler.setFormatter(logging.Formatter("mcpwire: %(message)s"))
     before = logger.level, logger.propagate
     logger.addHandler(handler)
@@ -54,6 +58,39 @@ def told_on_stderr() -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.level, logger.propagate = before
+
+
+class _OnStderr(logging.StreamHandler[Any]):
+    """Leaves lines out while stderr is a full pipe: writing would stop the server."""
+
+    _left_out = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line, if it can be written at once."""
+        if not _takes_more(self.stream):
+            self._left_out += 1
+            return
+        super().emit(record)
+        self._left_out = 0
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, and how many before it were not written."""
+        line = super().format(record)[:LINE_SHOWN]
+        if self._left_out:
+            line += f" ({self._left_out} more were not written)"
+        return line
+
+
+def _takes_more(stream: Any) -> bool:
+    """Tell whether a line can be written without waiting for its reader."""
+    if not hasattr(select, "poll"):
+        return True  # Windows
+    poll = select.poll()
+    try:
+        poll.register(stream.fileno(), select.POLLOUT)
+    except (AttributeError, OSError, ValueError):
+        return True  # it is no file
+    return bool(poll.poll(0))
 
 
 class Access:
@@ -85,7 +122,7 @@ class Access:
         client = exchange.scope.get("client")
         logger.info(
             "%s %s %s%s %d %.1f ms%s",
-            client[0] if client else "-",
+            _show(client[0]) if client else "-",
             exchange.verb,
             _show(exchange.path),
             self._about,

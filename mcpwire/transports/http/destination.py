@@ -7,7 +7,8 @@ first byte of its head is written. ::
 
     send ─► auth ─► hooks ─► `check` ─► transports ─► httpcore ─► `check_trace` ─► bytes
 
-A transport that does not use httpcore is checked by the first of them alone.
+A transport that does not use httpcore, or asks it with a new request that lacks the
+extensions of ours, is checked by the first of them alone.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.target import Http
 
 __all__ = ["Destination", "misdirected", "redirected"]
+
+SECRET_BYTES: Final = 8
+"""A value of this length is known again under any name; a shorter one may be chance."""
 
 _PORTS: Final = {b"http": 80, b"https": 443}
 
@@ -70,6 +74,8 @@ class Destination:
     def __init__(self, http: Http, request: Request, url: Any) -> None:
         self._http = http
         self._credentials = _credentials(request)
+        # A hook may move them to headers of another name.
+        self._secrets = [v for _, v in self._credentials if len(v) >= SECRET_BYTES]
         parts = (url.raw_scheme, url.raw_host, url.port, url.raw_path)
         self._urls = {_absolute(*parts)}
         if url.port is None:
@@ -114,7 +120,9 @@ class Destination:
 
     def _check(self, found: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
         fields = [(name.lower(), value) for name, value in headers]
-        if self._credentials.isdisjoint(fields):
+        if self._credentials.isdisjoint(fields) and not any(
+            secret in value for _, value in fields for secret in self._secrets
+        ):
             return  # a request of the client's own, such as for a token
         hosts = [value for name, value in fields if name == b"host"]
         if found in self._urls:

@@ -46,7 +46,15 @@ def without_trace(request, other):
     request.url = request.url.copy_with(port=other)
 
 
+def other_name(request, other):
+    for name in ("Authorization", "X-Api-Key"):
+        if name in request.headers:
+            request.headers["X-Forwarded-As"] = request.headers.pop(name)
+    request.url = request.url.copy_with(path="/elsewhere")
+
+
 REWRITES = {
+    "name": other_name,
     "path": to(path="/elsewhere"),
     "query": to(query=b"tenant=b"),
     "host": to(host="localhost"),

@@ -83,6 +83,8 @@ async def consent(url):
         (["--auth"], "--auth is for --http"),
         (["--quiet"], "--quiet is for --http"),
         (["--http", ":0", "--auth"], "--auth needs a port that its tokens can name"),
+        (["--http", "0.0.0.0:80", "--auth"], "--auth is for this machine only"),
+        (["--http", "a.example:80", "--auth"], "--auth is for this machine only"),
         (["--http", "nonsense"], "--http: the address must be HOST:PORT"),
         (["--http", "192.0.2.1:8000"], "cannot listen on '192.0.2.1', port 8000"),
     ],

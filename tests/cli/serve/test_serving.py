@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import re
 import signal
@@ -19,6 +20,7 @@ from mcpwire.cli.serve.loading import load_server, split_target
 from mcpwire.cli.serve.reloading import Watch
 
 PATIENCE = 30.0
+PIPE_BYTES = 4096
 
 SOURCE = """
 from mcpwire import Server
@@ -257,6 +259,24 @@ async def test_over_http_it_says_one_line_on_start_and_one_for_each_request(modu
             "mcpwire: 127.0.0.1 POST /mcp tools/call add 200 T\n",
             f"mcpwire: 127.0.0.1 POST /mcp no/such 404 T: {unknown}\n",
         ]
+
+
+@pytest.mark.anyio
+async def test_a_full_pipe_of_stderr_stops_no_call(module):
+    with served(str(module()), "--http", ":0") as it:
+        url = (await asyncio.to_thread(it.line, URL))[1]
+        if hasattr(fcntl, "F_SETPIPE_SZ"):  # Linux
+            fcntl.fcntl(it.process.stderr, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+            calls = 2 * PIPE_BYTES // len("mcpwire: 127.0.0.1 POST /mcp tools/call")
+        else:
+            calls = 2_000
+        async with mcpwire.Client(url, timeout=PATIENCE) as client:
+            for _ in range(calls):
+                await client.call_tool("add", {"a": 1, "b": 2})
+            await asyncio.to_thread(it.line, "POST")
+            await client.call_tool("add", {"a": 1, "b": 2})
+            left_out = r"tools/call add 200 .* \(\d+ more were not written\)$"
+            await asyncio.to_thread(it.line, left_out)
 
 
 QUIET = """

@@ -108,6 +108,8 @@ def test_requests_without_an_answer_are_bounded():
         hook("send", json.dumps({"id": id, "method": "ping"}).encode())
     hook("receive", b"noise")
     hook("receive", b'{"method": "notifications/message"}')
+    hook("receive", b'{"id": [1], "method": "ping"}')
+    hook("receive", b'{"id": {}, "result": {}}')
     for id in (0, PENDING):
         hook("receive", json.dumps([{"id": id, "result": {}}]).encode())
     assert len(records) == 1
@@ -120,6 +122,14 @@ def test_credentials_are_masked_by_their_names():
         "deep": [{"clientSecret": "***", "n": 1}],
         "token": 7,
     }
+
+
+def test_credentials_in_a_response_are_masked_too():
+    records = []
+    hook = ConnectionTrace(ExchangeTrace(records.append), "a", None, None)
+    hook("send", b'{"id": 1, "method": "tools/call"}')
+    hook("receive", b'{"id": 1, "result": {"structuredContent": {"token": "t-1"}}}')
+    assert records[0]["response"] == {"result": {"structuredContent": {"token": "***"}}}
 
 
 def test_records_are_lines_of_a_file_for_its_owner(tmp_path):

@@ -351,6 +351,8 @@ async def test_the_log_is_of_use(caplog):
     await post(made, by_hand.modern(1, "server/discover", {"name": 5}), mcp_name=None)
     await post(made, by_hand.request(1, "server/discover"))
     await ask(made, "GET", "/elsewhere", client=None)
+    await ask(made, "GET", "/else\nwhere", client=("\x1b[2J", 1))
+    await post(made, by_hand.modern(1, "m\xe9thod", {}))
     visit = posted(call())
     visit.send_error = OSError()
     await visit.begin(made).done()
@@ -367,5 +369,8 @@ async def test_the_log_is_of_use(caplog):
     assert lines[6] == (
         "- GET /elsewhere 404: there is nothing at this path; the endpoint is /mcp"
     )
-    assert lines[7] == "127.0.0.1 POST /mcp tools/call echo 200"
+    assert lines[7].startswith("'\\x1b[2J' GET '/else\\nwhere' 404: ")
+    assert lines[8].startswith("127.0.0.1 POST /mcp 'm\\xe9thod' 404: ")
+    assert lines[8].isascii()
+    assert lines[9] == "127.0.0.1 POST /mcp tools/call echo 200"
     assert META is by_hand.META
