@@ -52,7 +52,7 @@ __all__ = ["GatewayDispatcher"]
 ROOTS_CHANGED: Final = "notifications/roots/list_changed"
 
 ASKING: Final = "mcpwire.gateway"
-"""Where a request keeps who asks."""
+"""Where a request keeps its client."""
 
 DISCOVER_WAIT_S: Final = 3.0
 """How long ``server/discover`` waits for servers that are being connected to: a client
@@ -60,7 +60,7 @@ takes longer silence for a server that has sessions only."""
 
 
 class _Asking(NamedTuple):
-    """Who asks by requests that stand alone."""
+    """The client of requests that stand alone."""
 
     identity: Hashable
     """What is equal where the same client asks for the same servers, whatever it
@@ -84,8 +84,8 @@ class GatewayDispatcher(Dispatcher):
     """Answers for the servers of a gateway, or for one of them.
 
     Args:
-        gateway: Whose servers.
-        only: The name of the one server, whose names stay as they are; ``None``: all;
+        gateway: The gateway.
+        only: The name of the one server, which keeps its names; ``None``: all;
             `BY_PATH`: the one that the path of a request names.
     """
 
@@ -191,7 +191,7 @@ class GatewayDispatcher(Dispatcher):
             self._gateway.pool.left(upstreams)
 
     def _asking(self, request: RequestContext) -> _Asking:
-        """Return who asks, found out once for each request."""
+        """Return the client, found out once for each request."""
         if request.facts.transport != "http":
             return self._asking_of(request.facts, request.client_capabilities)
         kept = request.state
@@ -224,7 +224,7 @@ class GatewayDispatcher(Dispatcher):
         return _Asking(identity, plan, headers, capabilities, revision, owner)
 
     async def _shared(self, asking: _Asking, facts: Facts) -> Upstreams:
-        """Return the set of whoever asks, opened if it was not.
+        """Return the set of the client, opened if it was not.
 
         What a client declares is said anew with each request to a server of 2026-07-28,
         so that one set serves all of it. A session is told once: where a server has
@@ -254,7 +254,7 @@ class GatewayDispatcher(Dispatcher):
         return await pool.open_shared(asking.declaring(), facts.owner, make)
 
     def _found(self, asking: _Asking) -> Upstreams | None:
-        """Return the set of whoever asks, if it is there and open."""
+        """Return the set of the client, if it is there and open."""
         pool = self._gateway.pool
         found = pool.find(asking.identity)
         if found is not None and found.serves(asking.capabilities):
@@ -272,7 +272,7 @@ class GatewayDispatcher(Dispatcher):
         return upstreams.catalog.param_headers(name)
 
     def plan(self, facts: Facts, params: Mapping[str, Any] | None) -> Plan:
-        """Return the servers for who asks.
+        """Return the servers for a client.
 
         Raises:
             RPCError: This is the answer.

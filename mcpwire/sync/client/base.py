@@ -366,7 +366,7 @@ def _cache(cache: ResponseCache | bool, connection: Connection) -> ResponseCache
 
 
 def _raising(target: Target) -> Target:
-    """Return a server in this process whose exceptions reach the client."""
+    """Return a server in this process with exceptions that reach the client."""
     from mcpwire.transports.memory import RaisingServer
 
     return RaisingServer(target)
