@@ -99,6 +99,10 @@ class Limits:
     unwritten: int = _size(64 * _MIB)
     """Bytes waiting for the peer to read; a call beyond them is refused."""
 
+    stall_timeout: float = _seconds(60.0)
+    """How long a client of our own HTTP server may read less than 64 KiB of an answer
+    that waits for it."""
+
     unwritten_total: int = _size(256 * _MIB)
     """Bytes of answers that all clients of our own HTTP server have not read."""
 

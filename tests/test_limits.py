@@ -27,6 +27,7 @@ def test_the_default_limits_are_those_documented():
         "body": 4 * MIB,
         "body_timeout": 30.0,
         "head_timeout": 10.0,
+        "stall_timeout": 60.0,
         "listens": 1_024,
         "batch": 1_000,
         "stderr_tail": 64 * 1024,

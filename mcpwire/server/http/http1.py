@@ -11,7 +11,7 @@ What a peer can hold, and what ends it:
 - a connection without a request: `Limits.head_timeout` for a head, uvicorn's
   ``timeout_keep_alive`` between requests, and a share of all connections;
 - a head, or the framing and the trailers of a body: `Limits.head`;
-- an answer that it does not read: a minute without progress, and
+- an answer that it does not read: `Limits.stall_timeout` without progress, and
   `Limits.unwritten_total` for all connections together;
 - requests that wait for the answers before theirs: `WAITING_MOST`.
 """
@@ -19,8 +19,11 @@ What a peer can hold, and what ends it:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import logging
+import socket
+import struct
 from collections import Counter, deque
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -53,15 +56,17 @@ READ_AHEAD: Final = 65_536
 COPIED_MOST: Final = 65_536
 """Up to how many bytes a body is copied behind its head, for one system call less."""
 
-STALL_S: Final = 60.0
 STALL_BYTES: Final = 65_536
-"""A peer that does not read so many bytes of an answer in that time is let go."""
+"""A peer that does not read so many bytes of an answer within `Limits.stall_timeout` is
+let go."""
 
 LINGER_S: Final = 1.0
 """How long a connection is read after our end of it: a reset could lose the answer."""
 
 DISCARDED_MOST: Final = 262_144
 """How many bytes are read, and dropped, meanwhile."""
+
+NO_LINGER: Final = struct.pack("ii", 1, 0)
 
 FIELD_COST: Final = 32
 """What a field counts beside its bytes, as in RFC 7541, 4.1: empty ones take memory."""
@@ -98,7 +103,7 @@ class Connections:
         self.limits = limits
         self.heads = Line(limits.head_timeout)
         self.idle = Line(keep_alive)
-        self.stalls = Line(STALL_S)
+        self.stalls = Line(limits.stall_timeout)
         self.lingers = Line(LINGER_S)
         self.log = LogLimit()
         self.is_draining = False
@@ -552,6 +557,11 @@ class HttpConnection(asyncio.Protocol):
     def abort(self) -> None:
         """End the connection at once; what is not written is lost."""
         self._is_ended = True
+        sock = self._transport.get_extra_info("socket")
+        if self.unread and sock is not None:
+            # By a reset: else the kernel keeps its part for a peer that does not read.
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
         self._transport.abort()
 
     def is_idle(self) -> bool:

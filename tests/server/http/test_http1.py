@@ -388,10 +388,9 @@ async def test_answers_that_are_not_read_are_bounded_in_all():
 
 
 @pytest.mark.attack("X04")
-async def test_a_peer_that_stops_reading_is_let_go(monkeypatch):
-    monkeypatch.setattr(http1, "STALL_S", 0.05)
+async def test_a_peer_that_stops_reading_is_let_go():
     async with (
-        Host(large(16 * 2**20)) as host,
+        Host(large(16 * 2**20), stall_timeout=0.05) as host,
         connected(host.port, buffer=4_096) as (_, w),
     ):
         w.transport.pause_reading()
@@ -401,10 +400,9 @@ async def test_a_peer_that_stops_reading_is_let_go(monkeypatch):
 
 
 @pytest.mark.attack("X04")
-async def test_an_answer_that_ends_the_connection_is_bounded_in_time_too(monkeypatch):
-    monkeypatch.setattr(http1, "STALL_S", 0.05)
+async def test_an_answer_that_ends_the_connection_is_bounded_in_time_too():
     async with (
-        Host(large(16 * 2**20)) as host,
+        Host(large(16 * 2**20), stall_timeout=0.05) as host,
         connected(host.port, buffer=4_096) as (_, w),
     ):
         w.transport.pause_reading()
@@ -414,8 +412,7 @@ async def test_an_answer_that_ends_the_connection_is_bounded_in_time_too(monkeyp
 
 
 @pytest.mark.attack("X04")
-async def test_a_peer_that_ends_its_side_and_does_not_read_is_let_go(monkeypatch):
-    monkeypatch.setattr(http1, "STALL_S", 0.05)
+async def test_a_peer_that_ends_its_side_and_does_not_read_is_let_go():
     begun, going_on = asyncio.Event(), asyncio.Event()
 
     async def second_waits(scope, receive, send):
@@ -427,7 +424,7 @@ async def test_a_peer_that_ends_its_side_and_does_not_read_is_let_go(monkeypatch
     first = b"GET / HTTP/1.1\r\n" + b"%b: y\r\n" % (b"x" * 16_000) * 3 + b"\r\n"
     second = b"GET /second HTTP/1.1\r\nhost: x\r\n\r\n"
     async with (
-        SmallWrites(second_waits) as host,
+        SmallWrites(second_waits, stall_timeout=0.05) as host,
         connected(host.port, buffer=4_096) as (_, w),
     ):
         w.transport.pause_reading()
@@ -480,10 +477,10 @@ async def test_a_slow_reader_gets_the_answer_of_a_server_that_ends(monkeypatch):
         assert not lingers
 
 
-async def test_a_slow_reader_gets_the_whole_answer(monkeypatch):
-    monkeypatch.setattr(http1, "STALL_S", 0.2)
+async def test_a_slow_reader_gets_the_whole_answer():
     size = 16 * 2**20
-    async with Host(large(size)) as host, connected(host.port) as (r, w):
+    large_one = Host(large(size), stall_timeout=0.2)
+    async with large_one as host, connected(host.port) as (r, w):
         w.write(GET)
         head = await r.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200 ")

@@ -32,13 +32,26 @@ def collector():
     """Have no collector, which on an idle server comes late or never."""
     gc.collect()
     gc.disable()
+    EARLIER.extend(found())
     yield
+    EARLIER.clear()
     gc.enable()
 
 
+EARLIER = []
+"""What other tests have left; kept, so that nothing new is taken for it."""
+
+KINDS = Exchange, HttpConnection, HttpRequest, HttpSession
+
+
+def found():
+    return [each for each in gc.get_objects() if type(each) in KINDS]
+
+
 def left(*kinds):
-    kinds = kinds or (Exchange, HttpConnection, HttpRequest)
-    return [type(each).__name__ for each in gc.get_objects() if type(each) in kinds]
+    kinds, earlier = kinds or KINDS[:3], {id(each) for each in EARLIER}
+    new = [each for each in found() if id(each) not in earlier]
+    return [type(each).__name__ for each in new if type(each) in kinds]
 
 
 @pytest.mark.parametrize(
