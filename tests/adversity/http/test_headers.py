@@ -94,7 +94,8 @@ async def test_a_function_that_raises_stops_the_request_before_a_byte(shell):
 @pytest.mark.pain("P27")
 async def test_headers_of_one_call_go_with_that_call_only(shell):
     with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, headers={"X-A": "all", "X-B": "all"})
+        headers = {"X-A": "all", "X-B": "all"}
+        target = mcpwire.Http(server.url, headers=headers, server_stream="never")
         async with connected(shell, target) as client:
             await client.call_tool("echo", headers={"x-a": "one"})
             await client.call_tool("echo")
