@@ -240,7 +240,7 @@ class Issuer:
             "registration_endpoint": f"{self.url}/register",
             "revocation_endpoint": f"{self.url}/revoke",
             "response_types_supported": ["code"],
-            "grant_types_supported": list(_GRANTS),
+            "grant_types_supported": list(self._grants),
             "code_challenge_methods_supported": ["S256"],
             "scopes_supported": list(self.scopes),
             "authorization_response_iss_parameter_supported": True,
@@ -294,10 +294,20 @@ class Issuer:
 
     def _at_token(self, form: _Fields, authorization: str | None) -> _Document:
         """Answer at the token endpoint."""
-        take = _GRANTS.get(form.get("grant_type", ""))
+        take = self._grants.get(form.get("grant_type", ""))
         if take is None:
             raise _Refused("unsupported_grant_type", "this issuer has no such grant")
-        return take(self, form, self._check_client(form, authorization))
+        return take(form, self._check_client(form, authorization))
+
+    @property
+    def _grants(self) -> Mapping[str, Callable[[_Fields, _Client], _Document]]:
+        return {
+            "authorization_code": self._trade_code,
+            "refresh_token": self._renewed,
+            "client_credentials": self._for_itself,
+            JWT_BEARER: self._for_itself,
+            TOKEN_EXCHANGE: self._trade_assertion,
+        }
 
     def _check_client(self, form: _Fields, authorization: str | None) -> _Client:
         id, secret = form.get("client_id", ""), form.get("client_secret")
@@ -368,14 +378,6 @@ class Issuer:
         )
         return token
 
-
-_GRANTS: Final[Mapping[str, Callable[[Issuer, _Fields, _Client], _Document]]] = {
-    "authorization_code": Issuer._trade_code,  # noqa: SLF001 - of this module
-    "refresh_token": Issuer._renewed,  # noqa: SLF001 - as above
-    "client_credentials": Issuer._for_itself,  # noqa: SLF001 - as above
-    JWT_BEARER: Issuer._for_itself,  # noqa: SLF001 - as above
-    TOKEN_EXCHANGE: Issuer._trade_assertion,  # noqa: SLF001 - as above
-}
 
 _PATHS: Final = frozenset({METADATA, "/authorize", "/register", "/revoke", "/token"})
 

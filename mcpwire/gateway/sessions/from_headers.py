@@ -121,7 +121,7 @@ class FromHeaders:
             raise InvalidRequest(str(error)) from None
 
     def listing(self, facts: Facts) -> str | None:
-        """Return the name or URL of the server whose lists a request wants, if any."""
+        """Return the name or URL of the one server to list, if a request names one."""
         return facts.headers.get(self._listing)
 
     def plan_of(self, chosen: Iterable[Chosen]) -> Plan:

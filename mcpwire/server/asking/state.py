@@ -9,7 +9,6 @@ import math
 import secrets
 import threading
 import time
-from hmac import digest as hmac_digest
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import InvalidParams
@@ -22,7 +21,7 @@ from mcpwire.protocol.serving.sealed import (
     seal,
     unseal,
 )
-from mcpwire.protocol.serving.shares import Shares
+from mcpwire.protocol.serving.shares import Shares, client_key, client_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -76,7 +75,7 @@ class MemorySingleUse:
 
     def use(self, nonce: str, expires_at: int) -> bool:
         """Tell whether this is the first use."""
-        owner = nonce.partition(".")[2]
+        owner = client_of(nonce)
         with self._lock:
             if nonce in self._used:
                 return False
@@ -152,18 +151,13 @@ class StateKeeper:
         """
         state = CallState(
             round=round,
-            nonce=f"{secrets.token_urlsafe(16)}.{self._mark(request)}",
+            nonce=client_key(secrets.token_urlsafe(16), request.facts.owner),
             expires_at=int(self._clock() + self._lifetime),
             asked=asked,
             answers=answers,
             kept=kept,
         )
         return seal(state, _binding(request), self._keys[0])
-
-    def _mark(self, request: RequestContext) -> str:
-        """Return what tells the client that a state counts to from others."""
-        owner = repr(request.facts.owner).encode()
-        return hmac_digest(self._keys[0], owner, "sha256")[:8].hex()
 
     def open(self, given: Any, request: RequestContext) -> CallState:
         """Return the state that a request came with.

@@ -129,14 +129,11 @@ class Connections:
     def add(self, connection: HttpConnection, owner: str) -> bool:
         """Take in a connection; tell whether there is room, for which one may end.
 
-        An idle one of the address with the most ends first, then a busy one of an
-        address that has more than the newcomer's.
+        Which one is the rule of `Shares.displaced`.
         """
         shares = self._shares
         if len(shares) >= self._most:
-            leaver = shares.leaver(owner, HttpConnection.is_idle) or shares.leaver(
-                owner, lambda other: other.owner != owner
-            )
+            leaver = shares.displaced(owner, HttpConnection.is_idle)
             if leaver is None:
                 return False
             shares.discard(leaver)

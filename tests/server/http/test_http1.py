@@ -391,12 +391,16 @@ async def test_answers_that_are_not_read_are_bounded_in_all():
 async def test_a_peer_that_stops_reading_is_let_go():
     async with (
         Host(large(16 * 2**20), stall_timeout=0.05) as host,
-        connected(host.port, buffer=4_096) as (_, w),
+        connected(host.port, buffer=4_096) as (r, w),
     ):
         w.transport.pause_reading()
         w.write(GET)
         await host.has(1)
         await host.has(0)
+        # By a reset: what the kernel had for it is gone, too.
+        w.transport.resume_reading()
+        with pytest.raises(ConnectionResetError):
+            await rest(r)
 
 
 @pytest.mark.attack("X04")
