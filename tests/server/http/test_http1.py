@@ -400,7 +400,7 @@ async def test_a_peer_that_stops_reading_is_let_go():
         # By a reset: what the kernel had for it is gone, too.
         w.transport.resume_reading()
         with pytest.raises(ConnectionResetError):
-            await rest(r)
+            await r.read()
 
 
 @pytest.mark.attack("X04")
