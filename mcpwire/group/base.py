@@ -289,6 +289,10 @@ class GroupBase(Generic[SeatT, ClientT]):
 
     # Inside...
 
+    def abandon(self) -> bool:
+        """Let go of every connection at once; tell whether there was one."""
+        return any([seat.client.abandon() for seat in tuple(self._seats.values())])
+
     def _is_kept(self, server: str, uri: str) -> bool:
         seat = self._seats.get(server)
         return seat is not None and uri in seat.client.subscribed

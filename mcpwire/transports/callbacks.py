@@ -1,7 +1,9 @@
 """Calls users' callbacks for what comes in, in order, never blocking a reader.
 
 A plain function is called at once. What an async one returns is awaited by one task,
-behind which further items queue; the task ends with the queue.
+behind which further items queue; the task ends with the queue. On a loop that blocking
+callers run (`mcpwire.sync`) a plain function is called in a thread: it may block, and it
+may call the client.
 """
 
 from __future__ import annotations
@@ -10,21 +12,81 @@ import asyncio
 import contextlib
 import inspect
 import logging
+import threading
 from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final, Protocol
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from mcpwire.limits import Limits
 
-__all__ = ["Delivery", "Newest", "ProgressSink", "Waiting"]
+__all__ = [
+    "Delivery",
+    "Newest",
+    "ProgressSink",
+    "Waiting",
+    "call_functions_in_threads",
+    "invoke",
+]
 
 SETTLE_S: Final = 5.0
 """How long callbacks may take to be through when their call has no limit."""
 
 logger = logging.getLogger("mcpwire")
+
+
+_threaded: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+
+
+def call_functions_in_threads(loop: asyncio.AbstractEventLoop) -> None:
+    """Have `invoke` call plain functions in threads on this loop."""
+    _threaded.add(loop)
+
+
+def invoke(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a user's function; return its result, or an awaitable of it."""
+    if not _threaded or asyncio.get_running_loop() not in _threaded:
+        return function(*args)
+    if inspect.iscoroutinefunction(function):
+        return function(*args)
+    return _in_thread(function, *args)
+
+
+async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function in a thread that does not keep the interpreter from exiting."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Any] = loop.create_future()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if answer.done():  # nobody waits any more
+            return
+        if error is None:
+            answer.set_result(value)
+        else:
+            answer.set_exception(error)
+
+    def run() -> None:
+        value, error = None, None
+        try:
+            value = function(*args)
+        except (StopIteration, SystemExit, KeyboardInterrupt) as raised:
+            # A future does not take the first; the others would end the loop.
+            error = RuntimeError(f"{function!r} raised {raised!r}")
+        except BaseException as raised:  # noqa: BLE001 - raised on the loop
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(settle, value, error)
+
+    # Not a thread of the loop's executor: the interpreter waits for those at its exit.
+    context = copy_context()
+    threading.Thread(
+        target=context.run, args=(run,), name="mcpwire-callback", daemon=True
+    ).start()
+    value = await answer
+    return await value if inspect.isawaitable(value) else value
 
 
 class Waiting(Protocol):
@@ -114,7 +176,7 @@ class Delivery:
 
     def _call(self, item: tuple[Any, ...]) -> Awaitable[Any] | None:
         try:
-            outcome = self._context.copy().run(self._callback, *item)
+            outcome = self._context.copy().run(invoke, self._callback, *item)
         except (Exception, asyncio.CancelledError):
             # CancelledError: it asked for the result of something cancelled.
             logger.exception("callback %r raised", self._callback)

@@ -1,64 +1,346 @@
-"""Makes the blocking client from the asyncio one.
+"""Makes `mcpwire/sync/_made.py`: the blocking classes, one line for each method.
 
-``python tests/sync/generate.py --write`` writes the modules; without ``--write`` it
-says which of them are not what it would write. What only awaits is made here; what
-waits (`_connection`, `_handshake`, `_handlers`, `_duplex`, ...) is written by hand.
-`blocking_tables.py` says which modules, and what is called otherwise in them.
+Signatures and docstrings are those of the asyncio classes, which are the only source of
+both. ``--write`` writes the module; without it a difference is an error.
 """
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-sys.path.insert(0, str(Path(__file__).parent))
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
-from blocking_tables import FILES, PATCHES, TABLES, TEXTS
-from to_blocking import UntranslatableError, to_blocking
+ROOT: Final = Path(__file__).parents[2]
+TARGET: Final = "mcpwire/sync/_made.py"
+
+HEADER: Final = '''\
+# Made by `python tests/sync/generate.py --write`: change the asyncio classes instead.
+"""The blocking classes: the asyncio client, group and tool set without a loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.limits import DEFAULT_LIMITS, DEFAULT_RECOVERY
+from mcpwire.sync._facade import Facade, Owner, PendingCall, Stream, run_alone
+from mcpwire.types import UNSET
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+{imports}
+'''
 
-ROOT = Path(__file__).parents[2]
-
-HEADER: Final = (
-    "# Made by `python tests/sync/generate.py --write`: change the source instead,\n"
-    "# {source}\n"
-)
-
-RUFF: Final = (
-    (
-        *("check", "--fix-only", "--unsafe-fixes", "--select", "F401,I001,UP028"),
-        *("--config", "lint.isort.known-first-party=['mcpwire']"),
+CLASSES: Final = {
+    "EventStream": ("Stream", ["transports/client/streams.py:EventStream"]),
+    "Subscription": ("EventStream", ["transports/client/streams.py:Subscription"]),
+    "ResourceWatch": ("Stream", ["transports/client/streams.py:ResourceWatch"]),
+    "LoadedSkill": ("Facade", ["client/skills.py:LoadedSkill"]),
+    "Client": (
+        "Owner",
+        [
+            "client/base.py:ClientBase",
+            "client/__init__.py:Client",
+            "client/lists.py:ListVerbs",
+            "client/skills.py:SkillVerbs",
+            "client/notices.py:NoticeVerbs",
+        ],
     ),
-    ("format",),
+    "GroupEvents": ("Stream", ["group/hearing.py:GroupEvents"]),
+    "ToolSet": (
+        "Facade",
+        ["tools/reading.py:Reading", "tools/base.py:ToolSetBase", "tools/toolset.py:ToolSet"],
+    ),
+    "Group": (
+        "Owner",
+        [
+            "group/base.py:GroupBase",
+            "group/group.py:Group",
+            "group/connecting.py:Connecting",
+            "group/verbs.py:Verbs",
+        ],
+    ),
+}
+"""Class -> its base, and the asyncio classes that it has its methods from."""
+
+FUNCTIONS: Final = ("client/tasks.py", "client/login.py", "client/links.py")
+
+SKIPPED: Final = {
+    *("EventStream.take", "EventStream.wake", "Subscription.take", "Subscription.wake"),
+    *("GroupEvents.take", "GroupEvents.end"),
+    *("Client.abandon", "Group.abandon"),
+    *("Group.client_of", "Group.connected", "Group.connected_in_turn"),
+}
+"""What the asyncio classes have for each other."""
+
+ON_LOOP: Final = {
+    *("Client.events", "Client.listen", "Client.watch", "Client.observe"),
+    *("Client.set_handlers", "Group.set_handlers", "Group.events"),
+    "Group.notify_roots_changed",
+}
+"""Plain methods that touch what belongs to the loop."""
+
+POSTED: Final = {"Client.cancel", "Group.cancel"}
+"""Plain methods that wait for nothing, and work in a signal handler."""
+
+DUNDERS: Final = {"__len__", "__iter__", "__contains__", "__getitem__", "__bool__"}
+
+NAMES: Final = {
+    "__anext__": "__next__",
+    "aclose": "close",
+    "AsyncIterator": "Iterator",
+}
+
+BACKGROUND: Final = '''\
+    background: Whether a thread of its own runs the event loop between calls, too, so
+        that what the server starts is served at any time. `on_notification`,
+        `keepalive` and `start_call` begin that thread by themselves.
+'''
+
+GROUP_BACKGROUND: Final = BACKGROUND.replace(
+    "`on_notification`,\n        `keepalive` and `start_call` begin",
+    "`on_notification`,\n        `keepalive`, `restart` and `idle` begin",
+).replace("the server starts", "the servers start")
+
+TEXTS: Final = (
+    ("and is as safe to cancel: the server is told, and the connection goes on.",
+     "and is as safe to interrupt: the server is told, and the connection goes on.\n"
+     "Any number of threads may share a client."),
+    ("to be awaited or cancelled later.", "to wait for or to cancel later."),
+    ("or: result = await call", "or: result = call.result()"),
+    ("awaiting the handle.", "its `result`."),
+    ("Cancelling the task tells the server and returns at once.",
+     "Ctrl-C tells the server and raises `KeyboardInterrupt`."),
+    ("Works from any task, again after `aclose`",
+     "Works from any thread, again after `aclose`"),
+    ("Cancelling the last caller undoes what had begun.", "Ctrl-C undoes what had begun."),
+    ("Works from any task, in any order, twice.", "Works from any thread, in any order, twice."),
+    ("Works from any task, twice,", "Works from any thread, twice,"),
+    ("When cancelled, the closing goes on by itself.", "Ctrl-C ends the server's process at once."),
+    ("It is made and used on one event loop, from any task.", "Any number of threads may share it."),
+    ("All its methods are to be called on the loop of its group.\n", "Any number of threads may share it.\n"),
+    ("Cancelling it ends the login;", "Ctrl-C ends the login;"),
+    ("Cancelling this leaves the closing under way.", "Ctrl-C leaves the closing under way."),
+    ("So it is where the caller is cancelled.", "So it is after Ctrl-C."),
+    ("Cancelling the last who waits undoes what had begun.", "Ctrl-C undoes what had begun."),
+    ("Cancelling ends the listings that nobody else wants.", "Ctrl-C ends the listings that nobody else wants."),
+    ("Safe\nto cancel: nothing is lost.", "Safe\nto interrupt: nothing is lost."),
+    ("is called once more for each of them. plain or async.", ""),
+    ("async with mcpwire.", "with mcpwire.sync."),
+    ("async with ", "with "),
+    ("async for ", "for "),
+    ("await ", ""),
+    ("`aclose`", "`close`"),
+    ("a function, plain or async, is", "a function is"),
+    ("Called with each `GroupEvent`, plain or async.", "Called with each `GroupEvent`, in a thread."),
+    ("Called with each `Notification` that belongs to no call.",
+     "Called with each `Notification` that belongs to no call, in a\n        thread."),
 )
-"""What is tidied: imports nobody uses, their order, loops that only yield; layout."""
+
+LEFT_OVER: Final = re.compile(r"\basync|await|aclose|asyncio|coroutine|event loop,")
 
 
-def made(source: str) -> str:
-    """Return the text of the module that is made from a source file.
+class GenerateError(Exception):
+    """Something has no blocking form; the message names it."""
 
-    Raises:
-        UntranslatableError: Something in it has no blocking form.
-    """
-    text = to_blocking(
-        (ROOT / source).read_text(encoding="utf-8"),
-        source,
-        TABLES,
-        texts=TEXTS.get(source, ()),
-        patches=PATCHES.get(source, ()),
+
+def made() -> str:
+    """Return the text of the module."""
+    imports: list[str] = []
+    parts: list[str] = []
+    for name, (base, sources) in CLASSES.items():
+        parts.append(_class(name, base, [_parsed(each, imports) for each in sources]))
+    for path in FUNCTIONS:
+        module = _module(path, imports)
+        parts += [
+            _function(node)
+            for node in module.body
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and not node.name.startswith("_")
+        ]
+    text = HEADER.format(imports=textwrap.indent("\n".join(dict.fromkeys(imports)), "    "))
+    return _tidied(text + "\n\n" + "\n\n".join(parts))
+
+
+def _module(path: str, imports: list[str]) -> ast.Module:
+    module = ast.parse((ROOT / "mcpwire" / path).read_text(encoding="utf-8"))
+    imports += _imports(module.body)
+    return module
+
+
+def _parsed(where: str, imports: list[str]) -> ast.ClassDef:
+    path, name = where.split(":")
+    for node in _module(path, imports).body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return node
+    raise GenerateError(f"there is no class {where}")
+
+
+def _imports(body: list[ast.stmt]) -> Iterator[str]:
+    """Return a line for each name imported for annotations, but for our own."""
+    for node in body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield from _imports(node.body)
+        elif isinstance(node, ast.ImportFrom) and node.module != "__future__":
+            for alias in node.names:
+                if alias.name not in CLASSES and alias.name not in {"PendingCall", "UNSET"}:
+                    yield f"from {node.module} import {ast.unparse(alias)}"
+        elif isinstance(node, ast.Import):
+            yield ast.unparse(node)
+
+
+def _class(name: str, base: str, nodes: list[ast.ClassDef]) -> str:
+    own = next(node for node in nodes if node.name == name)
+    lines = [f"class {name}({base}):" + _docstring(own, 4)]
+    if name in {"Client", "Group"}:
+        lines.append(_constructor(name, nodes))
+    for node in nodes:
+        for item in node.body:
+            if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines += _method(name, item)
+    return "\n\n".join(lines)
+
+
+def _constructor(name: str, nodes: list[ast.ClassDef]) -> str:
+    found = [
+        item
+        for node in nodes
+        for item in node.body
+        if isinstance(item, ast.FunctionDef) and item.name == "__init__"
+    ]
+    node = found[-1] if name == "Group" else found[0]
+    given = _passed(node.args)
+    node.args.kwonlyargs.append(ast.arg("background", ast.parse("bool", mode="eval").body))
+    node.args.kw_defaults.append(ast.Constant(value=False))
+    return textwrap.indent(
+        f"def __init__({ast.unparse(node.args)}) -> None:\n"
+        f"    from mcpwire.{name.lower()} import {name} as Inner\n\n"
+        f"    self._adopt(Inner, {given}, background=background)",
+        "    ",
     )
-    return tidied(HEADER.format(source=source) + text, FILES[source])
 
 
-def tidied(text: str, path: str) -> str:
-    """Return the text as ruff sets it."""
-    for command in RUFF:
+def _method(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """Return a method of a class, where it is public."""
+    where = f"{name}.{node.name}"
+    is_public = not node.name.startswith("_") or node.name in DUNDERS
+    if node.name == "__anext__":
+        is_public = True
+    if not is_public or where in SKIPPED:
+        return []
+    returns = _annotation(node)
+    decorators = "".join(f"@{ast.unparse(each)}\n" for each in node.decorator_list)
+    if node.name == "from_config":
+        body = "\n".join(ast.unparse(each) for each in node.body[1:])
+    elif "property" in decorators:
+        body = f"return self._inner.{node.name}"
+    else:
+        body = _body(where, node, returns)
+    text = (
+        f"{decorators}def {NAMES.get(node.name, node.name)}({ast.unparse(node.args)})"
+        f" -> {returns}:{_docstring(node, 4)}\n{textwrap.indent(body, '    ')}"
+    )
+    return [textwrap.indent(text, "    ")]
+
+
+def _body(where: str, node: ast.FunctionDef | ast.AsyncFunctionDef, returns: str) -> str:
+    given = _passed(node.args)
+    inner = f"self._inner.{node.name}"
+    call = ", ".join(filter(None, (inner, given)))
+    if node.name == "__anext__":
+        return "return self._step()"
+    if node.name == "aclose" and where.split(".")[0] in {"Client", "Group"}:
+        return "self._close(self._inner.aclose)"
+    if where in POSTED:
+        return f"self._runner.post({call})"
+    if isinstance(node, ast.AsyncFunctionDef):
+        value = f"self._run({call})"
+    elif returns.startswith("Iterator[") and not node.name.startswith("__"):
+        return f"return self._iterate({inner}({given}))"
+    elif where in ON_LOOP:
+        value = f"self._on_loop({call})"
+    else:
+        value = f"{inner}({given})"
+    kind = returns.split("[")[0]
+    if kind in CLASSES or kind == "PendingCall":
+        if kind == "PendingCall":
+            return f"self._runner.keep_running()\nreturn {kind}._of(self._runner, {value})"
+        return f"return {kind}._of(self._runner, {value})"
+    return value if returns == "None" else f"return {value}"
+
+
+def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """Return a function that stands beside the client."""
+    arguments = [*node.args.posonlyargs, *node.args.args]
+    module = {"resolve_links": "links"}.get(
+        node.name, "login" if "log" in node.name else "tasks"
+    )
+    given = _passed(node.args, skip=1 if arguments[0].arg == "client" else 0)
+    if arguments[0].arg == "client":
+        call = f"client._run(function, client._inner, {given})"
+    elif isinstance(node, ast.AsyncFunctionDef):
+        call = f"run_alone(function({given}))"
+    else:
+        call = f"function({given})"
+    returns = _annotation(node)
+    result = call if returns == "None" else f"return {call}"
+    return (
+        f"def {node.name}({ast.unparse(node.args)}) -> {returns}:{_docstring(node, 4)}\n"
+        f"    from mcpwire.client.{module} import {node.name} as function\n\n    {result}"
+    )
+
+
+def _annotation(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    assert node.returns is not None, node.name
+    text = ast.unparse(node.returns)
+    return text.replace("AsyncIterator", "Iterator").replace("ClientT", "Client")
+
+
+def _passed(arguments: ast.arguments, skip: int = 0) -> str:
+    """Return the arguments of a signature as those of a call."""
+    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+    if names and names[0] in {"self", "cls"}:
+        skip = 1
+    parts = names[skip:]
+    if arguments.vararg is not None:
+        parts.append(f"*{arguments.vararg.arg}")
+    parts += [f"{each.arg}={each.arg}" for each in arguments.kwonlyargs]
+    if arguments.kwarg is not None:
+        parts.append(f"**{arguments.kwarg.arg}")
+    return ", ".join(parts)
+
+
+def _docstring(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, indent: int) -> str:
+    text = ast.get_docstring(node)
+    if text is None:
+        return ""
+    for old, new in TEXTS:
+        text = text.replace(old, new)
+    if isinstance(node, ast.ClassDef) and node.name in {"Client", "Group"}:
+        more = BACKGROUND if node.name == "Client" else GROUP_BACKGROUND
+        mark = "    options: Those of every" if node.name == "Group" else "\nRaises:\n"
+        assert text.count(mark) == 1, node.name
+        text = text.replace(mark, more + mark)
+    left = LEFT_OVER.search(text)
+    if left is not None:
+        raise GenerateError(f"{node.name}: its docstring says {left.group()!r}: {text}")
+    if "\n" in text:
+        text += "\n"
+    return "\n" + textwrap.indent(f'"""{text}"""', " " * indent)
+
+
+def _tidied(text: str) -> str:
+    for command in (
+        ("check", "--fix-only", "--unsafe-fixes", "--select", "F401,F811,I001,TCH"),
+        ("format",),
+    ):
         done = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, "--stdin-filename", path, "-"],
+            [sys.executable, "-m", "ruff", *command, "--stdin-filename", TARGET, "-"],
             cwd=ROOT,
             input=text,
             capture_output=True,
@@ -66,28 +348,20 @@ def tidied(text: str, path: str) -> str:
             check=False,
         )
         if done.returncode:
-            raise UntranslatableError(f"{path}: ruff: {done.stderr}")
+            raise GenerateError(f"ruff: {done.stderr}\n{text[:4000]}")
         text = done.stdout
     return text
 
 
 def main(arguments: Sequence[str]) -> str | None:
-    """Write or compare every module; return what is wrong."""
+    """Write or compare the module; return what is wrong."""
     if list(arguments) not in ([], ["--write"]):
         return "usage: python tests/sync/generate.py [--write]"
-    stale = []
-    for source, target in FILES.items():
-        path = ROOT / target
-        text = made(source)
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            continue
-        stale.append(target)
-        if arguments:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-            sys.stdout.write(f"{target}: written\n")
-    if stale and not arguments:
-        return f"not what would be written: {', '.join(stale)}"
+    path, text = ROOT / TARGET, made()
+    if arguments:
+        path.write_text(text, encoding="utf-8")
+    elif path.read_text(encoding="utf-8") != text:
+        return f"{TARGET} is not what would be written: run with --write"
     return None
 
 

@@ -92,6 +92,7 @@ class Connection(ConnectionState):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._closing_channel: OpenChannel | None = None
         self._waiters = 0
         self._taken = False  # whether anybody has been told of this connection
         self._reviver = Reviver(self)
@@ -232,7 +233,9 @@ class Connection(ConnectionState):
             self._is_wanted = False  # it may have been through before it was cancelled
         channel, self._current, self.channel = self._current, None, None
         if channel is not None:
+            self._closing_channel = channel
             await channel.aclose()
+            self._closing_channel = None
             self._retire(channel)
             if self._trace is not None:
                 self._trace("close", channel.target)
@@ -256,7 +259,8 @@ class Connection(ConnectionState):
         For finalisers: it kills what it must and waits for nothing.
         """
         self._is_wanted = False
-        channel, self._current, self.channel = self._current, None, None
+        channel = self._current or self._closing_channel
+        self._current = self._closing_channel = self.channel = None
         if channel is None:
             return False
         loop = self._loop

@@ -7,7 +7,6 @@ import contextlib
 import logging
 from asyncio import _get_running_loop  # None where there is none
 from functools import partial
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import LocalProtocolError, MCPError
@@ -55,7 +54,7 @@ class Shell:
     ) -> None:
         self._waiting = waiting
         self._loop = asyncio.get_running_loop()
-        self._thread = get_ident()
+        self._is_forked = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self._pauses: dict[Reply, asyncio.Future[None]] = {}
         self._quiet: asyncio.Future[None] | None = None
@@ -74,11 +73,11 @@ class Shell:
 
     def is_here(self) -> bool:
         """Tell whether calls may be made from here."""
-        return _get_running_loop() is self._loop and self._thread != 0
+        return _get_running_loop() is self._loop and not self._is_forked
 
     def refusal(self) -> MCPError | None:
         """Say why no call may be made from here, if none may."""
-        if not self._thread:
+        if self._is_forked:
             return LocalProtocolError(
                 "this connection belongs to the process that this one was forked from; "
                 "connect a client of your own"
@@ -92,7 +91,7 @@ class Shell:
 
     def forked(self) -> None:
         """Refuse every use from now on."""
-        self._thread = 0  # no thread has that identity
+        self._is_forked = True
 
     # Work beside the calls...
 

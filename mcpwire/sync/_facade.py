@@ -1,0 +1,241 @@
+"""What the blocking classes share: an asyncio object and the runner of its loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+import warnings
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from weakref import WeakValueDictionary
+
+from mcpwire.sync._runner import Call, Runner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
+    from types import TracebackType
+    from typing import Self
+
+    from mcpwire.wire.jsonrpc import RequestId
+
+__all__ = ["Facade", "Owner", "PendingCall", "Stream", "run_alone"]
+
+T = TypeVar("T")
+
+_END: Final = object()
+
+NEEDS_THREAD: Final = ("on_notification", "keepalive", "restart", "idle")
+"""Options for which the loop has to run between calls, too."""
+
+_known: Final[WeakValueDictionary[int, Facade]] = WeakValueDictionary()
+"""The facades in use, by the identity of their asyncio objects."""
+
+
+class Facade:
+    """An asyncio object for callers without an event loop."""
+
+    _runner: Runner
+    _inner: Any
+
+    @classmethod
+    def _of(cls, runner: Runner, inner: Any) -> Self:
+        """Return the facade of an asyncio object, the same for as long as it is used."""
+        found = _known.get(id(inner))
+        if isinstance(found, cls):
+            return found
+        made = cls.__new__(cls)
+        made._stand_for(runner, inner)
+        return made
+
+    def _stand_for(self, runner: Runner, inner: Any) -> None:
+        self._runner, self._inner = runner, inner
+        _known[id(inner)] = self
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return repr(self._inner).replace("<mcpwire.", "<mcpwire.sync.", 1)
+
+    def _run(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Call an async function and wait for its result."""
+        on_progress = options.get("on_progress")
+        if on_progress is None or inspect.iscoroutinefunction(on_progress):
+            return self._runner.run(function(*args, **options))
+        call = Call()
+        options["on_progress"] = call.progress
+        return self._runner.run(function(*args, **options), call, on_progress)
+
+    def _on_loop(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Call a plain function on the loop and return its result."""
+        return self._runner.run(_called(function, *args, **options))
+
+    def _iterate(self, iterator: Any) -> Iterator[Any]:
+        """Iterate over an async iterator."""
+        while (item := self._runner.run(_next(iterator))) is not _END:
+            yield item
+
+
+class Stream(Facade):
+    """An iterator that is closed at the end of its ``with`` block."""
+
+    def __iter__(self) -> Self:
+        return self
+
+    def _step(self) -> Any:
+        item = self._runner.run(_next(self._inner))
+        if item is _END:
+            raise StopIteration
+        return item
+
+    def __enter__(self) -> Self:
+        self._runner.run(self._inner.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.run(self._inner.aclose())
+
+
+class PendingCall(Facade, Generic[T]):
+    """A call on its way; `result` waits for it, in any thread, any number of times.
+
+    Not waiting leaves the call alone; `cancel` ends it.
+    """
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for the end of the call and return its result.
+
+        Raises what the call raises.
+
+        Args:
+            timeout: How long to wait, in seconds; the call has a limit of its own.
+
+        Raises:
+            TimeoutError: It has not ended by then, and goes on.
+        """
+        result: T = self._runner.run(self._wait(timeout))
+        return result
+
+    async def _wait(self, timeout: float | None) -> Any:
+        try:
+            async with asyncio.timeout(timeout) as limit:
+                return await self._inner
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"{self!r} has not ended within {timeout:g} s") from None
+
+    @property
+    def request_id(self) -> RequestId | None:
+        """The request's id on the wire; another after a restart or an input round."""
+        found: RequestId | None = self._inner.request_id
+        return found
+
+    @property
+    def done(self) -> bool:
+        """Whether the call has ended, in whatever way."""
+        return bool(self._inner.done)
+
+    def cancel(self, reason: str = "cancelled") -> None:
+        """End the call: the server is told, and `result` raises `CallCancelled`.
+
+        A call that has ended is left alone.
+        """
+        self._runner.post(self._inner.cancel, reason)
+
+
+class Owner(Facade):
+    """An object with connections, and as a rule with the loop that they are on."""
+
+    _owns_runner = False
+
+    def _adopt(
+        self, make: Callable[..., Any], *args: Any, background: bool, **options: Any
+    ) -> None:
+        """Make the asyncio object, and a runner for it."""
+        if "listen" in options:
+            del options["listen"]
+            text = "listen= does nothing any more: streams of events need no threads"
+            warnings.warn(text, DeprecationWarning, stacklevel=3)
+        if options.get("make_client") is not None:
+            options["make_client"] = partial(self._made, options["make_client"])
+        inner = make(*args, **options)
+        wants_thread = any(options.get(name) is not None for name in NEEDS_THREAD)
+        runner = Runner(inner.abandon, background=background or wants_thread)
+        self._owns_runner = True
+        self._stand_for(runner, inner)
+
+    def _made(self, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Return the asyncio client of what the user's function made."""
+        made = make(*args, **options)
+        if isinstance(made, Owner):
+            made._owns_runner = False
+            made._runner = self._runner
+            made._inner.blocking = made  # which the group gives out
+            return made._inner
+        return made
+
+    def __enter__(self) -> Self:
+        self._runner.run(self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._close(partial(self._inner.__aexit__, exc_type, exc, traceback))
+
+    def _close(self, aclose: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """Close the connections and the loop; an interrupt kills what is left."""
+        runner = self._runner
+        if runner.is_inside:
+            runner.close_later(aclose, partial(self._close, aclose))
+            return
+        try:
+            runner.run(aclose())
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self._inner.abandon()
+            raise
+        finally:
+            if self._owns_runner:
+                runner.end()
+
+    def __del__(
+        self,
+        is_finalizing: Callable[[], bool] = sys.is_finalizing,
+        warn: Callable[..., None] = warnings.warn,
+    ) -> None:
+        if not self._owns_runner:
+            return
+        try:
+            if self._runner.abandon():
+                text = f"unclosed {self!r}: it was closed by force"
+                warn(text, ResourceWarning, source=self, stacklevel=2)
+        except ResourceWarning:
+            raise  # where warnings are errors
+        except Exception:
+            # Modules may be empty by now, and what the process holds ends with it.
+            if not is_finalizing():
+                raise
+
+
+def run_alone(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that has nothing to do with a client."""
+    runner = Runner(bool)
+    try:
+        return runner.run(work)
+    finally:
+        runner.end()
+
+
+async def _called(function: Callable[..., T], *args: Any, **options: Any) -> T:
+    return function(*args, **options)
+
+
+async def _next(iterator: Any) -> Any:
+    try:
+        return await anext(iterator)
+    except StopAsyncIteration:
+        return _END

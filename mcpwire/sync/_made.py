@@ -1,0 +1,1736 @@
+# Made by `python tests/sync/generate.py --write`: change the asyncio classes instead.
+"""The blocking classes: the asyncio client, group and tool set without a loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcpwire.limits import DEFAULT_LIMITS, DEFAULT_RECOVERY
+from mcpwire.sync._facade import Facade, Owner, PendingCall, Stream, run_alone
+from mcpwire.types import UNSET
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Callable,
+        Iterable,
+        Iterator,
+        Mapping,
+    )
+    from typing import (
+        Any,
+        Literal,
+        Self,
+        Unpack,
+    )
+
+    from mcpwire.auth.model import Login, LoginStatus
+    from mcpwire.client import CallOptions
+    from mcpwire.client.base import CallOptions, ProgressFn
+    from mcpwire.errors import (
+        MCPError,
+    )
+    from mcpwire.group.member import ClientOptions
+    from mcpwire.group.options import (
+        GroupOptions,
+        OnError,
+    )
+    from mcpwire.limits import Limits, Recovery
+    from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
+    from mcpwire.protocol.host.roots import Roots
+    from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
+    from mcpwire.protocol.many.costs import Costs
+    from mcpwire.protocol.many.exporting import Export, ExportForm
+    from mcpwire.protocol.many.names import Collision
+    from mcpwire.protocol.many.policy.rules import ServerRules
+    from mcpwire.protocol.many.reports import (
+        GroupEvent,
+        Report,
+        ServerStatus,
+    )
+    from mcpwire.protocol.many.restarting import Backoff
+    from mcpwire.protocol.negotiation import Negotiation
+    from mcpwire.protocol.notices.interests import Filter
+    from mcpwire.protocol.notifications import Notification
+    from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.tools.catalog import CatalogEntry
+    from mcpwire.tools.options import Errors, ToolOptions
+    from mcpwire.tools.view import ToolView
+    from mcpwire.transports.client.inbound import Observer
+    from mcpwire.transports.client.stats import ClientStats
+    from mcpwire.transports.http.target import Http
+    from mcpwire.transports.targets import Target
+    from mcpwire.types import (
+        CallToolResult,
+        CompleteResult,
+        CreatedTask,
+        DetailedTask,
+        DiscoverResult,
+        GetPromptResult,
+        Implementation,
+        InputResponse,
+        JsonObject,
+        ListPromptsResult,
+        ListResourcesResult,
+        ListResourceTemplatesResult,
+        ListSkillsResult,
+        ListToolsResult,
+        LoggingLevel,
+        Prompt,
+        PromptReference,
+        ReadResourceResult,
+        Resource,
+        ResourceTemplate,
+        ResourceTemplateReference,
+        ServerCapabilities,
+        Skill,
+        Tool,
+        Unset,
+    )
+    from mcpwire.types.tools import CallToolResult
+    from mcpwire.wire.jsonrpc import RequestId
+
+
+class EventStream(Stream):
+    """Every notification of the server that belongs to no call, as it comes.
+
+    Beyond `Limits.notifications` progress and log messages that were not taken yet are
+    dropped, the oldest first, and counted in `dropped`. That a list or a resource
+    changed is never dropped: while one such notification waits, further ones about the
+    same are one with it.
+
+    It ends when the client is closed. A connection that was lost is opened again (as
+    `Recovery` allows), and the stream goes on.
+
+    What has to be asked for (from 2026-07-28 on: that a list changed) it hears from
+    being entered, or from the first step of iterating.
+    """
+
+    @property
+    def dropped(self) -> int:
+        """Notifications lost because they were not taken in time."""
+        return self._inner.dropped
+
+    def __next__(self) -> Notification:
+        return self._step()
+
+    def next(self, timeout: float | None = None) -> Notification | None:
+        """Return the next notification, waiting so many seconds for it.
+
+        Returns ``None`` when the time is over, or the stream: `is_closed` tells. What
+        has to be asked for is asked for by the first step, which takes the time of a
+        request for that.
+
+        Raises:
+            ValueError: The timeout is zero, negative or NaN.
+            MCPError: The connection is lost and stays so.
+        """
+        return self._run(self._inner.next, timeout)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more will come."""
+        return self._inner.is_closed
+
+    def close(self) -> None:
+        """Hear no more; the server is told where nobody else listens. Never raises."""
+        self._run(self._inner.aclose)
+
+
+class Subscription(EventStream):
+    """Chosen notifications: that lists or certain resources changed.
+
+    Entering it subscribes; from then on `acknowledged` says what of it the server will
+    tell. It also ends where the server ends the subscription.
+    """
+
+    @property
+    def acknowledged(self) -> Filter | None:
+        """What the server will tell; ``None`` before it said so."""
+        return self._inner.acknowledged
+
+    @property
+    def refused(self) -> Filter:
+        """What was asked for and the server will not tell."""
+        return self._inner.refused
+
+
+class ResourceWatch(Stream):
+    """What a resource holds: now, and again each time the server says it changed.
+
+    After a connection was lost and opened again the resource is read again too, for
+    what happened meanwhile was not told.
+    """
+
+    def __next__(self) -> ReadResourceResult:
+        return self._step()
+
+    def close(self) -> None:
+        """Stop watching. Never raises."""
+        self._run(self._inner.aclose)
+
+
+class LoadedSkill(Facade):
+    """A skill whose `SKILL.md` was read and checked; its other files come when asked.
+
+    Attributes:
+        entry: What the server said of it.
+        frontmatter: The head of its `SKILL.md`, in YAML.
+        body: Its instructions: what follows the head.
+    """
+
+    @property
+    def uri(self) -> str:
+        """The URI of its `SKILL.md`."""
+        return self._inner.uri
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._inner.name
+
+    @property
+    def description(self) -> str:
+        """What it is for."""
+        return self._inner.description
+
+    @property
+    def files(self) -> list[str] | None:
+        """The URIs of all its files; ``None`` where they are not known beforehand."""
+        return self._inner.files
+
+    def read_file(self, path: str, **options: Unpack[CallOptions]) -> bytes:
+        """Read one of its files and check it.
+
+        Args:
+            path: The file's URI, or its path from the skill's folder, such as
+                ``references/FORMS.md``.
+            options: As every request takes.
+
+        Raises:
+            SkillError: The file has another size or digest; no other can be read then.
+                Or the skill has no such file; then nothing was sent.
+            LocalProtocolError: It had a file that was wrong; then nothing was sent, or
+                what came is not given out.
+        """
+        return self._run(self._inner.read_file, path, **options)
+
+    def read_text(self, path: str, **options: Unpack[CallOptions]) -> str:
+        """Read one of its files as `read_file` does, and return its text.
+
+        Raises:
+            LocalProtocolError: It is no text in UTF-8; see `read_file`.
+        """
+        return self._run(self._inner.read_text, path, **options)
+
+
+class Client(Owner):
+    """A connection to one MCP server.
+
+    Every method that sends a request takes `CallOptions`, raises what `call_tool`
+    raises, and is as safe to interrupt: the server is told, and the connection goes on.
+    Any number of threads may share a client.
+
+    ::
+
+        with mcpwire.sync.Client("npx -y @modelcontextprotocol/server-memory") as c:
+            result = c.call_tool("read_graph")
+
+    Args:
+        target: A command line (split like a shell would, run without one), a `Stdio`,
+            or a server object in this process.
+        timeout: The default limit of a call, in seconds; ``None``: no limit.
+        connect_timeout: The limit of `connect`, in seconds.
+        probe_timeout: Seconds of silence after which an older handshake is tried
+            beside the probe; it decides nothing by itself.
+        mode: ``"auto"``, ``"session"``, ``"stateless"``, ``"prefer-session"`` (sessions
+            if the server has both), or one revision's name.
+        client_info: Who we say we are.
+        limits: Bounds on what the server may cost.
+        extensions: Ids of the extensions to switch on, or a mapping from ids to their
+            settings; declared from 2026-07-28 on.
+        experimental: Capabilities of your own to declare, by name, with their settings;
+            declared at each revision.
+        reset_timeout_on_progress: Whether progress starts a call's timeout again.
+        max_timeout: What no progress extends a call beyond, in seconds; by default
+            ten times its timeout. Without `reset_timeout_on_progress` it does nothing.
+        on_notification: Called with each `Notification` that belongs to no call, in a
+            thread.
+        raise_exceptions: Whether calls to a server object in this process raise what
+            its functions raise unforeseen, for tests: any other client is told no
+            more than that they failed.
+        trace: Called as ``trace(event, data)`` with each message and turn of events
+            (see `mcpwire.transports.tracing`), a plain function; without it nothing
+            is called.
+        background: Whether a thread of its own runs the event loop between calls, too, so
+            that what the server starts is served at any time. `on_notification`,
+            `keepalive` and `start_call` begin that thread by themselves.
+
+    Raises:
+        ValueError: An argument is out of its range; names it.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        timeout: float | None = 30.0,
+        connect_timeout: float | None = 60.0,
+        probe_timeout: float = 5.0,
+        mode: str = "auto",
+        client_info: Implementation | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        recovery: Recovery = DEFAULT_RECOVERY,
+        keepalive: float | None = None,
+        reset_timeout_on_progress: bool = False,
+        max_timeout: float | None = None,
+        sampling: SamplingHandler | Sampling | None = None,
+        elicitation: FormHandler | Elicitation | None = None,
+        roots: Roots | None = None,
+        extensions: Mapping[str, JsonObject | None] | Iterable[str] | None = None,
+        experimental: Mapping[str, JsonObject | None] | None = None,
+        cache: ResponseCache | bool = False,
+        on_notification: Callable[[Notification], Any] | None = None,
+        raise_exceptions: bool = False,
+        trace: Callable[[str, Any], Any] | None = None,
+        background: bool = False,
+    ) -> None:
+        from mcpwire.client import Client as Inner
+
+        self._adopt(
+            Inner,
+            target,
+            timeout=timeout,
+            connect_timeout=connect_timeout,
+            probe_timeout=probe_timeout,
+            mode=mode,
+            client_info=client_info,
+            limits=limits,
+            recovery=recovery,
+            keepalive=keepalive,
+            reset_timeout_on_progress=reset_timeout_on_progress,
+            max_timeout=max_timeout,
+            sampling=sampling,
+            elicitation=elicitation,
+            roots=roots,
+            extensions=extensions,
+            experimental=experimental,
+            cache=cache,
+            on_notification=on_notification,
+            raise_exceptions=raise_exceptions,
+            trace=trace,
+            background=background,
+        )
+
+    def connect(self) -> None:
+        """Connect, or wait for whoever is connecting; does nothing when connected.
+
+        Works from any thread, again after `close`, and again after the server died.
+        Ctrl-C undoes what had begun.
+
+        Raises:
+            ConnectError: The server could not be reached, or ended before it agreed.
+            RequestTimeout: It did not agree within `connect_timeout`.
+            NegotiationError: There is no common revision.
+            ConnectionClosed: `close` was called meanwhile.
+        """
+        self._run(self._inner.connect)
+
+    def close(self) -> None:
+        """Close the connection and end the server's process; bounded in time.
+
+        Works from any thread, in any order, twice. Calls still open fail with
+        `ConnectionClosed`. Ctrl-C ends the server's process at once.
+        """
+        self._close(self._inner.aclose)
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Have somebody look on, before the first connection; return what ends that.
+
+        It hears each notification that belongs to no call, as it came, and is told
+        whenever the connection is lost, open again or closed. It opens nothing; the
+        server is asked to tell of changed lists. It is for what stands on clients,
+        such as `Group`; for programs there are `events` and `on_notification`.
+
+        Raises:
+            LocalProtocolError: The client has been connected already.
+        """
+        return self._on_loop(self._inner.observe, observer)
+
+    def set_handlers(
+        self,
+        *,
+        sampling: SamplingHandler | Sampling | Unset | None = UNSET,
+        elicitation: FormHandler | Elicitation | Unset | None = UNSET,
+        roots: Roots | Unset | None = UNSET,
+    ) -> None:
+        """Replace what answers the server's questions, at once; ``None`` takes it away.
+
+        What is left out stays. A question that is being answered is not touched. What
+        is declared follows with the next request at 2026-07-28, in a session with the
+        next handshake: until then a server need not know that it may ask.
+
+        Raises:
+            ValueError: One of them is nothing of the kind; names it, changes nothing.
+        """
+        self._on_loop(
+            self._inner.set_handlers,
+            sampling=sampling,
+            elicitation=elicitation,
+            roots=roots,
+        )
+
+    @property
+    def lost(self) -> MCPError | None:
+        """Why the connection is gone that was not closed by us; ``None``: it is not."""
+        return self._inner.lost
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether calls can be made now."""
+        return self._inner.is_connected
+
+    @property
+    def protocol_version(self) -> str | None:
+        """The agreed revision, such as ``2025-11-25``; ``None`` before."""
+        return self._inner.protocol_version
+
+    @property
+    def server_info(self) -> Implementation | None:
+        """The server's name and version, where it gave them.
+
+        Raises:
+            InvalidMessage: What it gave breaks the rules; calls work all the same.
+        """
+        return self._inner.server_info
+
+    @property
+    def capabilities(self) -> ServerCapabilities | None:
+        """What the server declared; ``None`` before the first connection.
+
+        Raises:
+            InvalidMessage: What it declared breaks the rules; calls work all the same.
+        """
+        return self._inner.capabilities
+
+    @property
+    def instructions(self) -> str | None:
+        """How the server wants to be used, where it said so."""
+        return self._inner.instructions
+
+    @property
+    def session_id(self) -> str | None:
+        """The HTTP session's id; ``None`` where there is none, or none any more."""
+        return self._inner.session_id
+
+    @property
+    def negotiation(self) -> Negotiation | None:
+        """How the last handshake went, step by step, also one that failed."""
+        return self._inner.negotiation
+
+    @property
+    def stats(self) -> ClientStats:
+        """What this client has sent and received, connections taken together."""
+        return self._inner.stats
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | Unset | None = UNSET,
+        meta: Mapping[str, Any] | None = None,
+        on_progress: ProgressFn | None = None,
+        headers: Mapping[str, str] | None = None,
+        check: bool = False,
+        validate: Literal["off", "warn", "error"] = "off",
+        idempotent: bool | None = None,
+    ) -> CallToolResult:
+        """Call a tool and return its result, also one that reports failure.
+
+        Args:
+            name: The tool.
+            arguments: Its arguments, as one object.
+            timeout: Seconds; omitted: the client's; ``None``: no limit.
+            meta: Further members of the request's `_meta`.
+            on_progress: Called with progress, total and message, in order.
+            headers: Further HTTP headers; refused on any other transport.
+            check: Whether to raise `ToolError` when the tool reports failure.
+            validate: Whether to hold a structured result against the tool's output
+                schema, and to log or to raise what is wrong with it. Needs
+                jsonschema-rs; the tools are listed where they have not been.
+            idempotent: Whether the call may be made again when its connection was lost
+                although it may have run; omitted: only where the tool, as last listed,
+                says that it only reads or does no more when repeated.
+
+        Raises:
+            ToolError: With `check`, the tool reported failure.
+            RPCError: The server refused, such as an unknown tool (`InvalidParams`).
+            CallCancelled: The server needed something that a handler of ours refused
+                (from 2026-07-28 on, where anything else a handler raises comes out
+                here as it is; a session answers the server with an error instead).
+            RequestTimeout: No answer in time; the server was told to stop.
+            TransportError: The connection is gone; `ConnectionClosed.sent` says
+                whether the call may have run.
+            RemoteProtocolError: The answer breaks the rules.
+            LocalProtocolError: The call may not be made; nothing was sent.
+
+        Ctrl-C tells the server and raises `KeyboardInterrupt`.
+        """
+        return self._run(
+            self._inner.call_tool,
+            name,
+            arguments,
+            timeout=timeout,
+            meta=meta,
+            on_progress=on_progress,
+            headers=headers,
+            check=check,
+            validate=validate,
+            idempotent=idempotent,
+        )
+
+    def start_call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        check: bool = False,
+        validate: Literal["off", "warn", "error"] = "off",
+        **options: Unpack[CallOptions],
+    ) -> PendingCall[CallToolResult]:
+        """Send a tool call and return a handle on it, to wait for or to cancel later.
+
+        ::
+
+            call = client.start_call("slow", {"steps": 3})
+            call.cancel("no longer needed")     # or: result = call.result()
+
+        `check` and `validate` are those of `call_tool`. Raises what that raises before
+        anything is sent; the rest is raised by its `result`.
+        """
+        self._runner.keep_running()
+        return PendingCall._of(
+            self._runner,
+            self._run(
+                self._inner.start_call,
+                name,
+                arguments,
+                check=check,
+                validate=validate,
+                **options,
+            ),
+        )
+
+    def read_resource(
+        self, uri: str, **options: Unpack[CallOptions]
+    ) -> ReadResourceResult:
+        """Read a resource; see `call_tool` for what is raised.
+
+        An unknown URI is `ResourceNotFound` up to 2025-11-25, then `InvalidParams`.
+        """
+        return self._run(self._inner.read_resource, uri, **options)
+
+    def read_text(self, uri: str, **options: Unpack[CallOptions]) -> str:
+        """Read a resource and return its text.
+
+        Raises:
+            LocalProtocolError: It has no text, only bytes; see `read_bytes`.
+        """
+        return self._run(self._inner.read_text, uri, **options)
+
+    def read_bytes(self, uri: str, **options: Unpack[CallOptions]) -> bytes:
+        """Read a resource and return its bytes; text comes as UTF-8.
+
+        Raises:
+            InvalidMessage: Its bytes are no valid Base64.
+        """
+        return self._run(self._inner.read_bytes, uri, **options)
+
+    def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> GetPromptResult:
+        """Get a prompt, filled in; arguments are strings on the wire."""
+        return self._run(self._inner.get_prompt, name, arguments, **options)
+
+    def complete(
+        self,
+        ref: PromptReference | ResourceTemplateReference,
+        argument: str,
+        value: str = "",
+        *,
+        context: Mapping[str, str] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> CompleteResult:
+        """Ask how an argument of a prompt or template could go on.
+
+        Args:
+            ref: The prompt or resource template.
+            argument: The argument's name.
+            value: What has been typed so far.
+            context: Arguments already decided (from 2025-06-18).
+            options: As every request takes.
+        """
+        return self._run(
+            self._inner.complete, ref, argument, value, context=context, **options
+        )
+
+    def ping(self, **options: Unpack[CallOptions]) -> float:
+        """Ask the server for a sign of life; return the seconds it took.
+
+        At 2026-07-28, which has no ping, a `server/discover` is timed.
+        """
+        return self._run(self._inner.ping, **options)
+
+    def discover(self, **options: Unpack[CallOptions]) -> DiscoverResult:
+        """Ask the server what it supports (from 2026-07-28).
+
+        Raises:
+            LocalProtocolError: The agreed revision has no `server/discover`.
+        """
+        return self._run(self._inner.discover, **options)
+
+    def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> dict[str, Any]:
+        """Send any request and return the raw result object.
+
+        Only what the revision demands of every request is added (`_meta` at
+        2026-07-28); no capability is asked for and no input round is run.
+        """
+        return self._run(self._inner.request, method, params, **options)
+
+    def notify(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Send any notification.
+
+        Raises:
+            TransportError: The connection is gone.
+            LocalProtocolError: It may not be sent; nothing was.
+        """
+        self._run(self._inner.notify, method, params, headers=headers)
+
+    def list_tools(self, **options: Unpack[CallOptions]) -> list[Tool]:
+        """Return all tools, all pages; see `call_tool` for what is raised."""
+        return self._run(self._inner.list_tools, **options)
+
+    def list_tools_page(
+        self, cursor: str | None = None, **options: Unpack[CallOptions]
+    ) -> ListToolsResult:
+        """Return one page of the tools and the cursor of the next."""
+        return self._run(self._inner.list_tools_page, cursor, **options)
+
+    def iter_tools(self, **options: Unpack[CallOptions]) -> Iterator[Tool]:
+        """Iterate over all tools, fetching pages as they are needed."""
+        return self._iterate(self._inner.iter_tools(**options))
+
+    def list_resources(self, **options: Unpack[CallOptions]) -> list[Resource]:
+        """Return all resources, all pages; see `call_tool` for what is raised."""
+        return self._run(self._inner.list_resources, **options)
+
+    def list_resources_page(
+        self, cursor: str | None = None, **options: Unpack[CallOptions]
+    ) -> ListResourcesResult:
+        """Return one page of the resources and the cursor of the next."""
+        return self._run(self._inner.list_resources_page, cursor, **options)
+
+    def iter_resources(self, **options: Unpack[CallOptions]) -> Iterator[Resource]:
+        """Iterate over all resources, fetching pages as they are needed."""
+        return self._iterate(self._inner.iter_resources(**options))
+
+    def list_resource_templates(
+        self, **options: Unpack[CallOptions]
+    ) -> list[ResourceTemplate]:
+        """Return all resource templates, all pages."""
+        return self._run(self._inner.list_resource_templates, **options)
+
+    def list_resource_templates_page(
+        self, cursor: str | None = None, **options: Unpack[CallOptions]
+    ) -> ListResourceTemplatesResult:
+        """Return one page of the resource templates and the cursor of the next."""
+        return self._run(self._inner.list_resource_templates_page, cursor, **options)
+
+    def iter_resource_templates(
+        self, **options: Unpack[CallOptions]
+    ) -> Iterator[ResourceTemplate]:
+        """Iterate over all resource templates, fetching pages as they are needed."""
+        return self._iterate(self._inner.iter_resource_templates(**options))
+
+    def list_prompts(self, **options: Unpack[CallOptions]) -> list[Prompt]:
+        """Return all prompts, all pages; see `call_tool` for what is raised."""
+        return self._run(self._inner.list_prompts, **options)
+
+    def list_prompts_page(
+        self, cursor: str | None = None, **options: Unpack[CallOptions]
+    ) -> ListPromptsResult:
+        """Return one page of the prompts and the cursor of the next."""
+        return self._run(self._inner.list_prompts_page, cursor, **options)
+
+    def iter_prompts(self, **options: Unpack[CallOptions]) -> Iterator[Prompt]:
+        """Iterate over all prompts, fetching pages as they are needed."""
+        return self._iterate(self._inner.iter_prompts(**options))
+
+    def list_skills(self, **options: Unpack[CallOptions]) -> list[Skill]:
+        """Return all skills, all pages; none of their files is read."""
+        return self._run(self._inner.list_skills, **options)
+
+    def list_skills_page(
+        self, cursor: str | None = None, **options: Unpack[CallOptions]
+    ) -> ListSkillsResult:
+        """Return one page of the skills and the cursor of the next."""
+        return self._run(self._inner.list_skills_page, cursor, **options)
+
+    def iter_skills(self, **options: Unpack[CallOptions]) -> Iterator[Skill]:
+        """Iterate over all skills, fetching pages as they are needed."""
+        return self._iterate(self._inner.iter_skills(**options))
+
+    def get_skill(self, uri: str, **options: Unpack[CallOptions]) -> Skill:
+        """Return what the server says of one skill; none of its files is read.
+
+        Raises:
+            InvalidParams: The server has no such skill.
+            InvalidMessage: The answer is about another skill.
+        """
+        return self._run(self._inner.get_skill, uri, **options)
+
+    def load_skill(
+        self, skill: Skill | str, **options: Unpack[CallOptions]
+    ) -> LoadedSkill:
+        """Read the `SKILL.md` of a skill, and nothing else, and check it.
+
+        Args:
+            skill: As it was listed, or its URI, which is then asked for.
+            options: As every request takes; each request has its own timeout.
+
+        Raises:
+            SkillError: What the server says of it breaks a rule, and nothing was read;
+                or the file has another size, digest or frontmatter.
+            LocalProtocolError: PyYAML is not installed; nothing was
+                sent.
+        """
+        return LoadedSkill._of(
+            self._runner, self._run(self._inner.load_skill, skill, **options)
+        )
+
+    def read_directory(
+        self, uri: str, **options: Unpack[CallOptions]
+    ) -> list[Resource]:
+        """Return what a directory holds, all pages, and not what its directories hold.
+
+        Those have the MIME type ``inode/directory``. The server has to declare
+        ``directoryRead``.
+
+        Raises:
+            InvalidParams: There is no such directory.
+        """
+        return self._run(self._inner.read_directory, uri, **options)
+
+    def events(self) -> EventStream:
+        """Iterate over every notification that belongs to no call.
+
+        Each stream has a buffer of its own, bounded by `Limits.notifications`: see
+        `EventStream` for what may be dropped. It hears from now on, and ends with
+        `close`, its own or the client's.
+        """
+        return EventStream._of(self._runner, self._on_loop(self._inner.events))
+
+    def listen(
+        self,
+        uris: Iterable[str] = (),
+        *,
+        tools: bool = False,
+        prompts: bool = False,
+        resources: bool = False,
+        task_ids: Iterable[str] = (),
+        **options: Unpack[CallOptions],
+    ) -> Subscription:
+        """Subscribe to chosen notifications for as long as they are iterated over.
+
+        ::
+
+            with client.listen(["file:///a"], tools=True) as changes:
+                print(changes.acknowledged)
+                for notification in changes: ...
+
+        Args:
+            uris: Resources whose updates to hear of.
+            tools: Whether to hear that the list of tools changed.
+            prompts: Whether to hear that the list of prompts changed.
+            resources: Whether to hear that the list of resources changed.
+            task_ids: Tasks to hear of (with the tasks extension).
+            options: As every request takes; they are those of the subscribing.
+
+        Entering it, or the first step of iterating, raises what any request raises.
+        """
+        return Subscription._of(
+            self._runner,
+            self._on_loop(
+                self._inner.listen,
+                uris,
+                tools=tools,
+                prompts=prompts,
+                resources=resources,
+                task_ids=task_ids,
+                **options,
+            ),
+        )
+
+    def watch(self, uri: str, **options: Unpack[CallOptions]) -> ResourceWatch:
+        """Iterate over what a resource holds: now, and again after each change.
+
+        ::
+
+            with client.watch("file:///a") as contents:
+                for content in contents: ...
+
+        Changes that come while one is being read are one with the next. A connection
+        that was lost is opened again, and the resource read again.
+        """
+        return ResourceWatch._of(
+            self._runner, self._on_loop(self._inner.watch, uri, **options)
+        )
+
+    def subscribe(self, uri: str, **options: Unpack[CallOptions]) -> None:
+        """Have the server tell when a resource changes, until `unsubscribe`.
+
+        The notifications come to `on_notification` and `events()`. Subscribing twice
+        needs unsubscribing twice. A new connection after a loss is told of it again.
+
+        Raises:
+            LocalProtocolError: The server does not offer that, or not for this one.
+        """
+        self._run(self._inner.subscribe, uri, **options)
+
+    @property
+    def subscribed(self) -> frozenset[str]:
+        """The resources of which somebody here wants to hear that they changed."""
+        return self._inner.subscribed
+
+    def unsubscribe(self, uri: str, **options: Unpack[CallOptions]) -> None:
+        """Take one `subscribe` back.
+
+        Raises:
+            LocalProtocolError: There was none.
+        """
+        self._run(self._inner.unsubscribe, uri, **options)
+
+    def set_log_level(
+        self, level: LoggingLevel, **options: Unpack[CallOptions]
+    ) -> None:
+        """Have the server send its log messages from a level on.
+
+        In a session that is a request; at 2026-07-28 each later request carries the
+        level. A new connection after a loss is told of it again.
+
+        Args:
+            level: ``debug``, ``info``, ``notice``, ``warning``, ``error``,
+                ``critical``, ``alert`` or ``emergency``.
+            options: As every request takes.
+
+        Raises:
+            LocalProtocolError: It is none of these, or the server does not log.
+        """
+        self._run(self._inner.set_log_level, level, **options)
+
+    def cancel(self, request_id: RequestId | None, reason: str | None = None) -> None:
+        """End one of our calls by its id on the wire, and tell the server.
+
+        Whoever waits for it gets `CallCancelled`. Nothing is waited for, and nothing is
+        sent where no call of that id is under way, nor for ``None``: an id that is not
+        known is not made up. (2025-11-25 basic/utilities/cancellation; at 2026-07-28
+        over HTTP the call's stream is closed, which says the same.)
+
+        Args:
+            request_id: Such as `PendingCall.request_id`.
+            reason: For the server's log.
+        """
+        self._runner.post(self._inner.cancel, request_id, reason)
+
+    def notify_roots_changed(self) -> None:
+        """Tell the server that the roots changed; does nothing from 2026-07-28 on.
+
+        A list given as `roots` is read anew whenever a server asks, so change that list
+        and call this.
+
+        Raises:
+            LocalProtocolError: The client was made without roots.
+            TransportError: The connection is gone.
+        """
+        self._run(self._inner.notify_roots_changed)
+
+
+class GroupEvents(Stream):
+    """Every notification of every server that belongs to no call, as it comes.
+
+    Of each server `Limits.notifications` wait at most: beyond them progress and log
+    messages that were not taken yet are dropped, the oldest first, and counted. That a
+    list or a resource that was subscribed to changed is never dropped: while one such
+    notification waits, further ones about the same are one with it. What one server
+    said comes in its order.
+
+    It hears from being made, and ends when the group is closed.
+    """
+
+    @property
+    def dropped(self) -> int:
+        """Notifications lost because they were not taken in time."""
+        return self._inner.dropped
+
+    def dropped_of(self, server: str) -> int:
+        """Return how many of one server's were."""
+        return self._inner.dropped_of(server)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more will come."""
+        return self._inner.is_closed
+
+    def __next__(self) -> GroupEvent:
+        return self._step()
+
+    def next(self, timeout: float | None = None) -> GroupEvent | None:
+        """Return the next event, waiting so many seconds for it.
+
+        Returns ``None`` when the time is over, or the stream: `is_closed` tells. Safe
+        to interrupt: nothing is lost.
+
+        Raises:
+            ValueError: The timeout is zero, negative or NaN.
+        """
+        return self._run(self._inner.next, timeout)
+
+    def close(self) -> None:
+        """Hear no more, and forget what waits. Never raises."""
+        self._run(self._inner.aclose)
+
+
+class ToolSet(Facade):
+    """The tools of many servers: named, filtered, kept up to date, callable.
+
+    ::
+
+        tools = group.tools(confirm="mutating", approve=ask)
+        for view in tools: ...
+        result = tools.call("mcp__time__now", {"zone": "UTC"})
+
+    Made by `Group.tools`, which has listed everything once. From then on lists that
+    change are fetched again; the tools that were there stay until a list is whole.
+    Any number of threads may share it.
+
+    Args:
+        source: Whose tools they are.
+        options: `ToolOptions`.
+
+    Raises:
+        ValueError: An option is out of its range; names it.
+    """
+
+    def __len__(self) -> int:
+        return self._inner.__len__()
+
+    def __iter__(self) -> Iterator[ToolView]:
+        return self._inner.__iter__()
+
+    def __contains__(self, name: object) -> bool:
+        return self._inner.__contains__(name)
+
+    def __getitem__(self, name: str) -> ToolView:
+        """Return a tool by its name here.
+
+        Raises:
+            UnknownTool: There is none; names those that look like it.
+            NotAllowed: A rule hides it; names the rule.
+        """
+        return self._inner.__getitem__(name)
+
+    def find(self, server: str, tool: str) -> ToolView | None:
+        """Return a server's tool by what the server calls it; ``None``: there is none.
+
+        What a rule hides is not there.
+        """
+        return self._inner.find(server, tool)
+
+    def of_server(self, server: str) -> list[ToolView]:
+        """Return the tools of one server."""
+        return self._inner.of_server(server)
+
+    def search(self, text: str) -> list[ToolView]:
+        """Return the tools with all these words in name, title or description."""
+        return self._inner.search(text)
+
+    def needs_confirmation(self, name: str) -> bool:
+        """Tell whether somebody has to confirm a tool's calls; not where unknown."""
+        return self._inner.needs_confirmation(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the tools are called."""
+        return self._inner.names
+
+    @property
+    def collisions(self) -> tuple[Collision, ...]:
+        """Which tools would have had the same name, and what was done."""
+        return self._inner.collisions
+
+    @property
+    def hidden(self) -> dict[str, str]:
+        """The names that cannot be called, and the rule that hides each."""
+        return self._inner.hidden
+
+    @property
+    def problems(self) -> dict[str, Exception]:
+        """Whose tools could not be listed, and why; what was known of them stays."""
+        return self._inner.problems
+
+    @property
+    def generation(self) -> int:
+        """How often the tools have changed; the same number is the same tools."""
+        return self._inner.generation
+
+    @property
+    def costs(self) -> Costs:
+        """What the calls of this set took."""
+        return self._inner.costs
+
+    def export(self, form: ExportForm = "neutral", **options: Any) -> Export:
+        """Return the tools as an API of models wants them; see `export_tools`."""
+        return self._inner.export(form, **options)
+
+    def to_anthropic(self, **options: Any) -> Export:
+        """Return the tools for Anthropic's messages."""
+        return self._inner.to_anthropic(**options)
+
+    def to_openai(self, **options: Any) -> Export:
+        """Return the tools for OpenAI's chat completions."""
+        return self._inner.to_openai(**options)
+
+    def to_openai_responses(self, **options: Any) -> Export:
+        """Return the tools for OpenAI's responses."""
+        return self._inner.to_openai_responses(**options)
+
+    def to_gemini(self, **options: Any) -> Export:
+        """Return the tools as Gemini's function declarations."""
+        return self._inner.to_gemini(**options)
+
+    def catalog(self, **options: Any) -> list[CatalogEntry]:
+        """Return what a planner wants to know of each tool; see `tools.catalog`."""
+        return self._inner.catalog(**options)
+
+    def fingerprints(self) -> dict[str, str]:
+        """Return what stands for each tool as it is now, by ``server/tool``.
+
+        Those that a rule hides are among them.
+        """
+        return self._inner.fingerprints()
+
+    def accept(self, *patterns: str) -> None:
+        """Accept tools as they are now, all or those that a pattern fits, in the lock.
+
+        A pattern is a glob for ``server/tool``. Nothing is written to any file.
+
+        Raises:
+            LocalProtocolError: There is no lock.
+        """
+        self._inner.accept(*patterns)
+
+    def refresh(self, *servers: str) -> None:
+        """List the tools of these servers again, or of all, at the same time.
+
+        What cannot be listed is in `problems`, and what was known of it stays.
+
+        Raises:
+            NameCollision: Two tools would have one name, where that is to be raised.
+
+        Ctrl-C ends the listings that nobody else wants.
+        """
+        self._run(self._inner.refresh, *servers)
+
+    def close(self) -> None:
+        """Hear no more of changes, and end the listings under way.
+
+        The tools can be called as before. Works twice.
+        """
+        self._run(self._inner.aclose)
+
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        confirmed: bool = False,
+        errors: Errors | None = None,
+        **options: Unpack[CallOptions],
+    ) -> CallToolResult:
+        """Call a tool by its name here and return its result, also one that failed.
+
+        Args:
+            name: What the tool is called here.
+            arguments: Its arguments, as one object.
+            confirmed: Whether somebody confirmed the call. Whoever is to approve calls
+                is asked all the same.
+            errors: ``"result"``: a JSON-RPC error becomes a result with `is_error`.
+            options: As every request takes; the time that `approve` takes is not in
+                `timeout`.
+
+        Raises:
+            UnknownTool: There is no such tool.
+            NotAllowed: A rule hides it, or `approve` refused the call.
+            NeedsConfirmation: Somebody has to confirm it first.
+            LocalProtocolError: The arguments are none; nothing was sent, as with all
+                of the above.
+            UnknownServer: The server has left.
+            MCPError: What `Client.call_tool` raises.
+
+        Ctrl-C tells the server and raises `KeyboardInterrupt`.
+        """
+        return self._run(
+            self._inner.call,
+            name,
+            arguments,
+            confirmed=confirmed,
+            errors=errors,
+            **options,
+        )
+
+
+class Group(Owner):
+    """Many servers by name, as one.
+
+    ::
+
+        with mcpwire.sync.Group({"time": "uvx mcp-server-time", "web": url}) as group:
+            group.call_tool("time", "get_current_time", {"timezone": "UTC"})
+            group["web"].list_resources()
+
+    Any number of threads may share it. What is asked of one server
+    waits for no other; connecting and disconnecting waits for no call.
+
+    Args:
+        servers: Targets, or `Member`s, by name; the order is kept.
+        concurrency: How many servers are being connected at once.
+        on_error: What a server does that cannot be connected: ``"raise"`` ends the
+            connecting of all; ``"skip"`` leaves it out; a function is
+            called with its name and error, and returns to skip it or raises.
+        start: ``"lazy"`` connects each server with its first use.
+        idle: Seconds after which a lazy server is closed that nobody uses; the next use
+            connects it again. One whose client was taken (`group[name]`) stays open.
+        restart: How a lost connection is opened again without anybody asking; without
+            it the next call does, as `Recovery` allows.
+        on_notification: Called with each `GroupEvent`, in a thread.
+        make_client: Makes the clients: called with name, target and options.
+        background: Whether a thread of its own runs the event loop between calls, too, so
+            that what the servers start is served at any time. `on_notification`,
+            `keepalive`, `restart` and `idle` begin that thread by themselves.
+        options: Those of every `Client`, such as `timeout` (30 seconds) and
+            `connect_timeout` (60), and those of `tools`.
+
+    Raises:
+        ValueError: An argument is out of its range; names it.
+        TypeError: There is no such argument.
+    """
+
+    def __init__(
+        self,
+        servers: Mapping[str, Any] | None = None,
+        *,
+        concurrency: int = 8,
+        on_error: OnError = "raise",
+        start: Literal["eager", "lazy"] = "eager",
+        idle: float | None = None,
+        restart: Backoff | None = None,
+        on_notification: Callable[[GroupEvent], Any] | None = None,
+        make_client: Callable[..., Client] | None = None,
+        background: bool = False,
+        **options: Unpack[GroupOptions],
+    ) -> None:
+        from mcpwire.group import Group as Inner
+
+        self._adopt(
+            Inner,
+            servers,
+            concurrency=concurrency,
+            on_error=on_error,
+            start=start,
+            idle=idle,
+            restart=restart,
+            on_notification=on_notification,
+            make_client=make_client,
+            **options,
+            background=background,
+        )
+
+    @classmethod
+    def from_config(
+        cls,
+        source: Any,
+        *,
+        layers: Iterable[Any] = (),
+        environment: Mapping[str, str] | None = None,
+        only: Iterable[str] | None = None,
+        deny_urls: Iterable[str] = (),
+        **options: Any,
+    ) -> Self:
+        """Make a group of what a configuration says; see `mcpwire.config.load`.
+
+        Raises:
+            ConfigError: Something in it is wrong; names file, entry and field.
+        """
+        from mcpwire.config import load
+
+        configuration = load(
+            source, tuple(layers), environment, only=only, deny_urls=deny_urls
+        )
+        return cls(configuration.members(), **options)
+
+    def __getitem__(self, name: str) -> Client:
+        """Return a server's client.
+
+        That of a lazy server may not be connected yet: `client` connects it.
+
+        Raises:
+            UnknownServer: There is none of that name; `NotConnected` where it is known.
+        """
+        return Client._of(self._runner, self._inner.__getitem__(name))
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether a server of that name is in the group."""
+        return self._inner.__contains__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names, in the order they were given."""
+        return self._inner.__iter__()
+
+    def __len__(self) -> int:
+        """Return how many servers are in the group."""
+        return self._inner.__len__()
+
+    def __bool__(self) -> bool:
+        """Tell that it is a group, also an empty one."""
+        return self._inner.__bool__()
+
+    @property
+    def report(self) -> Report:
+        """What came of the last `connect_all`."""
+        return self._inner.report
+
+    @property
+    def problems(self) -> dict[str, Exception]:
+        """Why servers are not ready, by name; of those where something went wrong."""
+        return self._inner.problems
+
+    def status(self) -> dict[str, ServerStatus]:
+        """Return how each known server is just now, by name."""
+        return self._inner.status()
+
+    def instructions(self) -> dict[str, str]:
+        """Return how servers want to be used, by name, of those that said so."""
+        return self._inner.instructions()
+
+    def rules(self, name: str) -> ServerRules | None:
+        """Return what holds for a server's tools alone."""
+        return self._inner.rules(name)
+
+    def server_info(self, server: str) -> dict[str, Any]:
+        """Return what a server said of itself, as the wire has it, without asking it.
+
+        `protocolVersion`, `capabilities`, and where it gave them `serverInfo` and
+        `instructions`.
+
+        Raises:
+            UnknownServer: There is none of that name, or it is not connected yet.
+        """
+        return self._inner.server_info(server)
+
+    def set_handlers(
+        self,
+        name: str | None = None,
+        *,
+        sampling: SamplingHandler | Sampling | Unset | None = UNSET,
+        elicitation: FormHandler | Elicitation | Unset | None = UNSET,
+        roots: Roots | Unset | None = UNSET,
+    ) -> None:
+        """Have others answer what a server asks, or all that have none of their own.
+
+        At any time, also for a name that is not known yet; it takes effect at once.
+        ``None`` takes a handler away, what is left out stays. What is declared follows
+        as `Client.set_handlers` says: in a session with the next handshake.
+
+        Raises:
+            ValueError: One of them is nothing of the kind; names it, changes nothing.
+        """
+        self._on_loop(
+            self._inner.set_handlers,
+            name,
+            sampling=sampling,
+            elicitation=elicitation,
+            roots=roots,
+        )
+
+    def events(self) -> GroupEvents:
+        """Iterate over what the servers tell, from now on, until `close`."""
+        return GroupEvents._of(self._runner, self._on_loop(self._inner.events))
+
+    @property
+    def dropped(self) -> int:
+        """Notifications that `on_notification` was too slow for."""
+        return self._inner.dropped
+
+    def tools(self, **options: Unpack[ToolOptions]) -> ToolSet:
+        """List the tools of all servers and return them as one set.
+
+        The options are added to those the group was given. Servers whose tools cannot
+        be listed are in `ToolSet.problems`.
+
+        Raises what `ToolSet` and `ToolSet.refresh` do.
+        """
+        return ToolSet._of(self._runner, self._run(self._inner.tools, **options))
+
+    def connect_all(self, servers: Mapping[str, Any] | None = None) -> Report:
+        """Connect servers in parallel, and say what came of it.
+
+        Args:
+            servers: Targets or `Member`s by name; omitted: all that are known, enabled
+                and not connected.
+
+        Where `on_error` has it that a failure is raised, that ends it all: what this
+        call had connected is closed again. So it is after Ctrl-C.
+
+        Raises:
+            LocalProtocolError: One of these names is connected already.
+            Exception: A server could not be connected, and `on_error` is ``"raise"``
+                (of several at once the first by order), or what it raised.
+        """
+        return self._run(self._inner.connect_all, servers)
+
+    def connect(
+        self,
+        name: str,
+        target: Any = None,
+        *,
+        replace: bool = False,
+        **options: Unpack[ClientOptions],
+    ) -> Client:
+        """Connect one server and return its client; `on_error` has no say.
+
+        Args:
+            name: What it is called in the group.
+            target: A target or `Member`; omitted: the one that the name is known for.
+            replace: Whether a server that is connected by that name makes room: it
+                leaves the group at once, and is closed before the new one is opened.
+            options: Of the client, otherwise than the group's.
+
+        Who connects the same name at the same time, without a target, shares the
+        outcome. Ctrl-C undoes what had begun.
+
+        Raises:
+            LocalProtocolError: It is connected already, and is not to be replaced.
+            UnknownServer: There is no target, and none is known.
+            ConnectionClosed: It was disconnected meanwhile.
+            Exception: What `Client.connect` raises.
+        """
+        return Client._of(
+            self._runner,
+            self._run(self._inner.connect, name, target, replace=replace, **options),
+        )
+
+    def client(self, name: str) -> Client:
+        """Return a server's client, connected: a lazy one is connected first.
+
+        Raises what `connect` does.
+        """
+        return Client._of(self._runner, self._run(self._inner.client, name))
+
+    def disconnect(self, name: str) -> None:
+        """Close a server's connection; a name that is unknown is fine.
+
+        It leaves the group at once, and what waits for it gets `ConnectionClosed`.
+        Ctrl-C leaves the closing under way. The same name can be connected
+        again at any time, also without a target.
+
+        Raises:
+            RequestTimeout: Closing took too long; what is left goes on by itself.
+        """
+        self._run(self._inner.disconnect, name)
+
+    def disconnect_all(self) -> None:
+        """Close every connection, in parallel; all are tried.
+
+        Raises:
+            Exception: The first that could not be closed (by order of the servers);
+                the others are logged.
+        """
+        self._run(self._inner.disconnect_all)
+
+    def close(self) -> None:
+        """Close every connection, and end events and tool sets; bounded in time.
+
+        Works from any thread, twice, and can be connected again. Raises what
+        `disconnect_all` does, after all is closed.
+        """
+        self._close(self._inner.aclose)
+
+    def call_tool(
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        check: bool = False,
+        validate: Literal["off", "warn", "error"] = "off",
+        **options: Unpack[CallOptions],
+    ) -> CallToolResult:
+        """Call a tool of a server, by the name the server gave it.
+
+        The result is the server's whole one, also where it says that the tool failed.
+        """
+        return self._run(
+            self._inner.call_tool,
+            server,
+            tool,
+            arguments,
+            check=check,
+            validate=validate,
+            **options,
+        )
+
+    def list_tools(self, server: str, **options: Unpack[CallOptions]) -> list[Tool]:
+        """Return all tools of a server."""
+        return self._run(self._inner.list_tools, server, **options)
+
+    def read_resource(
+        self, server: str, uri: str, **options: Unpack[CallOptions]
+    ) -> ReadResourceResult:
+        """Read a resource of a server."""
+        return self._run(self._inner.read_resource, server, uri, **options)
+
+    def list_resources(
+        self, server: str, **options: Unpack[CallOptions]
+    ) -> list[Resource]:
+        """Return all resources of a server."""
+        return self._run(self._inner.list_resources, server, **options)
+
+    def list_resource_templates(
+        self, server: str, **options: Unpack[CallOptions]
+    ) -> list[ResourceTemplate]:
+        """Return all resource templates of a server."""
+        return self._run(self._inner.list_resource_templates, server, **options)
+
+    def subscribe(self, server: str, uri: str, **options: Unpack[CallOptions]) -> None:
+        """Have a server tell when a resource changes; events and callback hear it.
+
+        A new connection after a loss is told of it again.
+        """
+        self._run(self._inner.subscribe, server, uri, **options)
+
+    def unsubscribe(
+        self, server: str, uri: str, **options: Unpack[CallOptions]
+    ) -> None:
+        """Take one `subscribe` back."""
+        self._run(self._inner.unsubscribe, server, uri, **options)
+
+    def list_prompts(self, server: str, **options: Unpack[CallOptions]) -> list[Prompt]:
+        """Return all prompts of a server."""
+        return self._run(self._inner.list_prompts, server, **options)
+
+    def get_prompt(
+        self,
+        server: str,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> GetPromptResult:
+        """Get a prompt of a server, filled in."""
+        return self._run(self._inner.get_prompt, server, name, arguments, **options)
+
+    def complete(
+        self,
+        server: str,
+        ref: PromptReference | ResourceTemplateReference | Mapping[str, Any],
+        argument: str,
+        value: str = "",
+        *,
+        context: Mapping[str, str] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> CompleteResult:
+        """Ask a server how an argument of a prompt or template could go on.
+
+        `ref` may also be a mapping, as the wire has it.
+        """
+        return self._run(
+            self._inner.complete,
+            server,
+            ref,
+            argument,
+            value,
+            context=context,
+            **options,
+        )
+
+    def ping(self, server: str, **options: Unpack[CallOptions]) -> float:
+        """Ask a server for a sign of life; return the seconds it took."""
+        return self._run(self._inner.ping, server, **options)
+
+    def set_log_level(
+        self, server: str, level: LoggingLevel, **options: Unpack[CallOptions]
+    ) -> None:
+        """Have a server send its log messages from a level on.
+
+        One that is lazy is not closed for being idle from then on.
+        """
+        self._run(self._inner.set_log_level, server, level, **options)
+
+    def notify_roots_changed(self, server: str | None = None) -> None:
+        """Tell a server, or each that is connected, that the roots changed.
+
+        Waits for nothing. A server that is unknown, or cannot be told, is logged.
+        """
+        self._on_loop(self._inner.notify_roots_changed, server)
+
+    def cancel(
+        self, server: str, request_id: RequestId | None, reason: str | None = None
+    ) -> None:
+        """End a call on a server by its id on the wire; see `Client.cancel`.
+
+        Waits for nothing. ``None``, and an id of no call, send nothing; an unknown
+        server is logged.
+        """
+        self._runner.post(self._inner.cancel, server, request_id, reason)
+
+
+def start_task(
+    client: Client,
+    name: str,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    ttl: float | None = None,
+    **options: Unpack[CallOptions],
+) -> CreatedTask | CallToolResult:
+    """Call a tool, as a task where server and tool allow it; return what came.
+
+    With the extension the server decides. At 2025-11-25 the call asks for a task, if
+    the server takes them and the tool, as it is listed, can be one.
+
+    Args:
+        client: A connected client.
+        name: The tool.
+        arguments: Its arguments, as one object.
+        ttl: For how many seconds the task should be kept; only 2025-11-25 can say so.
+        options: As every request takes; `timeout` is for the answer, not for the task.
+
+    Raises:
+        MCPError: As `Client.call_tool`.
+    """
+    from mcpwire.client.tasks import start_task as function
+
+    return client._run(function, client._inner, name, arguments, ttl=ttl, **options)
+
+
+def get_task(
+    client: Client, task_id: str, **options: Unpack[CallOptions]
+) -> DetailedTask:
+    """Return how a task stands, with its result or what it asks for, where it says so.
+
+    Raises:
+        InvalidParams: There is no such task, or no longer.
+        LocalProtocolError: Server or client have no tasks; nothing was sent.
+    """
+    from mcpwire.client.tasks import get_task as function
+
+    return client._run(function, client._inner, task_id, **options)
+
+
+def list_tasks(client: Client, **options: Unpack[CallOptions]) -> list[DetailedTask]:
+    """Return all tasks of this client that the server keeps, all pages (2025-11-25).
+
+    Raises:
+        LocalProtocolError: The server does not list them; nothing was sent.
+    """
+    from mcpwire.client.tasks import list_tasks as function
+
+    return client._run(function, client._inner, **options)
+
+
+def update_task(
+    client: Client,
+    task_id: str,
+    answers: Mapping[str, InputResponse | Mapping[str, Any]],
+    **options: Unpack[CallOptions],
+) -> None:
+    """Answer what a task asks for, by the keys of its `input_requests`.
+
+    Some of the answers may be enough; each key is answered once. `wait_for_task` lets
+    the client's own handlers answer instead.
+
+    Raises:
+        InvalidParams: There is no such task, or an answer is none to its question.
+        LocalProtocolError: The tasks of this revision are asked in another way;
+            nothing was sent.
+    """
+    from mcpwire.client.tasks import update_task as function
+
+    client._run(function, client._inner, task_id, answers, **options)
+
+
+def cancel_task(client: Client, task_id: str, **options: Unpack[CallOptions]) -> None:
+    """Ask the server to end a task; it may end in another way all the same.
+
+    Raises:
+        InvalidParams: There is no such task; at 2025-11-25 also where it has ended.
+        LocalProtocolError: Server or client have no tasks; nothing was sent.
+    """
+    from mcpwire.client.tasks import cancel_task as function
+
+    client._run(function, client._inner, task_id, **options)
+
+
+def wait_for_task(
+    client: Client,
+    task: CreatedTask | DetailedTask | str,
+    *,
+    check: bool = False,
+    **options: Unpack[CallOptions],
+) -> CallToolResult:
+    """Wait for the end of a task and return the result of its call.
+
+    It is looked at as often as the server wants, and the client's handlers answer what
+    it asks for. Who stops waiting, or runs out of time, leaves the task alone.
+
+    Args:
+        client: A connected client, not necessarily the one that called.
+        task: The task, or its id.
+        check: Whether to raise `ToolError` when the tool reports failure.
+        options: As every request takes; `timeout` is for all of the wait.
+
+    Raises:
+        CallCancelled: The task was cancelled, or our handler refused to answer.
+        RPCError: The call ended with this error; or there is no such task
+            (`InvalidParams`).
+        MCPError: As `Client.call_tool`.
+    """
+    from mcpwire.client.tasks import wait_for_task as function
+
+    return client._run(function, client._inner, task, check=check, **options)
+
+
+def login(target: str | Http, *, limits: Limits = DEFAULT_LIMITS) -> LoginStatus | None:
+    """Log in now, where the server wants that, instead of with the first call.
+
+    Ctrl-C ends the login; what was stored before stays.
+
+    Args:
+        target: The server's URL, or an `Http` whose ``auth`` says how to log in.
+        limits: What a peer may cost.
+
+    Returns:
+        What is stored by now; ``None`` where the server wants no login.
+
+    Raises:
+        AuthError: The login failed; the class says what to do about it.
+        MCPError: The server cannot be reached.
+        ValueError: The target is no URL, or its ``auth`` needs no login.
+    """
+    from mcpwire.client.login import login as function
+
+    return run_alone(function(target, limits=limits))
+
+
+def begin_login(target: str | Http, *, limits: Limits = DEFAULT_LIMITS) -> Login | None:
+    """Begin a login that `finish_login` finishes, perhaps in another process.
+
+    Both must be given the same ``auth``, with a storage that both can use.
+
+    Returns:
+        Where to send the user; ``None`` where nobody has to log in.
+
+    Raises:
+        AuthError: No login can be begun.
+        MCPError: The server cannot be reached.
+        ValueError: The target is no URL, or its ``auth`` asks no user.
+    """
+    from mcpwire.client.login import begin_login as function
+
+    return run_alone(function(target, limits=limits))
+
+
+def finish_login(
+    target: str | Http,
+    returned: str | Mapping[str, str],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+) -> LoginStatus:
+    """Finish a login that `begin_login` began.
+
+    Args:
+        target: The same as then.
+        returned: The whole URL that the user came back to, or its parameters.
+        limits: What a peer may cost.
+
+    Raises:
+        AuthRequired: None was begun, or too long ago, or it was tried already.
+        ConsentDenied: The user, or the server, did not agree; or this is the answer to
+            another login.
+        AuthError: The server gave no tokens.
+    """
+    from mcpwire.client.login import finish_login as function
+
+    return run_alone(function(target, returned, limits=limits))
+
+
+def logout(target: str | Http, *, limits: Limits = DEFAULT_LIMITS) -> bool:
+    """Forget the tokens for a server, and ask it to forget them (RFC 7009).
+
+    Returns whether there were any. They are forgotten here whatever the server says.
+
+    Raises:
+        StorageError: They cannot be removed.
+        ValueError: The target is no URL, or its ``auth`` needs no login.
+    """
+    from mcpwire.client.login import logout as function
+
+    return run_alone(function(target, limits=limits))
+
+
+def login_status(target: str | Http) -> LoginStatus | None:
+    """Return what is stored of the login to a server; ``None``: nothing.
+
+    Raises:
+        ValueError: The target is no URL, or its ``auth`` needs no login.
+    """
+    from mcpwire.client.login import login_status as function
+
+    return function(target)
+
+
+def resolve_links(
+    client: Client, result: CallToolResult, **options: Unpack[CallOptions]
+) -> CallToolResult:
+    """Return a tool's result with the resources that it links to in place of the links.
+
+    Only what the server lists is read, each resource once; a resource of several
+    contents becomes several blocks. Any other link stays, and so does one whose
+    resource the server refuses to give. `raw` stays what the server said. A result
+    without links asks the server for nothing.
+
+    Args:
+        client: The connected client that made the call.
+        result: What came of it; it is not changed.
+        options: As every request takes; each of the requests takes them.
+
+    Raises:
+        TransportError: The connection is gone.
+        RequestTimeout: The list, or a resource, did not come in time.
+        RemoteProtocolError: An answer breaks the rules.
+    """
+    from mcpwire.client.links import resolve_links as function
+
+    return client._run(function, client._inner, result, **options)

@@ -1,0 +1,464 @@
+"""Runs the asyncio client for blocking callers: the thread that waits runs the loop.
+
+Each blocking object has one event loop and, as a rule, no thread behind it::
+
+    first caller ──► runs the loop until its call is done ──► passes the loop on
+    other caller ──► hands its coroutine over and sleeps ──► woken: done, or runs the loop
+
+A background thread runs the loop instead where that was asked for, and where a calling
+thread runs an event loop of its own. An interrupt (Ctrl-C) arrives in the selector
+almost always. There it is one more event: it cancels the call of its thread. One that
+arrives in the middle of a callback may have lost a step of the loop, so everything on
+that loop is ended, and the next call gets a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import logging
+import selectors
+import sys
+import threading
+import weakref
+from collections import deque
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from mcpwire.errors import ConnectionClosed, LocalProtocolError
+from mcpwire.transports._fork import let_go_after_fork
+from mcpwire.transports.callbacks import call_functions_in_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+__all__ = ["Call", "Runner"]
+
+T = TypeVar("T")
+
+END_S: Final = 1.0
+"""How long what still runs on a loop may take to end when the loop is given up."""
+
+logger = logging.getLogger("mcpwire")
+
+_in_background: weakref.WeakSet[Runner] = weakref.WeakSet()
+
+_of_parent: Final[list[asyncio.AbstractEventLoop]] = []
+"""Loops that a forked process must not close."""
+
+# Polls: an epoll instance would be shared with forked processes.
+_Poll: Any = getattr(selectors, "PollSelector", selectors.SelectSelector)
+
+
+class _Selector(_Poll):
+    """A selector to which an exception of a signal handler is one more event."""
+
+    def __init__(self, on_signal: Callable[[BaseException], None]) -> None:
+        super().__init__()
+        self._on_signal = on_signal
+
+    def select(self, timeout: float | None = None) -> Any:
+        """Wait for events; return none where a signal handler raised."""
+        try:
+            return super().select(timeout)
+        except BaseException as error:  # noqa: BLE001 - raised by the call it ends
+            self._on_signal(error)
+            return []
+
+
+class Call:
+    """A coroutine that a thread waits for.
+
+    Attributes:
+        task: Its task; ``None`` before it has begun.
+        items: Arguments that wait for the thread's progress callback.
+        bell: Wakes the thread where it sleeps.
+        interrupt: What a signal handler raised in the thread.
+        is_submitted: Whether the loop was told to begin it.
+        is_leading: Whether the thread runs the loop.
+        is_lost: Whether the loop was given up before the call was done.
+    """
+
+    __slots__ = (
+        "bell",
+        "interrupt",
+        "is_leading",
+        "is_lost",
+        "is_submitted",
+        "items",
+        "loop",
+        "task",
+        "work",
+    )
+
+    loop: asyncio.AbstractEventLoop
+    work: Coroutine[Any, Any, Any]
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[Any] | None = None
+        self.items: deque[tuple[Any, ...]] = deque()
+        self.bell: SimpleQueue[None] = SimpleQueue()
+        self.interrupt: BaseException | None = None
+        self.is_submitted = False
+        self.is_leading = False
+        self.is_lost = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing more to wait for."""
+        return self.is_lost or (self.task is not None and self.task.done())
+
+    def start(self) -> None:
+        """Begin; called on the loop, or by the thread that is about to run it."""
+        self.task = self.loop.create_task(self.work)
+        self.task.add_done_callback(self._wake)
+
+    def _wake(self, _: object) -> None:
+        self.bell.put(None)
+        if self.is_leading:
+            self.loop.stop()
+
+    async def progress(self, *item: Any) -> None:
+        """Have the thread call its progress callback with these arguments."""
+        self.items.append(item)
+        self._wake(None)
+
+    def cancel(self) -> None:
+        """End the call; called on the loop."""
+        if self.task is not None:
+            self.task.cancel()
+
+
+class Runner:
+    """One event loop, run by whichever thread waits for a call on it.
+
+    Args:
+        abandon: Lets go of every connection on the loop, at once, from any thread.
+        background: Whether a thread of its own runs the loop.
+    """
+
+    def __init__(
+        self, abandon: Callable[[], object], *, background: bool = False
+    ) -> None:
+        self._abandon = abandon
+        self._wants_thread = background
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._leading = threading.Lock()  # held by the thread that runs the loop
+        self._changing = threading.RLock()  # guards making and closing the loop
+        self._leader: Call | None = None
+        self._asleep: deque[Call] = deque()
+        self._inside: dict[int, Call] = {}  # by thread
+        self._thread: threading.Thread | None = None
+        self._is_ending = False
+        self._is_forked = False
+        self._close: Callable[[], None] | None = None
+        let_go_after_fork(self)
+
+    # Calls...
+
+    def run(
+        self,
+        work: Coroutine[Any, Any, T],
+        call: Call | None = None,
+        on_progress: Callable[..., Any] | None = None,
+    ) -> T:
+        """Run a coroutine to its end and return its result.
+
+        Args:
+            work: The coroutine.
+            call: Whose `progress` the coroutine uses; omitted: another one.
+            on_progress: Called in this thread with what was given to `progress`.
+
+        Raises:
+            LocalProtocolError: This thread is in a call already (it runs a signal
+                handler, or a function on the loop), or this is a forked process.
+            ConnectionClosed: The loop was given up, for an interrupt in another thread.
+            BaseException: What the coroutine or a signal handler raised.
+        """
+        call = Call() if call is None else call
+        call.work = work
+        self._enter(call)
+        try:
+            while not call.is_done:
+                self._wait(call)
+                if call.items and on_progress is not None:
+                    self._report(call, on_progress)
+        finally:
+            self._leave()
+        try:
+            if call.interrupt is not None:
+                raise call.interrupt
+            if call.task is None or not call.task.done() or call.task.cancelled():
+                raise ConnectionClosed("another thread was interrupted", sent=True)
+            result: T = call.task.result()
+            return result
+        finally:
+            del call  # an error holds this frame, and must not be held by it
+
+    def post(self, function: Callable[..., object], *args: Any) -> None:
+        """Have a function called on the loop, without waiting; works anywhere."""
+        loop = self._loop
+        if loop is not None and not self._is_forked:
+            with contextlib.suppress(RuntimeError):  # it was closed meanwhile
+                loop.call_soon_threadsafe(function, *args)
+
+    def close_later(
+        self, aclose: Callable[[], Coroutine[Any, Any, Any]], close: Callable[[], None]
+    ) -> None:
+        """Begin a closing from within a call; the thread finishes it after that."""
+        if threading.get_ident() in self._inside:
+            self._close = close
+        self.post(lambda: asyncio.ensure_future(aclose()))
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether this thread is in a call, or runs the loop."""
+        ident = threading.get_ident()
+        thread = self._thread
+        return ident in self._inside or (thread is not None and thread.ident == ident)
+
+    def _enter(self, call: Call) -> None:
+        if self._is_forked or self.is_inside:
+            call.work.close()
+            raise LocalProtocolError(
+                "this client belongs to the process that this one was forked from; "
+                "make one of its own here"
+                if self._is_forked
+                else "this thread is in a call of this client: what runs meanwhile, on "
+                "its event loop or in a signal handler, can close it but not call it"
+            )
+        with self._changing:
+            self._inside[threading.get_ident()] = call
+            if self._loop is None:
+                self._loop = _make_loop(self._on_signal)
+            call.loop = self._loop
+            if self._wants_thread:
+                self._start_thread()
+
+    def _leave(self) -> None:
+        self._inside.pop(threading.get_ident(), None)
+        close, self._close = self._close, None
+        if close is not None:
+            close()
+        if self._is_ending:
+            self._close_loop()
+
+    def _wait(self, call: Call) -> None:
+        """Run the loop until this call is woken, or sleep until then."""
+        if self._leading.acquire(blocking=False):
+            self._lead(call)
+            return
+        if not call.is_submitted:
+            call.is_submitted = True
+            try:
+                call.loop.call_soon_threadsafe(call.start)
+            except RuntimeError:  # the loop was given up
+                call.work.close()
+                call.is_lost = True
+                return
+        self._asleep.append(call)
+        try:
+            if self._leading.acquire(blocking=False):  # passed on before we slept
+                self._lead(call)
+            else:
+                call.bell.get()
+        except BaseException as error:  # noqa: BLE001 - raised when the call has ended
+            self._interrupt(call, error)
+        finally:
+            self._asleep.remove(call)
+
+    def _lead(self, call: Call) -> None:
+        """Run the loop until this call is woken, and pass it on."""
+        loop = call.loop
+        self._leader, call.is_leading = call, True
+        try:
+            if call.is_done or call.items:  # by the thread that ran the loop before
+                return
+            if not call.is_submitted:
+                call.is_submitted = True
+                call.start()
+            loop.run_forever()
+        except RuntimeError:
+            # This thread runs a loop already, and no other can run in it.
+            self._wants_thread = True
+            with self._changing:
+                self._start_thread()
+        except BaseException as error:  # noqa: BLE001 - raised by the call
+            call.interrupt = error
+            self._give_up(loop)
+        finally:
+            self._leader, call.is_leading = None, False
+            self._leading.release()
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Wake a sleeping thread to run the loop, unless another one does."""
+        for call in tuple(self._asleep):
+            if not call.is_done:
+                call.bell.put(None)
+                return
+
+    def _report(self, call: Call, on_progress: Callable[..., Any]) -> None:
+        """Call the progress callback, outside of the call."""
+        ident = threading.get_ident()
+        while call.items:
+            item = call.items.popleft()
+            del self._inside[ident]  # it may call the client
+            try:
+                on_progress(*item)
+            except Exception:
+                logger.exception("callback %r raised", on_progress)
+            except BaseException as error:  # noqa: BLE001 - raised when the call has ended
+                self._interrupt(call, error)
+            finally:
+                self._inside[ident] = call
+
+    # Interrupts...
+
+    def _on_signal(self, error: BaseException) -> None:
+        """Take what a signal handler raised while the loop waited for events."""
+        call = self._leader
+        if call is None:
+            raise error
+        if call.interrupt is None:
+            call.interrupt = error
+            call.cancel()
+        else:
+            self._abandon()
+            call.is_lost = True
+            call.loop.stop()
+
+    def _interrupt(self, call: Call, error: BaseException) -> None:
+        """Take what a signal handler raised while this thread did not run the loop."""
+        is_first = call.interrupt is None
+        call.interrupt = error
+        if is_first:
+            self.post(call.cancel)
+        else:
+            self._abandon()
+            call.is_lost = True
+            self._pass_on()
+
+    def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End everything on a loop that may have lost a step."""
+        self._abandon()
+        with self._changing:
+            if self._loop is loop:
+                self._loop = None
+        try:
+            _end_loop(loop)
+        finally:
+            for call in tuple(self._inside.values()):
+                if call.loop is loop:
+                    call.is_lost = not call.is_done
+                    call.bell.put(None)
+
+    # The thread...
+
+    def keep_running(self) -> None:
+        """Have a thread of its own run the loop from now on."""
+        self._wants_thread = True
+
+    def _start_thread(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            assert self._loop is not None
+            thread = threading.Thread(
+                target=self._serve, args=(self._loop,), name="mcpwire-sync", daemon=True
+            )
+            with contextlib.suppress(RuntimeError):  # the interpreter is exiting
+                thread.start()
+                self._thread = thread
+                _in_background.add(self)
+
+    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run the loop until it is closed or given up."""
+        with self._leading:
+            try:
+                while self._loop is loop and not self._is_ending:
+                    loop.run_forever()
+            except BaseException:
+                logger.exception("a function on the loop of a blocking client raised")
+                self._give_up(loop)
+            finally:
+                self._thread = None
+        self._pass_on()
+        if self._is_ending:
+            self._close_loop()
+
+    # The end...
+
+    def abandon(self) -> bool:
+        """Let go of everything at once, from a finaliser; tell if there was something."""
+        found = bool(self._abandon())
+        self._is_ending = True
+        self.post(_stop_running)
+        self._close_loop()
+        return found
+
+    def end(self) -> None:
+        """Close the loop as soon as no thread is in a call; the next call makes one."""
+        thread = self._thread
+        self._is_ending = True
+        if thread is not None:
+            self.post(_stop_running)
+            if thread is not threading.current_thread():
+                thread.join()
+        self._close_loop()
+
+    def _close_loop(self) -> None:
+        with self._changing:
+            if self._inside or self._thread is not None:
+                return
+            loop, self._loop = self._loop, None
+            self._is_ending = False
+        if loop is not None:
+            _end_loop(loop)
+
+    def forked(self) -> None:
+        """Refuse every use: the connections belong to the process forked from."""
+        if self._loop is not None:
+            _of_parent.append(self._loop)
+            self._is_forked = True
+
+
+def _make_loop(on_signal: Callable[[BaseException], None]) -> asyncio.AbstractEventLoop:
+    """Make a loop; on Windows one that can start processes."""
+    loop: asyncio.AbstractEventLoop
+    if sys.platform == "win32":
+        loop = asyncio.ProactorEventLoop()
+    else:
+        loop = asyncio.SelectorEventLoop(_Selector(on_signal))
+    call_functions_in_threads(loop)
+    return loop
+
+
+def _stop_running() -> None:
+    asyncio.get_running_loop().stop()
+
+
+def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel what runs on a loop, wait for its end, and close the loop."""
+    if asyncio._get_running_loop() is not None:
+        ending = threading.Thread(target=_end_loop, args=(loop,), daemon=True)
+        ending.start()
+        ending.join()
+        return
+    try:
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks, timeout=END_S))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
+
+
+def _end_threads() -> None:
+    """Stop background threads while they can still close their loops."""
+    for runner in tuple(_in_background):
+        runner.end()
+
+
+atexit.register(_end_threads)
