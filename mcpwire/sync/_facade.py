@@ -1,29 +1,32 @@
 """What the blocking classes share: an asyncio object and the runner of its loop."""
 
+# ruff: noqa: SLF001 - the facades of one package know each other
+
 from __future__ import annotations
 
 import asyncio
-import inspect
 import sys
 import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from weakref import WeakValueDictionary
 
-from mcpwire.sync._runner import Call, Runner
+from mcpwire.sync._runner import Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
     from types import TracebackType
     from typing import Self
 
+    from mcpwire.transports.client.calls import PendingCall as AsyncPendingCall
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["Facade", "Owner", "PendingCall", "Stream", "run_alone"]
 
 T = TypeVar("T")
+FacadeT = TypeVar("FacadeT", bound="Facade")
 
-_END: Final = object()
+_END: Final[Any] = object()
 
 NEEDS_THREAD: Final = ("on_notification", "keepalive", "restart", "idle")
 """Options for which the loop has to run between calls, too."""
@@ -38,38 +41,32 @@ class Facade:
     _runner: Runner
     _inner: Any
 
-    @classmethod
-    def _of(cls, runner: Runner, inner: Any) -> Self:
-        """Return the facade of an asyncio object, the same for as long as it is used."""
-        found = _known.get(id(inner))
-        if isinstance(found, cls):
-            return found
-        made = cls.__new__(cls)
-        made._stand_for(runner, inner)
-        return made
-
     def _stand_for(self, runner: Runner, inner: Any) -> None:
         self._runner, self._inner = runner, inner
         _known[id(inner)] = self
+
+    def _wrap(self, kind: type[FacadeT], inner: Any) -> FacadeT:
+        """Return the facade of an asyncio object, the same while that one is in use."""
+        found = _known.get(id(inner))
+        if isinstance(found, kind):
+            return found
+        made = kind.__new__(kind)
+        made._stand_for(self._runner, inner)
+        return made
 
     def __repr__(self) -> str:
         """Return one readable line."""
         return repr(self._inner).replace("<mcpwire.", "<mcpwire.sync.", 1)
 
-    def _run(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Call an async function and wait for its result."""
-        on_progress = options.get("on_progress")
-        if on_progress is None or inspect.iscoroutinefunction(on_progress):
-            return self._runner.run(function(*args, **options))
-        call = Call()
-        options["on_progress"] = call.progress
-        return self._runner.run(function(*args, **options), call, on_progress)
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for the result of a coroutine."""
+        return self._runner.run(work)
 
-    def _on_loop(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    def _on_loop(self, function: Callable[[], T]) -> T:
         """Call a plain function on the loop and return its result."""
-        return self._runner.run(_called(function, *args, **options))
+        return self._runner.run(_called(function))
 
-    def _iterate(self, iterator: Any) -> Iterator[Any]:
+    def _iterate(self, iterator: AsyncIterator[T]) -> Iterator[T]:
         """Iterate over an async iterator."""
         while (item := self._runner.run(_next(iterator))) is not _END:
             yield item
@@ -81,8 +78,8 @@ class Stream(Facade):
     def __iter__(self) -> Self:
         return self
 
-    def _step(self) -> Any:
-        item = self._runner.run(_next(self._inner))
+    def _take(self, iterator: AsyncIterator[T]) -> T:
+        item = self._runner.run(_next(iterator))
         if item is _END:
             raise StopIteration
         return item
@@ -101,6 +98,8 @@ class PendingCall(Facade, Generic[T]):
     Not waiting leaves the call alone; `cancel` ends it.
     """
 
+    _inner: AsyncPendingCall[T]
+
     def result(self, timeout: float | None = None) -> T:
         """Wait for the end of the call and return its result.
 
@@ -112,10 +111,9 @@ class PendingCall(Facade, Generic[T]):
         Raises:
             TimeoutError: It has not ended by then, and goes on.
         """
-        result: T = self._runner.run(self._wait(timeout))
-        return result
+        return self._runner.run(self._wait(timeout))
 
-    async def _wait(self, timeout: float | None) -> Any:
+    async def _wait(self, timeout: float | None) -> T:
         try:
             async with asyncio.timeout(timeout) as limit:
                 return await self._inner
@@ -127,13 +125,12 @@ class PendingCall(Facade, Generic[T]):
     @property
     def request_id(self) -> RequestId | None:
         """The request's id on the wire; another after a restart or an input round."""
-        found: RequestId | None = self._inner.request_id
-        return found
+        return self._inner.request_id
 
     @property
     def done(self) -> bool:
         """Whether the call has ended, in whatever way."""
-        return bool(self._inner.done)
+        return self._inner.done
 
     def cancel(self, reason: str = "cancelled") -> None:
         """End the call: the server is told, and `result` raises `CallCancelled`.
@@ -158,7 +155,7 @@ class Owner(Facade):
             warnings.warn(text, DeprecationWarning, stacklevel=3)
         if options.get("make_client") is not None:
             options["make_client"] = partial(self._made, options["make_client"])
-        inner = make(*args, **options)
+        inner: Any = make(*args, **options)
         wants_thread = any(options.get(name) is not None for name in NEEDS_THREAD)
         runner = Runner(inner.abandon, background=background or wants_thread)
         self._owns_runner = True
@@ -230,12 +227,9 @@ def run_alone(work: Coroutine[Any, Any, T]) -> T:
         runner.end()
 
 
-async def _called(function: Callable[..., T], *args: Any, **options: Any) -> T:
-    return function(*args, **options)
+async def _called(function: Callable[[], T]) -> T:
+    return function()
 
 
-async def _next(iterator: Any) -> Any:
-    try:
-        return await anext(iterator)
-    except StopAsyncIteration:
-        return _END
+async def _next(iterator: AsyncIterator[T]) -> T:
+    return await anext(iterator, _END)

@@ -25,10 +25,14 @@ if TYPE_CHECKING:
 
     from mcpwire.auth.model import Login, LoginStatus
     from mcpwire.client import CallOptions
+    from mcpwire.client import Client as AsyncClient
     from mcpwire.client.base import CallOptions, ProgressFn
+    from mcpwire.client.skills import LoadedSkill as AsyncLoadedSkill
     from mcpwire.errors import (
         MCPError,
     )
+    from mcpwire.group.group import Group as AsyncGroup
+    from mcpwire.group.hearing import GroupEvents as AsyncGroupEvents
     from mcpwire.group.member import ClientOptions
     from mcpwire.group.options import (
         GroupOptions,
@@ -54,9 +58,13 @@ if TYPE_CHECKING:
     from mcpwire.protocol.results.cache import ResponseCache
     from mcpwire.tools.catalog import CatalogEntry
     from mcpwire.tools.options import Errors, ToolOptions
+    from mcpwire.tools.toolset import ToolSet as AsyncToolSet
     from mcpwire.tools.view import ToolView
     from mcpwire.transports.client.inbound import Observer
     from mcpwire.transports.client.stats import ClientStats
+    from mcpwire.transports.client.streams import EventStream as AsyncEventStream
+    from mcpwire.transports.client.streams import ResourceWatch as AsyncResourceWatch
+    from mcpwire.transports.client.streams import Subscription as AsyncSubscription
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.targets import Target
     from mcpwire.types import (
@@ -105,13 +113,15 @@ class EventStream(Stream):
     being entered, or from the first step of iterating.
     """
 
+    _inner: AsyncEventStream
+
     @property
     def dropped(self) -> int:
         """Notifications lost because they were not taken in time."""
         return self._inner.dropped
 
     def __next__(self) -> Notification:
-        return self._step()
+        return self._take(self._inner)
 
     def next(self, timeout: float | None = None) -> Notification | None:
         """Return the next notification, waiting so many seconds for it.
@@ -124,7 +134,7 @@ class EventStream(Stream):
             ValueError: The timeout is zero, negative or NaN.
             MCPError: The connection is lost and stays so.
         """
-        return self._run(self._inner.next, timeout)
+        return self._run(self._inner.next(timeout))
 
     @property
     def is_closed(self) -> bool:
@@ -133,7 +143,7 @@ class EventStream(Stream):
 
     def close(self) -> None:
         """Hear no more; the server is told where nobody else listens. Never raises."""
-        self._run(self._inner.aclose)
+        self._run(self._inner.aclose())
 
 
 class Subscription(EventStream):
@@ -142,6 +152,8 @@ class Subscription(EventStream):
     Entering it subscribes; from then on `acknowledged` says what of it the server will
     tell. It also ends where the server ends the subscription.
     """
+
+    _inner: AsyncSubscription
 
     @property
     def acknowledged(self) -> Filter | None:
@@ -161,12 +173,14 @@ class ResourceWatch(Stream):
     what happened meanwhile was not told.
     """
 
+    _inner: AsyncResourceWatch
+
     def __next__(self) -> ReadResourceResult:
-        return self._step()
+        return self._take(self._inner)
 
     def close(self) -> None:
         """Stop watching. Never raises."""
-        self._run(self._inner.aclose)
+        self._run(self._inner.aclose())
 
 
 class LoadedSkill(Facade):
@@ -177,6 +191,8 @@ class LoadedSkill(Facade):
         frontmatter: The head of its `SKILL.md`, in YAML.
         body: Its instructions: what follows the head.
     """
+
+    _inner: AsyncLoadedSkill
 
     @property
     def uri(self) -> str:
@@ -212,7 +228,7 @@ class LoadedSkill(Facade):
             LocalProtocolError: It had a file that was wrong; then nothing was sent, or
                 what came is not given out.
         """
-        return self._run(self._inner.read_file, path, **options)
+        return self._run(self._inner.read_file(path, **options))
 
     def read_text(self, path: str, **options: Unpack[CallOptions]) -> str:
         """Read one of its files as `read_file` does, and return its text.
@@ -220,7 +236,7 @@ class LoadedSkill(Facade):
         Raises:
             LocalProtocolError: It is no text in UTF-8; see `read_file`.
         """
-        return self._run(self._inner.read_text, path, **options)
+        return self._run(self._inner.read_text(path, **options))
 
 
 class Client(Owner):
@@ -268,6 +284,8 @@ class Client(Owner):
     Raises:
         ValueError: An argument is out of its range; names it.
     """
+
+    _inner: AsyncClient
 
     def __init__(
         self,
@@ -333,7 +351,7 @@ class Client(Owner):
             NegotiationError: There is no common revision.
             ConnectionClosed: `close` was called meanwhile.
         """
-        self._run(self._inner.connect)
+        self._run(self._inner.connect())
 
     def close(self) -> None:
         """Close the connection and end the server's process; bounded in time.
@@ -354,7 +372,7 @@ class Client(Owner):
         Raises:
             LocalProtocolError: The client has been connected already.
         """
-        return self._on_loop(self._inner.observe, observer)
+        return self._on_loop(lambda: self._inner.observe(observer))
 
     def set_handlers(
         self,
@@ -373,10 +391,9 @@ class Client(Owner):
             ValueError: One of them is nothing of the kind; names it, changes nothing.
         """
         self._on_loop(
-            self._inner.set_handlers,
-            sampling=sampling,
-            elicitation=elicitation,
-            roots=roots,
+            lambda: self._inner.set_handlers(
+                sampling=sampling, elicitation=elicitation, roots=roots
+            )
         )
 
     @property
@@ -477,16 +494,17 @@ class Client(Owner):
         Ctrl-C tells the server and raises `KeyboardInterrupt`.
         """
         return self._run(
-            self._inner.call_tool,
-            name,
-            arguments,
-            timeout=timeout,
-            meta=meta,
-            on_progress=on_progress,
-            headers=headers,
-            check=check,
-            validate=validate,
-            idempotent=idempotent,
+            self._inner.call_tool(
+                name,
+                arguments,
+                timeout=timeout,
+                meta=meta,
+                on_progress=on_progress,
+                headers=headers,
+                check=check,
+                validate=validate,
+                idempotent=idempotent,
+            )
         )
 
     def start_call(
@@ -512,12 +530,9 @@ class Client(Owner):
         return PendingCall._of(
             self._runner,
             self._run(
-                self._inner.start_call,
-                name,
-                arguments,
-                check=check,
-                validate=validate,
-                **options,
+                self._inner.start_call(
+                    name, arguments, check=check, validate=validate, **options
+                )
             ),
         )
 
@@ -528,7 +543,7 @@ class Client(Owner):
 
         An unknown URI is `ResourceNotFound` up to 2025-11-25, then `InvalidParams`.
         """
-        return self._run(self._inner.read_resource, uri, **options)
+        return self._run(self._inner.read_resource(uri, **options))
 
     def read_text(self, uri: str, **options: Unpack[CallOptions]) -> str:
         """Read a resource and return its text.
@@ -536,7 +551,7 @@ class Client(Owner):
         Raises:
             LocalProtocolError: It has no text, only bytes; see `read_bytes`.
         """
-        return self._run(self._inner.read_text, uri, **options)
+        return self._run(self._inner.read_text(uri, **options))
 
     def read_bytes(self, uri: str, **options: Unpack[CallOptions]) -> bytes:
         """Read a resource and return its bytes; text comes as UTF-8.
@@ -544,7 +559,7 @@ class Client(Owner):
         Raises:
             InvalidMessage: Its bytes are no valid Base64.
         """
-        return self._run(self._inner.read_bytes, uri, **options)
+        return self._run(self._inner.read_bytes(uri, **options))
 
     def get_prompt(
         self,
@@ -553,7 +568,7 @@ class Client(Owner):
         **options: Unpack[CallOptions],
     ) -> GetPromptResult:
         """Get a prompt, filled in; arguments are strings on the wire."""
-        return self._run(self._inner.get_prompt, name, arguments, **options)
+        return self._run(self._inner.get_prompt(name, arguments, **options))
 
     def complete(
         self,
@@ -574,7 +589,7 @@ class Client(Owner):
             options: As every request takes.
         """
         return self._run(
-            self._inner.complete, ref, argument, value, context=context, **options
+            self._inner.complete(ref, argument, value, context=context, **options)
         )
 
     def ping(self, **options: Unpack[CallOptions]) -> float:
@@ -582,7 +597,7 @@ class Client(Owner):
 
         At 2026-07-28, which has no ping, a `server/discover` is timed.
         """
-        return self._run(self._inner.ping, **options)
+        return self._run(self._inner.ping(**options))
 
     def discover(self, **options: Unpack[CallOptions]) -> DiscoverResult:
         """Ask the server what it supports (from 2026-07-28).
@@ -590,7 +605,7 @@ class Client(Owner):
         Raises:
             LocalProtocolError: The agreed revision has no `server/discover`.
         """
-        return self._run(self._inner.discover, **options)
+        return self._run(self._inner.discover(**options))
 
     def request(
         self,
@@ -603,7 +618,7 @@ class Client(Owner):
         Only what the revision demands of every request is added (`_meta` at
         2026-07-28); no capability is asked for and no input round is run.
         """
-        return self._run(self._inner.request, method, params, **options)
+        return self._run(self._inner.request(method, params, **options))
 
     def notify(
         self,
@@ -618,17 +633,17 @@ class Client(Owner):
             TransportError: The connection is gone.
             LocalProtocolError: It may not be sent; nothing was.
         """
-        self._run(self._inner.notify, method, params, headers=headers)
+        self._run(self._inner.notify(method, params, headers=headers))
 
     def list_tools(self, **options: Unpack[CallOptions]) -> list[Tool]:
         """Return all tools, all pages; see `call_tool` for what is raised."""
-        return self._run(self._inner.list_tools, **options)
+        return self._run(self._inner.list_tools(**options))
 
     def list_tools_page(
         self, cursor: str | None = None, **options: Unpack[CallOptions]
     ) -> ListToolsResult:
         """Return one page of the tools and the cursor of the next."""
-        return self._run(self._inner.list_tools_page, cursor, **options)
+        return self._run(self._inner.list_tools_page(cursor, **options))
 
     def iter_tools(self, **options: Unpack[CallOptions]) -> Iterator[Tool]:
         """Iterate over all tools, fetching pages as they are needed."""
@@ -636,13 +651,13 @@ class Client(Owner):
 
     def list_resources(self, **options: Unpack[CallOptions]) -> list[Resource]:
         """Return all resources, all pages; see `call_tool` for what is raised."""
-        return self._run(self._inner.list_resources, **options)
+        return self._run(self._inner.list_resources(**options))
 
     def list_resources_page(
         self, cursor: str | None = None, **options: Unpack[CallOptions]
     ) -> ListResourcesResult:
         """Return one page of the resources and the cursor of the next."""
-        return self._run(self._inner.list_resources_page, cursor, **options)
+        return self._run(self._inner.list_resources_page(cursor, **options))
 
     def iter_resources(self, **options: Unpack[CallOptions]) -> Iterator[Resource]:
         """Iterate over all resources, fetching pages as they are needed."""
@@ -652,13 +667,13 @@ class Client(Owner):
         self, **options: Unpack[CallOptions]
     ) -> list[ResourceTemplate]:
         """Return all resource templates, all pages."""
-        return self._run(self._inner.list_resource_templates, **options)
+        return self._run(self._inner.list_resource_templates(**options))
 
     def list_resource_templates_page(
         self, cursor: str | None = None, **options: Unpack[CallOptions]
     ) -> ListResourceTemplatesResult:
         """Return one page of the resource templates and the cursor of the next."""
-        return self._run(self._inner.list_resource_templates_page, cursor, **options)
+        return self._run(self._inner.list_resource_templates_page(cursor, **options))
 
     def iter_resource_templates(
         self, **options: Unpack[CallOptions]
@@ -668,13 +683,13 @@ class Client(Owner):
 
     def list_prompts(self, **options: Unpack[CallOptions]) -> list[Prompt]:
         """Return all prompts, all pages; see `call_tool` for what is raised."""
-        return self._run(self._inner.list_prompts, **options)
+        return self._run(self._inner.list_prompts(**options))
 
     def list_prompts_page(
         self, cursor: str | None = None, **options: Unpack[CallOptions]
     ) -> ListPromptsResult:
         """Return one page of the prompts and the cursor of the next."""
-        return self._run(self._inner.list_prompts_page, cursor, **options)
+        return self._run(self._inner.list_prompts_page(cursor, **options))
 
     def iter_prompts(self, **options: Unpack[CallOptions]) -> Iterator[Prompt]:
         """Iterate over all prompts, fetching pages as they are needed."""
@@ -682,13 +697,13 @@ class Client(Owner):
 
     def list_skills(self, **options: Unpack[CallOptions]) -> list[Skill]:
         """Return all skills, all pages; none of their files is read."""
-        return self._run(self._inner.list_skills, **options)
+        return self._run(self._inner.list_skills(**options))
 
     def list_skills_page(
         self, cursor: str | None = None, **options: Unpack[CallOptions]
     ) -> ListSkillsResult:
         """Return one page of the skills and the cursor of the next."""
-        return self._run(self._inner.list_skills_page, cursor, **options)
+        return self._run(self._inner.list_skills_page(cursor, **options))
 
     def iter_skills(self, **options: Unpack[CallOptions]) -> Iterator[Skill]:
         """Iterate over all skills, fetching pages as they are needed."""
@@ -701,7 +716,7 @@ class Client(Owner):
             InvalidParams: The server has no such skill.
             InvalidMessage: The answer is about another skill.
         """
-        return self._run(self._inner.get_skill, uri, **options)
+        return self._run(self._inner.get_skill(uri, **options))
 
     def load_skill(
         self, skill: Skill | str, **options: Unpack[CallOptions]
@@ -719,7 +734,7 @@ class Client(Owner):
                 sent.
         """
         return LoadedSkill._of(
-            self._runner, self._run(self._inner.load_skill, skill, **options)
+            self._runner, self._run(self._inner.load_skill(skill, **options))
         )
 
     def read_directory(
@@ -733,7 +748,7 @@ class Client(Owner):
         Raises:
             InvalidParams: There is no such directory.
         """
-        return self._run(self._inner.read_directory, uri, **options)
+        return self._run(self._inner.read_directory(uri, **options))
 
     def events(self) -> EventStream:
         """Iterate over every notification that belongs to no call.
@@ -742,7 +757,9 @@ class Client(Owner):
         `EventStream` for what may be dropped. It hears from now on, and ends with
         `close`, its own or the client's.
         """
-        return EventStream._of(self._runner, self._on_loop(self._inner.events))
+        return EventStream._of(
+            self._runner, self._on_loop(lambda: self._inner.events())
+        )
 
     def listen(
         self,
@@ -775,13 +792,14 @@ class Client(Owner):
         return Subscription._of(
             self._runner,
             self._on_loop(
-                self._inner.listen,
-                uris,
-                tools=tools,
-                prompts=prompts,
-                resources=resources,
-                task_ids=task_ids,
-                **options,
+                lambda: self._inner.listen(
+                    uris,
+                    tools=tools,
+                    prompts=prompts,
+                    resources=resources,
+                    task_ids=task_ids,
+                    **options,
+                )
             ),
         )
 
@@ -797,7 +815,7 @@ class Client(Owner):
         that was lost is opened again, and the resource read again.
         """
         return ResourceWatch._of(
-            self._runner, self._on_loop(self._inner.watch, uri, **options)
+            self._runner, self._on_loop(lambda: self._inner.watch(uri, **options))
         )
 
     def subscribe(self, uri: str, **options: Unpack[CallOptions]) -> None:
@@ -809,7 +827,7 @@ class Client(Owner):
         Raises:
             LocalProtocolError: The server does not offer that, or not for this one.
         """
-        self._run(self._inner.subscribe, uri, **options)
+        self._run(self._inner.subscribe(uri, **options))
 
     @property
     def subscribed(self) -> frozenset[str]:
@@ -822,7 +840,7 @@ class Client(Owner):
         Raises:
             LocalProtocolError: There was none.
         """
-        self._run(self._inner.unsubscribe, uri, **options)
+        self._run(self._inner.unsubscribe(uri, **options))
 
     def set_log_level(
         self, level: LoggingLevel, **options: Unpack[CallOptions]
@@ -840,7 +858,7 @@ class Client(Owner):
         Raises:
             LocalProtocolError: It is none of these, or the server does not log.
         """
-        self._run(self._inner.set_log_level, level, **options)
+        self._run(self._inner.set_log_level(level, **options))
 
     def cancel(self, request_id: RequestId | None, reason: str | None = None) -> None:
         """End one of our calls by its id on the wire, and tell the server.
@@ -866,7 +884,7 @@ class Client(Owner):
             LocalProtocolError: The client was made without roots.
             TransportError: The connection is gone.
         """
-        self._run(self._inner.notify_roots_changed)
+        self._run(self._inner.notify_roots_changed())
 
 
 class GroupEvents(Stream):
@@ -880,6 +898,8 @@ class GroupEvents(Stream):
 
     It hears from being made, and ends when the group is closed.
     """
+
+    _inner: AsyncGroupEvents
 
     @property
     def dropped(self) -> int:
@@ -896,7 +916,7 @@ class GroupEvents(Stream):
         return self._inner.is_closed
 
     def __next__(self) -> GroupEvent:
-        return self._step()
+        return self._take(self._inner)
 
     def next(self, timeout: float | None = None) -> GroupEvent | None:
         """Return the next event, waiting so many seconds for it.
@@ -907,11 +927,11 @@ class GroupEvents(Stream):
         Raises:
             ValueError: The timeout is zero, negative or NaN.
         """
-        return self._run(self._inner.next, timeout)
+        return self._run(self._inner.next(timeout))
 
     def close(self) -> None:
         """Hear no more, and forget what waits. Never raises."""
-        self._run(self._inner.aclose)
+        self._run(self._inner.aclose())
 
 
 class ToolSet(Facade):
@@ -934,6 +954,8 @@ class ToolSet(Facade):
     Raises:
         ValueError: An option is out of its range; names it.
     """
+
+    _inner: AsyncToolSet
 
     def __len__(self) -> int:
         return self._inner.__len__()
@@ -1053,14 +1075,14 @@ class ToolSet(Facade):
 
         Ctrl-C ends the listings that nobody else wants.
         """
-        self._run(self._inner.refresh, *servers)
+        self._run(self._inner.refresh(*servers))
 
     def close(self) -> None:
         """Hear no more of changes, and end the listings under way.
 
         The tools can be called as before. Works twice.
         """
-        self._run(self._inner.aclose)
+        self._run(self._inner.aclose())
 
     def call(
         self,
@@ -1094,12 +1116,9 @@ class ToolSet(Facade):
         Ctrl-C tells the server and raises `KeyboardInterrupt`.
         """
         return self._run(
-            self._inner.call,
-            name,
-            arguments,
-            confirmed=confirmed,
-            errors=errors,
-            **options,
+            self._inner.call(
+                name, arguments, confirmed=confirmed, errors=errors, **options
+            )
         )
 
 
@@ -1138,6 +1157,8 @@ class Group(Owner):
         ValueError: An argument is out of its range; names it.
         TypeError: There is no such argument.
     """
+
+    _inner: AsyncGroup
 
     def __init__(
         self,
@@ -1269,16 +1290,16 @@ class Group(Owner):
             ValueError: One of them is nothing of the kind; names it, changes nothing.
         """
         self._on_loop(
-            self._inner.set_handlers,
-            name,
-            sampling=sampling,
-            elicitation=elicitation,
-            roots=roots,
+            lambda: self._inner.set_handlers(
+                name, sampling=sampling, elicitation=elicitation, roots=roots
+            )
         )
 
     def events(self) -> GroupEvents:
         """Iterate over what the servers tell, from now on, until `close`."""
-        return GroupEvents._of(self._runner, self._on_loop(self._inner.events))
+        return GroupEvents._of(
+            self._runner, self._on_loop(lambda: self._inner.events())
+        )
 
     @property
     def dropped(self) -> int:
@@ -1293,7 +1314,7 @@ class Group(Owner):
 
         Raises what `ToolSet` and `ToolSet.refresh` do.
         """
-        return ToolSet._of(self._runner, self._run(self._inner.tools, **options))
+        return ToolSet._of(self._runner, self._run(self._inner.tools(**options)))
 
     def connect_all(self, servers: Mapping[str, Any] | None = None) -> Report:
         """Connect servers in parallel, and say what came of it.
@@ -1310,7 +1331,7 @@ class Group(Owner):
             Exception: A server could not be connected, and `on_error` is ``"raise"``
                 (of several at once the first by order), or what it raised.
         """
-        return self._run(self._inner.connect_all, servers)
+        return self._run(self._inner.connect_all(servers))
 
     def connect(
         self,
@@ -1340,7 +1361,7 @@ class Group(Owner):
         """
         return Client._of(
             self._runner,
-            self._run(self._inner.connect, name, target, replace=replace, **options),
+            self._run(self._inner.connect(name, target, replace=replace, **options)),
         )
 
     def client(self, name: str) -> Client:
@@ -1348,7 +1369,7 @@ class Group(Owner):
 
         Raises what `connect` does.
         """
-        return Client._of(self._runner, self._run(self._inner.client, name))
+        return Client._of(self._runner, self._run(self._inner.client(name)))
 
     def disconnect(self, name: str) -> None:
         """Close a server's connection; a name that is unknown is fine.
@@ -1360,7 +1381,7 @@ class Group(Owner):
         Raises:
             RequestTimeout: Closing took too long; what is left goes on by itself.
         """
-        self._run(self._inner.disconnect, name)
+        self._run(self._inner.disconnect(name))
 
     def disconnect_all(self) -> None:
         """Close every connection, in parallel; all are tried.
@@ -1369,7 +1390,7 @@ class Group(Owner):
             Exception: The first that could not be closed (by order of the servers);
                 the others are logged.
         """
-        self._run(self._inner.disconnect_all)
+        self._run(self._inner.disconnect_all())
 
     def close(self) -> None:
         """Close every connection, and end events and tool sets; bounded in time.
@@ -1394,53 +1415,49 @@ class Group(Owner):
         The result is the server's whole one, also where it says that the tool failed.
         """
         return self._run(
-            self._inner.call_tool,
-            server,
-            tool,
-            arguments,
-            check=check,
-            validate=validate,
-            **options,
+            self._inner.call_tool(
+                server, tool, arguments, check=check, validate=validate, **options
+            )
         )
 
     def list_tools(self, server: str, **options: Unpack[CallOptions]) -> list[Tool]:
         """Return all tools of a server."""
-        return self._run(self._inner.list_tools, server, **options)
+        return self._run(self._inner.list_tools(server, **options))
 
     def read_resource(
         self, server: str, uri: str, **options: Unpack[CallOptions]
     ) -> ReadResourceResult:
         """Read a resource of a server."""
-        return self._run(self._inner.read_resource, server, uri, **options)
+        return self._run(self._inner.read_resource(server, uri, **options))
 
     def list_resources(
         self, server: str, **options: Unpack[CallOptions]
     ) -> list[Resource]:
         """Return all resources of a server."""
-        return self._run(self._inner.list_resources, server, **options)
+        return self._run(self._inner.list_resources(server, **options))
 
     def list_resource_templates(
         self, server: str, **options: Unpack[CallOptions]
     ) -> list[ResourceTemplate]:
         """Return all resource templates of a server."""
-        return self._run(self._inner.list_resource_templates, server, **options)
+        return self._run(self._inner.list_resource_templates(server, **options))
 
     def subscribe(self, server: str, uri: str, **options: Unpack[CallOptions]) -> None:
         """Have a server tell when a resource changes; events and callback hear it.
 
         A new connection after a loss is told of it again.
         """
-        self._run(self._inner.subscribe, server, uri, **options)
+        self._run(self._inner.subscribe(server, uri, **options))
 
     def unsubscribe(
         self, server: str, uri: str, **options: Unpack[CallOptions]
     ) -> None:
         """Take one `subscribe` back."""
-        self._run(self._inner.unsubscribe, server, uri, **options)
+        self._run(self._inner.unsubscribe(server, uri, **options))
 
     def list_prompts(self, server: str, **options: Unpack[CallOptions]) -> list[Prompt]:
         """Return all prompts of a server."""
-        return self._run(self._inner.list_prompts, server, **options)
+        return self._run(self._inner.list_prompts(server, **options))
 
     def get_prompt(
         self,
@@ -1450,7 +1467,7 @@ class Group(Owner):
         **options: Unpack[CallOptions],
     ) -> GetPromptResult:
         """Get a prompt of a server, filled in."""
-        return self._run(self._inner.get_prompt, server, name, arguments, **options)
+        return self._run(self._inner.get_prompt(server, name, arguments, **options))
 
     def complete(
         self,
@@ -1467,18 +1484,14 @@ class Group(Owner):
         `ref` may also be a mapping, as the wire has it.
         """
         return self._run(
-            self._inner.complete,
-            server,
-            ref,
-            argument,
-            value,
-            context=context,
-            **options,
+            self._inner.complete(
+                server, ref, argument, value, context=context, **options
+            )
         )
 
     def ping(self, server: str, **options: Unpack[CallOptions]) -> float:
         """Ask a server for a sign of life; return the seconds it took."""
-        return self._run(self._inner.ping, server, **options)
+        return self._run(self._inner.ping(server, **options))
 
     def set_log_level(
         self, server: str, level: LoggingLevel, **options: Unpack[CallOptions]
@@ -1487,14 +1500,14 @@ class Group(Owner):
 
         One that is lazy is not closed for being idle from then on.
         """
-        self._run(self._inner.set_log_level, server, level, **options)
+        self._run(self._inner.set_log_level(server, level, **options))
 
     def notify_roots_changed(self, server: str | None = None) -> None:
         """Tell a server, or each that is connected, that the roots changed.
 
         Waits for nothing. A server that is unknown, or cannot be told, is logged.
         """
-        self._on_loop(self._inner.notify_roots_changed, server)
+        self._on_loop(lambda: self._inner.notify_roots_changed(server))
 
     def cancel(
         self, server: str, request_id: RequestId | None, reason: str | None = None
@@ -1532,7 +1545,7 @@ def start_task(
     """
     from mcpwire.client.tasks import start_task as function
 
-    return client._run(function, client._inner, name, arguments, ttl=ttl, **options)
+    return client._run(function(client._inner, name, arguments, ttl=ttl, **options))
 
 
 def get_task(
@@ -1546,7 +1559,7 @@ def get_task(
     """
     from mcpwire.client.tasks import get_task as function
 
-    return client._run(function, client._inner, task_id, **options)
+    return client._run(function(client._inner, task_id, **options))
 
 
 def list_tasks(client: Client, **options: Unpack[CallOptions]) -> list[DetailedTask]:
@@ -1557,7 +1570,7 @@ def list_tasks(client: Client, **options: Unpack[CallOptions]) -> list[DetailedT
     """
     from mcpwire.client.tasks import list_tasks as function
 
-    return client._run(function, client._inner, **options)
+    return client._run(function(client._inner, **options))
 
 
 def update_task(
@@ -1578,7 +1591,7 @@ def update_task(
     """
     from mcpwire.client.tasks import update_task as function
 
-    client._run(function, client._inner, task_id, answers, **options)
+    client._run(function(client._inner, task_id, answers, **options))
 
 
 def cancel_task(client: Client, task_id: str, **options: Unpack[CallOptions]) -> None:
@@ -1590,7 +1603,7 @@ def cancel_task(client: Client, task_id: str, **options: Unpack[CallOptions]) ->
     """
     from mcpwire.client.tasks import cancel_task as function
 
-    client._run(function, client._inner, task_id, **options)
+    client._run(function(client._inner, task_id, **options))
 
 
 def wait_for_task(
@@ -1619,7 +1632,7 @@ def wait_for_task(
     """
     from mcpwire.client.tasks import wait_for_task as function
 
-    return client._run(function, client._inner, task, check=check, **options)
+    return client._run(function(client._inner, task, check=check, **options))
 
 
 def login(target: str | Http, *, limits: Limits = DEFAULT_LIMITS) -> LoginStatus | None:
@@ -1733,4 +1746,4 @@ def resolve_links(
     """
     from mcpwire.client.links import resolve_links as function
 
-    return client._run(function, client._inner, result, **options)
+    return client._run(function(client._inner, result, **options))

@@ -3,7 +3,7 @@
 Each blocking object has one event loop and, as a rule, no thread behind it::
 
     first caller ──► runs the loop until its call is done ──► passes the loop on
-    other caller ──► hands its coroutine over and sleeps ──► woken: done, or runs the loop
+    other caller ──► hands its coroutine over, sleeps ──► is done, or runs the loop
 
 A background thread runs the loop instead where that was asked for, and where a calling
 thread runs an event loop of its own. An interrupt (Ctrl-C) arrives in the selector
@@ -22,18 +22,19 @@ import selectors
 import sys
 import threading
 import weakref
+from asyncio import _get_running_loop  # None where there is none
 from collections import deque
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mcpwire.errors import ConnectionClosed, LocalProtocolError
 from mcpwire.transports._fork import let_go_after_fork
-from mcpwire.transports.callbacks import call_functions_in_threads
+from mcpwire.transports.callbacks import set_callers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-__all__ = ["Call", "Runner"]
+__all__ = ["Runner"]
 
 T = TypeVar("T")
 
@@ -48,7 +49,10 @@ _of_parent: Final[list[asyncio.AbstractEventLoop]] = []
 """Loops that a forked process must not close."""
 
 # Polls: an epoll instance would be shared with forked processes.
-_Poll: Any = getattr(selectors, "PollSelector", selectors.SelectSelector)
+if TYPE_CHECKING or hasattr(selectors, "PollSelector"):
+    _Poll = selectors.PollSelector
+else:
+    _Poll = selectors.SelectSelector  # Windows
 
 
 class _Selector(_Poll):
@@ -67,12 +71,12 @@ class _Selector(_Poll):
             return []
 
 
-class Call:
+class _Call:
     """A coroutine that a thread waits for.
 
     Attributes:
         task: Its task; ``None`` before it has begun.
-        items: Arguments that wait for the thread's progress callback.
+        items: Functions, with their arguments, that the thread is to call.
         bell: Wakes the thread where it sleeps.
         interrupt: What a signal handler raised in the thread.
         is_submitted: Whether the loop was told to begin it.
@@ -93,11 +97,11 @@ class Call:
     )
 
     loop: asyncio.AbstractEventLoop
-    work: Coroutine[Any, Any, Any]
 
-    def __init__(self) -> None:
+    def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
+        self.work = work
         self.task: asyncio.Task[Any] | None = None
-        self.items: deque[tuple[Any, ...]] = deque()
+        self.items: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
         self.bell: SimpleQueue[None] = SimpleQueue()
         self.interrupt: BaseException | None = None
         self.is_submitted = False
@@ -119,9 +123,9 @@ class Call:
         if self.is_leading:
             self.loop.stop()
 
-    async def progress(self, *item: Any) -> None:
-        """Have the thread call its progress callback with these arguments."""
-        self.items.append(item)
+    def post(self, function: Callable[..., Any], *args: Any) -> None:
+        """Have the thread call a function; called on the loop."""
+        self.items.append((function, args))
         self._wake(None)
 
     def cancel(self) -> None:
@@ -146,9 +150,9 @@ class Runner:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leading = threading.Lock()  # held by the thread that runs the loop
         self._changing = threading.RLock()  # guards making and closing the loop
-        self._leader: Call | None = None
-        self._asleep: deque[Call] = deque()
-        self._inside: dict[int, Call] = {}  # by thread
+        self._leader: _Call | None = None
+        self._asleep: deque[_Call] = deque()
+        self._inside: dict[int, _Call] = {}  # by thread
         self._thread: threading.Thread | None = None
         self._is_ending = False
         self._is_forked = False
@@ -157,18 +161,8 @@ class Runner:
 
     # Calls...
 
-    def run(
-        self,
-        work: Coroutine[Any, Any, T],
-        call: Call | None = None,
-        on_progress: Callable[..., Any] | None = None,
-    ) -> T:
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end and return its result.
-
-        Args:
-            work: The coroutine.
-            call: Whose `progress` the coroutine uses; omitted: another one.
-            on_progress: Called in this thread with what was given to `progress`.
 
         Raises:
             LocalProtocolError: This thread is in a call already (it runs a signal
@@ -176,14 +170,13 @@ class Runner:
             ConnectionClosed: The loop was given up, for an interrupt in another thread.
             BaseException: What the coroutine or a signal handler raised.
         """
-        call = Call() if call is None else call
-        call.work = work
+        call = _Call(work)
         self._enter(call)
         try:
             while not call.is_done:
                 self._wait(call)
-                if call.items and on_progress is not None:
-                    self._report(call, on_progress)
+                if call.items:
+                    self._call_back(call)
         finally:
             self._leave()
         try:
@@ -218,7 +211,7 @@ class Runner:
         thread = self._thread
         return ident in self._inside or (thread is not None and thread.ident == ident)
 
-    def _enter(self, call: Call) -> None:
+    def _enter(self, call: _Call) -> None:
         if self._is_forked or self.is_inside:
             call.work.close()
             raise LocalProtocolError(
@@ -231,7 +224,7 @@ class Runner:
         with self._changing:
             self._inside[threading.get_ident()] = call
             if self._loop is None:
-                self._loop = _make_loop(self._on_signal)
+                self._loop = _make_loop(self)
             call.loop = self._loop
             if self._wants_thread:
                 self._start_thread()
@@ -244,7 +237,7 @@ class Runner:
         if self._is_ending:
             self._close_loop()
 
-    def _wait(self, call: Call) -> None:
+    def _wait(self, call: _Call) -> None:
         """Run the loop until this call is woken, or sleep until then."""
         if self._leading.acquire(blocking=False):
             self._lead(call)
@@ -268,7 +261,7 @@ class Runner:
         finally:
             self._asleep.remove(call)
 
-    def _lead(self, call: Call) -> None:
+    def _lead(self, call: _Call) -> None:
         """Run the loop until this call is woken, and pass it on."""
         loop = call.loop
         self._leader, call.is_leading = call, True
@@ -299,16 +292,24 @@ class Runner:
                 call.bell.put(None)
                 return
 
-    def _report(self, call: Call, on_progress: Callable[..., Any]) -> None:
-        """Call the progress callback, outside of the call."""
+    def of_caller(self) -> Callable[..., None] | None:
+        """Return what has functions called by the thread that waits for this task."""
+        task = asyncio.current_task()
+        for call in tuple(self._inside.values()):
+            if call.task is task:
+                return call.post
+        return None
+
+    def _call_back(self, call: _Call) -> None:
+        """Call the functions that wait for that, outside of the call."""
         ident = threading.get_ident()
         while call.items:
-            item = call.items.popleft()
+            function, args = call.items.popleft()
             del self._inside[ident]  # it may call the client
             try:
-                on_progress(*item)
+                function(*args)
             except Exception:
-                logger.exception("callback %r raised", on_progress)
+                logger.exception("callback %r raised", function)
             except BaseException as error:  # noqa: BLE001 - raised when the call has ended
                 self._interrupt(call, error)
             finally:
@@ -316,7 +317,7 @@ class Runner:
 
     # Interrupts...
 
-    def _on_signal(self, error: BaseException) -> None:
+    def on_signal(self, error: BaseException) -> None:
         """Take what a signal handler raised while the loop waited for events."""
         call = self._leader
         if call is None:
@@ -329,7 +330,7 @@ class Runner:
             call.is_lost = True
             call.loop.stop()
 
-    def _interrupt(self, call: Call, error: BaseException) -> None:
+    def _interrupt(self, call: _Call, error: BaseException) -> None:
         """Take what a signal handler raised while this thread did not run the loop."""
         is_first = call.interrupt is None
         call.interrupt = error
@@ -389,7 +390,7 @@ class Runner:
     # The end...
 
     def abandon(self) -> bool:
-        """Let go of everything at once, from a finaliser; tell if there was something."""
+        """Let go of everything at once, from a finaliser; tell if that was needed."""
         found = bool(self._abandon())
         self._is_ending = True
         self.post(_stop_running)
@@ -422,14 +423,14 @@ class Runner:
             self._is_forked = True
 
 
-def _make_loop(on_signal: Callable[[BaseException], None]) -> asyncio.AbstractEventLoop:
+def _make_loop(runner: Runner) -> asyncio.AbstractEventLoop:
     """Make a loop; on Windows one that can start processes."""
     loop: asyncio.AbstractEventLoop
     if sys.platform == "win32":
         loop = asyncio.ProactorEventLoop()
     else:
-        loop = asyncio.SelectorEventLoop(_Selector(on_signal))
-    call_functions_in_threads(loop)
+        loop = asyncio.SelectorEventLoop(_Selector(runner.on_signal))
+    set_callers(loop, runner)
     return loop
 
 
@@ -439,7 +440,7 @@ def _stop_running() -> None:
 
 def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
     """Cancel what runs on a loop, wait for its end, and close the loop."""
-    if asyncio._get_running_loop() is not None:
+    if _get_running_loop() is not None:
         ending = threading.Thread(target=_end_loop, args=(loop,), daemon=True)
         ending.start()
         ending.join()

@@ -2,8 +2,8 @@
 
 A plain function is called at once. What an async one returns is awaited by one task,
 behind which further items queue; the task ends with the queue. On a loop that blocking
-callers run (`mcpwire.sync`) a plain function is called in a thread: it may block, and it
-may call the client.
+callers run (`mcpwire.sync`) a plain function may block and call the client, so it is
+called in a thread: progress in that of its call, all else in one of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import threading
 from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from weakref import WeakSet
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,12 +23,13 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
 
 __all__ = [
+    "Callers",
     "Delivery",
     "Newest",
     "ProgressSink",
     "Waiting",
-    "call_functions_in_threads",
     "invoke",
+    "set_callers",
 ]
 
 SETTLE_S: Final = 5.0
@@ -38,21 +38,42 @@ SETTLE_S: Final = 5.0
 logger = logging.getLogger("mcpwire")
 
 
-_threaded: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+class Callers(Protocol):
+    """The threads that wait for calls on a loop."""
+
+    def of_caller(self) -> Callable[..., None] | None:
+        """Return what has functions called by the thread that waits for this task."""
 
 
-def call_functions_in_threads(loop: asyncio.AbstractEventLoop) -> None:
-    """Have `invoke` call plain functions in threads on this loop."""
-    _threaded.add(loop)
+def set_callers(loop: Any, callers: Callers) -> None:
+    """Have plain functions called in threads on this loop."""
+    loop.mcpwire_callers = callers
+
+
+def _callers() -> Callers | None:
+    found: Callers | None
+    found = getattr(asyncio.get_running_loop(), "mcpwire_callers", None)
+    return found
 
 
 def invoke(function: Callable[..., Any], *args: Any) -> Any:
     """Call a user's function; return its result, or an awaitable of it."""
-    if not _threaded or asyncio.get_running_loop() not in _threaded:
-        return function(*args)
-    if inspect.iscoroutinefunction(function):
+    if _callers() is None or inspect.iscoroutinefunction(function):
         return function(*args)
     return _in_thread(function, *args)
+
+
+def _for_caller(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what calls a function in the thread that waits for the current task."""
+    callers = _callers()
+    post = None if callers is None else callers.of_caller()
+    if post is None or inspect.iscoroutinefunction(function):
+        return function
+
+    async def call(*args: Any) -> None:
+        post(function, *args)
+
+    return call
 
 
 async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
@@ -69,7 +90,8 @@ async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
             answer.set_exception(error)
 
     def run() -> None:
-        value, error = None, None
+        value: Any = None
+        error: BaseException | None = None
         try:
             value = function(*args)
         except (StopIteration, SystemExit, KeyboardInterrupt) as raised:
@@ -229,7 +251,7 @@ class ProgressSink:
         limits: Limits,
     ) -> None:
         waiting = Newest(limits.notifications, limits.message)
-        self._delivery = Delivery(on_progress, waiting)
+        self._delivery = Delivery(_for_caller(on_progress), waiting)
 
     def take(self, _: str, params: dict[str, Any] | None) -> None:
         """Take a notification; one that carries no number is passed over."""

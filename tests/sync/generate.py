@@ -24,6 +24,8 @@ HEADER: Final = '''\
 # Made by `python tests/sync/generate.py --write`: change the asyncio classes instead.
 """The blocking classes: the asyncio client, group and tool set without a loop."""
 
+# ruff: noqa: SLF001, F811 - the functions of a client know it
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -54,7 +56,11 @@ CLASSES: Final = {
     "GroupEvents": ("Stream", ["group/hearing.py:GroupEvents"]),
     "ToolSet": (
         "Facade",
-        ["tools/reading.py:Reading", "tools/base.py:ToolSetBase", "tools/toolset.py:ToolSet"],
+        [
+            "tools/reading.py:Reading",
+            "tools/base.py:ToolSetBase",
+            "tools/toolset.py:ToolSet",
+        ],
     ),
     "Group": (
         "Owner",
@@ -96,11 +102,11 @@ NAMES: Final = {
     "AsyncIterator": "Iterator",
 }
 
-BACKGROUND: Final = '''\
-    background: Whether a thread of its own runs the event loop between calls, too, so
-        that what the server starts is served at any time. `on_notification`,
+BACKGROUND: Final = """\
+    background: Whether a thread of its own runs the event loop, also between
+        calls, so that what the server starts is served at any time. `on_notification`,
         `keepalive` and `start_call` begin that thread by themselves.
-'''
+"""
 
 GROUP_BACKGROUND: Final = BACKGROUND.replace(
     "`on_notification`,\n        `keepalive` and `start_call` begin",
@@ -108,27 +114,57 @@ GROUP_BACKGROUND: Final = BACKGROUND.replace(
 ).replace("the server starts", "the servers start")
 
 TEXTS: Final = (
-    ("and is as safe to cancel: the server is told, and the connection goes on.",
-     "and is as safe to interrupt: the server is told, and the connection goes on.\n"
-     "Any number of threads may share a client."),
+    (
+        "and is as safe to cancel: the server is told, and the connection goes on.",
+        "and is as safe to interrupt: the server is told, and the connection goes on.\n"
+        "Any number of threads may share a client.",
+    ),
     ("to be awaited or cancelled later.", "to wait for or to cancel later."),
     ("or: result = await call", "or: result = call.result()"),
     ("awaiting the handle.", "its `result`."),
-    ("Cancelling the task tells the server and returns at once.",
-     "Ctrl-C tells the server and raises `KeyboardInterrupt`."),
-    ("Works from any task, again after `aclose`",
-     "Works from any thread, again after `aclose`"),
-    ("Cancelling the last caller undoes what had begun.", "Ctrl-C undoes what had begun."),
-    ("Works from any task, in any order, twice.", "Works from any thread, in any order, twice."),
+    (
+        "Cancelling the task tells the server and returns at once.",
+        "Ctrl-C tells the server and raises `KeyboardInterrupt`.",
+    ),
+    (
+        "Works from any task, again after `aclose`",
+        "Works from any thread, again after `aclose`",
+    ),
+    (
+        "Cancelling the last caller undoes what had begun.",
+        "Ctrl-C undoes what had begun.",
+    ),
+    (
+        "Works from any task, in any order, twice.",
+        "Works from any thread, in any order, twice.",
+    ),
     ("Works from any task, twice,", "Works from any thread, twice,"),
-    ("When cancelled, the closing goes on by itself.", "Ctrl-C ends the server's process at once."),
-    ("It is made and used on one event loop, from any task.", "Any number of threads may share it."),
-    ("All its methods are to be called on the loop of its group.\n", "Any number of threads may share it.\n"),
+    (
+        "When cancelled, the closing goes on by itself.",
+        "Ctrl-C ends the server's process at once.",
+    ),
+    (
+        "It is made and used on one event loop, from any task.",
+        "Any number of threads may share it.",
+    ),
+    (
+        "All its methods are to be called on the loop of its group.\n",
+        "Any number of threads may share it.\n",
+    ),
     ("Cancelling it ends the login;", "Ctrl-C ends the login;"),
-    ("Cancelling this leaves the closing under way.", "Ctrl-C leaves the closing under way."),
+    (
+        "Cancelling this leaves the closing under way.",
+        "Ctrl-C leaves the closing under way.",
+    ),
     ("So it is where the caller is cancelled.", "So it is after Ctrl-C."),
-    ("Cancelling the last who waits undoes what had begun.", "Ctrl-C undoes what had begun."),
-    ("Cancelling ends the listings that nobody else wants.", "Ctrl-C ends the listings that nobody else wants."),
+    (
+        "Cancelling the last who waits undoes what had begun.",
+        "Ctrl-C undoes what had begun.",
+    ),
+    (
+        "Cancelling ends the listings that nobody else wants.",
+        "Ctrl-C ends the listings that nobody else wants.",
+    ),
     ("Safe\nto cancel: nothing is lost.", "Safe\nto interrupt: nothing is lost."),
     ("is called once more for each of them. plain or async.", ""),
     ("async with mcpwire.", "with mcpwire.sync."),
@@ -137,9 +173,14 @@ TEXTS: Final = (
     ("await ", ""),
     ("`aclose`", "`close`"),
     ("a function, plain or async, is", "a function is"),
-    ("Called with each `GroupEvent`, plain or async.", "Called with each `GroupEvent`, in a thread."),
-    ("Called with each `Notification` that belongs to no call.",
-     "Called with each `Notification` that belongs to no call, in a\n        thread."),
+    (
+        "Called with each `GroupEvent`, plain or async.",
+        "Called with each `GroupEvent`, in a thread.",
+    ),
+    (
+        "Called with each `Notification` that belongs to no call.",
+        "Called with each `Notification` that belongs to no call, in a\n        thread.",
+    ),
 )
 
 LEFT_OVER: Final = re.compile(r"\basync|await|aclose|asyncio|coroutine|event loop,")
@@ -163,7 +204,9 @@ def made() -> str:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             and not node.name.startswith("_")
         ]
-    text = HEADER.format(imports=textwrap.indent("\n".join(dict.fromkeys(imports)), "    "))
+    text = HEADER.format(
+        imports=textwrap.indent("\n".join(dict.fromkeys(imports)), "    ")
+    )
     return _tidied(text + "\n\n" + "\n\n".join(parts))
 
 
@@ -175,6 +218,9 @@ def _module(path: str, imports: list[str]) -> ast.Module:
 
 def _parsed(where: str, imports: list[str]) -> ast.ClassDef:
     path, name = where.split(":")
+    if name in CLASSES:
+        module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        imports.append(f"from mcpwire.{module} import {name} as Async{name}")
     for node in _module(path, imports).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
             return node
@@ -188,7 +234,7 @@ def _imports(body: list[ast.stmt]) -> Iterator[str]:
             yield from _imports(node.body)
         elif isinstance(node, ast.ImportFrom) and node.module != "__future__":
             for alias in node.names:
-                if alias.name not in CLASSES and alias.name not in {"PendingCall", "UNSET"}:
+                if alias.name not in {*CLASSES, "PendingCall", "UNSET"}:
                     yield f"from {node.module} import {ast.unparse(alias)}"
         elif isinstance(node, ast.Import):
             yield ast.unparse(node)
@@ -196,7 +242,8 @@ def _imports(body: list[ast.stmt]) -> Iterator[str]:
 
 def _class(name: str, base: str, nodes: list[ast.ClassDef]) -> str:
     own = next(node for node in nodes if node.name == name)
-    lines = [f"class {name}({base}):" + _docstring(own, 4)]
+    inner = f"Async{name}"
+    lines = [f"class {name}({base}):{_docstring(own, 4)}", f"    _inner: {inner}"]
     if name in {"Client", "Group"}:
         lines.append(_constructor(name, nodes))
     for node in nodes:
@@ -215,7 +262,9 @@ def _constructor(name: str, nodes: list[ast.ClassDef]) -> str:
     ]
     node = found[-1] if name == "Group" else found[0]
     given = _passed(node.args)
-    node.args.kwonlyargs.append(ast.arg("background", ast.parse("bool", mode="eval").body))
+    node.args.kwonlyargs.append(
+        ast.arg("background", ast.parse("bool", mode="eval").body)
+    )
     node.args.kw_defaults.append(ast.Constant(value=False))
     return textwrap.indent(
         f"def __init__({ast.unparse(node.args)}) -> None:\n"
@@ -248,29 +297,31 @@ def _method(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str
     return [textwrap.indent(text, "    ")]
 
 
-def _body(where: str, node: ast.FunctionDef | ast.AsyncFunctionDef, returns: str) -> str:
+def _body(
+    where: str, node: ast.FunctionDef | ast.AsyncFunctionDef, returns: str
+) -> str:
     given = _passed(node.args)
     inner = f"self._inner.{node.name}"
-    call = ", ".join(filter(None, (inner, given)))
     if node.name == "__anext__":
-        return "return self._step()"
-    if node.name == "aclose" and where.split(".")[0] in {"Client", "Group"}:
+        return "return self._take(self._inner)"
+    if node.name == "aclose" and where.split(".", maxsplit=1)[0] in {"Client", "Group"}:
         return "self._close(self._inner.aclose)"
     if where in POSTED:
-        return f"self._runner.post({call})"
+        return f"self._runner.post({inner}, {given})"
     if isinstance(node, ast.AsyncFunctionDef):
-        value = f"self._run({call})"
+        value = f"self._run({inner}({given}))"
     elif returns.startswith("Iterator[") and not node.name.startswith("__"):
         return f"return self._iterate({inner}({given}))"
     elif where in ON_LOOP:
-        value = f"self._on_loop({call})"
+        function = f"lambda: {inner}({given})" if given else inner
+        value = f"self._on_loop({function})"
     else:
         value = f"{inner}({given})"
-    kind = returns.split("[")[0]
+    kind = returns.split("[", maxsplit=1)[0]
     if kind in CLASSES or kind == "PendingCall":
         if kind == "PendingCall":
-            return f"self._runner.keep_running()\nreturn {kind}._of(self._runner, {value})"
-        return f"return {kind}._of(self._runner, {value})"
+            return f"self._runner.keep_running()\nreturn self._wrap({kind}, {value})"
+        return f"return self._wrap({kind}, {value})"
     return value if returns == "None" else f"return {value}"
 
 
@@ -282,7 +333,7 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     )
     given = _passed(node.args, skip=1 if arguments[0].arg == "client" else 0)
     if arguments[0].arg == "client":
-        call = f"client._run(function, client._inner, {given})"
+        call = f"client._run(function(client._inner, {given}))"
     elif isinstance(node, ast.AsyncFunctionDef):
         call = f"run_alone(function({given}))"
     else:
@@ -315,7 +366,9 @@ def _passed(arguments: ast.arguments, skip: int = 0) -> str:
     return ", ".join(parts)
 
 
-def _docstring(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, indent: int) -> str:
+def _docstring(
+    node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, indent: int
+) -> str:
     text = ast.get_docstring(node)
     if text is None:
         return ""
