@@ -291,7 +291,7 @@ class GroupBase(Generic[SeatT, ClientT]):
 
     def abandon(self) -> bool:
         """Let go of every connection at once; tell whether there was one."""
-        return any([seat.client.abandon() for seat in tuple(self._seats.values())])
+        return bool(sum(seat.client.abandon() for seat in tuple(self._seats.values())))
 
     def _is_kept(self, server: str, uri: str) -> bool:
         seat = self._seats.get(server)

@@ -1,9 +1,14 @@
 # Made by `python tests/sync/generate.py --write`: change the asyncio classes instead.
 """The blocking classes: the asyncio client, group and tool set without a loop."""
 
+# ruff: noqa: SLF001, F811 - the functions of a client know it
+
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import (
+    TYPE_CHECKING,
+    Any,
+)
 
 from mcpwire.limits import DEFAULT_LIMITS, DEFAULT_RECOVERY
 from mcpwire.sync._facade import Facade, Owner, PendingCall, Stream, run_alone
@@ -277,8 +282,8 @@ class Client(Owner):
         trace: Called as ``trace(event, data)`` with each message and turn of events
             (see `mcpwire.transports.tracing`), a plain function; without it nothing
             is called.
-        background: Whether a thread of its own runs the event loop between calls, too, so
-            that what the server starts is served at any time. `on_notification`,
+        background: Whether a thread of its own runs the event loop, also between calls,
+            so that what the server starts is served at any time. `on_notification`,
             `keepalive` and `start_call` begin that thread by themselves.
 
     Raises:
@@ -527,8 +532,8 @@ class Client(Owner):
         anything is sent; the rest is raised by its `result`.
         """
         self._runner.keep_running()
-        return PendingCall._of(
-            self._runner,
+        return self._wrap(
+            PendingCall,
             self._run(
                 self._inner.start_call(
                     name, arguments, check=check, validate=validate, **options
@@ -733,8 +738,8 @@ class Client(Owner):
             LocalProtocolError: PyYAML is not installed; nothing was
                 sent.
         """
-        return LoadedSkill._of(
-            self._runner, self._run(self._inner.load_skill(skill, **options))
+        return self._wrap(
+            LoadedSkill, self._run(self._inner.load_skill(skill, **options))
         )
 
     def read_directory(
@@ -757,9 +762,7 @@ class Client(Owner):
         `EventStream` for what may be dropped. It hears from now on, and ends with
         `close`, its own or the client's.
         """
-        return EventStream._of(
-            self._runner, self._on_loop(lambda: self._inner.events())
-        )
+        return self._wrap(EventStream, self._on_loop(self._inner.events))
 
     def listen(
         self,
@@ -789,8 +792,8 @@ class Client(Owner):
 
         Entering it, or the first step of iterating, raises what any request raises.
         """
-        return Subscription._of(
-            self._runner,
+        return self._wrap(
+            Subscription,
             self._on_loop(
                 lambda: self._inner.listen(
                     uris,
@@ -814,8 +817,8 @@ class Client(Owner):
         Changes that come while one is being read are one with the next. A connection
         that was lost is opened again, and the resource read again.
         """
-        return ResourceWatch._of(
-            self._runner, self._on_loop(lambda: self._inner.watch(uri, **options))
+        return self._wrap(
+            ResourceWatch, self._on_loop(lambda: self._inner.watch(uri, **options))
         )
 
     def subscribe(self, uri: str, **options: Unpack[CallOptions]) -> None:
@@ -1147,8 +1150,8 @@ class Group(Owner):
             it the next call does, as `Recovery` allows.
         on_notification: Called with each `GroupEvent`, in a thread.
         make_client: Makes the clients: called with name, target and options.
-        background: Whether a thread of its own runs the event loop between calls, too, so
-            that what the servers start is served at any time. `on_notification`,
+        background: Whether a thread of its own runs the event loop, also between calls,
+            so that what the servers start is served at any time. `on_notification`,
             `keepalive`, `restart` and `idle` begin that thread by themselves.
         options: Those of every `Client`, such as `timeout` (30 seconds) and
             `connect_timeout` (60), and those of `tools`.
@@ -1221,7 +1224,7 @@ class Group(Owner):
         Raises:
             UnknownServer: There is none of that name; `NotConnected` where it is known.
         """
-        return Client._of(self._runner, self._inner.__getitem__(name))
+        return self._wrap(Client, self._inner.__getitem__(name))
 
     def __contains__(self, name: object) -> bool:
         """Tell whether a server of that name is in the group."""
@@ -1297,9 +1300,7 @@ class Group(Owner):
 
     def events(self) -> GroupEvents:
         """Iterate over what the servers tell, from now on, until `close`."""
-        return GroupEvents._of(
-            self._runner, self._on_loop(lambda: self._inner.events())
-        )
+        return self._wrap(GroupEvents, self._on_loop(self._inner.events))
 
     @property
     def dropped(self) -> int:
@@ -1314,7 +1315,7 @@ class Group(Owner):
 
         Raises what `ToolSet` and `ToolSet.refresh` do.
         """
-        return ToolSet._of(self._runner, self._run(self._inner.tools(**options)))
+        return self._wrap(ToolSet, self._run(self._inner.tools(**options)))
 
     def connect_all(self, servers: Mapping[str, Any] | None = None) -> Report:
         """Connect servers in parallel, and say what came of it.
@@ -1359,8 +1360,8 @@ class Group(Owner):
             ConnectionClosed: It was disconnected meanwhile.
             Exception: What `Client.connect` raises.
         """
-        return Client._of(
-            self._runner,
+        return self._wrap(
+            Client,
             self._run(self._inner.connect(name, target, replace=replace, **options)),
         )
 
@@ -1369,7 +1370,7 @@ class Group(Owner):
 
         Raises what `connect` does.
         """
-        return Client._of(self._runner, self._run(self._inner.client(name)))
+        return self._wrap(Client, self._run(self._inner.client(name)))
 
     def disconnect(self, name: str) -> None:
         """Close a server's connection; a name that is unknown is fine.

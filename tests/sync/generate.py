@@ -103,15 +103,16 @@ NAMES: Final = {
 }
 
 BACKGROUND: Final = """\
-    background: Whether a thread of its own runs the event loop, also between
-        calls, so that what the server starts is served at any time. `on_notification`,
+    background: Whether a thread of its own runs the event loop, also between calls,
+        so that what the server starts is served at any time. `on_notification`,
         `keepalive` and `start_call` begin that thread by themselves.
 """
 
-GROUP_BACKGROUND: Final = BACKGROUND.replace(
-    "`on_notification`,\n        `keepalive` and `start_call` begin",
-    "`on_notification`,\n        `keepalive`, `restart` and `idle` begin",
-).replace("the server starts", "the servers start")
+GROUP_BACKGROUND: Final = """\
+    background: Whether a thread of its own runs the event loop, also between calls,
+        so that what the servers start is served at any time. `on_notification`,
+        `keepalive`, `restart` and `idle` begin that thread by themselves.
+"""
 
 TEXTS: Final = (
     (
@@ -183,7 +184,7 @@ TEXTS: Final = (
     ),
 )
 
-LEFT_OVER: Final = re.compile(r"\basync|await|aclose|asyncio|coroutine|event loop,")
+LEFT_OVER: Final = re.compile(r"\basync|await|aclose|asyncio|coroutine|plain or async")
 
 
 class GenerateError(Exception):
