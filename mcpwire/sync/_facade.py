@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.client.calls import PendingCall as AsyncPendingCall
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["Facade", "Owner", "PendingCall", "Stream", "run_alone"]
+__all__ = ["Facade", "Owner", "PendingCall", "Stream"]
 
 T = TypeVar("T")
 FacadeT = TypeVar("FacadeT", bound="Facade")
@@ -160,7 +160,9 @@ class Owner(Facade):
         runner = Runner(inner.abandon, background=background or wants_thread)
         self._owns_runner = True
         self._stand_for(runner, inner)
-        inner.how_to_connect = "`with client:` or `client.connect()`"
+        connection = getattr(inner, "_connection", None)
+        if connection is not None:
+            connection.how_to_connect = "`with client:` or `client.connect()`"
 
     def _made(self, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Return the asyncio client of what the user's function made."""
@@ -217,15 +219,6 @@ class Owner(Facade):
             # Modules may be empty by now, and what the process holds ends with it.
             if not is_finalizing():
                 raise
-
-
-def run_alone(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that has nothing to do with a client."""
-    runner = Runner(bool)
-    try:
-        return runner.run(work)
-    finally:
-        runner.end()
 
 
 async def _called(function: Callable[[], T]) -> T:

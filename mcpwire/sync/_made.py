@@ -1,48 +1,33 @@
 # Made by `python tests/sync/generate.py --write`: change the asyncio classes instead.
 """The blocking classes: the asyncio client, group and tool set without a loop."""
 
-# ruff: noqa: SLF001, F811 - the functions of a client know it
-
 from __future__ import annotations
 
-from typing import (
-    TYPE_CHECKING,
-    Any,
-)
+from typing import TYPE_CHECKING, Any
 
 from mcpwire.limits import DEFAULT_LIMITS, DEFAULT_RECOVERY
-from mcpwire.sync._facade import Facade, Owner, PendingCall, Stream, run_alone
+from mcpwire.sync._facade import Facade, Owner, PendingCall, Stream
 from mcpwire.types import UNSET
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Iterable,
-        Iterator,
-        Mapping,
-    )
-    from typing import (
-        Any,
-        Literal,
-        Self,
-        Unpack,
-    )
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+    from contextlib import suppress
+    from typing import TYPE_CHECKING, Literal, Self, Unpack
 
-    from mcpwire.auth.model import Login, LoginStatus
-    from mcpwire.client import CallOptions
     from mcpwire.client import Client as AsyncClient
+    from mcpwire.client import as_object
     from mcpwire.client.base import CallOptions, ProgressFn
     from mcpwire.client.skills import LoadedSkill as AsyncLoadedSkill
-    from mcpwire.errors import (
-        MCPError,
-    )
+    from mcpwire.errors import MCPError, RequestTimeout, ToolError
+    from mcpwire.group.base import as_reference, report_of, taken_already
+    from mcpwire.group.errors import as_meant
     from mcpwire.group.group import Group as AsyncGroup
     from mcpwire.group.hearing import GroupEvents as AsyncGroupEvents
+    from mcpwire.group.logs import fields
     from mcpwire.group.member import ClientOptions
-    from mcpwire.group.options import (
-        GroupOptions,
-        OnError,
-    )
+    from mcpwire.group.options import GroupOptions, OnError
+    from mcpwire.group.roster import Roster
+    from mcpwire.group.seat import CLOSE_S, Seat
     from mcpwire.limits import Limits, Recovery
     from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
     from mcpwire.protocol.host.roots import Roots
@@ -51,11 +36,7 @@ if TYPE_CHECKING:
     from mcpwire.protocol.many.exporting import Export, ExportForm
     from mcpwire.protocol.many.names import Collision
     from mcpwire.protocol.many.policy.rules import ServerRules
-    from mcpwire.protocol.many.reports import (
-        GroupEvent,
-        Report,
-        ServerStatus,
-    )
+    from mcpwire.protocol.many.reports import GroupEvent, Report, ServerStatus
     from mcpwire.protocol.many.restarting import Backoff
     from mcpwire.protocol.negotiation import Negotiation
     from mcpwire.protocol.notices.interests import Filter
@@ -70,17 +51,12 @@ if TYPE_CHECKING:
     from mcpwire.transports.client.streams import EventStream as AsyncEventStream
     from mcpwire.transports.client.streams import ResourceWatch as AsyncResourceWatch
     from mcpwire.transports.client.streams import Subscription as AsyncSubscription
-    from mcpwire.transports.http.target import Http
     from mcpwire.transports.targets import Target
     from mcpwire.types import (
-        CallToolResult,
         CompleteResult,
-        CreatedTask,
-        DetailedTask,
         DiscoverResult,
         GetPromptResult,
         Implementation,
-        InputResponse,
         JsonObject,
         ListPromptsResult,
         ListResourcesResult,
@@ -1519,232 +1495,3 @@ class Group(Owner):
         server is logged.
         """
         self._runner.post(self._inner.cancel, server, request_id, reason)
-
-
-def start_task(
-    client: Client,
-    name: str,
-    arguments: Mapping[str, Any] | None = None,
-    *,
-    ttl: float | None = None,
-    **options: Unpack[CallOptions],
-) -> CreatedTask | CallToolResult:
-    """Call a tool, as a task where server and tool allow it; return what came.
-
-    With the extension the server decides. At 2025-11-25 the call asks for a task, if
-    the server takes them and the tool, as it is listed, can be one.
-
-    Args:
-        client: A connected client.
-        name: The tool.
-        arguments: Its arguments, as one object.
-        ttl: For how many seconds the task should be kept; only 2025-11-25 can say so.
-        options: As every request takes; `timeout` is for the answer, not for the task.
-
-    Raises:
-        MCPError: As `Client.call_tool`.
-    """
-    from mcpwire.client.tasks import start_task as function
-
-    return client._run(function(client._inner, name, arguments, ttl=ttl, **options))
-
-
-def get_task(
-    client: Client, task_id: str, **options: Unpack[CallOptions]
-) -> DetailedTask:
-    """Return how a task stands, with its result or what it asks for, where it says so.
-
-    Raises:
-        InvalidParams: There is no such task, or no longer.
-        LocalProtocolError: Server or client have no tasks; nothing was sent.
-    """
-    from mcpwire.client.tasks import get_task as function
-
-    return client._run(function(client._inner, task_id, **options))
-
-
-def list_tasks(client: Client, **options: Unpack[CallOptions]) -> list[DetailedTask]:
-    """Return all tasks of this client that the server keeps, all pages (2025-11-25).
-
-    Raises:
-        LocalProtocolError: The server does not list them; nothing was sent.
-    """
-    from mcpwire.client.tasks import list_tasks as function
-
-    return client._run(function(client._inner, **options))
-
-
-def update_task(
-    client: Client,
-    task_id: str,
-    answers: Mapping[str, InputResponse | Mapping[str, Any]],
-    **options: Unpack[CallOptions],
-) -> None:
-    """Answer what a task asks for, by the keys of its `input_requests`.
-
-    Some of the answers may be enough; each key is answered once. `wait_for_task` lets
-    the client's own handlers answer instead.
-
-    Raises:
-        InvalidParams: There is no such task, or an answer is none to its question.
-        LocalProtocolError: The tasks of this revision are asked in another way;
-            nothing was sent.
-    """
-    from mcpwire.client.tasks import update_task as function
-
-    client._run(function(client._inner, task_id, answers, **options))
-
-
-def cancel_task(client: Client, task_id: str, **options: Unpack[CallOptions]) -> None:
-    """Ask the server to end a task; it may end in another way all the same.
-
-    Raises:
-        InvalidParams: There is no such task; at 2025-11-25 also where it has ended.
-        LocalProtocolError: Server or client have no tasks; nothing was sent.
-    """
-    from mcpwire.client.tasks import cancel_task as function
-
-    client._run(function(client._inner, task_id, **options))
-
-
-def wait_for_task(
-    client: Client,
-    task: CreatedTask | DetailedTask | str,
-    *,
-    check: bool = False,
-    **options: Unpack[CallOptions],
-) -> CallToolResult:
-    """Wait for the end of a task and return the result of its call.
-
-    It is looked at as often as the server wants, and the client's handlers answer what
-    it asks for. Who stops waiting, or runs out of time, leaves the task alone.
-
-    Args:
-        client: A connected client, not necessarily the one that called.
-        task: The task, or its id.
-        check: Whether to raise `ToolError` when the tool reports failure.
-        options: As every request takes; `timeout` is for all of the wait.
-
-    Raises:
-        CallCancelled: The task was cancelled, or our handler refused to answer.
-        RPCError: The call ended with this error; or there is no such task
-            (`InvalidParams`).
-        MCPError: As `Client.call_tool`.
-    """
-    from mcpwire.client.tasks import wait_for_task as function
-
-    return client._run(function(client._inner, task, check=check, **options))
-
-
-def login(target: str | Http, *, limits: Limits = DEFAULT_LIMITS) -> LoginStatus | None:
-    """Log in now, where the server wants that, instead of with the first call.
-
-    Ctrl-C ends the login; what was stored before stays.
-
-    Args:
-        target: The server's URL, or an `Http` whose ``auth`` says how to log in.
-        limits: What a peer may cost.
-
-    Returns:
-        What is stored by now; ``None`` where the server wants no login.
-
-    Raises:
-        AuthError: The login failed; the class says what to do about it.
-        MCPError: The server cannot be reached.
-        ValueError: The target is no URL, or its ``auth`` needs no login.
-    """
-    from mcpwire.client.login import login as function
-
-    return run_alone(function(target, limits=limits))
-
-
-def begin_login(target: str | Http, *, limits: Limits = DEFAULT_LIMITS) -> Login | None:
-    """Begin a login that `finish_login` finishes, perhaps in another process.
-
-    Both must be given the same ``auth``, with a storage that both can use.
-
-    Returns:
-        Where to send the user; ``None`` where nobody has to log in.
-
-    Raises:
-        AuthError: No login can be begun.
-        MCPError: The server cannot be reached.
-        ValueError: The target is no URL, or its ``auth`` asks no user.
-    """
-    from mcpwire.client.login import begin_login as function
-
-    return run_alone(function(target, limits=limits))
-
-
-def finish_login(
-    target: str | Http,
-    returned: str | Mapping[str, str],
-    *,
-    limits: Limits = DEFAULT_LIMITS,
-) -> LoginStatus:
-    """Finish a login that `begin_login` began.
-
-    Args:
-        target: The same as then.
-        returned: The whole URL that the user came back to, or its parameters.
-        limits: What a peer may cost.
-
-    Raises:
-        AuthRequired: None was begun, or too long ago, or it was tried already.
-        ConsentDenied: The user, or the server, did not agree; or this is the answer to
-            another login.
-        AuthError: The server gave no tokens.
-    """
-    from mcpwire.client.login import finish_login as function
-
-    return run_alone(function(target, returned, limits=limits))
-
-
-def logout(target: str | Http, *, limits: Limits = DEFAULT_LIMITS) -> bool:
-    """Forget the tokens for a server, and ask it to forget them (RFC 7009).
-
-    Returns whether there were any. They are forgotten here whatever the server says.
-
-    Raises:
-        StorageError: They cannot be removed.
-        ValueError: The target is no URL, or its ``auth`` needs no login.
-    """
-    from mcpwire.client.login import logout as function
-
-    return run_alone(function(target, limits=limits))
-
-
-def login_status(target: str | Http) -> LoginStatus | None:
-    """Return what is stored of the login to a server; ``None``: nothing.
-
-    Raises:
-        ValueError: The target is no URL, or its ``auth`` needs no login.
-    """
-    from mcpwire.client.login import login_status as function
-
-    return function(target)
-
-
-def resolve_links(
-    client: Client, result: CallToolResult, **options: Unpack[CallOptions]
-) -> CallToolResult:
-    """Return a tool's result with the resources that it links to in place of the links.
-
-    Only what the server lists is read, each resource once; a resource of several
-    contents becomes several blocks. Any other link stays, and so does one whose
-    resource the server refuses to give. `raw` stays what the server said. A result
-    without links asks the server for nothing.
-
-    Args:
-        client: The connected client that made the call.
-        result: What came of it; it is not changed.
-        options: As every request takes; each of the requests takes them.
-
-    Raises:
-        TransportError: The connection is gone.
-        RequestTimeout: The list, or a resource, did not come in time.
-        RemoteProtocolError: An answer breaks the rules.
-    """
-    from mcpwire.client.links import resolve_links as function
-
-    return client._run(function(client._inner, result, **options))

@@ -307,8 +307,6 @@ class Runner:
         except BaseException as error:  # noqa: BLE001 - raised by the call
             call.interrupt = error
             call.is_leading = False
-            if call.task is not None and call.task.done():
-                call.task.cancelled() or call.task.exception()  # seen: raised here
             self._give_up(loop)
         finally:
             self._stop_leading(call)
@@ -366,6 +364,7 @@ class Runner:
         with self._changing:
             if self._loop is loop:
                 self._loop = None
+        loop.set_exception_handler(_ignore)  # what failed is told by its calls
         try:
             # An interrupt at the very end of `run_forever` leaves the loop marked as
             # running; then it can only be left alone.
@@ -461,6 +460,10 @@ def _make_loop(runner: Runner) -> asyncio.AbstractEventLoop:
     return loop
 
 
+def _ignore(*_: object) -> None:
+    pass
+
+
 def _stop_running() -> None:
     asyncio.get_running_loop().stop()
 
@@ -478,9 +481,6 @@ def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
             task.cancel()
         if tasks:
             loop.run_until_complete(asyncio.wait(tasks, timeout=END_S))
-        for task in tasks:
-            if task.done() and not task.cancelled():
-                task.exception()  # seen: the interrupt is raised by its call
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()

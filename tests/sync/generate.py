@@ -24,14 +24,12 @@ HEADER: Final = '''\
 # Made by `python tests/sync/generate.py --write`: change the asyncio classes instead.
 """The blocking classes: the asyncio client, group and tool set without a loop."""
 
-# ruff: noqa: SLF001, F811 - the functions of a client know it
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.limits import DEFAULT_LIMITS, DEFAULT_RECOVERY
-from mcpwire.sync._facade import Facade, Owner, PendingCall, Stream, run_alone
+from mcpwire.sync._facade import Facade, Owner, PendingCall, Stream
 from mcpwire.types import UNSET
 
 if TYPE_CHECKING:
@@ -74,18 +72,16 @@ CLASSES: Final = {
 }
 """Class -> its base, and the asyncio classes that it has its methods from."""
 
-FUNCTIONS: Final = ("client/tasks.py", "client/login.py", "client/links.py")
-
 SKIPPED: Final = {
     *("EventStream.take", "EventStream.wake", "Subscription.take", "Subscription.wake"),
     *("GroupEvents.take", "GroupEvents.end"),
-    *("Client.abandon", "Group.abandon"),
+    *("Client.observe", "Client.abandon", "Group.abandon"),
     *("Group.client_of", "Group.connected", "Group.connected_in_turn"),
 }
 """What the asyncio classes have for each other."""
 
 ON_LOOP: Final = {
-    *("Client.events", "Client.listen", "Client.watch", "Client.observe"),
+    *("Client.events", "Client.listen", "Client.watch"),
     *("Client.set_handlers", "Group.set_handlers", "Group.events"),
     "Group.notify_roots_changed",
 }
@@ -93,6 +89,8 @@ ON_LOOP: Final = {
 
 POSTED: Final = {"Client.cancel", "Group.cancel"}
 """Plain methods that wait for nothing, and work in a signal handler."""
+
+IMPORTED: Final = {"PendingCall", "UNSET", "DEFAULT_LIMITS", "DEFAULT_RECOVERY", "Any"}
 
 DUNDERS: Final = {"__len__", "__iter__", "__contains__", "__getitem__", "__bool__"}
 
@@ -197,18 +195,14 @@ def made() -> str:
     parts: list[str] = []
     for name, (base, sources) in CLASSES.items():
         parts.append(_class(name, base, [_parsed(each, imports) for each in sources]))
-    for path in FUNCTIONS:
-        module = _module(path, imports)
-        parts += [
-            _function(node)
-            for node in module.body
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            and not node.name.startswith("_")
-        ]
-    text = HEADER.format(
-        imports=textwrap.indent("\n".join(dict.fromkeys(imports)), "    ")
-    )
-    return _tidied(text + "\n\n" + "\n\n".join(parts))
+    body = "\n\n".join(parts)
+    used = {
+        name: line
+        for line in reversed(imports)
+        if re.search(rf"\b{(name := line.split()[-1])}\b", body)
+    }
+    text = HEADER.format(imports=textwrap.indent("\n".join(used.values()), "    "))
+    return _tidied(f"{text}\n\n{body}")
 
 
 def _module(path: str, imports: list[str]) -> ast.Module:
@@ -235,7 +229,7 @@ def _imports(body: list[ast.stmt]) -> Iterator[str]:
             yield from _imports(node.body)
         elif isinstance(node, ast.ImportFrom) and node.module != "__future__":
             for alias in node.names:
-                if alias.name not in {*CLASSES, "PendingCall", "UNSET"}:
+                if alias.name not in {*CLASSES, *IMPORTED}:
                     yield f"from {node.module} import {ast.unparse(alias)}"
         elif isinstance(node, ast.Import):
             yield ast.unparse(node)
@@ -326,27 +320,6 @@ def _body(
     return value if returns == "None" else f"return {value}"
 
 
-def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """Return a function that stands beside the client."""
-    arguments = [*node.args.posonlyargs, *node.args.args]
-    module = {"resolve_links": "links"}.get(
-        node.name, "login" if "log" in node.name else "tasks"
-    )
-    given = _passed(node.args, skip=1 if arguments[0].arg == "client" else 0)
-    if arguments[0].arg == "client":
-        call = f"client._run(function(client._inner, {given}))"
-    elif isinstance(node, ast.AsyncFunctionDef):
-        call = f"run_alone(function({given}))"
-    else:
-        call = f"function({given})"
-    returns = _annotation(node)
-    result = call if returns == "None" else f"return {call}"
-    return (
-        f"def {node.name}({ast.unparse(node.args)}) -> {returns}:{_docstring(node, 4)}\n"
-        f"    from mcpwire.client.{module} import {node.name} as function\n\n    {result}"
-    )
-
-
 def _annotation(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     assert node.returns is not None, node.name
     text = ast.unparse(node.returns)
@@ -390,7 +363,7 @@ def _docstring(
 
 def _tidied(text: str) -> str:
     for command in (
-        ("check", "--fix-only", "--unsafe-fixes", "--select", "F401,F811,I001,TCH"),
+        (*FIX, "I001"),
         ("format",),
     ):
         done = subprocess.run(
