@@ -34,16 +34,17 @@ if TYPE_CHECKING:
     from mcpwire.sync._made import (
         Client,
         EventStream,
-        Group,
         LoadedSkill,
         ResourceWatch,
         Subscription,
-        ToolSet,
     )
+    from mcpwire.sync._made_group import Group, ToolSet
 
 _ELSEWHERE: Final = {
     "CallOptions": "mcpwire.client.base",
+    "Group": "mcpwire.sync._made_group",
     "PendingCall": "mcpwire.sync._facade",
+    "ToolSet": "mcpwire.sync._made_group",
 }
 
 __all__ = [

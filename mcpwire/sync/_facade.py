@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.client.calls import PendingCall as AsyncPendingCall
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["Facade", "Owner", "PendingCall", "Stream"]
+__all__ = ["Facade", "Owner", "PendingCall", "Reader", "Stream"]
 
 T = TypeVar("T")
 FacadeT = TypeVar("FacadeT", bound="Facade")
@@ -39,7 +39,7 @@ class Facade:
     """An asyncio object for callers without an event loop."""
 
     _runner: Runner
-    _inner: Any
+    _inner: Any = None
 
     def _stand_for(self, runner: Runner, inner: Any) -> None:
         self._runner, self._inner = runner, inner
@@ -70,6 +70,13 @@ class Facade:
         """Iterate over an async iterator."""
         while (item := self._runner.run(_next(iterator))) is not _END:
             yield item
+
+
+class Reader(Facade):
+    """A facade with a base class that reads what the asyncio object holds."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
 
 class Stream(Facade):

@@ -1,7 +1,7 @@
-"""Makes `mcpwire/sync/_made.py`: the blocking classes, one line for each method.
+"""Makes the blocking classes of `mcpwire/sync`: one line for each method.
 
 Signatures and docstrings are those of the asyncio classes, which are the only source of
-both. ``--write`` writes the module; without it a difference is an error.
+both. ``--write`` writes the modules; without it a difference is an error.
 """
 
 from __future__ import annotations
@@ -18,23 +18,48 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 ROOT: Final = Path(__file__).parents[2]
-TARGET: Final = "mcpwire/sync/_made.py"
+SYNC: Final = ROOT / "mcpwire/sync"
 
 HEADER: Final = '''\
 # Made by `python tests/sync/generate.py --write`: change the asyncio classes instead.
-"""The blocking classes: the asyncio client, group and tool set without a loop."""
+"""{title}."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.limits import DEFAULT_LIMITS, DEFAULT_RECOVERY
-from mcpwire.sync._facade import Facade, Owner, PendingCall, Stream
-from mcpwire.types import UNSET
+{runtime}
 
 if TYPE_CHECKING:
 {imports}
 '''
+
+MODULES: Final = {
+    "_made.py": (
+        "The blocking client, and what it gives out",
+        ("EventStream", "Subscription", "ResourceWatch", "LoadedSkill", "Client"),
+    ),
+    "_made_group.py": (
+        "The blocking group of servers, and its tool set",
+        ("GroupEvents", "ToolSet", "Group"),
+    ),
+}
+"""Module -> its first line, and its classes."""
+
+RUNTIME: Final = {
+    "Client": "sync._made",
+    "DEFAULT_LIMITS": "limits",
+    "DEFAULT_RECOVERY": "limits",
+    "Facade": "sync._facade",
+    "GroupBase": "group.base",
+    "Owner": "sync._facade",
+    "PendingCall": "sync._facade",
+    "Reader": "sync._facade",
+    "Reading": "tools.reading",
+    "Stream": "sync._facade",
+    "UNSET": "types",
+}
+"""What is imported when the module is: name -> where from."""
 
 CLASSES: Final = {
     "EventStream": ("Stream", ["transports/client/streams.py:EventStream"]),
@@ -52,18 +77,10 @@ CLASSES: Final = {
         ],
     ),
     "GroupEvents": ("Stream", ["group/hearing.py:GroupEvents"]),
-    "ToolSet": (
-        "Facade",
-        [
-            "tools/reading.py:Reading",
-            "tools/base.py:ToolSetBase",
-            "tools/toolset.py:ToolSet",
-        ],
-    ),
+    "ToolSet": ("Reader, Reading", ["tools/toolset.py:ToolSet"]),
     "Group": (
-        "Owner",
+        "Owner, Reader, GroupBase[Any, Client]",
         [
-            "group/base.py:GroupBase",
             "group/group.py:Group",
             "group/connecting.py:Connecting",
             "group/verbs.py:Verbs",
@@ -76,7 +93,7 @@ SKIPPED: Final = {
     *("EventStream.take", "EventStream.wake", "Subscription.take", "Subscription.wake"),
     *("GroupEvents.take", "GroupEvents.end"),
     *("Client.observe", "Client.abandon", "Group.abandon"),
-    *("Group.client_of", "Group.connected", "Group.connected_in_turn"),
+    *("Group.connected", "Group.connected_in_turn"),
 }
 """What the asyncio classes have for each other."""
 
@@ -89,8 +106,6 @@ ON_LOOP: Final = {
 
 POSTED: Final = {"Client.cancel", "Group.cancel"}
 """Plain methods that wait for nothing, and work in a signal handler."""
-
-IMPORTED: Final = {"PendingCall", "UNSET", "DEFAULT_LIMITS", "DEFAULT_RECOVERY", "Any"}
 
 DUNDERS: Final = {"__len__", "__iter__", "__contains__", "__getitem__", "__bool__"}
 
@@ -115,8 +130,8 @@ GROUP_BACKGROUND: Final = """\
 TEXTS: Final = (
     (
         "and is as safe to cancel: the server is told, and the connection goes on.",
-        "and is as safe to interrupt: the server is told, and the connection goes on.\n"
-        "Any number of threads may share a client.",
+        ("and is as safe to interrupt: the server is told, and the connection goes on.\n"
+        "Any number of threads may share a client."),
     ),
     ("to be awaited or cancelled later.", "to wait for or to cancel later."),
     ("or: result = await call", "or: result = call.result()"),
@@ -182,6 +197,8 @@ TEXTS: Final = (
     ),
 )
 
+FIX: Final = ("check", "--fix-only", "--select")
+
 LEFT_OVER: Final = re.compile(r"\basync|await|aclose|asyncio|coroutine|plain or async")
 
 
@@ -189,20 +206,28 @@ class GenerateError(Exception):
     """Something has no blocking form; the message names it."""
 
 
-def made() -> str:
-    """Return the text of the module."""
+def made(module: str) -> str:
+    """Return the text of a module."""
+    title, names = MODULES[module]
     imports: list[str] = []
-    parts: list[str] = []
-    for name, (base, sources) in CLASSES.items():
-        parts.append(_class(name, base, [_parsed(each, imports) for each in sources]))
-    body = "\n\n".join(parts)
-    used = {
-        name: line
-        for line in reversed(imports)
-        if re.search(rf"\b{(name := line.split()[-1])}\b", body)
-    }
-    text = HEADER.format(imports=textwrap.indent("\n".join(used.values()), "    "))
-    return _tidied(f"{text}\n\n{body}")
+    body = "\n\n".join(_class(name, imports) for name in names)
+
+    def used(name: str) -> bool:
+        return name not in names and re.search(rf"\b{name}\b", body) is not None
+
+    runtime = [
+        f"from mcpwire.{where} import {name}"
+        for name, where in RUNTIME.items()
+        if used(name)
+    ]
+    by_name = {line.split()[-1]: line for line in reversed(imports)}
+    annotations = [line for name, line in by_name.items() if used(name)]
+    text = HEADER.format(
+        title=title,
+        runtime="\n".join(runtime),
+        imports=textwrap.indent("\n".join(annotations), "    "),
+    )
+    return _tidied(f"{text}\n\n{body}", module)
 
 
 def _module(path: str, imports: list[str]) -> ast.Module:
@@ -229,13 +254,25 @@ def _imports(body: list[ast.stmt]) -> Iterator[str]:
             yield from _imports(node.body)
         elif isinstance(node, ast.ImportFrom) and node.module != "__future__":
             for alias in node.names:
-                if alias.name not in {*CLASSES, *IMPORTED}:
-                    yield f"from {node.module} import {ast.unparse(alias)}"
+                if alias.name not in {*CLASSES, *RUNTIME, "Any"}:
+                    name = ast.unparse(alias).replace("AsyncIterator", "Iterator")
+                    yield f"from {node.module} import {name}"
         elif isinstance(node, ast.Import):
             yield ast.unparse(node)
 
 
-def _class(name: str, base: str, nodes: list[ast.ClassDef]) -> str:
+def _class(name: str, imports: list[str]) -> str:
+    base, sources = CLASSES[name]
+    nodes = [_parsed(each, imports) for each in sources]
+    if name == "Group":  # it reads the rest itself
+        known = _parsed("group/base.py:GroupBase", imports)
+        known.body = [
+            node
+            for node in known.body
+            if isinstance(node, ast.FunctionDef)
+            and node.name in {"client_of", "set_handlers"}
+        ]
+        nodes.append(known)
     own = next(node for node in nodes if node.name == name)
     inner = f"Async{name}"
     lines = [f"class {name}({base}):{_docstring(own, 4)}", f"    _inner: {inner}"]
@@ -279,9 +316,7 @@ def _method(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str
         return []
     returns = _annotation(node)
     decorators = "".join(f"@{ast.unparse(each)}\n" for each in node.decorator_list)
-    if node.name == "from_config":
-        body = "\n".join(ast.unparse(each) for each in node.body[1:])
-    elif "property" in decorators:
+    if "property" in decorators:
         body = f"return self._inner.{node.name}"
     else:
         body = _body(where, node, returns)
@@ -361,13 +396,13 @@ def _docstring(
     return "\n" + textwrap.indent(f'"""{text}"""', " " * indent)
 
 
-def _tidied(text: str) -> str:
-    for command in (
-        (*FIX, "I001"),
-        ("format",),
-    ):
+def _tidied(text: str, module: str) -> str:
+    for command in ((*FIX, "F401"), (*FIX, "I001"), ("format",)):
         done = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, "--stdin-filename", TARGET, "-"],
+            [
+                *(sys.executable, "-m", "ruff", *command),
+                *("--stdin-filename", str(SYNC / module), "-"),
+            ],
             cwd=ROOT,
             input=text,
             capture_output=True,
@@ -375,20 +410,21 @@ def _tidied(text: str) -> str:
             check=False,
         )
         if done.returncode:
-            raise GenerateError(f"ruff: {done.stderr}\n{text[:4000]}")
+            raise GenerateError(f"ruff: {done.stderr}")
         text = done.stdout
     return text
 
 
 def main(arguments: Sequence[str]) -> str | None:
-    """Write or compare the module; return what is wrong."""
+    """Write or compare the modules; return what is wrong."""
     if list(arguments) not in ([], ["--write"]):
         return "usage: python tests/sync/generate.py [--write]"
-    path, text = ROOT / TARGET, made()
-    if arguments:
-        path.write_text(text, encoding="utf-8")
-    elif path.read_text(encoding="utf-8") != text:
-        return f"{TARGET} is not what would be written: run with --write"
+    for module in MODULES:
+        path, text = SYNC / module, made(module)
+        if arguments:
+            path.write_text(text, encoding="utf-8")
+        elif path.read_text(encoding="utf-8") != text:
+            return f"{module} is not what would be written: run with --write"
     return None
 
 
