@@ -129,9 +129,9 @@ GROUP_BACKGROUND: Final = """\
 
 TEXTS: Final = (
     (
-        "and is as safe to cancel: the server is told, and the connection goes on.",
-        ("and is as safe to interrupt: the server is told, and the connection goes on.\n"
-        "Any number of threads may share a client."),
+        "as safe to cancel: the server is told, and the connection goes on.",
+        "as safe to interrupt: the server is told, and the connection goes on.\n"
+        "Any number of threads may share a client.",
     ),
     ("to be awaited or cancelled later.", "to wait for or to cancel later."),
     ("or: result = await call", "or: result = call.result()"),
@@ -192,8 +192,8 @@ TEXTS: Final = (
         "Called with each `GroupEvent`, in a thread.",
     ),
     (
-        "Called with each `Notification` that belongs to no call.",
-        "Called with each `Notification` that belongs to no call, in a\n        thread.",
+        "each `Notification` that belongs to no call.",
+        "each `Notification` that belongs to no call, in a\n        thread.",
     ),
 )
 
@@ -330,29 +330,28 @@ def _method(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str
 def _body(
     where: str, node: ast.FunctionDef | ast.AsyncFunctionDef, returns: str
 ) -> str:
+    """Return the one line of a method."""
     given = _passed(node.args)
     inner = f"self._inner.{node.name}"
+    kind = returns.split("[")[0]
     if node.name == "__anext__":
-        return "return self._take(self._inner)"
-    if node.name == "aclose" and where.split(".", maxsplit=1)[0] in {"Client", "Group"}:
-        return "self._close(self._inner.aclose)"
-    if where in POSTED:
-        return f"self._runner.post({inner}, {given})"
-    if isinstance(node, ast.AsyncFunctionDef):
+        value = "self._take(self._inner)"
+    elif node.name == "aclose" and where.startswith(("Client.", "Group.")):
+        value = f"self._close({inner})"
+    elif where in POSTED:
+        value = f"self._runner.post({inner}, {given})"
+    elif isinstance(node, ast.AsyncFunctionDef):
         value = f"self._run({inner}({given}))"
-    elif returns.startswith("Iterator[") and not node.name.startswith("__"):
-        return f"return self._iterate({inner}({given}))"
+    elif kind == "Iterator" and not node.name.startswith("__"):
+        value = f"self._iterate({inner}({given}))"
     elif where in ON_LOOP:
-        function = f"lambda: {inner}({given})" if given else inner
-        value = f"self._on_loop({function})"
+        value = f"self._on_loop({f'lambda: {inner}({given})' if given else inner})"
     else:
         value = f"{inner}({given})"
-    kind = returns.split("[", maxsplit=1)[0]
     if kind in CLASSES or kind == "PendingCall":
-        if kind == "PendingCall":
-            return f"self._runner.keep_running()\nreturn self._wrap({kind}, {value})"
-        return f"return self._wrap({kind}, {value})"
-    return value if returns == "None" else f"return {value}"
+        value = f"self._wrap({kind}, {value})"
+    thread = "self._runner.keep_running()\n" if kind == "PendingCall" else ""
+    return thread + (value if returns == "None" else f"return {value}")
 
 
 def _annotation(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
