@@ -160,26 +160,17 @@ class Owner(Facade):
             del options["listen"]
             text = "listen= does nothing any more: streams of events need no threads"
             warnings.warn(text, DeprecationWarning, stacklevel=3)
-        if options.get("make_client") is not None:
-            options["make_client"] = partial(self._made, options["make_client"])
-        inner: Any = make(*args, **options)
         wants_thread = any(options.get(name) is not None for name in NEEDS_THREAD)
-        runner = Runner(inner.abandon, background=background or wants_thread)
+        runner = Runner(background=background or wants_thread)
+        if options.get("make_client") is not None:
+            options["make_client"] = partial(_made, runner, options["make_client"])
+        inner: Any = make(*args, **options)
+        runner.abandon_all = inner.abandon
         self._owns_runner = True
         self._stand_for(runner, inner)
         connection = getattr(inner, "_connection", None)
         if connection is not None:
             connection.how_to_connect = "`with client:` or `client.connect()`"
-
-    def _made(self, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Return the asyncio client of what the user's function made."""
-        made = make(*args, **options)
-        if isinstance(made, Owner):
-            made._owns_runner = False
-            made._runner = self._runner
-            made._inner.blocking = made  # which the group gives out
-            return made._inner
-        return made
 
     def __enter__(self) -> Self:
         self._runner.run(self._inner.__aenter__())
@@ -226,6 +217,17 @@ class Owner(Facade):
             # Modules may be empty by now, and what the process holds ends with it.
             if not is_finalizing():
                 raise
+
+
+def _made(runner: Runner, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Return the asyncio client of the blocking one that a user's function made."""
+    made = make(*args, **options)
+    if not isinstance(made, Owner):
+        return made
+    made._owns_runner = False
+    made._runner = runner
+    made._inner.blocking = made  # kept, for the group gives it out
+    return made._inner
 
 
 async def _called(function: Callable[[], T]) -> T:

@@ -36,7 +36,7 @@ def _alone(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
-        runner = Runner(bool)
+        runner = Runner()
         try:
             return runner.run(function(*args, **options))
         finally:

@@ -140,14 +140,14 @@ class Runner:
     """One event loop, run by whichever thread waits for a call on it.
 
     Args:
-        abandon: Lets go of every connection on the loop, at once, from any thread.
         background: Whether a thread of its own runs the loop.
+
+    Attributes:
+        abandon_all: Lets go of every connection on the loop, at once, from any thread.
     """
 
-    def __init__(
-        self, abandon: Callable[[], object], *, background: bool = False
-    ) -> None:
-        self._abandon = abandon
+    def __init__(self, *, background: bool = False) -> None:
+        self.abandon_all: Callable[[], bool] = bool
         self._wants_thread = background
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leader: dict[str, _Call] = {}  # whose thread runs the loop
@@ -344,7 +344,7 @@ class Runner:
             call.interrupt = error
             call.cancel()
         else:
-            self._abandon()
+            self.abandon_all()
             call.is_lost = True
             call.loop.stop()
 
@@ -355,12 +355,12 @@ class Runner:
         if is_first:
             self.post(call.cancel)
         else:
-            self._abandon()
+            self.abandon_all()
             call.is_lost = True
 
     def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
         """End everything on a loop that may have lost a step."""
-        self._abandon()
+        self.abandon_all()
         with self._changing:
             if self._loop is loop:
                 self._loop = None
@@ -417,7 +417,7 @@ class Runner:
 
     def abandon(self) -> bool:
         """Let go of everything at once, from a finaliser; tell if that was needed."""
-        found = bool(self._abandon())
+        found = self.abandon_all()
         self._is_ending = True
         self.post(_stop_running)
         self._close_loop()

@@ -130,8 +130,9 @@ GROUP_BACKGROUND: Final = """\
 TEXTS: Final = (
     (
         "as safe to cancel: the server is told, and the connection goes on.",
-        "as safe to interrupt: the server is told, and the connection goes on.\n"
-        "Any number of threads may share a client.",
+        """\
+as safe to interrupt: the server is told, and the connection goes on.
+Any number of threads may share a client.""",
     ),
     ("to be awaited or cancelled later.", "to wait for or to cancel later."),
     ("or: result = await call", "or: result = call.result()"),
@@ -333,7 +334,7 @@ def _body(
     """Return the one line of a method."""
     given = _passed(node.args)
     inner = f"self._inner.{node.name}"
-    kind = returns.split("[")[0]
+    kind = returns.split("[", maxsplit=1)[0]
     if node.name == "__anext__":
         value = "self._take(self._inner)"
     elif node.name == "aclose" and where.startswith(("Client.", "Group.")):
