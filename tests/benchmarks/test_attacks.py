@@ -88,8 +88,24 @@ def test_figures_that_come_back_are_no_failure(outcome, figures, scene):
     assert outcome.failures(figures) == []
     ended = replace(figures, after=None)
     assert outcome.failures(ended) == []
-    a_little = replace(figures, after=scene.State(40.0 * 1.1 + scene.SLACK_MIB, 11))
+    a_little = replace(figures, after=scene.State(44.0, 11))
     assert outcome.failures(a_little) == []
+
+
+def test_memory_that_stays_is_a_failure_where_a_second_attack_adds_to_it(
+    outcome, figures, scene
+):
+    more = replace(figures, after=scene.State(50.0, 10))
+    assert outcome.failures(more) == ["memory: 40 MiB before, 50 MiB after"]
+    same = replace(more, second=scene.State(55.0, 10))
+    assert outcome.failures(same) == []
+    assert outcome.SECOND in outcome.of_server("ours", {"it": same})
+    assert "| 40.0 / 40.0 / 50.0 | 55.0 " in outcome.of_server("ours", {"it": same})
+    assert outcome.SECOND not in outcome.of_server("theirs", {"it": more})
+    grows = replace(more, second=scene.State(55.1, 10))
+    assert outcome.failures(grows) == [
+        "memory: 40 MiB before, 50 MiB after, 55 MiB after a second attack"
+    ]
 
 
 def test_each_kind_of_harm_is_a_failure(outcome, figures, scene):
