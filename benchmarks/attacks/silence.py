@@ -27,11 +27,11 @@ async def call_unread(
 
     A client with a closed window sees no end of its connection.
     """
+    before = await scene.descriptors()
     first = await scene.connect()
     session = await scene.open_session(first)
     first.close()
     scene.peers.clear()
-    before = await scene.descriptors()
     for _ in range(connections):
         with suppress(*FAILURES):
             peer = await scene.connect(receive_buffer=SMALL_BUFFER)
@@ -39,9 +39,9 @@ async def call_unread(
             await peer.send(scene.in_session(session, body))
     await scene.hold()
     made = len(scene.peers)
-    ended = made - max(0, await scene.descriptors() - before)
-    text = f"{ended} of {made} connections ended by the server"
-    return Outcome(text, ended == made)
+    kept = min(made, max(0, await scene.descriptors() - before))
+    text = f"{made - kept} of {made} connections ended by the server"
+    return Outcome(text, not kept)
 
 
 @attack("large answers unread", "X04", STALL_CLOCK)
@@ -53,7 +53,7 @@ async def unread_answers(scene: Scene) -> Outcome:
 @attack("event streams unread", "X04", STALL_CLOCK, options=STREAMS)
 async def unread_streams(scene: Scene) -> Outcome:
     """40 calls each send 16 MB of messages on a stream that is not read."""
-    return await call_unread(scene, scene.many(40), "flow", number=2_000, size=8_000)
+    return await call_unread(scene, scene.many(40), "flow", number=200, size=80_000)
 
 
 @attack("silent connections", "X05", HEAD_CLOCK)

@@ -69,6 +69,15 @@ def test_an_attack_is_watched_from_a_calm_time_to_a_calm_time(scene, program, na
         assert figures.after.descriptors > 3
 
 
+def test_streams_that_nobody_reads_are_counted_at_the_server(scene, program):
+    (attack,) = program.chosen(["event streams unread"])
+    size = replace(scene.SMALL, before=0.3, settle=0.3, clock=0.3)
+    ours = scene.programs(attack)[scene.OURS]
+    figures = asyncio.run(scene.perform(attack, scene.OURS, ours, size))
+    assert figures.outcome.text == "2 of 2 connections ended by the server"
+    assert figures.outcome.holds
+
+
 def test_each_attack_has_a_name_and_a_text_of_its_own(program, scene):
     names = [each.name for each in scene.ATTACKS]
     assert len(names) == len(set(names)) >= 20
