@@ -415,7 +415,7 @@ class HttpSession:
         It takes the place of what carried the stream before, whose client has noticed
         before us that it does not any more.
         """
-        journal = self._journal
+        journal = self._style_of_streams().journal
         if journal is None:
             return None
         stream = self._find_stream(number)
