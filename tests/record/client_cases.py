@@ -5,6 +5,7 @@ They are written with `await` for both clients. `run.do` takes down a result or 
 
 from __future__ import annotations
 
+import asyncio
 import sys
 
 from record.runner import case
@@ -108,7 +109,6 @@ async def everything_declared(run):
 @case(only="stdio", connects=False)
 async def no_such_command(run):
     await run.do(run.make("/no/such/command").connect())
-    await run.do(run.make("").connect()) if False else None  # noqa: SIM210
     target = mcpwire.Stdio(sys.executable, ["-c", "import sys; print('no'); sys.exit('sorry')"])
     await run.do(run.make(target).connect())
 
@@ -200,6 +200,13 @@ async def given_up_in_time(run):
     await run.do(run.client.call_tool("gone"))
 
 
+async def begin_slowly(run):
+    """Start a call, and wait until the server has it."""
+    call = await run.client.start_call("slow", on_progress=lambda *_: run.hear("begun"))
+    await run.take()
+    return call
+
+
 @case()
 async def started_calls(run):
     client = run.client
@@ -210,7 +217,7 @@ async def started_calls(run):
     run.see(call.done)
     await run.do(await client.start_call("fail", check=True))
     await run.do(await client.start_call("nothing"))
-    call = await client.start_call("slow")
+    call = await begin_slowly(run)
     call.cancel("no longer needed")
     await run.do(call)
     await run.do(client.call_tool("gone"))
@@ -219,7 +226,7 @@ async def started_calls(run):
 @case()
 async def cancelled_by_id(run):
     client = run.client
-    call = await client.start_call("slow")
+    call = await begin_slowly(run)
     client.cancel(None)
     client.cancel(99)
     client.cancel(call.request_id, "by its id")
@@ -229,11 +236,10 @@ async def cancelled_by_id(run):
 
 @case(only="asyncio")
 async def a_task_that_is_cancelled(run):
-    import asyncio
-
-    call = await run.client.start_call("slow")
-    waiting = asyncio.ensure_future(call)
-    await asyncio.sleep(0)
+    begun = asyncio.Event()
+    call = run.client.call_tool("slow", on_progress=lambda *_: begun.set())
+    waiting = asyncio.create_task(call)
+    await begun.wait()
     waiting.cancel()
     await asyncio.wait([waiting])
     run.see(waiting.cancelled())
@@ -242,7 +248,7 @@ async def a_task_that_is_cancelled(run):
 
 @case()
 async def closed_with_a_call_under_way(run):
-    call = await run.client.start_call("slow")
+    call = await begin_slowly(run)
     await run.client.aclose()
     await run.do(call)
 

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from record import peer, shown
+from record import peer, shown, web
 
 import mcpwire
 import mcpwire.sync
@@ -19,7 +19,7 @@ import mcpwire.sync
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-PEER: Final = Path(peer.__file__)
+HERE: Final = Path(__file__).parent
 ERAS: Final = {"session": peer.SESSION, "stateless": peer.STATELESS, "sse": peer.OLDEST}
 GROUPS: Final = tuple(
     f"{client}-{wire}-{era}"
@@ -263,9 +263,9 @@ def _stdio(era: str, case: Case) -> Iterator[tuple[Any, list[Any]]]:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "seen")
         log.touch()
-        words = ["-S", "-P", str(PEER), ERAS[era], json.dumps(case.peer)]
+        words = ["-S", "-P", "-m", "peer", ERAS[era], json.dumps(case.peer)]
         seen: list[Any] = []
-        yield mcpwire.Stdio(sys.executable, words, env={"SEEN": str(log)}), seen
+        yield mcpwire.Stdio(sys.executable, words, env={"SEEN": str(log), "PYTHONPATH": str(HERE)}), seen
         lines = log.read_text(encoding="utf-8").splitlines()
         seen += [shown.blank(json.loads(line)) for line in lines]
 
@@ -288,13 +288,13 @@ def _kind(seen: list[Any]) -> str:
 @contextlib.contextmanager
 def _http(era: str, case: Case) -> Iterator[tuple[Any, list[Any]]]:
     seen: list[Any] = []
-    with peer.serve(ERAS[era], **case.peer) as (served, port):
+    with web.serve(ERAS[era], **case.peer) as (served, port):
         path = "/sse" if era == "sse" else "/mcp"
         yield mcpwire.Http(f"http://127.0.0.1:{port}{path}", **case.http), seen
     came = sorted(served.seen, key=lambda each: KINDS.index(_kind(each)))
     for verb, path, fields, body in came:
         if verb != "GET" or case.gets or era == "sse":
-            line = {"http": f"{verb} {path}", "head": shown.head(fields)}
+            line = {"http": f"{verb} {path}", "head": shown.head(fields, era)}
             seen.append(line | ({} if body is None else {"body": shown.blank(body)}))
 
 
@@ -302,23 +302,27 @@ def make(group: str, names: Any = None) -> dict[str, Any]:
     """Run the cases of a group and return their record."""
     from record import client_cases  # noqa: F401 - registers them
 
-    _, wire, era = group.split("-")
-    record = {}
+    record: dict[str, Any] = {}
+    usual = _perform(group, CASES[USUAL])["peer"]
     for case in CASES.values():
-        if group not in case.groups or (names and case.name not in names):
-            continue
-        with (_stdio if wire == "stdio" else _http)(era, case) as (target, seen):
-
-            async def whole(case: Case = case, target: Any = target) -> Run:
-                run = Run(group, case, target)
-                async with asyncio.timeout(BOUND_S):
-                    await _use(run, case)
-                return run
-
-            if "blocking" in group:
-                run = Run(group, case, target)
-                drive(_use(run, case))
-            else:
-                run = asyncio.run(whole())
-        record[case.name] = {"got": run.got, "peer": seen}
+        if group in case.groups and (not names or case.name in names):
+            done = _perform(group, case)
+            if case.name != USUAL:
+                done["peer"] = shown.without(usual, done["peer"])
+            record[case.name] = done
     return record
+
+
+USUAL: Final = "what_was_agreed"
+"""The case whose messages others leave out."""
+
+
+def _perform(group: str, case: Case) -> dict[str, Any]:
+    _, wire, era = group.split("-")
+    with (_stdio if wire == "stdio" else _http)(era, case) as (target, seen):
+        run = Run(group, case, target)
+        if run.is_blocking:
+            drive(_use(run, case))
+        else:
+            asyncio.run(asyncio.wait_for(_use(run, case), BOUND_S))
+    return {"got": run.got, "peer": seen}

@@ -18,7 +18,12 @@ USUAL_META: Final = {
 USUAL_FIELDS: Final = {
     "accept": "application/json, text/event-stream",
     "content-type": "application/json",
+    "accept-encoding": "identity",
     "user-agent": "mcpwire/*",
+}
+USUAL_IN: Final = {
+    "session": {"mcp-protocol-version": "2025-11-25", "mcp-session-id": "session-1"},
+    "stateless": {"mcp-protocol-version": "2026-07-28"},
 }
 """Header fields that are left out where they are as usual; ``-name`` where one lacks."""
 
@@ -97,11 +102,22 @@ SHOWN: Final = {
 }
 
 
-def head(fields: dict[str, str]) -> dict[str, str]:
+def head(fields: dict[str, str], era: str) -> dict[str, str]:
     """Show what is not usual of a request's header fields."""
+    usual = USUAL_FIELDS | USUAL_IN.get(era, {})
     fields = {k: v for k, v in blank(fields).items() if k not in FRAMING}
-    lacking = {f"-{name}": "" for name in USUAL_FIELDS if name not in fields}
-    return lacking | {k: v for k, v in fields.items() if USUAL_FIELDS.get(k) != v}
+    lacking = {f"-{name}": "" for name in usual if name not in fields}
+    return lacking | {k: v for k, v in fields.items() if usual.get(k) != v}
+
+
+def without(usual: list[Any], lines: list[Any]) -> list[Any]:
+    """Return lines without those of a usual opening and end, if all are there."""
+    if not usual or any(each not in lines for each in usual):
+        return lines
+    rest = list(lines)
+    for each in usual:
+        rest.remove(each)
+    return ["opened and closed as usual", *rest]
 
 
 def dumps(record: dict[str, Any]) -> str:
