@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Any, Final
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from record import runner, shown  # noqa: E402 - found through the line above
+from record import runner, server_cases, shown  # noqa: E402 - found through the line above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DATA: Final = HERE / "data"
 DIFFERENCES: Final = HERE / "differences.toml"
-AREAS: Final = (*runner.GROUPS,)
+AREAS: Final = (*runner.GROUPS, *server_cases.GROUPS)
 """What is made in a few seconds, each as one file."""
 
 
 def make(area: str) -> dict[str, Any]:
     """Make the record of an area."""
-    return runner.make(area)
+    return (server_cases if area in server_cases.GROUPS else runner).make(area)
 
 
 def load(area: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ HERE: Final = Path(__file__).parent
 ERAS: Final = {"session": peer.SESSION, "stateless": peer.STATELESS, "sse": peer.OLDEST}
 GROUPS: Final = tuple(
     f"{client}-{wire}-{era}"
-    for client in ("asyncio", "blocking")
+    for client in ("asyncio", "sync")
     for wire in ("stdio", "http")
     for era in ERAS
     if (wire, era) != ("stdio", "sse")
@@ -166,7 +166,7 @@ class Run:
         self.who, self.wire, self.era = group.split("-")
         self.target = target
         self.got: list[Any] = []
-        self.is_blocking = self.who == "blocking"
+        self.is_blocking = self.who == "sync"
         self.heard: Any = queue.Queue() if self.is_blocking else asyncio.Queue()
         self.options = {"mode": "stateless" if self.era == "stateless" else "session"}
         self.options |= {
