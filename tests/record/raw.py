@@ -273,7 +273,7 @@ class HttpRaw(Raw):
         if self.is_stateless and method:
             fields |= {"MCP-Protocol-Version": self.era, "Mcp-Method": method}
             params = message.get("params") or {}
-            if name := params.get("name", params.get("uri")):
+            if name := params.get("name", params.get("uri", params.get("taskId"))):
                 fields["Mcp-Name"] = str(name)
             arguments = params.get("arguments")
             if isinstance(arguments, dict) and (city := arguments.get("city")):
