@@ -23,7 +23,7 @@ PATIENCE_S: Final = 60.0
 META: Final = shown.META
 STATELESS: Final = "2026-07-28"
 OPAQUE: Final = frozenset(
-    {"taskId", "createdAt", "lastUpdatedAt", "requestState", "nextCursor", "ttl"}
+    {"taskId", "createdAt", "lastUpdatedAt", "requestState", "nextCursor", "ttl", "elicitationId"}
 )
 """Members whose values are random, or for nobody to read."""
 

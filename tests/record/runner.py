@@ -135,7 +135,8 @@ def case(
     Args:
         only: Words; without any of an era the case is for the two main ones.
         connects: Whether the client is connected before and closed afterwards.
-        gets: Whether GET requests are shown, which come when they come.
+        gets: Whether what opens streams beside calls over HTTP is shown. Where nobody
+            waits for such a stream, it is not promised that it is opened in time.
         peer: What the server is to do otherwise.
         http: Options of `Http`.
         options: Those of the client.
@@ -210,6 +211,11 @@ class Run:
                 self.see(item)
         except Exception as error:  # noqa: BLE001 - that is what is asked for
             self.see(error)
+
+    @staticmethod
+    def bare(value: Any) -> Any:
+        """Return what a method gave that is not awaited."""
+        return value.thing if isinstance(value, Blocking) else value
 
     def hear(self, value: Any) -> None:
         """Keep what a callback got."""
@@ -293,14 +299,15 @@ def _http(era: str, case: Case) -> Iterator[tuple[Any, list[Any]]]:
         yield mcpwire.Http(f"http://127.0.0.1:{port}{path}", **case.http), seen
     came = sorted(served.seen, key=lambda each: KINDS.index(_kind(each)))
     for verb, path, fields, body in came:
-        if verb != "GET" or case.gets or era == "sse":
+        beside = verb == "GET" or _kind([verb, path, fields, body]) == "listen"
+        if not beside or case.gets or era == "sse":
             line = {"http": f"{verb} {path}", "head": shown.head(fields, era)}
             seen.append(line | ({} if body is None else {"body": shown.blank(body)}))
 
 
 def make(group: str, names: Any = None) -> dict[str, Any]:
     """Run the cases of a group and return their record."""
-    from record import client_cases  # noqa: F401 - registers them
+    from record import client_cases, group_cases  # noqa: F401 - they register
 
     record: dict[str, Any] = {}
     usual = _perform(group, CASES[USUAL])["peer"]
