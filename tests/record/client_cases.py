@@ -1,6 +1,6 @@
 """What each verb of a client sends and gives; each function is one case.
 
-They are written with `await` for both clients. `run.do` takes down a result or an error.
+They are written with `await` for both clients; `run.do` takes down what comes of it.
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from record.runner import case
-
 import mcpwire
 from mcpwire import types
+from record.runner import case
 
 SKILLS = ["io.modelcontextprotocol/skills"]
 TASKS = ["io.modelcontextprotocol/tasks"]
@@ -109,7 +108,9 @@ async def everything_declared(run):
 @case(only="stdio", connects=False)
 async def no_such_command(run):
     await run.do(run.make("/no/such/command").connect())
-    target = mcpwire.Stdio(sys.executable, ["-c", "import sys; print('no'); sys.exit('sorry')"])
+    target = mcpwire.Stdio(
+        sys.executable, ["-c", "import sys; print('no'); sys.exit('sorry')"]
+    )
     await run.do(run.make(target).connect())
 
 
@@ -166,13 +167,24 @@ async def errors_of_each_code(run):
 
 @case()
 async def results_that_are_malformed(run):
-    for result in (None, 7, {}, {"content": 7}, {"content": [{"type": "text"}]}, {"content": [], "isError": "no"}):
+    for result in (
+        None,
+        7,
+        {},
+        {"content": 7},
+        {"content": [{"type": "text"}]},
+        {"content": [], "isError": "no"},
+    ):
         await run.do(run.client.call_tool("give", {"result": result}))
 
 
 @case()
 async def bytes_that_are_no_answer(run):
-    for raw in ("no JSON\n", '{"jsonrpc": "1.0"}\n', '{"jsonrpc":"2.0","id":99,"result":{}}\n'):
+    for raw in (
+        "no JSON\n",
+        '{"jsonrpc": "1.0"}\n',
+        '{"jsonrpc":"2.0","id":99,"result":{}}\n',
+    ):
         await run.do(run.client.call_tool("raw", {"raw": raw}, timeout=0.3))
 
 
@@ -190,7 +202,9 @@ async def validated(run):
 async def progress(run):
     steps = []
     await run.do(run.client.call_tool("progress"))
-    await run.do(run.client.call_tool("progress", on_progress=lambda *step: steps.append(step)))
+    await run.do(
+        run.client.call_tool("progress", on_progress=lambda *step: steps.append(step))
+    )
     run.see(steps)
 
 
@@ -280,7 +294,12 @@ async def pages(run):
 @case()
 async def iterators(run):
     client = run.client
-    for each in (client.iter_tools, client.iter_resources, client.iter_resource_templates, client.iter_prompts):
+    for each in (
+        client.iter_tools,
+        client.iter_resources,
+        client.iter_resource_templates,
+        client.iter_prompts,
+    ):
         await run.all(each(meta={"com.example/a": 1}))
 
 
@@ -294,8 +313,11 @@ async def a_list_without_end(run):
 async def nothing_offered(run):
     client = run.client
     for verb in (
-        client.list_tools, client.list_prompts, client.list_resources,
-        client.list_resource_templates, client.list_skills,
+        client.list_tools,
+        client.list_prompts,
+        client.list_resources,
+        client.list_resource_templates,
+        client.list_skills,
     ):
         await run.do(verb())
     await run.do(client.call_tool("echo"))
@@ -332,7 +354,10 @@ async def prompts(run):
 
 @case()
 async def links(run):
-    content = [{"type": "resource_link", "uri": uri, "name": "x"} for uri in ("memo://a", "memo://zz")]
+    content = [
+        {"type": "resource_link", "uri": uri, "name": "x"}
+        for uri in ("memo://a", "memo://zz")
+    ]
     result = await run.client.call_tool("give", {"result": {"content": content}})
     await run.do(run.verbs.resolve_links(run.client, result))
 
@@ -423,7 +448,9 @@ async def subscribed(run):
     async with client.events() as events:
         await run.do(client.subscribe(uri))
         run.see(list(client.subscribed))
-        await client.call_tool("announce", {"say": [["resources/updated", {"uri": uri}]]})
+        await client.call_tool(
+            "announce", {"say": [["resources/updated", {"uri": uri}]]}
+        )
         await run.do(events.next(timeout=30))
         await run.do(client.unsubscribe(uri))
         await run.do(client.unsubscribe(uri))
@@ -451,7 +478,9 @@ async def watched(run):
             run.see(state)
             if len(run.got) == 2:
                 break
-            await client.call_tool("announce", {"say": [["resources/updated", {"uri": uri}]]})
+            await client.call_tool(
+                "announce", {"say": [["resources/updated", {"uri": uri}]]}
+            )
     async with client.watch("memo://zz") as states:
         await run.all(states)
 
@@ -555,7 +584,9 @@ async def asked_too_much(run):
     await run.do(run.client.call_tool("ask", asks("roots")))
 
 
-@case(only="stateless", roots=lambda run: ["/srv"], limits=mcpwire.Limits(input_rounds=2))
+@case(
+    only="stateless", roots=lambda run: ["/srv"], limits=mcpwire.Limits(input_rounds=2)
+)
 async def rounds_without_end(run):
     result = {"resultType": "input_required", "requestState": "again"}
     await run.do(run.client.call_tool("give", {"result": result}))
@@ -652,10 +683,19 @@ async def bodies_that_are_no_answer(run):
         (200, "text/html", "<p>"),
         (200, "application/json", "{}"),
         (202, "application/json", ""),
-        (400, "application/json", '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}'),
+        (
+            400,
+            "application/json",
+            '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}',
+        ),
     )
     for status, kind, body in bodies:
-        given = {"status": status, "body": body, "fields": {"Content-Type": kind}, "times": 99}
+        given = {
+            "status": status,
+            "body": body,
+            "fields": {"Content-Type": kind},
+            "times": 99,
+        }
         await run.do(run.client.call_tool("status", given))
 
 
@@ -673,7 +713,9 @@ async def a_session_that_is_not_opened_again(run):
     await run.do(run.client.call_tool("echo"))
 
 
-@case(only="http", http={"headers": {"X-Tenant": "blue", "Authorization": "Bearer abc"}})
+@case(
+    only="http", http={"headers": {"X-Tenant": "blue", "Authorization": "Bearer abc"}}
+)
 async def header_fields(run):
     await run.do(run.client.call_tool("echo", headers={"X-Tenant": "red"}))
     await run.do(run.client.call_tool("echo", headers={"Mcp-Session-Id": "mine"}))
@@ -698,7 +740,9 @@ async def over_http_and_sse(run):
     await run.do(run.client.call_tool("echo", {"a": 1}))
     await run.do(run.client.call_tool("nothing"))
     steps = []
-    await run.do(run.client.call_tool("progress", on_progress=lambda *s: steps.append(s)))
+    await run.do(
+        run.client.call_tool("progress", on_progress=lambda *s: steps.append(s))
+    )
     run.see(steps)
     await run.do(run.client.list_tools())
     await run.do(run.client.call_tool("slow", timeout=0.3))
@@ -726,5 +770,3 @@ async def traced(run):
     async with run.make(run.target, trace=trace) as client:
         await client.list_prompts()
     run.see([event for event, _ in told])
-
-

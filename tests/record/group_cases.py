@@ -1,14 +1,13 @@
-"""What a group and its tool set send and give, with both clients; see `client_cases`."""
+"""What a group and its tool set send and give, with both clients."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from record import runner
-from record.runner import case
-
 import mcpwire
 import mcpwire.sync
+from record import runner
+from record.runner import case
 
 if TYPE_CHECKING:
     from record.runner import Run
@@ -50,7 +49,9 @@ async def group_verbs(run):
 
 @case(connects=False)
 async def group_connecting(run):
-    servers = group(run, {"one": run.target, "bad": "/no/such/command"}, on_error="skip")
+    servers = group(
+        run, {"one": run.target, "bad": "/no/such/command"}, on_error="skip"
+    )
     async with servers:
         run.see([sorted(servers.report.ok), bool(servers.report)])
         run.see(dict(servers.problems))
@@ -64,7 +65,11 @@ async def group_connecting(run):
 @case(connects=False)
 async def group_tools(run):
     async with group(run) as servers:
-        tools = await servers.tools(allow=["one/echo", "one/sum", "one/slow"], deny="one/slow", confirm="one/sum")
+        tools = await servers.tools(
+            allow=["one/echo", "one/sum", "one/slow"],
+            deny="one/slow",
+            confirm="one/sum",
+        )
         await run.do(tools.refresh())
         run.see(list(tools.names))
         await run.do(tools.call("mcp__one__echo", {"a": 1}))

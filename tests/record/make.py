@@ -1,9 +1,9 @@
 """Makes the record of what is seen and given, and compares it with the one in `data`.
 
-    python tests/record/make.py                   # what differs, of all areas
-    python tests/record/make.py --write           # write the record anew
-    python tests/record/make.py --write NAME ...  # of these areas only
-    python tests/record/make.py conformance       # the legs that were run last
+python tests/record/make.py                   # what differs, of all areas
+python tests/record/make.py --write           # write the record anew
+python tests/record/make.py --write NAME ...  # of these areas only
+python tests/record/make.py conformance       # the legs that were run last
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def make(area: str) -> dict[str, Any]:
 
 def load(area: str) -> dict[str, Any]:
     """Read the record of an area as it is kept."""
-    return json.loads((DATA / f"{area}.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return] # an object by construction
+    return json.loads((DATA / f"{area}.json").read_text(encoding="utf-8"))
 
 
 def write(area: str, record: dict[str, Any]) -> None:
@@ -55,7 +55,7 @@ def write(area: str, record: dict[str, Any]) -> None:
 def listed(area: str) -> dict[str, str]:
     """Return the differences that are agreed, by case, with their reasons."""
     text = DIFFERENCES.read_text(encoding="utf-8")
-    return tomllib.loads(text).get(area, {})  # type: ignore[no-any-return] # as it is written
+    return tomllib.loads(text).get(area, {})
 
 
 def compare(area: str, made: dict[str, Any]) -> Iterator[str]:
@@ -74,8 +74,12 @@ def compare(area: str, made: dict[str, Any]) -> Iterator[str]:
 def _lines(kept: Any, made: Any, case: str) -> Iterator[str]:
     import difflib
 
-    texts = [shown.dumps({case: each[case]} if case in each else {}) for each in (kept, made)]
-    yield from difflib.unified_diff(*(t.splitlines() for t in texts), "kept", "made", n=1, lineterm="")
+    texts = [
+        shown.dumps({case: each[case]} if case in each else {}) for each in (kept, made)
+    ]
+    yield from difflib.unified_diff(
+        *(t.splitlines() for t in texts), "kept", "made", n=1, lineterm=""
+    )
 
 
 def main() -> int:
@@ -91,7 +95,7 @@ def main() -> int:
             write(area, made)
         else:
             found += compare(area, made)
-    print("\n\n".join(found), end="\n" if found else "")
+    sys.stdout.write("\n\n".join([*found, ""]))
     return bool(found)
 
 

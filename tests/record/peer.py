@@ -48,7 +48,10 @@ def note(method, **params):
 
 FORM = {
     "type": "object",
-    "properties": {"name": {"type": "string"}, "age": {"type": "integer", "default": 7}},
+    "properties": {
+        "name": {"type": "string"},
+        "age": {"type": "integer", "default": 7},
+    },
     "required": ["name"],
 }
 QUESTIONS = {
@@ -156,7 +159,7 @@ class Peer:
 
     def answer_rightly(self, request):
         method, params = request["method"], request.get("params") or {}
-        name = method.replace("/", "_")
+        name = method.replace("/", "_").replace("setL", "set_l")
         if method in LISTS:
             result = self.page(params, *LISTS[method])
         elif found := getattr(self, "do_" + name, None):
@@ -192,7 +195,11 @@ class Peer:
 
     def do_initialize(self, params, _):
         if self.is_stateless:
-            raise Fail(-32022, "no sessions", {"supported": [STATELESS], "requested": params["protocolVersion"]})
+            raise Fail(
+                -32022,
+                "no sessions",
+                {"supported": [STATELESS], "requested": params["protocolVersion"]},
+            )
         self.begun += 1
         return {
             "protocolVersion": self.options.get("version", self.era),
@@ -214,7 +221,7 @@ class Peer:
     def do_ping(self, *_):
         return {}
 
-    do_logging_setLevel = do_resources_subscribe = do_resources_unsubscribe = do_ping
+    do_logging_set_level = do_resources_subscribe = do_resources_unsubscribe = do_ping
     do_tasks_update = do_ping
 
     def page(self, params, key, items, size):
@@ -234,7 +241,10 @@ class Peer:
         known = {
             "memo://a": [{"uri": uri, "text": "one", "mimeType": "text/plain"}],
             "memo://b": [{"uri": uri, "blob": "AAEC"}],
-            "memo://c": [{"uri": uri, "text": "x"}, {"uri": uri + "/2", "blob": "AA=="}],
+            "memo://c": [
+                {"uri": uri, "text": "x"},
+                {"uri": uri + "/2", "blob": "AA=="},
+            ],
         }
         if uri not in known:
             code = -32602 if self.is_stateless else -32002
@@ -255,10 +265,15 @@ class Peer:
         if who is None:
             raise Fail(-32602, "who is missing")
         said = {"type": "text", "text": f"Hello {who}"}
-        return {"description": "A greeting", "messages": [{"role": "user", "content": said}]}
+        return {
+            "description": "A greeting",
+            "messages": [{"role": "user", "content": said}],
+        }
 
     def do_completion_complete(self, params, _):
-        return {"completion": {"values": [params["argument"]["value"] + "da"], "total": 1}}
+        return {
+            "completion": {"values": [params["argument"]["value"] + "da"], "total": 1}
+        }
 
     def do_vendor_echo(self, params, _):
         return {"echo": {k: v for k, v in params.items() if k != "_meta"}}
@@ -280,7 +295,11 @@ class Peer:
             "status": status,
             "createdAt": "2026-08-01T10:00:00Z",
             "lastUpdatedAt": "2026-08-01T10:00:00Z",
-            **({"ttlMs": None, "pollIntervalMs": 1} if self.is_stateless else {"ttl": None, "pollInterval": 1}),
+            **(
+                {"ttlMs": None, "pollIntervalMs": 1}
+                if self.is_stateless
+                else {"ttl": None, "pollInterval": 1}
+            ),
             **members,
         }
 
@@ -328,7 +347,11 @@ class Peer:
 
     def tool_blocks(self, *_):
         content = [
-            {"type": "text", "text": "a", "annotations": {"audience": ["user"], "priority": 1}},
+            {
+                "type": "text",
+                "text": "a",
+                "annotations": {"audience": ["user"], "priority": 1},
+            },
             {"type": "image", "data": "AAEC", "mimeType": "image/png"},
             {"type": "audio", "data": "AAEC", "mimeType": "audio/wav"},
             {"type": "resource_link", "uri": "memo://a", "name": "a"},
@@ -359,14 +382,22 @@ class Peer:
     def tool_gone(self, arguments, *_):
         """Answer once another call has been given up."""
         with self.changed:
-            came = self.changed.wait_for(lambda: self.gone, arguments.get("wait", PATIENCE_S))
+            came = self.changed.wait_for(
+                lambda: self.gone, arguments.get("wait", PATIENCE_S)
+            )
         return text(f"given up: {bool(came)}")
 
     def tool_progress(self, arguments, params, _):
         token = params.get("_meta", {}).get("progressToken")
         for step in range(1, 4):
             if token is not None:
-                yield note("progress", progressToken=token, progress=step, total=3, message=f"step {step}")
+                yield note(
+                    "progress",
+                    progressToken=token,
+                    progress=step,
+                    total=3,
+                    message=f"step {step}",
+                )
         return text("walked" if token is not None else "no token")
 
     def tool_log(self, *_):
@@ -383,15 +414,31 @@ class Peer:
         if self.is_stateless:
             answers = params.get("inputResponses")
             if answers is None:
-                asked = {n: {"method": QUESTIONS[n][0], "params": QUESTIONS[n][1]} for n in names}
-                return {"resultType": "input_required", "inputRequests": asked, "requestState": "s-1"}
-            return text(json.dumps([answers, params.get("requestState")], sort_keys=True))
+                asked = {
+                    n: {"method": QUESTIONS[n][0], "params": QUESTIONS[n][1]}
+                    for n in names
+                }
+                return {
+                    "resultType": "input_required",
+                    "inputRequests": asked,
+                    "requestState": "s-1",
+                }
+            return text(
+                json.dumps([answers, params.get("requestState")], sort_keys=True)
+            )
         answers = []
         for name in names:
             method, fields = QUESTIONS[name]
             self.asked = getattr(self, "asked", 0) + 1
-            answer = yield {"jsonrpc": "2.0", "id": f"q{self.asked}", "method": method, "params": fields}
-            answers.append({k: v for k, v in answer.items() if k in {"result", "error"}})
+            answer = yield {
+                "jsonrpc": "2.0",
+                "id": f"q{self.asked}",
+                "method": method,
+                "params": fields,
+            }
+            answers.append(
+                {k: v for k, v in answer.items() if k in {"result", "error"}}
+            )
         return text(json.dumps(answers, sort_keys=True))
 
     def tool_task(self, *_):
@@ -407,7 +454,11 @@ class Peer:
 
     def tool_status(self, arguments, *_):
         if self.calls <= arguments.get("times", 1):
-            raise Reply(arguments["status"], arguments.get("fields", {}), arguments.get("body", ""))
+            raise Reply(
+                arguments["status"],
+                arguments.get("fields", {}),
+                arguments.get("body", ""),
+            )
         return text("in the end")
 
     # What is told unasked...
@@ -421,7 +472,11 @@ class Peer:
 
     def flush(self):
         for message in list(self.kept):
-            targets = [id for id in self.listeners if self.is_wanted(message, self.listeners[id])]
+            targets = [
+                id
+                for id in self.listeners
+                if self.is_wanted(message, self.listeners[id])
+            ]
             for id in targets:
                 params = dict(message["params"])
                 if self.is_stateless:
@@ -474,7 +529,9 @@ class StdioPeer(Peer):
         return text(f"given up: {bool(self.gone)}")  # what came before has been read
 
     def write(self, message):
-        data = message if type(message) is bytes else json.dumps(message).encode() + b"\n"
+        data = (
+            message if type(message) is bytes else json.dumps(message).encode() + b"\n"
+        )
         while data:
             data = data[os.write(1, data) :]
 

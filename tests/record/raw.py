@@ -1,4 +1,4 @@
-"""Raw clients of the record's server: bytes over stdio and HTTP, standard library only."""
+"""Raw clients of the record's server, over stdio and HTTP: standard library only."""
 
 from __future__ import annotations
 
@@ -23,14 +23,30 @@ PATIENCE_S: Final = 60.0
 META: Final = shown.META
 STATELESS: Final = "2026-07-28"
 OPAQUE: Final = frozenset(
-    {"taskId", "createdAt", "lastUpdatedAt", "requestState", "nextCursor", "ttl", "elicitationId"}
+    {
+        "taskId",
+        "createdAt",
+        "lastUpdatedAt",
+        "requestState",
+        "nextCursor",
+        "ttl",
+        "elicitationId",
+    }
 )
 """Members whose values are random, or for nobody to read."""
 
 UNSHOWN: Final = frozenset({"date", "content-length", "connection", "keep-alive"})
-TOLD: Final = ("list_changed", "resources/updated", "subscriptions/", "notifications/tasks")
+TOLD: Final = (
+    "list_changed",
+    "resources/updated",
+    "subscriptions/",
+    "notifications/tasks",
+)
 ANSWERS: Final = {
-    "elicitation/create": {"action": "accept", "content": {"city": "Rome", "degrees": 1, "value": 3}},
+    "elicitation/create": {
+        "action": "accept",
+        "content": {"city": "Rome", "degrees": 1, "value": 3},
+    },
     "sampling/createMessage": {
         "role": "assistant",
         "content": {"type": "text", "text": "Ho."},
@@ -50,10 +66,16 @@ def blank(value: Any) -> Any:
     """Hide what is opaque, too."""
     if isinstance(value, dict):
         return {
-            key: "*" if key in OPAQUE and isinstance(member, (str, int)) else blank(member)
+            key: "*"
+            if key in OPAQUE and isinstance(member, (str, int))
+            else blank(member)
             for key, member in value.items()
         }
-    return [blank(each) for each in value] if isinstance(value, list) else shown.blank(value)
+    return (
+        [blank(each) for each in value]
+        if isinstance(value, list)
+        else shown.blank(value)
+    )
 
 
 class Raw:
@@ -109,7 +131,9 @@ class Raw:
 
     def see(self, message: Any, **beside: Any) -> None:
         """Take down what came."""
-        self.came.append({**beside, "message": blank(message)} if beside else blank(message))
+        self.came.append(
+            {**beside, "message": blank(message)} if beside else blank(message)
+        )
 
     def call(self, name: str, **arguments: Any) -> Any:
         """Call a tool."""
@@ -155,17 +179,17 @@ class StdioRaw(Raw):
         )
 
     def close(self) -> None:
-        self.process.stdin.close()  # type: ignore[union-attr] # piped above
-        self.process.stdout.read()  # type: ignore[union-attr] # as above
+        self.process.stdin.close()
+        self.process.stdout.read()
         self.process.wait()
-        self.process.stdout.close()  # type: ignore[union-attr] # as above
+        self.process.stdout.close()
 
     def write(self, data: bytes) -> None:
-        self.process.stdin.write(data)  # type: ignore[union-attr] # piped above
-        self.process.stdin.flush()  # type: ignore[union-attr] # as above
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
 
     def read(self) -> Any:
-        line = self.process.stdout.readline()  # type: ignore[union-attr] # as above
+        line = self.process.stdout.readline()
         return json.loads(line) if line else None
 
     def notify(self, message: Any) -> None:
@@ -204,7 +228,9 @@ class StdioRaw(Raw):
 
     def give_up(self, said: dict[str, Any]) -> None:
         """Give that call up."""
-        self.tell("notifications/cancelled", {"requestId": said["id"], "reason": "enough"})
+        self.tell(
+            "notifications/cancelled", {"requestId": said["id"], "reason": "enough"}
+        )
 
     def listen(self, **wanted: Any) -> None:
         """Have changes told."""
@@ -231,9 +257,9 @@ class HttpRaw(Raw):
         self.process = subprocess.Popen(
             [sys.executable, str(SERVER), "http"], stderr=subprocess.PIPE, text=True
         )
-        line = self.process.stderr.readline()  # type: ignore[union-attr] # piped above
-        self.port = int(re.search(r":(\d+)/", line).group(1))  # type: ignore[union-attr] # it says so
-        self.draining = threading.Thread(target=self.process.stderr.read)  # type: ignore[union-attr] # as above
+        line = self.process.stderr.readline()
+        self.port = int(re.search(r":(\d+)/", line).group(1))
+        self.draining = threading.Thread(target=self.process.stderr.read)
         self.draining.start()
         self.session: str | None = None
         self.stream: Any = None
@@ -243,7 +269,7 @@ class HttpRaw(Raw):
         self.process.terminate()
         self.draining.join()
         self.process.wait()
-        self.process.stderr.close()  # type: ignore[union-attr] # as above
+        self.process.stderr.close()
 
     def begin(self, case: str) -> None:
         super().begin(case)
@@ -253,14 +279,18 @@ class HttpRaw(Raw):
         self, verb: str, body: bytes | None, fields: dict[str, str], path: str = "/mcp"
     ) -> http.client.HTTPResponse:
         """Send one request, and take down status and head of its answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.port, timeout=PATIENCE_S
+        )
         connection.request(verb, path, body, fields)
         response = connection.getresponse()
-        head = {k.lower(): v for k, v in response.getheaders() if k.lower() not in UNSHOWN}
+        head = {
+            k.lower(): v for k, v in response.getheaders() if k.lower() not in UNSHOWN
+        }
         if "mcp-session-id" in head:
             head["mcp-session-id"] = "*"
         self.came.append({"status": response.status, "head": shown.blank(head)})
-        response.connection = connection  # type: ignore[attr-defined] # kept until both end
+        response.connection = connection
         return response
 
     def fields(self, message: Any) -> dict[str, str]:
@@ -333,7 +363,9 @@ class HttpRaw(Raw):
             elif name:
                 fields[name] = value.strip()
 
-    def send(self, data: bytes, verb: str = "POST", path: str = "/mcp", **fields: str) -> None:
+    def send(
+        self, data: bytes, verb: str = "POST", path: str = "/mcp", **fields: str
+    ) -> None:
         """Send these bytes, or none, and take down the answer."""
         named = {k.replace("_", "-"): v for k, v in fields.items()}
         head = self.fields({}) | named

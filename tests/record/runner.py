@@ -11,10 +11,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from record import peer, shown, web
-
 import mcpwire
 import mcpwire.sync
+from record import peer, shown, web
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,7 +87,9 @@ class Answer(Blocking):
     def __await__(self) -> Any:
         if self.raised is not None:
             raise self.raised
-        return Blocking(self.thing) if type(self.thing).__name__ in STREAMS else self.thing
+        return (
+            Blocking(self.thing) if type(self.thing).__name__ in STREAMS else self.thing
+        )
         yield
 
     async def __aenter__(self) -> Any:
@@ -271,7 +272,12 @@ def _stdio(era: str, case: Case) -> Iterator[tuple[Any, list[Any]]]:
         log.touch()
         words = ["-S", "-P", "-m", "peer", ERAS[era], json.dumps(case.peer)]
         seen: list[Any] = []
-        yield mcpwire.Stdio(sys.executable, words, env={"SEEN": str(log), "PYTHONPATH": str(HERE)}), seen
+        yield (
+            mcpwire.Stdio(
+                sys.executable, words, env={"SEEN": str(log), "PYTHONPATH": str(HERE)}
+            ),
+            seen,
+        )
         lines = log.read_text(encoding="utf-8").splitlines()
         seen += [shown.blank(json.loads(line)) for line in lines]
 

@@ -35,9 +35,7 @@ class Weather:
     degrees: float
 
 
-@server.tool(
-    title="Add", annotations={"readOnlyHint": True}, meta={"com.example/a": 1}
-)
+@server.tool(title="Add", annotations={"readOnlyHint": True}, meta={"com.example/a": 1})
 def add(a: int, b: Annotated[int, Arg("The other", ge=0)] = 1) -> int:
     """Add two numbers.
 
@@ -111,7 +109,8 @@ async def told() -> None:
 
 
 @server.tool
-async def gone() -> str:
+async def gone(ctx: Context) -> str:
+    ctx.progress(1)  # so that the answer is a stream, however long it takes
     async with changed:
         await changed.wait_for(lambda: given_up)
     return given_up.pop()
@@ -159,7 +158,7 @@ async def change(what: str) -> None:
 
 
 @server.tool
-async def toggle(on: bool) -> None:
+async def toggle(*, on: bool) -> None:
     handle = server.tools["plain"]
     handle.enable() if on else handle.disable()
 

@@ -1,4 +1,4 @@
-"""What a server says to raw bytes; each function is one case, in a session of its own."""
+"""What a server says to raw bytes; each function is a case in its own session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ERAS: Final = {"session": "2025-11-25", "stateless": "2026-07-28"}
-GROUPS: Final = tuple(f"server-{wire}-{era}" for wire in ("stdio", "http") for era in ERAS)
+GROUPS: Final = tuple(
+    f"server-{wire}-{era}" for wire in ("stdio", "http") for era in ERAS
+)
 CASES: Final[dict[str, tuple[Callable[[Any], None], tuple[str, ...], bool]]] = {}
 
 
@@ -54,8 +56,21 @@ def opening(c):
 
 @case("session", opens=False)
 def versions(c):
-    for version in ("2024-11-05", "2025-03-26", "2025-06-18", "2026-07-28", "1999-01-01"):
-        c.ask("initialize", {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}})
+    for version in (
+        "2024-11-05",
+        "2025-03-26",
+        "2025-06-18",
+        "2026-07-28",
+        "1999-01-01",
+    ):
+        c.ask(
+            "initialize",
+            {
+                "protocolVersion": version,
+                "capabilities": {},
+                "clientInfo": {"name": "raw", "version": "1"},
+            },
+        )
 
 
 @case("stdio session", opens=False)
@@ -97,7 +112,13 @@ def revisions_that_are_unknown(c):
 
 @case()
 def bytes_that_are_no_messages(c):
-    for data in (b"{no JSON}\n", b"[]\n", b"7\n", b'{"id":1}\n', b'{"jsonrpc":"1.0","id":1,"method":"ping"}\n'):
+    for data in (
+        b"{no JSON}\n",
+        b"[]\n",
+        b"7\n",
+        b'{"id":1}\n',
+        b'{"jsonrpc":"1.0","id":1,"method":"ping"}\n',
+    ):
         c.send(data)
     c.send(b'{"jsonrpc":"2.0","id":null,"method":"ping"}\n')
     c.send(b'{"jsonrpc":"2.0","id":"x","method":7}\n')
@@ -170,7 +191,6 @@ def given_up(c):
     c.meta = {"progressToken": "t-2"}
     started = c.start("slow")
     c.give_up(started)
-    c.meta = {}
     c.call("gone")
 
 
@@ -202,7 +222,10 @@ def questions(c):
 def questions_that_are_declined(c):
     c.answers = {**raw.ANSWERS, "elicitation/create": {"action": "decline"}}
     rounds(c, ["value"])
-    c.answers = {**raw.ANSWERS, "elicitation/create": {"action": "accept", "content": {"value": "x"}}}
+    c.answers = {
+        **raw.ANSWERS,
+        "elicitation/create": {"action": "accept", "content": {"value": "x"}},
+    }
     rounds(c, ["value"])
     if not c.is_stateless:
         c.answers = {"roots/list": {"code": -1, "message": "not now"}}
@@ -222,7 +245,13 @@ def questions_that_cannot_be_asked(c):
 def states_that_are_forged(c):
     params = {"name": "ask", "arguments": {"what": ["value"]}}
     c.ask("tools/call", {**params, "requestState": "forged", "inputResponses": {}})
-    c.ask("tools/call", {**params, "inputResponses": {"count": {"action": "accept", "content": {"value": 1}}}})
+    c.ask(
+        "tools/call",
+        {
+            **params,
+            "inputResponses": {"count": {"action": "accept", "content": {"value": 1}}},
+        },
+    )
 
 
 # Resources, prompts, completion...
@@ -234,7 +263,14 @@ def resources(c):
     c.ask("resources/templates/list")
     for uri in ("config://app", "memo://a", "memo://b", "users://7/long"):
         c.ask("resources/read", {"uri": uri})
-    for uri in ("users://ada/long", "users://7/odd", "memo://z", "broken://a", "../x", 7):
+    for uri in (
+        "users://ada/long",
+        "users://7/odd",
+        "memo://z",
+        "broken://a",
+        "../x",
+        7,
+    ):
         c.ask("resources/read", {"uri": uri})
     c.ask("resources/read")
 
@@ -243,7 +279,9 @@ def resources(c):
 def prompts(c):
     c.ask("prompts/list")
     c.ask("prompts/get", {"name": "review", "arguments": {"code": "pass"}})
-    c.ask("prompts/get", {"name": "review", "arguments": {"code": "pass", "style": "odd"}})
+    c.ask(
+        "prompts/get", {"name": "review", "arguments": {"code": "pass", "style": "odd"}}
+    )
     c.ask("prompts/get", {"name": "review"})
     c.ask("prompts/get", {"name": "nothing"})
 
@@ -259,7 +297,12 @@ def completions(c):
     complete(prompt, "style", "")
     complete(prompt, "nothing", "")
     complete({"type": "ref/prompt", "name": "nothing"}, "code", "")
-    complete({"type": "ref/resource", "uri": "users://{id}/{kind}"}, "kind", "s", context={"arguments": {"id": "7"}})
+    complete(
+        {"type": "ref/resource", "uri": "users://{id}/{kind}"},
+        "kind",
+        "s",
+        context={"arguments": {"id": "7"}},
+    )
     complete({"type": "ref/odd"}, "kind", "s")
 
 

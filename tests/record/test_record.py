@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from record import make
 
 pytestmark = pytest.mark.unchecked_wire("the record compares all that is sent")

@@ -113,9 +113,23 @@ class Handler(BaseHTTPRequestHandler):
             return
         first = outgoing.get() if not outgoing.empty() else None
         if type(first) is dict and "method" not in first:
-            fields = {"Mcp_Session_Id": self.session} if message["method"] == "initialize" else {}
-            status = 404 if self.peer.is_stateless and first.get("error", {}).get("code") == -32601 else 200
-            self.reply(status, json.dumps(first).encode(), Content_Type="application/json", **fields)
+            fields = (
+                {"Mcp_Session_Id": self.session}
+                if message["method"] == "initialize"
+                else {}
+            )
+            status = (
+                404
+                if self.peer.is_stateless
+                and first.get("error", {}).get("code") == -32601
+                else 200
+            )
+            self.reply(
+                status,
+                json.dumps(first).encode(),
+                Content_Type="application/json",
+                **fields,
+            )
         elif type(first) is Leave:
             self.close_connection = True
         elif type(first) is Raw:
@@ -164,7 +178,11 @@ class Handler(BaseHTTPRequestHandler):
                     return
                 with contextlib.suppress(OSError):
                     self.write_event(message)
-                if id is not None and message.get("id") == id and "method" not in message:
+                if (
+                    id is not None
+                    and message.get("id") == id
+                    and "method" not in message
+                ):
                     return
                 continue
             if select.select([self.connection], [], [], 0)[0]:
