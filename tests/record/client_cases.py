@@ -707,6 +707,15 @@ async def a_session_that_is_forgotten(run):
     run.see(run.client.session_id)
 
 
+@case(only="stdio session", recovery=AGAIN)
+async def what_is_told_again(run):
+    for uri in ("memo://b", "memo://a"):
+        await run.client.subscribe(uri)
+    await run.client.set_log_level("info")
+    await run.do(run.client.call_tool("die"))
+    await run.do(run.client.call_tool("echo"))
+
+
 @case(only="http session", recovery=mcpwire.Recovery(reinitialize=False))
 async def a_session_that_is_not_opened_again(run):
     await run.do(run.client.call_tool("forget"))
@@ -770,3 +779,31 @@ async def traced(run):
     async with run.make(run.target, trace=trace) as client:
         await client.list_prompts()
     run.see([event for event, _ in told])
+
+
+# In memory, in short...
+
+
+@case(only="memory", sampling=model, elicitation=form, roots=lambda run: ["/srv"])
+async def in_memory(run):
+    client = run.client
+    run.see([client.protocol_version, client.session_id])
+    steps = []
+    await run.do(client.call_tool("add", {"a": 2, "b": 3}))
+    await run.do(client.call_tool("add", {"a": "two"}))
+    for how in ("tool", "rpc", "other"):
+        await run.do(client.call_tool("fail", {"how": how}))
+    await run.do(client.call_tool("nothing"))
+    await run.do(client.call_tool("work", on_progress=lambda *s: steps.append(s)))
+    run.see(steps)
+    await run.do(client.call_tool("ask", {"what": ["sample", "roots"]}))
+    await run.do(client.call_tool("slow", timeout=0.3))
+    await run.do(client.read_text("config://app"))
+    await run.do(client.read_text("memo://z"))
+    await run.do(client.get_prompt("review", {"code": "pass"}))
+    run.see([tool.name for tool in await client.list_tools()])
+
+
+@case(only="memory", raise_exceptions=True)
+async def raised_in_memory(run):
+    await run.do(run.client.call_tool("fail", {"how": "other"}))

@@ -23,9 +23,9 @@ ERAS: Final = {"session": peer.SESSION, "stateless": peer.STATELESS, "sse": peer
 GROUPS: Final = tuple(
     f"{client}-{wire}-{era}"
     for client in ("asyncio", "sync")
-    for wire in ("stdio", "http")
+    for wire in ("stdio", "http", "memory")
     for era in ERAS
-    if (wire, era) != ("stdio", "sse")
+    if era != "sse" or wire == "http"
 )
 """Who calls, over what, in which era: one file of the record each."""
 
@@ -149,7 +149,7 @@ def case(
             group
             for group in GROUPS
             if set(words) <= set(group.split("-"))
-            and ("sse" in words or "sse" not in group)
+            and all(each in words or each not in group for each in ("sse", "memory"))
         )
         name = body.__name__
         assert name not in CASES, name
@@ -282,6 +282,15 @@ def _stdio(era: str, case: Case) -> Iterator[tuple[Any, list[Any]]]:
         seen += [shown.blank(json.loads(line)) for line in lines]
 
 
+@contextlib.contextmanager
+def _memory(_: str, __: Case) -> Iterator[tuple[Any, list[Any]]]:
+    from record import server
+
+    yield server.server, []  # what is sent is seen over other wires
+
+
+OPENERS: Final = {"stdio": _stdio, "memory": _memory}
+
 KINDS: Final = ("request", "listen", "notification", "answer", "GET", "DELETE")
 """Over HTTP the order is promised among messages of a kind only."""
 
@@ -316,7 +325,7 @@ def make(group: str, names: Any = None) -> dict[str, Any]:
     from record import client_cases, group_cases  # noqa: F401 - they register
 
     record: dict[str, Any] = {}
-    usual = _perform(group, CASES[USUAL])["peer"]
+    usual = [] if "memory" in group else _perform(group, CASES[USUAL])["peer"]
     for case in CASES.values():
         if group in case.groups and (not names or case.name in names):
             done = _perform(group, case)
@@ -332,7 +341,7 @@ USUAL: Final = "what_was_agreed"
 
 def _perform(group: str, case: Case) -> dict[str, Any]:
     _, wire, era = group.split("-")
-    with (_stdio if wire == "stdio" else _http)(era, case) as (target, seen):
+    with OPENERS.get(wire, _http)(era, case) as (target, seen):
         run = Run(group, case, target)
         if run.is_blocking:
             drive(_use(run, case))
