@@ -6,7 +6,10 @@ import pytest
 
 from record import make
 
-pytestmark = pytest.mark.unchecked_wire("the record compares all that is sent")
+pytestmark = [
+    pytest.mark.unchecked_wire("the record compares all that is sent"),
+    pytest.mark.timeout(300),  # nothing here fails because the machine is busy
+]
 
 SIZE = 1_500_000
 
