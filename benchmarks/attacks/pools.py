@@ -39,7 +39,8 @@ async def many_sessions(scene: Scene) -> Outcome:
         with suppress(*FAILURES):
             peer = await scene.connect()
             while next(numbers) < wanted and time.monotonic() < deadline:
-                opened += bool((await peer.ask(request)).session)
+                answer = await peer.ask(request)
+                opened += bool(answer.session)
 
     await asyncio.gather(*(open_many() for _ in range(8)))
     is_kept = await is_there()

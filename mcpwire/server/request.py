@@ -146,7 +146,7 @@ class Session:
     state: dict[str, Any] = attrs.field(factory=dict, repr=False)
     """What handlers keep for it."""
 
-    subscribed: set[str] = attrs.field(factory=set, repr=False)
+    subscribed: frozenset[str] = attrs.field(default=frozenset(), repr=False)
     """The URIs of the resources whose changes the client wants to hear of."""
 
     send: NotifyFn = attrs.field(default=_unheard, repr=False)

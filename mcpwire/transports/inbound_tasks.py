@@ -72,6 +72,19 @@ class InboundTasks:
         held: Those that wait for `begin`, by request id.
     """
 
+    __slots__ = (
+        "_backlog",
+        "_first_steps",
+        "_holds",
+        "_is_sharing",
+        "_left",
+        "_limit",
+        "_running",
+        "_tasks",
+        "_waiting",
+        "held",
+    )
+
     def __init__(
         self,
         *,
@@ -90,7 +103,8 @@ class InboundTasks:
         self._tasks: set[asyncio.Task[None]] = set()
         # Those that have an answer to come.
         self._running: dict[RequestId, _Run] = {}
-        self._waiting: deque[tuple[_Run, int]] = deque()
+        # A deque takes 600 bytes, and hardly any connection needs it.
+        self._waiting: deque[tuple[_Run, int]] | tuple[()] = ()
         self.held: dict[RequestId, _Run] = {}
 
     def __len__(self) -> int:
@@ -125,6 +139,8 @@ class InboundTasks:
         elif len(self._waiting) < self._backlog and size <= self._left:
             self._left -= size
             run.context = copy_context()
+            if not self._waiting:
+                self._waiting = deque()
             self._waiting.append((run, size))
         else:
             reply(InternalError("too many requests are waiting already"))
@@ -222,7 +238,8 @@ class InboundTasks:
             return run.about
         for item in self._waiting:
             if item[0].id == id:
-                self._waiting.remove(item)
+                rest = [each for each in self._waiting if each is not item]
+                self._waiting = deque(rest)
                 self._left += item[1]
                 return item[0].about
         return None
@@ -259,7 +276,7 @@ class InboundTasks:
         The task that calls this is left out: a handler may close its own connection.
         """
         self._left += sum(size for _, size in self._waiting)
-        self._waiting.clear()
+        self._waiting = ()
         self.held.clear()
         self._running.clear()
         current = asyncio.current_task()

@@ -69,6 +69,15 @@ def test_an_attack_is_watched_from_a_calm_time_to_a_calm_time(scene, program, na
         assert figures.after.descriptors > 3
 
 
+def test_streams_that_nobody_reads_are_counted_at_the_server(scene, program):
+    (attack,) = program.chosen(["event streams unread"])
+    size = replace(scene.SMALL, before=0.3, settle=0.3, clock=0.3)
+    ours = scene.programs(attack)[scene.OURS]
+    figures = asyncio.run(scene.perform(attack, scene.OURS, ours, size))
+    assert figures.outcome.text == "2 of 2 connections ended by the server"
+    assert figures.outcome.holds
+
+
 def test_each_attack_has_a_name_and_a_text_of_its_own(program, scene):
     names = [each.name for each in scene.ATTACKS]
     assert len(names) == len(set(names)) >= 20
@@ -88,8 +97,24 @@ def test_figures_that_come_back_are_no_failure(outcome, figures, scene):
     assert outcome.failures(figures) == []
     ended = replace(figures, after=None)
     assert outcome.failures(ended) == []
-    a_little = replace(figures, after=scene.State(40.0 * 1.1 + scene.SLACK_MIB, 11))
+    a_little = replace(figures, after=scene.State(44.0, 11))
     assert outcome.failures(a_little) == []
+
+
+def test_memory_that_stays_is_a_failure_where_a_second_attack_adds_to_it(
+    outcome, figures, scene
+):
+    more = replace(figures, after=scene.State(50.0, 10))
+    assert outcome.failures(more) == ["memory: 40 MiB before, 50 MiB after"]
+    same = replace(more, second=scene.State(55.0, 10))
+    assert outcome.failures(same) == []
+    assert outcome.SECOND in outcome.of_server("ours", {"it": same})
+    assert "| 40.0 / 40.0 / 50.0 | 55.0 " in outcome.of_server("ours", {"it": same})
+    assert outcome.SECOND not in outcome.of_server("theirs", {"it": more})
+    grows = replace(more, second=scene.State(55.1, 10))
+    assert outcome.failures(grows) == [
+        "memory: 40 MiB before, 50 MiB after, 55 MiB after a second attack"
+    ]
 
 
 def test_each_kind_of_harm_is_a_failure(outcome, figures, scene):

@@ -115,11 +115,11 @@ async def subscribe(
     if public in session.subscribed:
         return {}
     check_watched(len(session.subscribed) + 1, public)
-    session.subscribed.add(public)
+    session.subscribed |= {public}
     try:
         await _watch(upstream, raw, public)
     except BaseException:
-        session.subscribed.discard(public)
+        session.subscribed -= {public}
         raise
     return {}
 
@@ -135,7 +135,7 @@ async def unsubscribe(
     session = request.session
     assert session is not None  # as above
     if public in session.subscribed:
-        session.subscribed.discard(public)
+        session.subscribed -= {public}
         await _unwatch(upstream, raw, public)
     return {}
 
@@ -262,7 +262,7 @@ async def _watch_again(upstreams: Upstreams, uri: str, count: int) -> None:
         await _watch_one(uri, upstreams, watched)
     if not watched:
         for session in upstreams.hub.sessions():
-            session.subscribed.discard(uri)
+            session.subscribed -= {uri}
 
 
 def forget_session(upstreams: Upstreams, session: Session) -> None:

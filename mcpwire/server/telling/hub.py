@@ -35,6 +35,8 @@ class Listener(Protocol):
 class _SessionListener:
     """A session hears of every list, and of the resources that it subscribed to."""
 
+    __slots__ = ("_session",)
+
     def __init__(self, session: Session) -> None:
         self._session = session
 

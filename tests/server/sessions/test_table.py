@@ -1,6 +1,7 @@
 """Who may use which session, and what else the head of a request decides."""
 
 import asyncio
+import tracemalloc
 
 import pytest
 from by_hand import CLIENT, notice, request, session, success
@@ -395,3 +396,27 @@ async def test_a_store_is_in_memory_if_none_is_given_and_is_switched_off_by_fals
         "MemoryEventStore",
         "NoneType",
     ]
+
+
+@pytest.mark.attack("X07")
+@pytest.mark.parametrize(("is_used", "most"), [(False, 3_300), (True, 4_000)])
+async def test_an_idle_session_takes_little_memory(is_used, most):
+    async with Bench(echo) as bench:
+
+        async def leave(count):
+            for number in range(count):
+                hand = bench.hand()
+                opening = hand.post(request(1, "initialize", session()))
+                hand.id = (await opening.done()).headers["mcp-session-id"]
+                if is_used:
+                    await hand.post(call(number)).done()
+
+        await leave(10)
+        tracemalloc.start()
+        try:
+            await leave(200)
+            held = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+        assert len(bench.sessions) == 210
+        assert held / 200 < most

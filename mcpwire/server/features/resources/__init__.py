@@ -232,7 +232,7 @@ class Resources:
         subscribed = request.session.subscribed
         if uri not in subscribed:
             check_watched(len(subscribed) + 1, uri)
-            subscribed.add(uri)
+            request.session.subscribed = subscribed | {uri}
         return {}
 
     def watchable(self, uris: Sequence[str], request: RequestContext) -> list[str]:
@@ -257,7 +257,7 @@ class Resources:
     ) -> dict[str, Any]:
         """Answer ``resources/unsubscribe``."""
         assert request.session is not None  # the method table: sessions only
-        request.session.subscribed.discard(_uri(params))
+        request.session.subscribed -= {_uri(params)}
         return {}
 
 

@@ -61,7 +61,7 @@ class Journal:
             store, "append_nowait", None
         )
         # An event to be kept, or without one a stream to be forgotten.
-        self._todo: deque[tuple[int, Event | None]] = deque()
+        self._todo: deque[tuple[int, Event | None]] | tuple[()] = ()
         self._size = 0
         self._is_busy = False
         self._is_used = False
@@ -89,12 +89,14 @@ class Journal:
 
     def drop(self) -> None:
         """Forget all of it: the session is over."""
-        self._todo.clear()
+        self._todo = ()
         self._size = 0
         if self._is_used:
             self._add(EVERYTHING, None)
 
     def _add(self, stream: int, event: Event | None) -> None:
+        if not self._todo:
+            self._todo = deque()
         self._todo.append((stream, event))
         if not self._is_busy:
             self._is_busy = True

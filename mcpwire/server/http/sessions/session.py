@@ -7,7 +7,6 @@ It is to HTTP what `server.connection` is to a duplex stream. What comes in is t
 from __future__ import annotations
 
 import secrets
-from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -89,6 +88,34 @@ class HttpSession:
         is_closed: Whether it has ended.
     """
 
+    __slots__ = (
+        "__weakref__",
+        "_ask_timeout",
+        "_begin",
+        "_can_ask",
+        "_can_pause",
+        "_dispatcher",
+        "_ended_streams",
+        "_first_steps",
+        "_last_stream",
+        "_open",
+        "_owner",
+        "_questions",
+        "_retry",
+        "_room",
+        "_server_stream",
+        "_store",
+        "_streams",
+        "_style",
+        "_tasks",
+        "finished",
+        "is_closed",
+        "mark",
+        "outlets",
+        "session",
+        "used_at",
+    )
+
     def __init__(
         self,
         dispatcher: Dispatcher,
@@ -102,35 +129,26 @@ class HttpSession:
         first_steps: FirstSteps,
         is_alone: bool = False,
     ) -> None:
-        limits = dispatcher.limits
         self._dispatcher = dispatcher
-        self._tasks = InboundTasks(
-            limit=limits.inbound,
-            backlog=limits.notifications,
-            room=limits.unwritten,
-            holds=True,
-            first_steps=first_steps,
-        )
+        self._owner = owner
+        self._store = store
+        self._begin = begin
+        self._retry = retry
+        self._first_steps = first_steps
+        # Made when needed: there may be 10,000 sessions, of which most are idle.
+        self._tasks: InboundTasks | None = None
+        self._style: StreamStyle | None = None
+        self._server_stream: ServerStream | None = None
         self._open: dict[RequestId, tuple[RequestContext, Answers]] = {}
         self._questions = Questions()
         self._ask_timeout = ask_timeout
         self._can_ask = not is_alone
         self.mark = secrets.token_hex(8)
-        journal = None
-        if store is not None:
-            key = client_key(self.mark, owner)
-            journal = Journal(store, key, begin, room=limits.unwritten)
-        self._journal = journal
-        can_pause = journal is not None and lets_streams_pause(session.revision)
-        self._can_pause = can_pause
-        self._style = StreamStyle(self.mark, journal, can_pause, retry)
+        self._can_pause = store is not None and lets_streams_pause(session.revision)
         self._streams: dict[int, Stream] = {}
-        self._ended_streams: OrderedDict[int, int] = OrderedDict()
+        self._ended_streams: dict[int, int] = {}
         self._last_stream = STANDALONE
-        self._room = limits.unwritten
-        self.server_stream = ServerStream(
-            self._style, backlog=limits.notifications, room=limits.unwritten
-        )
+        self._room = dispatcher.limits.unwritten
         self.session = session
         self.outlets = 0
         self.used_at = 0.0
@@ -155,6 +173,41 @@ class HttpSession:
         if owner is None or principal is None:
             return owner is principal
         return owner.key == principal.key
+
+    def _make_tasks(self) -> InboundTasks:
+        limits = self._dispatcher.limits
+        self._tasks = InboundTasks(
+            limit=limits.inbound,
+            backlog=limits.notifications,
+            room=limits.unwritten,
+            holds=True,
+            first_steps=self._first_steps,
+        )
+        return self._tasks
+
+    @property
+    def _journal(self) -> Journal | None:
+        return None if self._style is None else self._style.journal
+
+    def _style_of_streams(self) -> StreamStyle:
+        if self._style is None:
+            journal = None
+            if self._store is not None:
+                key = client_key(self.mark, self._owner)
+                journal = Journal(self._store, key, self._begin, room=self._room)
+            self._style = StreamStyle(self.mark, journal, self._can_pause, self._retry)
+        return self._style
+
+    @property
+    def server_stream(self) -> ServerStream:
+        """The stream for what belongs to no call."""
+        if self._server_stream is None:
+            self._server_stream = ServerStream(
+                self._style_of_streams(),
+                backlog=self._dispatcher.limits.notifications,
+                room=self._room,
+            )
+        return self._server_stream
 
     # What the server says...
 
@@ -205,7 +258,8 @@ class HttpSession:
 
     def begin(self) -> None:
         """Run what was taken; most of it is answered at once."""
-        self._tasks.begin()
+        if self._tasks is not None:
+            self._tasks.begin()
 
     def _malformed(self, message: Malformed, answers: Answers) -> None:
         if message.is_request:
@@ -229,6 +283,7 @@ class HttpSession:
         # 2025-11-25 basic/utilities/cancellation, "Implementation Notes".
         logger.debug("%r is cancelled: %.100r", request, params.get("reason"))
         request.is_cancelled = True
+        assert self._tasks is not None  # which runs what is open
         self._tasks.cancel(id)
         if self._dispatcher.answers_cancelled:
             self._reply(answers, id, RPCError(CANCELLED, code=REQUEST_CANCELLED))
@@ -271,7 +326,8 @@ class HttpSession:
             self._reply(answers, id, result)
             return
         self._open[id] = request, answers
-        self._tasks.start(
+        tasks = self._make_tasks() if self._tasks is None else self._tasks
+        tasks.start(
             id,
             partial(self._perform, request, params),
             partial(self._answered, request, answers),
@@ -322,16 +378,17 @@ class HttpSession:
 
     def _open_stream(self) -> Stream:
         self._last_stream += 1
-        stream = Stream(self._last_stream, self._style)
+        stream = Stream(self._last_stream, self._style_of_streams())
         self._streams[stream.number] = stream
         return stream
 
     def _finished(self, answers: Answers) -> None:
         if self.finished is not None:
             self.finished(self)
-        stream, journal = answers.stream, self._journal
+        stream = answers.stream
         if stream is None:
             return
+        journal = self._journal
         self._streams.pop(stream.number, None)
         if journal is None:
             return
@@ -342,7 +399,7 @@ class HttpSession:
         self._ended_streams[stream.number] = stream.last
         if len(self._ended_streams) > ENDED_STREAMS_KEPT:
             # The store lets go of it by itself, as of all that grows old.
-            self._ended_streams.popitem(last=False)
+            del self._ended_streams[next(iter(self._ended_streams))]
 
     def open_server_stream(self) -> Outlet | None:
         """Return what carries the stream of a GET; ``None``: something does already."""
@@ -358,7 +415,7 @@ class HttpSession:
         It takes the place of what carried the stream before, whose client has noticed
         before us that it does not any more.
         """
-        journal = self._journal
+        journal = self._style_of_streams().journal
         if journal is None:
             return None
         stream = self._find_stream(number)
@@ -388,7 +445,7 @@ class HttpSession:
         if number == STANDALONE:
             return self.server_stream
         if number in self._ended_streams:
-            stream = Stream(number, self._style)
+            stream = Stream(number, self._style_of_streams())
             stream.last = self._ended_streams[number]
             return stream
         return self._streams.get(number)
@@ -397,7 +454,8 @@ class HttpSession:
 
     async def settle(self, seconds: float) -> None:
         """Wait until all requests have been answered, but not longer than that."""
-        await self._tasks.settle(seconds)
+        if self._tasks is not None:
+            await self._tasks.settle(seconds)
 
     def close(self) -> list[asyncio.Task[None]]:
         """End all of it; return the tasks that have yet to end."""
@@ -406,15 +464,17 @@ class HttpSession:
         self.is_closed = self.session.is_closed = True
         self.session.send, self.session.ask = _say_nothing, None
         unanswered, self._open = self._open, {}
-        tasks = self._tasks.close()
+        tasks = [] if self._tasks is None else self._tasks.close()
         self._questions.close()
         for id, (request, answers) in unanswered.items():
             request.is_cancelled = True
             # Not as if the session had been unknown: the request may have had effects,
             # and nobody should take it for one that has not run.
             self._reply(answers, id, InternalError(ENDED))
-        for stream in (*self._streams.values(), self.server_stream):
+        for stream in self._streams.values():
             stream.end()
+        if self._server_stream is not None:
+            self._server_stream.end()
         self._streams.clear()
         if self._journal is not None:
             self._journal.drop()

@@ -145,15 +145,20 @@ class ServerStream(Stream):
         self._most = backlog
         self._room = room
         self._size = 0
-        self._backlog: deque[tuple[int, bytes]] = deque()
+        # A deque takes 600 bytes, and most sessions have nothing that waits.
+        self._backlog: deque[tuple[int, bytes]] | tuple[()] = ()
 
     def _keep(self, sequence: int, encoded: bytes) -> None:
+        if not self._backlog:
+            self._backlog = deque()
         self._backlog.append((sequence, encoded))
         self._size += len(encoded)
         self._trim()
 
     def _trim(self) -> None:
-        while len(self._backlog) > self._most or self._size > self._room:
+        while self._backlog and (
+            len(self._backlog) > self._most or self._size > self._room
+        ):
             self._size -= len(self._backlog.popleft()[1])
 
     def open(self, outlet: Outlet) -> None:
@@ -167,7 +172,7 @@ class ServerStream(Stream):
     def take_backlog(self) -> list[tuple[int, bytes]]:
         """Return what waits, from now on for nobody."""
         waiting = list(self._backlog)
-        self._backlog.clear()
+        self._backlog = ()
         self._size = 0
         return waiting
 
@@ -176,9 +181,10 @@ class ServerStream(Stream):
         if self.outlet is outlet:
             self.outlet = None
             unwritten = outlet.unwritten()
-            self._backlog = deque(sorted((*self._backlog, *unwritten)))
-            self._size += sum(len(encoded) for _, encoded in unwritten)
-            self._trim()
+            if unwritten:
+                self._backlog = deque(sorted((*self._backlog, *unwritten)))
+                self._size += sum(len(encoded) for _, encoded in unwritten)
+                self._trim()
 
 
 def _milliseconds(seconds: float) -> int:
