@@ -12,7 +12,6 @@ from http_bytes import reply
 from mcp_server import scripted_mcp
 
 import mcpwire
-from mcpwire.sync._made import http_going_on as blocking
 from mcpwire.transports.http.streamable import going_on
 
 pytestmark = pytest.mark.anyio
@@ -23,8 +22,7 @@ ENGINES = ("direct", "httpx")
 @pytest.fixture
 def patient(monkeypatch):
     """Let what is waited for be waited for longer than any test takes."""
-    for module in (going_on, blocking):
-        monkeypatch.setattr(module, "OPENING_S", 10 * BOUND_S)
+    monkeypatch.setattr(going_on, "OPENING_S", 10 * BOUND_S)
 
 
 # What is told at once is heard...
@@ -158,8 +156,7 @@ async def test_a_stream_whose_head_never_comes_is_waited_for_once(shell, monkeyp
             await client.subscribe(URI)
             took = time.monotonic() - started
             assert going_on.OPENING_S * 0.9 < took < SOON_S
-            for module in (going_on, blocking):
-                monkeypatch.setattr(module, "OPENING_S", HANG_S)
+            monkeypatch.setattr(going_on, "OPENING_S", HANG_S)
             for number in range(3):
                 await client.subscribe(f"memo://{number}", timeout=None)
 

@@ -7,7 +7,6 @@ from faulty import HANG_S, ONCE, outcome
 from http_bytes import head
 from mcp_server import scripted_mcp
 
-from mcpwire.sync._made import http_going_on as blocking
 from mcpwire.transports.http.streamable import going_on
 
 pytestmark = pytest.mark.anyio
@@ -15,8 +14,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.pain("P26")
 async def test_the_late_body_of_a_refused_probe_is_waited_for(shell, monkeypatch):
-    for module in (going_on, blocking):
-        monkeypatch.setattr(module, "DECIDING_S", HANG_S)
+    monkeypatch.setattr(going_on, "DECIDING_S", HANG_S)
 
     def late(request, conn):
         error = {"code": -32022, "message": "no", "data": {"supported": ["2099-01-01"]}}
