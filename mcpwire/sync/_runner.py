@@ -279,6 +279,7 @@ class Runner:
                 self._start_thread()
         except BaseException as error:  # noqa: BLE001 - raised by the call
             call.interrupt = error
+            call.is_leading = False  # the end of its task must not stop the loop now
             self._give_up(loop)
         finally:
             self._leader, call.is_leading = None, False
@@ -347,6 +348,7 @@ class Runner:
         with self._changing:
             if self._loop is loop:
                 self._loop = None
+        loop.set_exception_handler(_ignore)  # the interrupt is raised by its call
         try:
             _end_loop(loop)
         finally:
@@ -432,6 +434,10 @@ def _make_loop(runner: Runner) -> asyncio.AbstractEventLoop:
         loop = asyncio.SelectorEventLoop(_Selector(runner.on_signal))
     set_callers(loop, runner)
     return loop
+
+
+def _ignore(*_: object) -> None:
+    """Report nothing."""
 
 
 def _stop_running() -> None:

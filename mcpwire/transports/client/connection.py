@@ -259,6 +259,7 @@ class Connection(ConnectionState):
         For finalisers: it kills what it must and waits for nothing.
         """
         self._is_wanted = False
+        self._opening = self._closing = None  # an interrupted loop may end none of them
         closing, self._closing_channel = self._closing_channel, None
         channel, self._current, self.channel = self._current, None, None
         loop = self._loop

@@ -69,7 +69,12 @@ def test_a_program_that_ends_is_silent_and_takes_its_server_along(ending):
 @pytest.mark.pain("P07", "P12")
 @pytest.mark.fault("F41")
 @pytest.mark.parametrize(
-    "doing", ["client.call_tool('x', timeout=None)", "client.close()"]
+    "doing",
+    [
+        "client.call_tool('x', timeout=None)",
+        "client.close()",
+        "mcpwire.sync.Client(scripted('recv()\\nrecv()'), timeout=None).connect()",
+    ],
 )
 def test_an_interrupt_ends_the_program_and_reaps_the_server(doing):
     limits = "mcpwire.Limits(close_grace=30.0, terminate_grace=30.0)"
@@ -149,7 +154,7 @@ def test_whatever_a_forked_process_does_the_parents_session_goes_on(doing, reade
 
 OUTLIVED = """
 target = scripted(
-    "signal.signal(signal.SIGTERM, lambda *_: (print('killed', file=sys.stderr, flush=True), os._exit(9)))\\n"
+    "signal.signal(signal.SIGTERM, lambda *_: print('killed', file=sys.stderr))\\n"
     "handshake()\\n" + ECHO_LOOP,
     stderr=say,
 )
