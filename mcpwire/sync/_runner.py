@@ -222,10 +222,14 @@ class Runner:
                 "its event loop or in a signal handler, can close it but not call it"
             )
         with self._changing:
-            self._inside[threading.get_ident()] = call
             if self._loop is None:
-                self._loop = _make_loop(self)
+                try:
+                    self._loop = _make_loop(self)
+                except OSError:  # there are no descriptors left
+                    call.work.close()
+                    raise
             call.loop = self._loop
+            self._inside[threading.get_ident()] = call
             if self._wants_thread:
                 self._start_thread()
 
