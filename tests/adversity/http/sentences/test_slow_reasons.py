@@ -7,13 +7,14 @@ from faulty import HANG_S, ONCE, outcome
 from http_bytes import head
 from mcp_server import scripted_mcp
 
+import mcpwire
 from mcpwire.transports.http.streamable import going_on
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.pain("P26")
-async def test_the_late_body_of_a_refused_probe_is_waited_for(shell, monkeypatch):
+async def test_the_late_body_of_a_refused_probe_is_waited_for(monkeypatch):
     monkeypatch.setattr(going_on, "DECIDING_S", HANG_S)
 
     def late(request, conn):
@@ -26,7 +27,7 @@ async def test_the_late_body_of_a_refused_probe_is_waited_for(shell, monkeypatch
 
     with scripted_mcp("stateless") as server:
         server.on["server/discover"] = late
-        client = shell(server.url, recovery=ONCE)
+        client = mcpwire.Client(server.url, recovery=ONCE)
         error = await outcome(client.connect())
         await client.aclose()
         assert "initialize" not in server.verbs(), error

@@ -44,7 +44,7 @@ def expire_as_the_token_comes(patches):
 
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
 async def test_a_deadline_that_passes_as_the_token_comes_counts(
-    shell, auth, monkeypatch, engine
+    auth, monkeypatch, engine
 ):
     """Nothing waits in that moment, so nothing can be woken; it must be looked for."""
     with protected_server(auth) as server:
@@ -52,7 +52,7 @@ async def test_a_deadline_that_passes_as_the_token_comes_counts(
             target = mcpwire.Http(
                 server.url, auth=oauth(), engine=engine, server_stream="never"
             )
-            async with shell(target) as client:
+            async with mcpwire.Client(target) as client:
                 auth.expire_all()
                 expire_as_the_token_comes(monkeypatch)
                 call = asyncio.create_task(client.call_tool("slow", timeout=100.0))
