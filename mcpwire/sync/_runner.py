@@ -250,16 +250,18 @@ class Runner:
                 call.work.close()
                 call.is_lost = True
                 return
+        leads = False
         self._asleep.append(call)
         try:
-            if self._leading.acquire(blocking=False):  # passed on before we slept
-                self._lead(call)
-            else:
+            leads = self._leading.acquire(blocking=False)  # passed on before we slept
+            if not leads:
                 call.bell.get()
         except BaseException as error:  # noqa: BLE001 - raised when the call has ended
             self._interrupt(call, error)
         finally:
             self._asleep.remove(call)
+        if leads:
+            self._lead(call)
 
     def _lead(self, call: _Call) -> None:
         """Run the loop until this call is woken, and pass it on."""
@@ -286,10 +288,13 @@ class Runner:
             self._pass_on()
 
     def _pass_on(self) -> None:
-        """Wake a sleeping thread to run the loop, unless another one does."""
+        """Wake a sleeping thread to run the loop, and those whose calls are done.
+
+        The loop may have stopped before it could wake these.
+        """
         for call in tuple(self._asleep):
+            call.bell.put(None)
             if not call.is_done:
-                call.bell.put(None)
                 return
 
     def of_caller(self) -> Callable[..., None] | None:
