@@ -182,5 +182,7 @@ def reachable(name: str, address: str) -> Iterator[Any]:
 def command(program: str, *args: str) -> list[str]:
     """Return the command line of a Python program that can import this module."""
     folders = [str(Path(__file__).parents[1] / "over_http"), str(Path(__file__).parent)]
-    head = f"import sys; sys.path[:0] = {[*folders, str(Path(__file__).parents[1])]!r}\n"
+    head = (
+        f"import sys; sys.path[:0] = {[*folders, str(Path(__file__).parents[1])]!r}\n"
+    )
     return [sys.executable, "-c", head + program, *args]
