@@ -160,6 +160,7 @@ class Owner(Facade):
         runner = Runner(inner.abandon, background=background or wants_thread)
         self._owns_runner = True
         self._stand_for(runner, inner)
+        inner.how_to_connect = "`with client:` or `client.connect()`"
 
     def _made(self, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Return the asyncio client of what the user's function made."""

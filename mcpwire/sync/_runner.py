@@ -22,7 +22,7 @@ import selectors
 import sys
 import threading
 import weakref
-from asyncio import _get_running_loop  # None where there is none
+from asyncio import _get_running_loop, _set_running_loop
 from collections import deque
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -93,13 +93,15 @@ class _Call:
         "items",
         "loop",
         "task",
+        "thread",
         "work",
     )
 
     loop: asyncio.AbstractEventLoop
 
-    def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
+    def __init__(self, work: Any) -> None:
         self.work = work
+        self.thread = threading.get_ident()
         self.task: asyncio.Task[Any] | None = None
         self.items: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
         self.bell: SimpleQueue[None] = SimpleQueue()
@@ -148,9 +150,8 @@ class Runner:
         self._abandon = abandon
         self._wants_thread = background
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._leading = threading.Lock()  # held by the thread that runs the loop
+        self._leader: dict[str, _Call] = {}  # whose thread runs the loop
         self._changing = threading.RLock()  # guards making and closing the loop
-        self._leader: _Call | None = None
         self._asleep: deque[_Call] = deque()
         self._inside: dict[int, _Call] = {}  # by thread
         self._thread: threading.Thread | None = None
@@ -171,14 +172,18 @@ class Runner:
             BaseException: What the coroutine or a signal handler raised.
         """
         call = _Call(work)
-        self._enter(call)
         try:
+            self._enter(call)
             while not call.is_done:
                 self._wait(call)
                 if call.items:
                     self._call_back(call)
         finally:
-            self._leave()
+            try:
+                self._leave(call)
+            except BaseException:  # an interrupt in the middle of it
+                self._leave(call)
+                raise
         try:
             if call.interrupt is not None:
                 raise call.interrupt
@@ -213,7 +218,6 @@ class Runner:
 
     def _enter(self, call: _Call) -> None:
         if self._is_forked or self.is_inside:
-            call.work.close()
             raise LocalProtocolError(
                 "this client belongs to the process that this one was forked from; "
                 "make one of its own here"
@@ -222,15 +226,24 @@ class Runner:
                 "its event loop or in a signal handler, can close it but not call it"
             )
         with self._changing:
-            self._inside[threading.get_ident()] = call
+            self._inside[call.thread] = call
             if self._loop is None:
                 self._loop = _make_loop(self)
             call.loop = self._loop
             if self._wants_thread:
                 self._start_thread()
 
-    def _leave(self) -> None:
-        self._inside.pop(threading.get_ident(), None)
+    def _leave(self, call: _Call) -> None:
+        """Undo what a call has done, however far it came; does nothing twice."""
+        if self._inside.get(call.thread) is not call:
+            call.work.close()  # refused; else Python warns that nobody awaited it
+            return
+        if not call.is_done:
+            self.post(call.cancel)
+        self._stop_leading(call)
+        if call in self._asleep:
+            self._asleep.remove(call)
+        del self._inside[call.thread]
         close, self._close = self._close, None
         if close is not None:
             close()
@@ -239,7 +252,7 @@ class Runner:
 
     def _wait(self, call: _Call) -> None:
         """Run the loop until this call is woken, or sleep until then."""
-        if self._leading.acquire(blocking=False):
+        if self._may_lead(call):
             self._lead(call)
             return
         if not call.is_submitted:
@@ -247,29 +260,44 @@ class Runner:
             try:
                 call.loop.call_soon_threadsafe(call.start)
             except RuntimeError:  # the loop was given up
-                call.work.close()
                 call.is_lost = True
                 return
-        leads = False
         self._asleep.append(call)
+        if self._may_lead(call):  # the loop was passed on before this call slept
+            self._asleep.remove(call)
+            self._lead(call)
+            return
         try:
-            leads = self._leading.acquire(blocking=False)  # passed on before we slept
-            if not leads:
-                call.bell.get()
+            call.bell.get()
         except BaseException as error:  # noqa: BLE001 - raised when the call has ended
             self._interrupt(call, error)
-        finally:
-            self._asleep.remove(call)
-        if leads:
-            self._lead(call)
+        self._asleep.remove(call)
+
+    def _may_lead(self, call: _Call) -> bool:
+        """Become the one that runs the loop, if there is none."""
+        # One step, whatever interrupts this thread: who leads is never unknown.
+        return self._leader.setdefault("leader", call) is call
+
+    def _stop_leading(self, call: _Call) -> None:
+        """Wake a sleeping call to run the loop, where this one did.
+
+        And each that is done: the loop may have stopped before it could tell them.
+        """
+        call.is_leading = False
+        if self._leader.get("leader") is call:
+            del self._leader["leader"]
+            for other in tuple(self._asleep):
+                other.bell.put(None)
+                if not other.is_done:
+                    return
 
     def _lead(self, call: _Call) -> None:
         """Run the loop until this call is woken, and pass it on."""
         loop = call.loop
-        self._leader, call.is_leading = call, True
         try:
             if call.is_done or call.items:  # by the thread that ran the loop before
                 return
+            call.is_leading = True
             if not call.is_submitted:
                 call.is_submitted = True
                 call.start()
@@ -281,21 +309,12 @@ class Runner:
                 self._start_thread()
         except BaseException as error:  # noqa: BLE001 - raised by the call
             call.interrupt = error
+            call.is_leading = False
+            if call.task is not None and call.task.done():
+                call.task.cancelled() or call.task.exception()  # seen: raised here
             self._give_up(loop)
         finally:
-            self._leader, call.is_leading = None, False
-            self._leading.release()
-            self._pass_on()
-
-    def _pass_on(self) -> None:
-        """Wake a sleeping thread to run the loop, and those whose calls are done.
-
-        The loop may have stopped before it could wake these.
-        """
-        for call in tuple(self._asleep):
-            call.bell.put(None)
-            if not call.is_done:
-                return
+            self._stop_leading(call)
 
     def of_caller(self) -> Callable[..., None] | None:
         """Return what has functions called by the thread that waits for this task."""
@@ -307,10 +326,9 @@ class Runner:
 
     def _call_back(self, call: _Call) -> None:
         """Call the functions that wait for that, outside of the call."""
-        ident = threading.get_ident()
         while call.items:
             function, args = call.items.popleft()
-            del self._inside[ident]  # it may call the client
+            del self._inside[call.thread]  # it may call the client
             try:
                 function(*args)
             except Exception:
@@ -318,14 +336,14 @@ class Runner:
             except BaseException as error:  # noqa: BLE001 - raised when the call has ended
                 self._interrupt(call, error)
             finally:
-                self._inside[ident] = call
+                self._inside[call.thread] = call
 
     # Interrupts...
 
     def on_signal(self, error: BaseException) -> None:
         """Take what a signal handler raised while the loop waited for events."""
-        call = self._leader
-        if call is None:
+        call = self._leader.get("leader")
+        if call is None or not call.is_leading:
             raise error
         if call.interrupt is None:
             call.interrupt = error
@@ -344,7 +362,6 @@ class Runner:
         else:
             self._abandon()
             call.is_lost = True
-            self._pass_on()
 
     def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
         """End everything on a loop that may have lost a step."""
@@ -353,7 +370,11 @@ class Runner:
             if self._loop is loop:
                 self._loop = None
         try:
-            _end_loop(loop)
+            # An interrupt at the very end of `run_forever` leaves the loop marked as
+            # running; then it can only be left alone.
+            _set_running_loop(None)
+            with contextlib.suppress(RuntimeError):
+                _end_loop(loop)
         finally:
             for call in tuple(self._inside.values()):
                 if call.loop is loop:
@@ -379,16 +400,20 @@ class Runner:
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run the loop until it is closed or given up."""
-        with self._leading:
-            try:
-                while self._loop is loop and not self._is_ending:
-                    loop.run_forever()
-            except BaseException:
-                logger.exception("a function on the loop of a blocking client raised")
-                self._give_up(loop)
-            finally:
-                self._thread = None
-        self._pass_on()
+        place = _Call(None)
+        self._asleep.appendleft(place)  # before every call
+        while not self._may_lead(place):
+            place.bell.get()
+        self._asleep.remove(place)
+        try:
+            while self._loop is loop and not self._is_ending:
+                loop.run_forever()
+        except BaseException:
+            logger.exception("a function on the loop of a blocking client raised")
+            self._give_up(loop)
+        finally:
+            self._thread = None
+            self._stop_leading(place)
         if self._is_ending:
             self._close_loop()
 
@@ -456,6 +481,9 @@ def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
             task.cancel()
         if tasks:
             loop.run_until_complete(asyncio.wait(tasks, timeout=END_S))
+        for task in tasks:
+            if task.done() and not task.cancelled():
+                task.exception()  # seen: the interrupt is raised by its call
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()
