@@ -71,6 +71,11 @@ class Echo:
         self._raw = raw
 
     @property
+    def address(self) -> str:
+        """What `reachable` is told in another process."""
+        return str(self._raw) if self.name == "stdio" else str(self.target)
+
+    @property
     def slow(self) -> int:
         """How many calls of `slow` have arrived."""
         if self.name in {"session", "stateless"}:

@@ -1,11 +1,14 @@
 """Ctrl-C: what ran is undone or taken back, at once, and the client goes on."""
 
 import asyncio
+import json
 import signal
+import subprocess
 import threading
 import time
 
 import pytest
+from echoing import command
 from scripted import ECHO_LOOP, scripted
 from waiting import BOUND_S, until
 
@@ -48,13 +51,16 @@ def interrupted(on_signal):
     """Give what calls a function, interrupts it, and returns the seconds it took."""
 
     def interrupt(function, *conditions, after=0.0):
+        def work():
+            function()
+            until(lambda: False)  # pragma: no cover - it comes at any instruction
+
         started = time.monotonic()
         on_signal(raise_interrupt)
         thread = signal_main(*conditions, after=after)
         try:
             with pytest.raises(KeyboardInterrupt):
-                function()
-                until(lambda: False)  # pragma: no cover - it comes at any instruction
+                work()
         finally:
             on_signal(signal.SIG_IGN)
             thread.join()
@@ -135,8 +141,8 @@ def test_the_second_interrupt_ends_what_goes_on_after_the_first(
     """What is cancelled may clean up for as long as it likes."""
     begun, cleaning = threading.Event(), threading.Event()
 
-    class Stubborn(FakeServer):
-        async def open_in_memory(self, *_):
+    class Stubborn:
+        async def open_channel(self, *_):
             try:
                 begun.set()
                 await asyncio.sleep(60)
@@ -153,7 +159,7 @@ def test_the_second_interrupt_ends_what_goes_on_after_the_first(
 @pytest.mark.fault("F42")
 @pytest.mark.pain("P10")
 @pytest.mark.parametrize("background", [False, True])
-@pytest.mark.parametrize("after", [0.0, 0.002, 0.01, 0.05, 0.3])
+@pytest.mark.parametrize("after", [0.01, 0.05, 0.3])
 def test_an_interrupted_connect_leaves_nothing_and_can_be_tried_again(
     interrupted, after, background
 ):
@@ -164,17 +170,16 @@ def test_an_interrupted_connect_leaves_nothing_and_can_be_tried_again(
     client.close()
 
 
-def test_an_interrupted_connect_is_taken_over_by_another_thread_that_waits(
+def test_an_interrupted_connect_goes_on_for_another_thread_that_waits(
     tmp_path, interrupted, threads
 ):
-    # The first server says nothing, so there is time for all that.
-    body = f"""
-if not os.path.exists({str(tmp_path / "again")!r}):
-    open({str(tmp_path / "again")!r}, "w").close()
-    while True: recv()
+    begun, answers = tmp_path / "begun", tmp_path / "answers"
+    late = f"""
+open({str(begun)!r}, "w").close()
+while not os.path.exists({str(answers)!r}): time.sleep(0.01)
 handshake()
 """
-    client = mcpwire.sync.Client(scripted(body + ECHO_LOOP))
+    client = mcpwire.sync.Client(scripted(late + ECHO_LOOP))
 
     def connect_too():
         until(lambda: "connecting" in str(client))
@@ -182,7 +187,8 @@ handshake()
         return client.call_tool("x", {"text": "hi"}).text
 
     other = threads.submit(connect_too)
-    interrupted(client.connect, (tmp_path / "again").exists, after=0.1)
+    interrupted(client.connect, begun.exists, after=0.05)
+    answers.touch()
     assert other.result(BOUND_S) == "hi"
     client.close()
 
@@ -219,3 +225,190 @@ def test_an_iteration_over_events_is_interrupted_like_a_call(
         assert interrupted(lambda: next(events), after=0.1) < AT_ONCE_S
         events.close()
         assert client.call_tool("echo", {"text": "hi"}).text == "hi"
+
+
+# Closed by a signal handler...
+
+
+def call_for_ever(client):
+    """Call until that fails."""
+    while True:
+        client.call_tool("echo", {"text": "x"})
+
+
+@pytest.mark.pain("P12")
+@pytest.mark.parametrize("background", [False, True])
+def test_a_signal_handler_may_close_the_client_whatever_the_thread_is_doing(
+    echo, background, on_signal
+):
+    for number in range(5):
+        client = mcpwire.sync.Client(echo.target, background=background)
+        client.connect()
+        on_signal(lambda *_, client=client: client.close())
+        thread = signal_main(after=0.002 * number)
+        with pytest.raises(mcpwire.MCPError) as ended:
+            call_for_ever(client)
+        thread.join()
+        assert ended.type in {mcpwire.ConnectionClosed, mcpwire.LocalProtocolError}
+        client.close()
+        assert not client.is_connected
+
+
+@pytest.mark.pain("P12")
+def test_a_signal_handler_ends_a_call_of_another_thread_too(echo, on_signal, threads):
+    client = mcpwire.sync.Client(echo.target)
+    client.connect()
+    calls = [threads.submit(client.call_tool, "slow") for _ in range(2)]
+    on_signal(lambda *_: client.close())
+    thread = signal_main(lambda: echo.slow == 3)
+    with pytest.raises(mcpwire.ConnectionClosed):
+        client.call_tool("slow")
+    thread.join()
+    errors = [call.exception(BOUND_S) for call in calls]
+    assert {type(error) for error in errors} == {mcpwire.ConnectionClosed}
+    assert not client.is_connected
+
+
+def test_a_signal_handler_can_not_call_the_client_that_it_interrupts(echo, on_signal):
+    refused = []
+
+    def call(*_):
+        with pytest.raises(mcpwire.LocalProtocolError, match="can close it but") as e:
+            client.call_tool("echo", {"text": "x"})
+        refused.append(e.value)
+
+    with mcpwire.sync.Client(echo.target) as client:
+        on_signal(call)
+        thread = signal_main(lambda: echo.slow == 1)
+        with pytest.raises(mcpwire.RequestTimeout):
+            client.call_tool("slow", timeout=1.0)
+        thread.join()
+        assert refused
+        assert client.call_tool("echo", {"text": "hi"}).text == "hi"
+
+
+# Whole programs...
+
+INTERRUPTED = """
+import mcpwire.sync
+from echoing import reachable
+with reachable(*sys.argv[1:]) as target, mcpwire.sync.Client(target) as client:
+    try:
+        client.call_tool("slow")
+    except KeyboardInterrupt:
+        print(client.call_tool("echo", {"text": "here"}).text)
+"""
+
+
+@pytest.mark.pain("P12", "P09")
+def test_ctrl_c_in_a_program_ends_its_call_here_and_at_the_server(echo):
+    if echo.name == "memory":
+        return  # nobody outside of the process sees what such a server is told
+    process = subprocess.Popen(
+        command(INTERRUPTED, echo.name, echo.address),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        until(lambda: echo.slow == 1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=BOUND_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, out, err) == (0, "here\n", "")
+    assert echo.cancelled == 1
+
+
+MOMENTS = """
+import json, random, signal, threading, time
+import mcpwire.sync
+from echoing import reachable
+from mcpwire.testing.leaks import Watch
+
+name, address, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+is_armed = False
+
+
+def interrupt(*_):
+    if is_armed:
+        raise KeyboardInterrupt
+
+
+def said(text, client):
+    client.connect()  # where an interrupt in the middle of a callback closed it
+    assert client.call_tool("echo", {"text": text}, timeout=20).text == text
+
+
+def attempt(client, delay):
+    global is_armed
+    try:
+        is_armed = True
+        signal.setitimer(signal.ITIMER_REAL, delay)
+        said("interrupted", client)
+        return False
+    except KeyboardInterrupt:
+        return True
+    finally:
+        is_armed = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def others(client, outcome, ended):
+    number = 0
+    while not ended.is_set():
+        number += 1
+        try:
+            said(f"other {number}", client)
+            outcome["answers"] += 1
+        except mcpwire.MCPError:
+            outcome["lost"] += 1
+
+
+signal.signal(signal.SIGALRM, interrupt)
+outcome = {"answers": 0, "lost": 0, "interrupts": 0}
+watch = Watch()
+with reachable(name, address) as target, mcpwire.sync.Client(target) as client:
+    began = time.monotonic()
+    for number in range(20):
+        said(str(number), client)
+    life = (time.monotonic() - began) / 20
+    ended = threading.Event()
+    thread = threading.Thread(target=others, args=(client, outcome, ended))
+    while outcome["interrupts"] < count:
+        if outcome["interrupts"] == count // 2 and not thread.ident:
+            thread.start()  # one half of the moments without another thread
+        if attempt(client, 1e-6 + random.random() * life):
+            outcome["interrupts"] += 1
+            life *= 1.05
+        else:
+            life *= 0.95  # until about as many calls are interrupted as are not
+        said("after", client)
+    ended.set()
+    thread.join()
+    outcome["connections"] = client.stats.connections
+outcome["left"] = watch.settle(10)
+print(json.dumps(outcome))
+"""
+
+COUNT = 40
+"""Moments over each of five transports."""
+
+
+@pytest.mark.fault("F42")
+@pytest.mark.pain("P09", "P12")
+def test_ctrl_c_at_any_moment_of_a_call_hangs_leaks_and_mixes_up_nothing(echo):
+    done = subprocess.run(
+        command(MOMENTS, echo.name, echo.address, str(COUNT)),
+        capture_output=True,
+        text=True,
+        timeout=2 * BOUND_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    outcome = json.loads(done.stdout)
+    assert outcome["left"] == []
+    assert outcome["answers"] > 0
+    # Only an interrupt in the middle of a callback costs the connection.
+    assert outcome["lost"] <= outcome["connections"] - 1
