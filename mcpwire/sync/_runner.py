@@ -155,6 +155,7 @@ class Runner:
         self._asleep: deque[_Call] = deque()
         self._inside: dict[int, _Call] = {}  # by thread
         self._thread: threading.Thread | None = None
+        self._unsent: set[asyncio.Task[Any]] = set()
         self._is_ending = False
         self._is_forked = False
         self._close: Callable[[], None] | None = None
@@ -280,13 +281,16 @@ class Runner:
         return self._leader.setdefault("leader", call) is call
 
     def _stop_leading(self, call: _Call) -> None:
-        """Wake a sleeping call to run the loop, where this one did."""
+        """Wake a sleeping call to run the loop, where this one did.
+
+        And each that is done: the loop may have stopped before it could tell them.
+        """
         call.is_leading = False
         if self._leader.get("leader") is call:
             del self._leader["leader"]
             for other in tuple(self._asleep):
+                other.bell.put(None)
                 if not other.is_done:
-                    other.bell.put(None)
                     return
 
     def _lead(self, call: _Call) -> None:
@@ -300,6 +304,8 @@ class Runner:
                 call.is_submitted = True
                 call.start()
             loop.run_forever()
+            if self._unsent:
+                self._send_rest(call)
         except RuntimeError:
             # This thread runs a loop already, and no other can run in it.
             self._wants_thread = True
@@ -311,6 +317,20 @@ class Runner:
             self._give_up(loop)
         finally:
             self._stop_leading(call)
+
+    def stay_for(self, task: asyncio.Task[Any]) -> None:
+        """Let no thread stop the loop as the last one before that task is done."""
+        self._unsent.add(task)
+        task.add_done_callback(self._unsent.discard)
+
+    def _send_rest(self, call: _Call) -> None:
+        """Send what no call waits for, such as an answer, unless a thread goes on."""
+        if not call.is_done or not all(other.is_done for other in self._asleep):
+            return
+        loop = call.loop
+        rest = loop.create_task(asyncio.wait(self._unsent, timeout=END_S))
+        rest.add_done_callback(lambda _: loop.stop())
+        loop.run_forever()
 
     def of_caller(self) -> Callable[..., None] | None:
         """Return what has functions called by the thread that waits for this task."""
