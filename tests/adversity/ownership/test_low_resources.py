@@ -75,8 +75,11 @@ async def test_with_few_descriptors_left_connecting_works_or_says_which_error(
 
 
 # The finaliser of asyncio's own half-made loop fails, in 3.11 at least.
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore:unclosed event loop:ResourceWarning")
+@pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <function BaseEventLoop.__del__"
+    ":pytest.PytestUnraisableExceptionWarning"
+)
 def test_a_blocking_client_without_descriptors_for_its_loop_connects_later(leave):
     client = mcpwire.sync.Client(quick())
     with client:
