@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import socket
-import sys
 import threading
-import time
 from urllib.parse import urlsplit
 
 import pytest
 from authorization_server import browse, oauth, protected_legacy, protected_server
+from ctrl_c import interrupting
 
 import mcpwire
 import mcpwire.sync
@@ -18,9 +16,6 @@ import mcpwire.sync
 pytestmark = pytest.mark.fault("F39")
 
 BOUND_S = 30.0
-STILL = 5
-"""As many looks in a row find a thread waiting before that is believed."""
-
 BACK = "https://app.example/oauth/callback"
 
 
@@ -33,22 +28,8 @@ def server(auth):
 
 @pytest.fixture
 def ctrl_c():
-    """Give what interrupts the main thread while it waits for the network."""
-    main = threading.main_thread().ident
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def interrupt():
-        looks = 0
-        ends_at = time.monotonic() + BOUND_S
-        while looks < STILL:
-            assert time.monotonic() < ends_at, "it does not wait"
-            waits = sys._current_frames()[main].f_code.co_name == "select"
-            looks = looks + 1 if waits else 0
-            time.sleep(0.002)  # between two looks; nothing tells
-        signal.pthread_kill(main, signal.SIGINT)
-
-    yield interrupt
-    signal.signal(signal.SIGINT, before)
+    with interrupting() as interrupt:
+        yield interrupt
 
 
 def test_the_functions_about_logins_need_no_event_loop(auth, server):
