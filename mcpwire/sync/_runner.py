@@ -22,7 +22,7 @@ import selectors
 import sys
 import threading
 import weakref
-from asyncio import _get_running_loop  # None where there is none
+from asyncio import _get_running_loop, _set_running_loop
 from collections import deque
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -93,13 +93,15 @@ class _Call:
         "items",
         "loop",
         "task",
+        "thread",
         "work",
     )
 
     loop: asyncio.AbstractEventLoop
 
-    def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
+    def __init__(self, work: Any) -> None:
         self.work = work
+        self.thread = threading.get_ident()
         self.task: asyncio.Task[Any] | None = None
         self.items: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
         self.bell: SimpleQueue[None] = SimpleQueue()
@@ -138,19 +140,18 @@ class Runner:
     """One event loop, run by whichever thread waits for a call on it.
 
     Args:
-        abandon: Lets go of every connection on the loop, at once, from any thread.
         background: Whether a thread of its own runs the loop.
+
+    Attributes:
+        abandon_all: Lets go of every connection on the loop, at once, from any thread.
     """
 
-    def __init__(
-        self, abandon: Callable[[], object], *, background: bool = False
-    ) -> None:
-        self._abandon = abandon
+    def __init__(self, *, background: bool = False) -> None:
+        self.abandon_all: Callable[[], bool] = bool
         self._wants_thread = background
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._leading = threading.Lock()  # held by the thread that runs the loop
+        self._leader: dict[str, _Call] = {}  # whose thread runs the loop
         self._changing = threading.RLock()  # guards making and closing the loop
-        self._leader: _Call | None = None
         self._asleep: deque[_Call] = deque()
         self._inside: dict[int, _Call] = {}  # by thread
         self._thread: threading.Thread | None = None
@@ -171,14 +172,18 @@ class Runner:
             BaseException: What the coroutine or a signal handler raised.
         """
         call = _Call(work)
-        self._enter(call)
         try:
+            self._enter(call)
             while not call.is_done:
                 self._wait(call)
                 if call.items:
                     self._call_back(call)
         finally:
-            self._leave()
+            try:
+                self._leave(call)
+            except BaseException:  # an interrupt in the middle of it
+                self._leave(call)
+                raise
         try:
             if call.interrupt is not None:
                 raise call.interrupt
@@ -213,7 +218,6 @@ class Runner:
 
     def _enter(self, call: _Call) -> None:
         if self._is_forked or self.is_inside:
-            call.work.close()
             raise LocalProtocolError(
                 "this client belongs to the process that this one was forked from; "
                 "make one of its own here"
@@ -222,15 +226,24 @@ class Runner:
                 "its event loop or in a signal handler, can close it but not call it"
             )
         with self._changing:
-            self._inside[threading.get_ident()] = call
+            self._inside[call.thread] = call
             if self._loop is None:
                 self._loop = _make_loop(self)
             call.loop = self._loop
             if self._wants_thread:
                 self._start_thread()
 
-    def _leave(self) -> None:
-        self._inside.pop(threading.get_ident(), None)
+    def _leave(self, call: _Call) -> None:
+        """Undo what a call has done, however far it came; does nothing twice."""
+        if self._inside.get(call.thread) is not call:
+            call.work.close()  # refused; else Python warns that nobody awaited it
+            return
+        if not call.is_done:
+            self.post(call.cancel)
+        self._stop_leading(call)
+        if call in self._asleep:
+            self._asleep.remove(call)
+        del self._inside[call.thread]
         close, self._close = self._close, None
         if close is not None:
             close()
@@ -239,7 +252,7 @@ class Runner:
 
     def _wait(self, call: _Call) -> None:
         """Run the loop until this call is woken, or sleep until then."""
-        if self._leading.acquire(blocking=False):
+        if self._may_lead(call):
             self._lead(call)
             return
         if not call.is_submitted:
@@ -247,27 +260,41 @@ class Runner:
             try:
                 call.loop.call_soon_threadsafe(call.start)
             except RuntimeError:  # the loop was given up
-                call.work.close()
                 call.is_lost = True
                 return
         self._asleep.append(call)
+        if self._may_lead(call):  # the loop was passed on before this call slept
+            self._asleep.remove(call)
+            self._lead(call)
+            return
         try:
-            if self._leading.acquire(blocking=False):  # passed on before we slept
-                self._lead(call)
-            else:
-                call.bell.get()
+            call.bell.get()
         except BaseException as error:  # noqa: BLE001 - raised when the call has ended
             self._interrupt(call, error)
-        finally:
-            self._asleep.remove(call)
+        self._asleep.remove(call)
+
+    def _may_lead(self, call: _Call) -> bool:
+        """Become the one that runs the loop, if there is none."""
+        # One step, whatever interrupts this thread: who leads is never unknown.
+        return self._leader.setdefault("leader", call) is call
+
+    def _stop_leading(self, call: _Call) -> None:
+        """Wake a sleeping call to run the loop, where this one did."""
+        call.is_leading = False
+        if self._leader.get("leader") is call:
+            del self._leader["leader"]
+            for other in tuple(self._asleep):
+                if not other.is_done:
+                    other.bell.put(None)
+                    return
 
     def _lead(self, call: _Call) -> None:
         """Run the loop until this call is woken, and pass it on."""
         loop = call.loop
-        self._leader, call.is_leading = call, True
         try:
             if call.is_done or call.items:  # by the thread that ran the loop before
                 return
+            call.is_leading = True
             if not call.is_submitted:
                 call.is_submitted = True
                 call.start()
@@ -279,18 +306,10 @@ class Runner:
                 self._start_thread()
         except BaseException as error:  # noqa: BLE001 - raised by the call
             call.interrupt = error
+            call.is_leading = False
             self._give_up(loop)
         finally:
-            self._leader, call.is_leading = None, False
-            self._leading.release()
-            self._pass_on()
-
-    def _pass_on(self) -> None:
-        """Wake a sleeping thread to run the loop, unless another one does."""
-        for call in tuple(self._asleep):
-            if not call.is_done:
-                call.bell.put(None)
-                return
+            self._stop_leading(call)
 
     def of_caller(self) -> Callable[..., None] | None:
         """Return what has functions called by the thread that waits for this task."""
@@ -302,10 +321,9 @@ class Runner:
 
     def _call_back(self, call: _Call) -> None:
         """Call the functions that wait for that, outside of the call."""
-        ident = threading.get_ident()
         while call.items:
             function, args = call.items.popleft()
-            del self._inside[ident]  # it may call the client
+            del self._inside[call.thread]  # it may call the client
             try:
                 function(*args)
             except Exception:
@@ -313,20 +331,20 @@ class Runner:
             except BaseException as error:  # noqa: BLE001 - raised when the call has ended
                 self._interrupt(call, error)
             finally:
-                self._inside[ident] = call
+                self._inside[call.thread] = call
 
     # Interrupts...
 
     def on_signal(self, error: BaseException) -> None:
         """Take what a signal handler raised while the loop waited for events."""
-        call = self._leader
-        if call is None:
+        call = self._leader.get("leader")
+        if call is None or not call.is_leading:
             raise error
         if call.interrupt is None:
             call.interrupt = error
             call.cancel()
         else:
-            self._abandon()
+            self.abandon_all()
             call.is_lost = True
             call.loop.stop()
 
@@ -337,18 +355,22 @@ class Runner:
         if is_first:
             self.post(call.cancel)
         else:
-            self._abandon()
+            self.abandon_all()
             call.is_lost = True
-            self._pass_on()
 
     def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
         """End everything on a loop that may have lost a step."""
-        self._abandon()
+        self.abandon_all()
         with self._changing:
             if self._loop is loop:
                 self._loop = None
+        loop.set_exception_handler(_ignore)  # what failed is told by its calls
         try:
-            _end_loop(loop)
+            # An interrupt at the very end of `run_forever` leaves the loop marked as
+            # running; then it can only be left alone.
+            _set_running_loop(None)
+            with contextlib.suppress(RuntimeError):
+                _end_loop(loop)
         finally:
             for call in tuple(self._inside.values()):
                 if call.loop is loop:
@@ -374,16 +396,20 @@ class Runner:
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run the loop until it is closed or given up."""
-        with self._leading:
-            try:
-                while self._loop is loop and not self._is_ending:
-                    loop.run_forever()
-            except BaseException:
-                logger.exception("a function on the loop of a blocking client raised")
-                self._give_up(loop)
-            finally:
-                self._thread = None
-        self._pass_on()
+        place = _Call(None)
+        self._asleep.appendleft(place)  # before every call
+        while not self._may_lead(place):
+            place.bell.get()
+        self._asleep.remove(place)
+        try:
+            while self._loop is loop and not self._is_ending:
+                loop.run_forever()
+        except BaseException:
+            logger.exception("a function on the loop of a blocking client raised")
+            self._give_up(loop)
+        finally:
+            self._thread = None
+            self._stop_leading(place)
         if self._is_ending:
             self._close_loop()
 
@@ -391,7 +417,7 @@ class Runner:
 
     def abandon(self) -> bool:
         """Let go of everything at once, from a finaliser; tell if that was needed."""
-        found = bool(self._abandon())
+        found = self.abandon_all()
         self._is_ending = True
         self.post(_stop_running)
         self._close_loop()
@@ -432,6 +458,10 @@ def _make_loop(runner: Runner) -> asyncio.AbstractEventLoop:
         loop = asyncio.SelectorEventLoop(_Selector(runner.on_signal))
     set_callers(loop, runner)
     return loop
+
+
+def _ignore(*_: object) -> None:
+    pass
 
 
 def _stop_running() -> None:
