@@ -279,13 +279,16 @@ class Runner:
         return self._leader.setdefault("leader", call) is call
 
     def _stop_leading(self, call: _Call) -> None:
-        """Wake a sleeping call to run the loop, where this one did."""
+        """Wake a sleeping call to run the loop, where this one did.
+
+        One that is done may not have been told: the loop stopped before it was.
+        """
         call.is_leading = False
         if self._leader.get("leader") is call:
             del self._leader["leader"]
             for other in tuple(self._asleep):
+                other.bell.put(None)
                 if not other.is_done:
-                    other.bell.put(None)
                     return
 
     def _lead(self, call: _Call) -> None:
