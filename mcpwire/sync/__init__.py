@@ -17,14 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from mcpwire.client.base import CallOptions
     from mcpwire.sync._facade import PendingCall
-    from mcpwire.sync._made import (
-        Client,
-        EventStream,
-        Group,
-        LoadedSkill,
-        ResourceWatch,
-        Subscription,
-        ToolSet,
+    from mcpwire.sync._functions import (
         begin_login,
         cancel_task,
         finish_login,
@@ -38,10 +31,20 @@ if TYPE_CHECKING:
         update_task,
         wait_for_task,
     )
+    from mcpwire.sync._made import (
+        Client,
+        EventStream,
+        LoadedSkill,
+        ResourceWatch,
+        Subscription,
+    )
+    from mcpwire.sync._made_group import Group, ToolSet
 
 _ELSEWHERE: Final = {
     "CallOptions": "mcpwire.client.base",
+    "Group": "mcpwire.sync._made_group",
     "PendingCall": "mcpwire.sync._facade",
+    "ToolSet": "mcpwire.sync._made_group",
 }
 
 __all__ = [
@@ -73,7 +76,8 @@ def __getattr__(name: str) -> Any:
     """Import a public name with its first use."""
     if name not in __all__:
         raise AttributeError(f"module 'mcpwire.sync' has no attribute {name!r}")
-    module = importlib.import_module(_ELSEWHERE.get(name, "mcpwire.sync._made"))
+    made = "_functions" if name.islower() else "_made"
+    module = importlib.import_module(_ELSEWHERE.get(name, f"mcpwire.sync.{made}"))
     value = globals()[name] = getattr(module, name)
     return value
 

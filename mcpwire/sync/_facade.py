@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.client.calls import PendingCall as AsyncPendingCall
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["Facade", "Owner", "PendingCall", "Stream", "run_alone"]
+__all__ = ["Facade", "Owner", "PendingCall", "Reader", "Stream"]
 
 T = TypeVar("T")
 FacadeT = TypeVar("FacadeT", bound="Facade")
@@ -39,7 +39,7 @@ class Facade:
     """An asyncio object for callers without an event loop."""
 
     _runner: Runner
-    _inner: Any
+    _inner: Any = None
 
     def _stand_for(self, runner: Runner, inner: Any) -> None:
         self._runner, self._inner = runner, inner
@@ -70,6 +70,13 @@ class Facade:
         """Iterate over an async iterator."""
         while (item := self._runner.run(_next(iterator))) is not _END:
             yield item
+
+
+class Reader(Facade):
+    """A facade with a base class that reads what the asyncio object holds."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
 
 class Stream(Facade):
@@ -153,24 +160,17 @@ class Owner(Facade):
             del options["listen"]
             text = "listen= does nothing any more: streams of events need no threads"
             warnings.warn(text, DeprecationWarning, stacklevel=3)
-        if options.get("make_client") is not None:
-            options["make_client"] = partial(self._made, options["make_client"])
-        inner: Any = make(*args, **options)
         wants_thread = any(options.get(name) is not None for name in NEEDS_THREAD)
-        runner = Runner(inner.abandon, background=background or wants_thread)
+        runner = Runner(background=background or wants_thread)
+        if options.get("make_client") is not None:
+            options["make_client"] = partial(_made, runner, options["make_client"])
+        inner: Any = make(*args, **options)
+        runner.abandon_all = inner.abandon
         self._owns_runner = True
         self._stand_for(runner, inner)
-        inner.how_to_connect = "`with client:` or `client.connect()`"
-
-    def _made(self, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Return the asyncio client of what the user's function made."""
-        made = make(*args, **options)
-        if isinstance(made, Owner):
-            made._owns_runner = False
-            made._runner = self._runner
-            made._inner.blocking = made  # which the group gives out
-            return made._inner
-        return made
+        connection = getattr(inner, "_connection", None)
+        if connection is not None:
+            connection.how_to_connect = "`with client:` or `client.connect()`"
 
     def __enter__(self) -> Self:
         self._runner.run(self._inner.__aenter__())
@@ -219,13 +219,15 @@ class Owner(Facade):
                 raise
 
 
-def run_alone(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that has nothing to do with a client."""
-    runner = Runner(bool)
-    try:
-        return runner.run(work)
-    finally:
-        runner.end()
+def _made(runner: Runner, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Return the asyncio client of the blocking one that a user's function made."""
+    made = make(*args, **options)
+    if not isinstance(made, Owner):
+        return made
+    made._owns_runner = False
+    made._runner = runner
+    made._inner.blocking = made  # kept, for the group gives it out
+    return made._inner
 
 
 async def _called(function: Callable[[], T]) -> T:

@@ -140,14 +140,14 @@ class Runner:
     """One event loop, run by whichever thread waits for a call on it.
 
     Args:
-        abandon: Lets go of every connection on the loop, at once, from any thread.
         background: Whether a thread of its own runs the loop.
+
+    Attributes:
+        abandon_all: Lets go of every connection on the loop, at once, from any thread.
     """
 
-    def __init__(
-        self, abandon: Callable[[], object], *, background: bool = False
-    ) -> None:
-        self._abandon = abandon
+    def __init__(self, *, background: bool = False) -> None:
+        self.abandon_all: Callable[[], bool] = bool
         self._wants_thread = background
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leader: dict[str, _Call] = {}  # whose thread runs the loop
@@ -313,8 +313,6 @@ class Runner:
         except BaseException as error:  # noqa: BLE001 - raised by the call
             call.interrupt = error
             call.is_leading = False
-            if call.task is not None and call.task.done():
-                call.task.cancelled() or call.task.exception()  # seen: raised here
             self._give_up(loop)
         finally:
             self._stop_leading(call)
@@ -366,7 +364,7 @@ class Runner:
             call.interrupt = error
             call.cancel()
         else:
-            self._abandon()
+            self.abandon_all()
             call.is_lost = True
             call.loop.stop()
 
@@ -377,15 +375,16 @@ class Runner:
         if is_first:
             self.post(call.cancel)
         else:
-            self._abandon()
+            self.abandon_all()
             call.is_lost = True
 
     def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
         """End everything on a loop that may have lost a step."""
-        self._abandon()
+        self.abandon_all()
         with self._changing:
             if self._loop is loop:
                 self._loop = None
+        loop.set_exception_handler(_ignore)  # what failed is told by its calls
         try:
             # An interrupt at the very end of `run_forever` leaves the loop marked as
             # running; then it can only be left alone.
@@ -438,7 +437,7 @@ class Runner:
 
     def abandon(self) -> bool:
         """Let go of everything at once, from a finaliser; tell if that was needed."""
-        found = bool(self._abandon())
+        found = self.abandon_all()
         self._is_ending = True
         self.post(_stop_running)
         self._close_loop()
@@ -481,6 +480,10 @@ def _make_loop(runner: Runner) -> asyncio.AbstractEventLoop:
     return loop
 
 
+def _ignore(*_: object) -> None:
+    pass
+
+
 def _stop_running() -> None:
     asyncio.get_running_loop().stop()
 
@@ -498,9 +501,6 @@ def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
             task.cancel()
         if tasks:
             loop.run_until_complete(asyncio.wait(tasks, timeout=END_S))
-        for task in tasks:
-            if task.done() and not task.cancelled():
-                task.exception()  # seen: the interrupt is raised by its call
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()

@@ -1,7 +1,7 @@
-"""Makes `mcpwire/sync/_made.py`: the blocking classes, one line for each method.
+"""Makes the blocking classes of `mcpwire/sync`: one line for each method.
 
 Signatures and docstrings are those of the asyncio classes, which are the only source of
-both. ``--write`` writes the module; without it a difference is an error.
+both. ``--write`` writes the modules; without it a difference is an error.
 """
 
 from __future__ import annotations
@@ -18,25 +18,48 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 ROOT: Final = Path(__file__).parents[2]
-TARGET: Final = "mcpwire/sync/_made.py"
+SYNC: Final = ROOT / "mcpwire/sync"
 
 HEADER: Final = '''\
 # Made by `python tests/sync/generate.py --write`: change the asyncio classes instead.
-"""The blocking classes: the asyncio client, group and tool set without a loop."""
-
-# ruff: noqa: SLF001, F811 - the functions of a client know it
+"""{title}."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.limits import DEFAULT_LIMITS, DEFAULT_RECOVERY
-from mcpwire.sync._facade import Facade, Owner, PendingCall, Stream, run_alone
-from mcpwire.types import UNSET
+{runtime}
 
 if TYPE_CHECKING:
 {imports}
 '''
+
+MODULES: Final = {
+    "_made.py": (
+        "The blocking client, and what it gives out",
+        ("EventStream", "Subscription", "ResourceWatch", "LoadedSkill", "Client"),
+    ),
+    "_made_group.py": (
+        "The blocking group of servers, and its tool set",
+        ("GroupEvents", "ToolSet", "Group"),
+    ),
+}
+"""Module -> its first line, and its classes."""
+
+RUNTIME: Final = {
+    "Client": "sync._made",
+    "DEFAULT_LIMITS": "limits",
+    "DEFAULT_RECOVERY": "limits",
+    "Facade": "sync._facade",
+    "GroupBase": "group.base",
+    "Owner": "sync._facade",
+    "PendingCall": "sync._facade",
+    "Reader": "sync._facade",
+    "Reading": "tools.reading",
+    "Stream": "sync._facade",
+    "UNSET": "types",
+}
+"""What is imported when the module is: name -> where from."""
 
 CLASSES: Final = {
     "EventStream": ("Stream", ["transports/client/streams.py:EventStream"]),
@@ -54,18 +77,10 @@ CLASSES: Final = {
         ],
     ),
     "GroupEvents": ("Stream", ["group/hearing.py:GroupEvents"]),
-    "ToolSet": (
-        "Facade",
-        [
-            "tools/reading.py:Reading",
-            "tools/base.py:ToolSetBase",
-            "tools/toolset.py:ToolSet",
-        ],
-    ),
+    "ToolSet": ("Reader, Reading", ["tools/toolset.py:ToolSet"]),
     "Group": (
-        "Owner",
+        "Owner, Reader, GroupBase[Any, Client]",
         [
-            "group/base.py:GroupBase",
             "group/group.py:Group",
             "group/connecting.py:Connecting",
             "group/verbs.py:Verbs",
@@ -74,18 +89,16 @@ CLASSES: Final = {
 }
 """Class -> its base, and the asyncio classes that it has its methods from."""
 
-FUNCTIONS: Final = ("client/tasks.py", "client/login.py", "client/links.py")
-
 SKIPPED: Final = {
     *("EventStream.take", "EventStream.wake", "Subscription.take", "Subscription.wake"),
     *("GroupEvents.take", "GroupEvents.end"),
-    *("Client.abandon", "Group.abandon"),
-    *("Group.client_of", "Group.connected", "Group.connected_in_turn"),
+    *("Client.observe", "Client.abandon", "Group.abandon"),
+    *("Group.connected", "Group.connected_in_turn"),
 }
 """What the asyncio classes have for each other."""
 
 ON_LOOP: Final = {
-    *("Client.events", "Client.listen", "Client.watch", "Client.observe"),
+    *("Client.events", "Client.listen", "Client.watch"),
     *("Client.set_handlers", "Group.set_handlers", "Group.events"),
     "Group.notify_roots_changed",
 }
@@ -116,9 +129,10 @@ GROUP_BACKGROUND: Final = """\
 
 TEXTS: Final = (
     (
-        "and is as safe to cancel: the server is told, and the connection goes on.",
-        "and is as safe to interrupt: the server is told, and the connection goes on.\n"
-        "Any number of threads may share a client.",
+        "as safe to cancel: the server is told, and the connection goes on.",
+        """\
+as safe to interrupt: the server is told, and the connection goes on.
+Any number of threads may share a client.""",
     ),
     ("to be awaited or cancelled later.", "to wait for or to cancel later."),
     ("or: result = await call", "or: result = call.result()"),
@@ -179,10 +193,12 @@ TEXTS: Final = (
         "Called with each `GroupEvent`, in a thread.",
     ),
     (
-        "Called with each `Notification` that belongs to no call.",
-        "Called with each `Notification` that belongs to no call, in a\n        thread.",
+        "each `Notification` that belongs to no call.",
+        "each `Notification` that belongs to no call, in a\n        thread.",
     ),
 )
+
+FIX: Final = ("check", "--fix-only", "--select")
 
 LEFT_OVER: Final = re.compile(r"\basync|await|aclose|asyncio|coroutine|plain or async")
 
@@ -191,24 +207,28 @@ class GenerateError(Exception):
     """Something has no blocking form; the message names it."""
 
 
-def made() -> str:
-    """Return the text of the module."""
+def made(module: str) -> str:
+    """Return the text of a module."""
+    title, names = MODULES[module]
     imports: list[str] = []
-    parts: list[str] = []
-    for name, (base, sources) in CLASSES.items():
-        parts.append(_class(name, base, [_parsed(each, imports) for each in sources]))
-    for path in FUNCTIONS:
-        module = _module(path, imports)
-        parts += [
-            _function(node)
-            for node in module.body
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            and not node.name.startswith("_")
-        ]
+    body = "\n\n".join(_class(name, imports) for name in names)
+
+    def used(name: str) -> bool:
+        return name not in names and re.search(rf"\b{name}\b", body) is not None
+
+    runtime = [
+        f"from mcpwire.{where} import {name}"
+        for name, where in RUNTIME.items()
+        if used(name)
+    ]
+    by_name = {line.split()[-1]: line for line in reversed(imports)}
+    annotations = [line for name, line in by_name.items() if used(name)]
     text = HEADER.format(
-        imports=textwrap.indent("\n".join(dict.fromkeys(imports)), "    ")
+        title=title,
+        runtime="\n".join(runtime),
+        imports=textwrap.indent("\n".join(annotations), "    "),
     )
-    return _tidied(text + "\n\n" + "\n\n".join(parts))
+    return _tidied(f"{text}\n\n{body}", module)
 
 
 def _module(path: str, imports: list[str]) -> ast.Module:
@@ -235,13 +255,25 @@ def _imports(body: list[ast.stmt]) -> Iterator[str]:
             yield from _imports(node.body)
         elif isinstance(node, ast.ImportFrom) and node.module != "__future__":
             for alias in node.names:
-                if alias.name not in {*CLASSES, "PendingCall", "UNSET"}:
-                    yield f"from {node.module} import {ast.unparse(alias)}"
+                if alias.name not in {*CLASSES, *RUNTIME, "Any"}:
+                    name = ast.unparse(alias).replace("AsyncIterator", "Iterator")
+                    yield f"from {node.module} import {name}"
         elif isinstance(node, ast.Import):
             yield ast.unparse(node)
 
 
-def _class(name: str, base: str, nodes: list[ast.ClassDef]) -> str:
+def _class(name: str, imports: list[str]) -> str:
+    base, sources = CLASSES[name]
+    nodes = [_parsed(each, imports) for each in sources]
+    if name == "Group":  # it reads the rest itself
+        known = _parsed("group/base.py:GroupBase", imports)
+        known.body = [
+            node
+            for node in known.body
+            if isinstance(node, ast.FunctionDef)
+            and node.name in {"client_of", "set_handlers"}
+        ]
+        nodes.append(known)
     own = next(node for node in nodes if node.name == name)
     inner = f"Async{name}"
     lines = [f"class {name}({base}):{_docstring(own, 4)}", f"    _inner: {inner}"]
@@ -285,9 +317,7 @@ def _method(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str
         return []
     returns = _annotation(node)
     decorators = "".join(f"@{ast.unparse(each)}\n" for each in node.decorator_list)
-    if node.name == "from_config":
-        body = "\n".join(ast.unparse(each) for each in node.body[1:])
-    elif "property" in decorators:
+    if "property" in decorators:
         body = f"return self._inner.{node.name}"
     else:
         body = _body(where, node, returns)
@@ -301,50 +331,28 @@ def _method(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str
 def _body(
     where: str, node: ast.FunctionDef | ast.AsyncFunctionDef, returns: str
 ) -> str:
+    """Return the one line of a method."""
     given = _passed(node.args)
     inner = f"self._inner.{node.name}"
+    kind = returns.split("[", maxsplit=1)[0]
     if node.name == "__anext__":
-        return "return self._take(self._inner)"
-    if node.name == "aclose" and where.split(".", maxsplit=1)[0] in {"Client", "Group"}:
-        return "self._close(self._inner.aclose)"
-    if where in POSTED:
-        return f"self._runner.post({inner}, {given})"
-    if isinstance(node, ast.AsyncFunctionDef):
+        value = "self._take(self._inner)"
+    elif node.name == "aclose" and where.startswith(("Client.", "Group.")):
+        value = f"self._close({inner})"
+    elif where in POSTED:
+        value = f"self._runner.post({inner}, {given})"
+    elif isinstance(node, ast.AsyncFunctionDef):
         value = f"self._run({inner}({given}))"
-    elif returns.startswith("Iterator[") and not node.name.startswith("__"):
-        return f"return self._iterate({inner}({given}))"
+    elif kind == "Iterator" and not node.name.startswith("__"):
+        value = f"self._iterate({inner}({given}))"
     elif where in ON_LOOP:
-        function = f"lambda: {inner}({given})" if given else inner
-        value = f"self._on_loop({function})"
+        value = f"self._on_loop({f'lambda: {inner}({given})' if given else inner})"
     else:
         value = f"{inner}({given})"
-    kind = returns.split("[", maxsplit=1)[0]
     if kind in CLASSES or kind == "PendingCall":
-        if kind == "PendingCall":
-            return f"self._runner.keep_running()\nreturn self._wrap({kind}, {value})"
-        return f"return self._wrap({kind}, {value})"
-    return value if returns == "None" else f"return {value}"
-
-
-def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """Return a function that stands beside the client."""
-    arguments = [*node.args.posonlyargs, *node.args.args]
-    module = {"resolve_links": "links"}.get(
-        node.name, "login" if "log" in node.name else "tasks"
-    )
-    given = _passed(node.args, skip=1 if arguments[0].arg == "client" else 0)
-    if arguments[0].arg == "client":
-        call = f"client._run(function(client._inner, {given}))"
-    elif isinstance(node, ast.AsyncFunctionDef):
-        call = f"run_alone(function({given}))"
-    else:
-        call = f"function({given})"
-    returns = _annotation(node)
-    result = call if returns == "None" else f"return {call}"
-    return (
-        f"def {node.name}({ast.unparse(node.args)}) -> {returns}:{_docstring(node, 4)}\n"
-        f"    from mcpwire.client.{module} import {node.name} as function\n\n    {result}"
-    )
+        value = f"self._wrap({kind}, {value})"
+    thread = "self._runner.keep_running()\n" if kind == "PendingCall" else ""
+    return thread + (value if returns == "None" else f"return {value}")
 
 
 def _annotation(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
@@ -388,13 +396,13 @@ def _docstring(
     return "\n" + textwrap.indent(f'"""{text}"""', " " * indent)
 
 
-def _tidied(text: str) -> str:
-    for command in (
-        ("check", "--fix-only", "--unsafe-fixes", "--select", "F401,F811,I001,TCH"),
-        ("format",),
-    ):
+def _tidied(text: str, module: str) -> str:
+    for command in ((*FIX, "F401"), (*FIX, "I001"), ("format",)):
         done = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, "--stdin-filename", TARGET, "-"],
+            [
+                *(sys.executable, "-m", "ruff", *command),
+                *("--stdin-filename", str(SYNC / module), "-"),
+            ],
             cwd=ROOT,
             input=text,
             capture_output=True,
@@ -402,20 +410,21 @@ def _tidied(text: str) -> str:
             check=False,
         )
         if done.returncode:
-            raise GenerateError(f"ruff: {done.stderr}\n{text[:4000]}")
+            raise GenerateError(f"ruff: {done.stderr}")
         text = done.stdout
     return text
 
 
 def main(arguments: Sequence[str]) -> str | None:
-    """Write or compare the module; return what is wrong."""
+    """Write or compare the modules; return what is wrong."""
     if list(arguments) not in ([], ["--write"]):
         return "usage: python tests/sync/generate.py [--write]"
-    path, text = ROOT / TARGET, made()
-    if arguments:
-        path.write_text(text, encoding="utf-8")
-    elif path.read_text(encoding="utf-8") != text:
-        return f"{TARGET} is not what would be written: run with --write"
+    for module in MODULES:
+        path, text = SYNC / module, made(module)
+        if arguments:
+            path.write_text(text, encoding="utf-8")
+        elif path.read_text(encoding="utf-8") != text:
+            return f"{module} is not what would be written: run with --write"
     return None
 
 
