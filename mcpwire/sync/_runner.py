@@ -440,7 +440,8 @@ class Runner:
         """Let go of everything at once, from a finaliser; tell if that was needed."""
         found = self.abandon_all()
         self._is_ending = True
-        self.post(_stop_running)
+        if self._thread is not None:
+            self.post(_stop_running)
         self._close_loop()
         return found
 
@@ -497,11 +498,12 @@ def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
         ending.join()
         return
     try:
-        tasks = asyncio.all_tasks(loop)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            loop.run_until_complete(asyncio.wait(tasks, timeout=END_S))
+        for _ in range(2):  # what ends may begin something, such as a last message
+            tasks = asyncio.all_tasks(loop)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                loop.run_until_complete(asyncio.wait(tasks, timeout=END_S))
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()
