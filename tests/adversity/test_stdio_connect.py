@@ -284,10 +284,10 @@ async def test_the_next_child_begins_when_the_last_has_left(tmp_path):
         pid.unlink()
         with pytest.raises(mcpwire.RequestTimeout):
             await client.connect()
-        assert not pid.exists()  # the second attempt has waited for the first child
         go.touch()
         await client.aclose()
         assert not is_running(first)
+        assert not pid.exists()  # the second attempt has waited for the first child
 
 
 async def test_a_child_that_did_not_leave_in_time_ends_with_the_loop(tmp_path):

@@ -315,6 +315,8 @@ class Connection(ConnectionState):
         handshake = Handshake(self._opener, self.inbound, started)
         try:
             async with asyncio.timeout_at(until) as scope:
+                if self._leaving:
+                    await asyncio.sleep(0)  # its time may be over: then nothing begins
                 with handshake.patient(scope):
                     agreement = await self._agree(handshake)
                     channel = handshake.channel
