@@ -228,6 +228,8 @@ class Runner:
             )
         with self._changing:
             self._inside[call.thread] = call
+            if self._thread is None:
+                self._is_ending = False  # this call goes on with the loop
             if self._loop is None:
                 self._loop = _make_loop(self)
             call.loop = self._loop

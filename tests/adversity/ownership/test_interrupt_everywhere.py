@@ -126,7 +126,7 @@ def interrupted_at(moment, kind, operate):
         (call, "c_return", 1, 15),
         (listing, "call", 7, 30),
         (listing, "c_return", 7, 30),
-        (close, "call", 2, 30),
+        (close, "call", 1, 30),
     ],
 )
 def test_an_interrupt_at_any_moment_leaves_nothing_and_nobody_stuck(
