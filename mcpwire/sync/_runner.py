@@ -155,6 +155,7 @@ class Runner:
         self._asleep: deque[_Call] = deque()
         self._inside: dict[int, _Call] = {}  # by thread
         self._thread: threading.Thread | None = None
+        self._unsent: set[asyncio.Task[Any]] = set()
         self._is_ending = False
         self._is_forked = False
         self._close: Callable[[], None] | None = None
@@ -227,6 +228,8 @@ class Runner:
             )
         with self._changing:
             self._inside[call.thread] = call
+            if self._thread is None:
+                self._is_ending = False  # this call goes on with the loop
             if self._loop is None:
                 self._loop = _make_loop(self)
             call.loop = self._loop
@@ -235,8 +238,9 @@ class Runner:
 
     def _leave(self, call: _Call) -> None:
         """Undo what a call has done, however far it came; does nothing twice."""
-        if self._inside.get(call.thread) is not call:
+        if not call.is_submitted:
             call.work.close()  # refused; else Python warns that nobody awaited it
+        if self._inside.get(call.thread) is not call:
             return
         if not call.is_done:
             self.post(call.cancel)
@@ -279,13 +283,16 @@ class Runner:
         return self._leader.setdefault("leader", call) is call
 
     def _stop_leading(self, call: _Call) -> None:
-        """Wake a sleeping call to run the loop, where this one did."""
+        """Wake a sleeping call to run the loop, where this one did.
+
+        And each that is done: the loop may have stopped before it could tell them.
+        """
         call.is_leading = False
         if self._leader.get("leader") is call:
             del self._leader["leader"]
             for other in tuple(self._asleep):
+                other.bell.put(None)
                 if not other.is_done:
-                    other.bell.put(None)
                     return
 
     def _lead(self, call: _Call) -> None:
@@ -299,6 +306,8 @@ class Runner:
                 call.is_submitted = True
                 call.start()
             loop.run_forever()
+            if self._unsent:
+                self._send_rest(call)
         except RuntimeError:
             # This thread runs a loop already, and no other can run in it.
             self._wants_thread = True
@@ -310,6 +319,20 @@ class Runner:
             self._give_up(loop)
         finally:
             self._stop_leading(call)
+
+    def stay_for(self, task: asyncio.Task[Any]) -> None:
+        """Let no thread stop the loop as the last one before that task is done."""
+        self._unsent.add(task)
+        task.add_done_callback(self._unsent.discard)
+
+    def _send_rest(self, call: _Call) -> None:
+        """Send what no call waits for, such as an answer, unless a thread goes on."""
+        if not call.is_done or not all(other.is_done for other in self._asleep):
+            return
+        loop = call.loop
+        rest = loop.create_task(asyncio.wait(self._unsent, timeout=END_S))
+        rest.add_done_callback(lambda _: loop.stop())
+        loop.run_forever()
 
     def of_caller(self) -> Callable[..., None] | None:
         """Return what has functions called by the thread that waits for this task."""
@@ -419,7 +442,8 @@ class Runner:
         """Let go of everything at once, from a finaliser; tell if that was needed."""
         found = self.abandon_all()
         self._is_ending = True
-        self.post(_stop_running)
+        if self._thread is not None:
+            self.post(_stop_running)
         self._close_loop()
         return found
 
@@ -476,11 +500,12 @@ def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
         ending.join()
         return
     try:
-        tasks = asyncio.all_tasks(loop)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            loop.run_until_complete(asyncio.wait(tasks, timeout=END_S))
+        for _ in range(2):  # what ends may begin something, such as a last message
+            tasks = asyncio.all_tasks(loop)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                loop.run_until_complete(asyncio.wait(tasks, timeout=END_S))
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()

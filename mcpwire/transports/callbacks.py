@@ -30,6 +30,7 @@ __all__ = [
     "Waiting",
     "invoke",
     "set_callers",
+    "stay_for",
 ]
 
 SETTLE_S: Final = 5.0
@@ -44,6 +45,9 @@ class Callers(Protocol):
     def of_caller(self) -> Callable[..., None] | None:
         """Return what has functions called by the thread that waits for this task."""
 
+    def stay_for(self, task: asyncio.Task[Any]) -> None:
+        """Run the loop until that task is done, at least for a while."""
+
 
 def set_callers(loop: Any, callers: Callers) -> None:
     """Have plain functions called in threads on this loop."""
@@ -54,6 +58,13 @@ def _callers() -> Callers | None:
     found: Callers | None
     found = getattr(asyncio.get_running_loop(), "mcpwire_callers", None)
     return found
+
+
+def stay_for(task: asyncio.Task[Any]) -> None:
+    """Have a task done also where nobody runs its loop between calls."""
+    callers = _callers()
+    if callers is not None:
+        callers.stay_for(task)
 
 
 def invoke(function: Callable[..., Any], *args: Any) -> Any:

@@ -1,16 +1,29 @@
 """Test folders are no packages: what the tests of this one share is found by name."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "over_http")]
 
-from mcpwire.sync import _pipes
+import checked  # noqa: E402 - found through the line above
+import echoing  # noqa: E402 - as above
+
+posted_messages_are_checked = checked.posted_messages_are_checked
+
+
+@pytest.fixture(params=echoing.TRANSPORTS)
+def echo(request, tmp_path):
+    """Give a server of the same tools over each transport."""
+    with echoing.serving(request.param, tmp_path / "seen") as server:
+        yield server
 
 
 @pytest.fixture
-def last_words_are_awaited(monkeypatch):
-    """Let an ending server have its say, however long a loaded machine takes for it."""
-    monkeypatch.setattr(_pipes, "LAST_WORDS_S", 30.0)
+def threads():
+    """Give threads to call from."""
+    with ThreadPoolExecutor(12) as pool:
+        yield pool

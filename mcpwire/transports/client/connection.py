@@ -254,21 +254,23 @@ class Connection(ConnectionState):
         self._loop = None
 
     def abandon(self) -> bool:
-        """Let go at once, from anywhere; return whether there was something to let go.
+        """Let go at once, from anywhere; return whether a closing had yet to begin.
 
         For finalisers: it kills what it must and waits for nothing.
         """
         self._is_wanted = False
-        channel = self._current or self._closing_channel
-        self._current = self._closing_channel = self.channel = None
-        if channel is None:
-            return False
+        self._opening = self._closing = None  # an interrupted loop may end none of them
+        closing, self._closing_channel = self._closing_channel, None
+        channel, self._current, self.channel = self._current, None, None
         loop = self._loop
-        if loop is not None and loop.is_running() and not _runs_here(loop):
-            loop.call_soon_threadsafe(channel.abandon)
-        else:
-            channel.abandon()
-        return True
+        for each in (channel, closing):
+            if each is None:
+                continue
+            if loop is not None and loop.is_running() and not _runs_here(loop):
+                loop.call_soon_threadsafe(each.abandon)
+            else:
+                each.abandon()
+        return channel is not None
 
     def _check_loop(self) -> asyncio.AbstractEventLoop:
         try:
@@ -313,6 +315,8 @@ class Connection(ConnectionState):
         handshake = Handshake(self._opener, self.inbound, started)
         try:
             async with asyncio.timeout_at(until) as scope:
+                if self._leaving:
+                    await asyncio.sleep(0)  # its time may be over: then nothing begins
                 with handshake.patient(scope):
                     agreement = await self._agree(handshake)
                     channel = handshake.channel

@@ -251,7 +251,7 @@ class Authorizer:
                     return returned_parameters(await self._told(grant.ask, step.url))
                 await asyncio.to_thread(desk.show, step.url, self._target.parsed)
                 assert desk.receiver is not None
-                return await desk.receiver.wait_async(step.state)
+                return await desk.receiver.wait(step.state)
         except TimeoutError as error:
             raise too_late(grant.timeout) from error
         finally:

@@ -32,6 +32,7 @@ from mcpwire.protocol.http.redirects import (
     redirect_target,
 )
 from mcpwire.protocol.http.request import Request
+from mcpwire.transports.callbacks import stay_for
 from mcpwire.transports.http.legacy.fed import CANCELLED, Answer, Post, Stream
 from mcpwire.transports.http.told import describe_request, describe_response
 
@@ -308,6 +309,8 @@ class LegacyLink:
         self._posts[post] = self._loop.create_task(
             self._deliver(post), name=f"mcpwire-sse-{post.what}"
         )
+        if post.id is None:
+            stay_for(self._posts[post])
 
     async def _deliver(self, post: Post) -> None:
         try:

@@ -37,6 +37,7 @@ from mcpwire.protocol.http.request import LAST_WORDS, Request
 from mcpwire.protocol.negotiation import META
 from mcpwire.protocol.owner import TOO_MANY, PeerStats
 from mcpwire.transports._fork import let_go_after_fork
+from mcpwire.transports.callbacks import stay_for
 from mcpwire.transports.http.streamable.going_on import GoingOn, encode_call
 from mcpwire.transports.http.streamable.shell import Shell
 from mcpwire.versions import Era
@@ -441,7 +442,7 @@ class HttpChannel(GoingOn):
             if self._speakers >= self.limits.inbound:
                 return
             self._speakers += 1
-        self._shell.spawn(self._speak)
+        stay_for(self._shell.spawn(self._speak))
 
     async def _speak(self) -> None:
         while True:

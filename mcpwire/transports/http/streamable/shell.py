@@ -95,12 +95,15 @@ class Shell:
 
     # Work beside the calls...
 
-    def spawn(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> None:
+    def spawn(
+        self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any
+    ) -> asyncio.Task[Any]:
         """Run something beside the calls; it ends by itself, or with the channel."""
         name = f"mcpwire-http-{work.__name__}"
         task = _BesideCalls(work(*args), loop=self._loop, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

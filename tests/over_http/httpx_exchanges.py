@@ -1,6 +1,6 @@
-"""Both httpx engines behind one blocking face, so that one test asks both.
+"""The httpx engine on a loop of its own, for tests that wait for each exchange.
 
-    with shell(kind, server.url) as it:
+    with exchanges(server.url) as it:
         fed = it.exchange()
 
 What is fed is kept in a `Fed`, which is over at a mark in the body, or at its end.
@@ -18,7 +18,6 @@ from mcpwire import Http
 from mcpwire.errors import RequestTimeout
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.protocol.http.request import Request
-from mcpwire.sync._http.httpx_engine import BlockingHttpxEngine
 from mcpwire.transports.http.httpx_engine import HttpxEngine
 
 if TYPE_CHECKING:
@@ -26,10 +25,7 @@ if TYPE_CHECKING:
 
     from mcpwire.errors import MCPError
     from mcpwire.limits import Limits
-    from mcpwire.protocol.deadline import Deadline
 
-KINDS: Final = ("asyncio", "blocking")
-CLIENTS: Final = {"asyncio": httpx.AsyncClient, "blocking": httpx.Client}
 BOUND_S: Final = 30.0
 MARK: Final = b"the answer"
 
@@ -81,57 +77,42 @@ def request_to(
     return Request("".join(f"{line}\r\n" for line in lines).encode(), body)
 
 
-class Shell:
-    """One engine of either kind, and the user's client that it may have."""
+class Exchanges:
+    """One engine with its loop, and the user's client that it may have."""
 
     def __init__(
-        self, kind: str, url: str, limits: Limits, client: Any, options: dict[str, Any]
+        self, url: str, limits: Limits, client: Any, options: dict[str, Any]
     ) -> None:
-        self.kind = kind
         self.engine: Any = None
-        self._runner = asyncio.Runner() if kind == "asyncio" else None
+        self._runner = asyncio.Runner()
         self._limits = limits
-        self.client = CLIENTS[kind](**client) if isinstance(client, dict) else client
+        self.client = httpx.AsyncClient(**client) if type(client) is dict else client
         self.target = Http(url, http_client=self.client, **options)
 
     def open(self) -> None:
-        if self._runner is None:
-            self.engine = BlockingHttpxEngine(self.target, self._limits)
-        else:
-            self.engine = self.run(self._make())
+        self.engine = self.run(self._make())
 
     async def _make(self) -> HttpxEngine:
         return HttpxEngine(self.target, self._limits)
 
     def run(self, coroutine: Any) -> Any:
-        assert self._runner is not None
         return self._runner.run(asyncio.wait_for(coroutine, BOUND_S))
 
-    def exchange(
-        self,
-        request: Request | None = None,
-        fed: Fed | None = None,
-        deadline: Deadline | None = None,
-    ) -> Fed:
+    def exchange(self, request: Request | None = None, fed: Fed | None = None) -> Fed:
         """Perform one exchange; return what was fed."""
         request = request or request_to(self.target)
         fed = fed or Fed()
-        outcome = self.engine.exchange(request, fed, deadline)
-        if self._runner is not None:
-            self.run(outcome)
+        self.run(self.engine.exchange(request, fed, None))
         assert fed.is_over
         return fed
 
     def exchanges(self, count: int) -> list[Fed]:
         """Perform that many, one right after the other."""
-        if self._runner is None:
-            return [self.exchange() for _ in range(count)]
         return list(self.run(self._one_by_one(count)))
 
     def let_end(self, fed: Fed) -> None:
-        """Let the rest of an answer be read, where that happens by itself: on loops."""
-        if self._runner is not None:
-            self.run(_ended(fed))
+        """Let the rest of an answer be read."""
+        self.run(_ended(fed))
 
     async def _one_by_one(self, count: int) -> list[Fed]:
         feds = [Fed() for _ in range(count)]
@@ -140,26 +121,19 @@ class Shell:
         return feds
 
     def close_engine(self) -> None:
-        if self._runner is None:
-            self.engine.close()
-        else:
-            self.run(self.engine.aclose())
+        self.run(self.engine.aclose())
 
     def close_client(self) -> None:
-        if self._runner is None:
-            self.client.close()
-        else:
-            self.run(self.client.aclose())
+        self.run(self.client.aclose())
 
     def close(self) -> None:
         if self.engine is not None:
             is_closed = getattr(self.client, "is_closed", None)
             self.close_engine()
             assert getattr(self.client, "is_closed", None) is is_closed, "not ours"
-        if type(self.client) is CLIENTS[self.kind]:
+        if type(self.client) is httpx.AsyncClient:
             self.close_client()
-        if self._runner is not None:
-            self._runner.close()
+        self._runner.close()
 
 
 async def _ended(fed: Fed) -> None:
@@ -186,24 +160,22 @@ def forget_proxies(monkeypatch: Any) -> None:
 
 
 @contextlib.contextmanager
-def shell(
-    kind: str,
+def exchanges(
     url: str,
     *,
     limits: Limits = DEFAULT_LIMITS,
     client: Any = None,
     **options: Any,
-) -> Iterator[Shell]:
-    """Give an open engine of that kind, and close it.
+) -> Iterator[Exchanges]:
+    """Give an open engine, and close it.
 
     Args:
-        kind: Which.
         url: Where to.
         limits: The engine's.
-        client: The user's: options for one of the right kind, or one.
+        client: The user's: options for one, or one.
         **options: The target's.
     """
-    made = Shell(kind, url, limits, client, options)
+    made = Exchanges(url, limits, client, options)
     try:
         made.open()
         yield made
