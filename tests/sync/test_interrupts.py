@@ -5,68 +5,17 @@ import json
 import signal
 import subprocess
 import threading
-import time
 
 import pytest
 from echoing import command
 from scripted import ECHO_LOOP, scripted
-from waiting import BOUND_S, until
+from waiting import BOUND_S, signal_main, until
 
 import mcpwire
 import mcpwire.sync
 
 AT_ONCE_S = 10.0
 """In less, nothing was waited out that takes thirty seconds or more."""
-
-
-def raise_interrupt(*_):
-    """Do what Python does with Ctrl-C."""
-    raise KeyboardInterrupt
-
-
-@pytest.fixture
-def on_signal():
-    """Give what sets the handler of the signal that `signal_main` sends."""
-    before = signal.getsignal(signal.SIGUSR1)
-    yield lambda handler: signal.signal(signal.SIGUSR1, handler)
-    signal.signal(signal.SIGUSR1, before)
-
-
-def signal_main(*conditions, after=0.0):
-    """Signal the main thread once something is so, and again for each condition."""
-
-    def run():
-        for condition in conditions or (lambda: True,):
-            until(condition)
-            time.sleep(after)
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread
-
-
-@pytest.fixture
-def interrupted(on_signal):
-    """Give what calls a function, interrupts it, and returns the seconds it took."""
-
-    def interrupt(function, *conditions, after=0.0):
-        def work():
-            function()
-            until(lambda: False)  # pragma: no cover - it comes at any instruction
-
-        started = time.monotonic()
-        on_signal(raise_interrupt)
-        thread = signal_main(*conditions, after=after)
-        try:
-            with pytest.raises(KeyboardInterrupt):
-                work()
-        finally:
-            on_signal(signal.SIG_IGN)
-            thread.join()
-        return time.monotonic() - started - after
-
-    return interrupt
 
 
 @pytest.mark.pain("P09")
