@@ -28,14 +28,21 @@ RENAMED = {
 
 SPECIAL = {"__init__", "__getitem__", "__contains__", "__len__", "__bool__"}
 
-BETWEEN_OURSELVES = set(generate.SKIPPED)
+BETWEEN_OURSELVES = {
+    *generate.SKIPPED,
+    *("Group.slots", "Group.heard", "Group.turned", "PendingCall.started"),
+}
 """What the asyncio classes have for each other."""
+
+MADE_BY_USERS = {"Client", "Group"}
 
 OURS_ALONE = {"background"}
 """What only the blocking classes take."""
 
 CLASSES = sorted(
-    name for name in mcpwire.sync.__all__ if inspect.isclass(getattr(mcpwire, name))
+    name
+    for name in set(mcpwire.sync.__all__) - {"CallOptions"}
+    if inspect.isclass(getattr(mcpwire, name))
 )
 PAIRS = [
     *((getattr(mcpwire, name), getattr(mcpwire.sync, name)) for name in CLASSES),
@@ -53,6 +60,7 @@ def public(kind):
         for name, member in inspect.getmembers_static(kind)
         if (not name.startswith("_") or name in {*RENAMED, *RENAMED.values(), *SPECIAL})
         and not (name in SPECIAL and member is getattr(object, name, None))
+        and (name != "__init__" or kind.__name__ in MADE_BY_USERS)
         and f"{kind.__name__}.{name}" not in BETWEEN_OURSELVES
     }
 

@@ -24,6 +24,7 @@ from mcpwire.group import Member, NotConnected
 from mcpwire.protocol.many.errors import NotAllowed, UnknownServer
 from mcpwire.protocol.many.restarting import Backoff
 from mcpwire.sync import Client, Group
+from mcpwire.tools.lock import ToolLock
 from mcpwire.types import CreateMessageResult, PromptReference, TextContent
 
 MISSING = "/there/is/no/such/program"
@@ -485,3 +486,18 @@ def test_a_call_of_the_group_in_its_own_loop_is_refused():
     with Group({"a": one}, sampling=sampling) as group:
         group.call_tool("a", "x")
     assert refused == [1]
+
+
+def test_a_lock_holds_tools_until_they_are_accepted():
+    one = server()
+    with Group({"a": one}) as group:
+        tools = group.tools(lock=ToolLock())
+        tools.accept()
+        one.methods["tools/list"] = lambda *_: {"tools": [{**TOOL, "title": "new"}]}
+        tools.refresh()
+        with pytest.raises(NotAllowed):
+            tools.call("mcp__a__x")
+        tools.accept("a/x")
+        assert tools.call("mcp__a__x").text == "x"
+        with pytest.raises(LocalProtocolError, match="no lock"):
+            group.tools().accept()
