@@ -12,7 +12,7 @@ import threading
 
 import pytest
 from asking import SAMPLE, Asking
-from fakes import SILENCE, FakeServer, text
+from fakes import FakeServer
 from mcp_server import scripted_mcp
 from scripted import ECHO_LOOP, scripted
 from waiting import BOUND_S, until
@@ -406,37 +406,6 @@ def test_a_handler_may_call_its_own_client_over_http(era, over):
     assert said == ["in"]
 
 
-@pytest.mark.fault("F18")
-def test_at_most_so_many_handlers_run_at_once_and_all_are_answered():
-    running, most = [0], [0]
-    lock = threading.Lock()
-
-    def sample(params):
-        with lock:
-            running[0] += 1
-            most[0] = max(most[0], running[0])
-        until(lambda: most[0] >= 3)  # however late the others begin
-        with lock:
-            running[0] -= 1
-        return sampled("x")
-
-    limits = mcpwire.Limits(inbound=3)
-    with mcpwire.sync.Client(tools(), sampling=sample, limits=limits) as client:
-        assert '"text": "x"' in asking(client, 20)
-    assert most == [3]
-
-
-def test_a_handler_that_fails_answers_with_an_error_that_does_not_tell_why(caplog):
-    def sample(params):
-        raise RuntimeError("secret")
-
-    with mcpwire.sync.Client(tools(), sampling=sample) as client:
-        answer = asking(client)
-    assert "-32603" in answer
-    assert "secret" not in answer
-    assert "secret" in caplog.text
-
-
 @pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt, StopIteration])
 def test_a_handler_that_wants_to_end_the_thread_ends_no_loop(raised):
     def sample(params):
@@ -445,26 +414,6 @@ def test_a_handler_that_wants_to_end_the_thread_ends_no_loop(raised):
     with mcpwire.sync.Client(tools(), sampling=sample) as client:
         assert "-32603" in asking(client)
         assert client.call_tool("count").text == "0"
-
-
-def test_a_request_that_was_withdrawn_is_not_answered_though_its_handler_runs_on():
-    asked, free, ended = (threading.Event() for _ in range(3))
-
-    def sample(params):
-        asked.set()
-        assert free.wait(BOUND_S)
-        ended.set()
-        return sampled("x")
-
-    with mcpwire.sync.Client(tools(), sampling=sample) as client:
-        call = client.start_call("ask", {"count": 1})
-        assert asked.wait(BOUND_S)
-        assert client.call_tool("withdraw").text == "withdrawn"
-        free.set()
-        assert ended.wait(BOUND_S)
-        # An answer would take the question from the server's table.
-        assert client.call_tool("count").text == "1"
-        call.cancel()
 
 
 def test_a_handler_closes_its_own_client():
@@ -497,13 +446,6 @@ def test_closing_does_not_wait_for_a_handler(threads):
     free.set()
 
 
-def test_handlers_can_be_replaced_at_any_time():
-    with mcpwire.sync.Client(tools(), sampling=lambda _: sampled("old")) as client:
-        assert '"text": "old"' in asking(client)
-        client.set_handlers(sampling=lambda _: sampled("new"))
-        assert '"text": "new"' in asking(client)
-
-
 # On the loop...
 
 
@@ -532,29 +474,3 @@ def test_a_hook_can_not_call_the_client_in_the_middle_of_its_loop():
     with client:
         client.ping()
     assert refused == ["agree"]
-
-
-@pytest.mark.pain("P27")
-@pytest.mark.parametrize("era", ["session", "stateless"])
-def test_a_function_for_headers_that_raises_fails_the_connecting_with_that(era):
-    class NoTokenError(Exception):
-        pass
-
-    def headers():
-        raise NoTokenError
-
-    with scripted_mcp(era) as server:
-        client = mcpwire.sync.Client(mcpwire.Http(server.url, headers=headers))
-        with pytest.raises(NoTokenError):
-            client.connect()
-        assert not server.requests
-        assert not client.is_connected
-
-
-def test_a_server_in_memory_may_never_answer(threads):
-    server = FakeServer({"tools/call": lambda *_: SILENCE, "x": lambda *_: text("x")})
-    with mcpwire.sync.Client(server) as client:
-        with pytest.raises(mcpwire.RequestTimeout):
-            client.call_tool("x", timeout=0.05)
-        assert client.ping() < BOUND_S
-    assert server.requests("notifications/cancelled")[0]["reason"] == "timeout"

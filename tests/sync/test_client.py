@@ -1,12 +1,9 @@
 """The blocking client as such: its verbs, its life, streams and calls under way."""
 
-import os
 import threading
-import time
 
 import pytest
 from able_servers import server as able_server
-from legacy_server import legacy_server
 from mcp_server import scripted_mcp
 from scripted import ECHO_LOOP, scripted
 from waiting import BOUND_S, until
@@ -64,16 +61,6 @@ def test_a_forgotten_iteration_needs_nobody_to_end_it():
             assert tool.name == "x"
             break
         assert client.call_tool("x").text == "x"
-
-
-def test_errors_are_those_of_the_asyncio_client():
-    with mcpwire.sync.Client(able_server()) as client:
-        with pytest.raises(mcpwire.ToolError):
-            client.call_tool("bad", check=True)
-        with pytest.raises(mcpwire.LocalProtocolError):
-            client.call_tool("x", ["no object"])
-        with pytest.raises(mcpwire.MethodNotFound):
-            client.request("no/such", {})
 
 
 # Life...
@@ -144,18 +131,6 @@ def test_a_call_after_a_loss_opens_the_connection_again():
         assert client.stats.connections == 2
 
 
-def test_connecting_honours_its_timeout_as_a_whole():
-    client = mcpwire.sync.Client(
-        scripted("while True: recv()"), connect_timeout=1.0, probe_timeout=0.1
-    )
-    started = time.monotonic()
-    with pytest.raises(mcpwire.RequestTimeout) as caught:
-        client.connect()
-    assert 1.0 <= time.monotonic() - started < BOUND_S
-    assert (caught.value.timeout, caught.value.method) == (1.0, "initialize")
-    assert not client.is_connected
-
-
 @pytest.mark.pain("P09")
 def test_the_server_is_told_of_a_call_that_times_out_though_nobody_calls_after_it(echo):
     with mcpwire.sync.Client(echo.target) as client:
@@ -177,13 +152,6 @@ def test_a_repr_is_one_line_that_says_target_state_and_revision():
         with pytest.raises(mcpwire.ConnectionClosed):
             client.call_tool("die")
         assert "lost: the server was killed by SIGKILL" in repr(client)
-
-
-def test_what_needs_another_thing_than_a_target_is_refused_by_name():
-    with pytest.raises(ValueError, match="a target is a URL"):
-        mcpwire.sync.Client(5)
-    with pytest.raises(ValueError, match="sampling"):
-        mcpwire.sync.Client("cat", sampling=5)
 
 
 @pytest.mark.fault("F27")
@@ -427,14 +395,6 @@ def test_what_is_told_unasked_over_http_is_heard_by_who_waits(era):
             assert events.next(timeout=BOUND_S).method == changes["method"]
 
 
-def test_what_is_told_unasked_over_the_older_transport_is_heard():
-    with legacy_server() as server, mcpwire.sync.Client(server.url) as client:
-        changes = {"method": "notifications/tools/list_changed"}
-        with client.events() as events:
-            server.push(changes)
-            assert events.next(timeout=BOUND_S).method == changes["method"]
-
-
 @pytest.mark.pain("P12")
 def test_threads_that_subscribe_at_once_wait_together(threads):
     with scripted_mcp() as server, mcpwire.sync.Client(server.url) as client:
@@ -443,13 +403,3 @@ def test_threads_that_subscribe_at_once_wait_together(threads):
             running.result(BOUND_S)
         assert sorted(server.subscribed) == uris
     assert server.verbs().count("GET") == 1
-
-
-def test_a_child_that_is_gone_is_not_left_as_a_zombie():
-    client = mcpwire.sync.Client(scripted(MORTAL))
-    with client:
-        pid = int(client.call_tool("pid").text)
-        with pytest.raises(mcpwire.ConnectionClosed):
-            client.call_tool("die")
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)

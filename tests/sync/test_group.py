@@ -6,7 +6,7 @@ import subprocess
 import threading
 
 import pytest
-from able_servers import METHODS, TOOL, hang_up, server
+from able_servers import TOOL, hang_up, server
 from asking import SAMPLE, Asking
 from echoing import command
 from fakes import SILENCE, FakeServer, text
@@ -18,7 +18,6 @@ from mcpwire.errors import (
     ConnectError,
     ConnectionClosed,
     LocalProtocolError,
-    RequestTimeout,
 )
 from mcpwire.group import Member, NotConnected
 from mcpwire.protocol.many.errors import NotAllowed, UnknownServer
@@ -172,17 +171,6 @@ def test_clients_may_be_of_the_users_own_making():
     assert made == ["a", "b"]
 
 
-def test_a_lost_connection_is_opened_again_by_the_next_call():
-    one = server({"tools/call": hang_up})
-    with Group({"a": one}) as group:
-        with pytest.raises(mcpwire.TransportError):
-            group.call_tool("a", "x")
-        assert group.status()["a"].state == "lost"
-        one.methods["tools/call"] = METHODS["tools/call"]
-        assert group.call_tool("a", "x").text == "x"
-        assert group.status()["a"].restarts == 1
-
-
 def test_restart_and_idle_run_beside_the_calls():
     one = server({"tools/call": hang_up})
     with Group({"a": one}, restart=Backoff(first=0.01, maximum=0.02)) as group:
@@ -193,16 +181,6 @@ def test_restart_and_idle_run_beside_the_calls():
         assert group.call_tool("a", "x").text == "x"
         until(lambda: group.status()["a"].state == "idle")
         assert group.call_tool("a", "x").text == "x"
-
-
-def test_a_lazy_server_is_connected_by_its_first_use_in_the_calls_own_time():
-    silent = FakeServer({"initialize": lambda *_: SILENCE})
-    lazy = {"a": server(), "b": silent}
-    with Group(lazy, start="lazy", mode="session") as group:
-        assert group.call_tool("a", "x", timeout=None).text == "x"
-        assert group.status()["b"].state == "idle"
-        with pytest.raises(RequestTimeout, match="the server was being connected"):
-            group.call_tool("b", "x", timeout=0.05)
 
 
 @pytest.mark.system("R04", "L-R2")
@@ -446,17 +424,6 @@ def test_a_function_approves_calls_plain_or_async(is_async, answer):
             assert tools.call("mcp__a__x", {"path": "/"}).text == "done"
             assert calls == [{"path": "/"} if answer is True else answer]
     assert asked == ["[MCP] a.x /"]
-
-
-@pytest.mark.system("V17")
-def test_an_error_of_the_server_can_be_a_result():
-    refused = mcpwire.InvalidParams("no such file", code=-32602)
-    with Group({"a": server({"tools/call": lambda *_: refused})}) as group:
-        tools = group.tools()
-        with pytest.raises(mcpwire.InvalidParams):
-            tools.call("mcp__a__x")
-        result = tools.call("mcp__a__x", errors="result")
-        assert (result.is_error, result.text) == (True, "no such file")
 
 
 def test_many_threads_call_and_list_at_the_same_time(threads):
