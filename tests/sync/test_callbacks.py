@@ -54,9 +54,6 @@ while True:
             send({"jsonrpc": "2.0", "id": id, "method": arguments.get("method",
                   "sampling/createMessage"), "params": {"maxTokens": 5, "messages": [
                   {"role": "user", "content": {"type": "text", "text": "well?"}}]}})
-    elif params.get("name") == "withdraw":
-        notify("cancelled", requestId=min(asked))
-        text(m, "withdrawn")
     elif "id" in m:
         text(m, str(len(asked)))
 """
