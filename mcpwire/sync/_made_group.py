@@ -170,6 +170,16 @@ class ToolSet(Reader, Reading):
             )
         )
 
+    def accept(self, *patterns: str) -> None:
+        """Accept tools as they are now, all or those that a pattern fits, in the lock.
+
+        A pattern is a glob for ``server/tool``. Nothing is written to any file.
+
+        Raises:
+            LocalProtocolError: There is no lock.
+        """
+        self._on_loop(lambda: self._inner.accept(*patterns))
+
 
 class Group(Owner, Reader, GroupBase[Any, Client]):
     """Many servers by name, as one.

@@ -346,6 +346,8 @@ class Runner:
         """Call the functions that wait for that, outside of the call."""
         while call.items:
             function, args = call.items.popleft()
+            if call.interrupt is not None:
+                continue  # its call is ending
             del self._inside[call.thread]  # it may call the client
             try:
                 function(*args)

@@ -77,7 +77,10 @@ CLASSES: Final = {
         ],
     ),
     "GroupEvents": ("Stream", ["group/hearing.py:GroupEvents"]),
-    "ToolSet": ("Reader, Reading", ["tools/toolset.py:ToolSet"]),
+    "ToolSet": (
+        "Reader, Reading",
+        ["tools/toolset.py:ToolSet", "tools/base.py:ToolSetBase"],
+    ),
     "Group": (
         "Owner, Reader, GroupBase[Any, Client]",
         [
@@ -100,7 +103,7 @@ SKIPPED: Final = {
 ON_LOOP: Final = {
     *("Client.events", "Client.listen", "Client.watch"),
     *("Client.set_handlers", "Group.set_handlers", "Group.events"),
-    "Group.notify_roots_changed",
+    *("Group.notify_roots_changed", "ToolSet.accept"),
 }
 """Plain methods that touch what belongs to the loop."""
 

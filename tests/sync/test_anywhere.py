@@ -15,7 +15,6 @@ from waiting import BOUND_S, until
 
 import mcpwire
 import mcpwire.sync
-from mcpwire.server.demo import demo_dispatcher
 from mcpwire.testing import leaks
 
 
@@ -333,12 +332,3 @@ def test_a_closed_client_is_not_held_by_anything(echo):
     del client
     gc.collect()
     assert known() is None
-
-
-def test_servers_in_memory_are_reached_through_the_same_bytes():
-    with mcpwire.sync.Client(demo_dispatcher()) as client:
-        assert client.protocol_version == "2026-07-28"
-        assert client.call_tool("echo", {"message": "hi"}).text == "hi"
-    with mcpwire.sync.Client(demo_dispatcher(), mode="session") as client:
-        added = client.call_tool("add", {"a": 2, "b": 3})
-        assert added.structured_content == {"sum": 5}

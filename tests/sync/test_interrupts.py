@@ -5,12 +5,11 @@ import json
 import signal
 import subprocess
 import threading
-import time
 
 import pytest
 from echoing import command
 from scripted import ECHO_LOOP, scripted
-from waiting import BOUND_S, until
+from waiting import BOUND_S, signal_main, until
 
 import mcpwire
 import mcpwire.sync
@@ -18,55 +17,8 @@ import mcpwire.sync
 AT_ONCE_S = 10.0
 """In less, nothing was waited out that takes thirty seconds or more."""
 
-
-def raise_interrupt(*_):
-    """Do what Python does with Ctrl-C."""
-    raise KeyboardInterrupt
-
-
-@pytest.fixture
-def on_signal():
-    """Give what sets the handler of the signal that `signal_main` sends."""
-    before = signal.getsignal(signal.SIGUSR1)
-    yield lambda handler: signal.signal(signal.SIGUSR1, handler)
-    signal.signal(signal.SIGUSR1, before)
-
-
-def signal_main(*conditions, after=0.0):
-    """Signal the main thread once something is so, and again for each condition."""
-
-    def run():
-        for condition in conditions or (lambda: True,):
-            until(condition)
-            time.sleep(after)
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread
-
-
-@pytest.fixture
-def interrupted(on_signal):
-    """Give what calls a function, interrupts it, and returns the seconds it took."""
-
-    def interrupt(function, *conditions, after=0.0):
-        def work():
-            function()
-            until(lambda: False)  # pragma: no cover - it comes at any instruction
-
-        started = time.monotonic()
-        on_signal(raise_interrupt)
-        thread = signal_main(*conditions, after=after)
-        try:
-            with pytest.raises(KeyboardInterrupt):
-                work()
-        finally:
-            on_signal(signal.SIG_IGN)
-            thread.join()
-        return time.monotonic() - started - after
-
-    return interrupt
+IN_SELECTOR_S = 0.05
+"""After so long nothing is left to do but wait: an interrupt costs no connection."""
 
 
 @pytest.mark.pain("P09")
@@ -78,7 +30,9 @@ def test_an_interrupted_call_is_cancelled_at_the_server_and_the_client_goes_on(
     with mcpwire.sync.Client(echo.target, background=background) as client:
         for count in (1, 2):
             took = interrupted(
-                lambda: client.call_tool("slow"), lambda count=count: echo.slow == count
+                lambda: client.call_tool("slow"),
+                lambda count=count: echo.slow == count,
+                after=IN_SELECTOR_S,
             )
             assert took < AT_ONCE_S
             until(lambda count=count: echo.cancelled == count)
@@ -87,43 +41,32 @@ def test_an_interrupted_call_is_cancelled_at_the_server_and_the_client_goes_on(
 
 
 @pytest.mark.pain("P09", "P12")
+@pytest.mark.parametrize("runs_loop", [True, False])
 def test_an_interrupt_in_one_thread_leaves_the_calls_of_others_alone(
-    echo, interrupted, threads
+    echo, runs_loop, interrupted, threads
 ):
     """Whichever of them runs the loop."""
+
+    def slow(after):
+        until(lambda: echo.slow >= after)
+        return client.call_tool("slow")
+
     with mcpwire.sync.Client(echo.target) as client:
-        stopped = threading.Event()
-
-        def calls():
-            count = 0
-            while not stopped.is_set():
-                said = str(count)
-                assert client.call_tool("echo", {"text": said}).text == said
-                count += 1
-            return count
-
-        running = [threads.submit(calls) for _ in range(2)]
-        for count in range(1, 6):
-            interrupted(
-                lambda: client.call_tool("slow"), lambda count=count: echo.slow == count
-            )
-        stopped.set()
-        assert all(each.result(BOUND_S) for each in running)
-        until(lambda: echo.cancelled == 5)
-        assert client.stats.connections == 1
-
-
-def test_a_call_in_a_thread_that_does_not_run_the_loop_is_interrupted_too(
-    echo, interrupted, threads
-):
-    with mcpwire.sync.Client(echo.target) as client:
-        first = threads.submit(client.call_tool, "slow")
-        until(lambda: echo.slow == 1)
-        interrupted(lambda: client.call_tool("slow"), lambda: echo.slow == 2)
+        others = [threads.submit(slow, int(runs_loop)) for _ in range(2)]
+        if not runs_loop:
+            until(lambda: echo.slow == 2)
+        interrupted(
+            lambda: client.call_tool("slow"),
+            lambda: echo.slow == 3,
+            after=IN_SELECTOR_S,
+        )
         until(lambda: echo.cancelled == 1)
-        assert not first.done()
+        assert client.call_tool("echo", {"text": "here"}).text == "here"
+        assert not any(other.done() for other in others)
+        assert client.stats.connections == 1
         client.close()
-        assert type(first.exception(BOUND_S)) is mcpwire.ConnectionClosed
+        errors = [other.exception(BOUND_S) for other in others]
+        assert {type(error) for error in errors} == {mcpwire.ConnectionClosed}
 
 
 DEAF = """

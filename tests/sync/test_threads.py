@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from fakes import SILENCE, FakeServer, text
-from scripted import ECHO_LOOP, scripted
+from scripted import scripted
 from waiting import BOUND_S, until
 
 import mcpwire
@@ -142,22 +142,6 @@ def test_closing_during_calls_fails_each_of_them(echo, threads):
         assert said(client, "again") == "again"
 
 
-def test_a_thread_that_joins_takes_the_loop_over_from_one_that_leaves(echo, threads):
-    """Whichever call is done first, the others still get their answers."""
-    with mcpwire.sync.Client(echo.target) as client:
-        for _ in range(20):
-            both = threading.Barrier(4)
-
-            def call(number, both=both):
-                both.wait(BOUND_S)
-                return [said(client, f"{number}.{turn}") for turn in range(3)]
-
-            running = [threads.submit(call, number) for number in range(4)]
-            for number, each in enumerate(running):
-                expected = [f"{number}.{turn}" for turn in range(3)]
-                assert each.result(BOUND_S) == expected
-
-
 @pytest.mark.pain("P05", "P29")
 def test_eight_threads_and_a_server_that_dies_now_and_then_mix_nothing_up(threads):
     dying = scripted(
@@ -198,18 +182,6 @@ def test_many_threads_call_and_no_thread_comes_or_goes(echo):
         for each in [threads.submit(work, number) for number in range(8)]:
             each.result(BOUND_S)
     assert counts == {0}
-
-
-def test_threads_of_different_clients_do_not_wait_for_each_other(echo, threads):
-    with (
-        mcpwire.sync.Client(echo.target) as hanging,
-        mcpwire.sync.Client(scripted("handshake()\n" + ECHO_LOOP)) as other,
-    ):
-        waiting = threads.submit(hanging.call_tool, "slow")
-        until(lambda: echo.slow == 1)
-        assert said(other, "hi") == "hi"
-        hanging.close()
-        assert type(waiting.exception(BOUND_S)) is mcpwire.ConnectionClosed
 
 
 @pytest.mark.parametrize("turns", range(4))

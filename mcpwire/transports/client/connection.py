@@ -32,6 +32,7 @@ from mcpwire.errors import (
 from mcpwire.protocol import lifecycle
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.negotiation import Negotiation
+from mcpwire.transports.callbacks import stay_for
 from mcpwire.transports.client.handshake import Handshake
 from mcpwire.transports.client.inbound import ClientInbound, ask
 from mcpwire.transports.client.reviver import Reviver, keep_alive
@@ -353,6 +354,7 @@ class Connection(ConnectionState):
         task = asyncio.get_running_loop().create_task(closing, name="mcpwire-leave")
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
+        stay_for(task)
 
     async def _left(self, until: float | None = None) -> None:
         """Wait for the end of what is being closed, until that time at most."""

@@ -1,0 +1,161 @@
+"""The blocking classes are what the generator makes of the asyncio ones, by name."""
+
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import generate
+import pytest
+
+import mcpwire
+import mcpwire.sync
+from mcpwire.group import GroupEvents
+from mcpwire.sync import _made_group
+
+ROOT = Path(__file__).parents[2]
+
+RENAMED = {
+    "aclose": "close",
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+    "__aiter__": "__iter__",
+    "__anext__": "__next__",
+    "__await__": "result",
+}
+"""Names of the asyncio classes that the blocking ones have in their own form."""
+
+SPECIAL = {"__init__", "__getitem__", "__contains__", "__len__", "__bool__"}
+
+BETWEEN_OURSELVES = {
+    *generate.SKIPPED,
+    *("Group.slots", "Group.heard", "Group.turned", "PendingCall.started"),
+}
+"""What the asyncio classes have for each other."""
+
+MADE_BY_USERS = {"Client", "Group"}
+
+OURS_ALONE = {"background"}
+"""What only the blocking classes take."""
+
+CLASSES = sorted(
+    name
+    for name in set(mcpwire.sync.__all__) - {"CallOptions"}
+    if inspect.isclass(getattr(mcpwire, name))
+)
+PAIRS = [
+    *((getattr(mcpwire, name), getattr(mcpwire.sync, name)) for name in CLASSES),
+    (GroupEvents, _made_group.GroupEvents),
+]
+FUNCTIONS = sorted(
+    name for name in mcpwire.sync.__all__ if inspect.isfunction(getattr(mcpwire, name))
+)
+
+
+def public(kind):
+    """Return the public members of a class, by their blocking names."""
+    return {
+        RENAMED.get(name, name): member
+        for name, member in inspect.getmembers_static(kind)
+        if (not name.startswith("_") or name in {*RENAMED, *RENAMED.values(), *SPECIAL})
+        and not (name in SPECIAL and member is getattr(object, name, None))
+        and (name != "__init__" or kind.__name__ in MADE_BY_USERS)
+        and f"{kind.__name__}.{name}" not in BETWEEN_OURSELVES
+    }
+
+
+def parameters(function):
+    """Return what a function takes, but for what only the blocking one does."""
+    return [
+        (each.name, each.kind, each.default)
+        for each in inspect.signature(function).parameters.values()
+        if each.name not in OURS_ALONE
+    ]
+
+
+@pytest.mark.parametrize("module", generate.MODULES)
+def test_each_module_is_what_the_generator_makes_now(module):
+    there = (ROOT / "mcpwire/sync" / module).read_text(encoding="utf-8")
+    assert there == generate.made(module), "run: python tests/sync/generate.py --write"
+
+
+def test_the_generator_says_what_it_would_write_and_takes_no_other_words():
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests/sync/generate.py"), "--help"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "usage" in done.stderr
+
+
+@pytest.mark.pain("P12")
+@pytest.mark.parametrize(("theirs", "ours"), PAIRS, ids=lambda value: value.__name__)
+def test_both_have_the_same_names(theirs, ours):
+    assert set(public(theirs)) <= set(public(ours))
+    assert {name for name in public(ours) if name not in public(theirs)} <= {"result"}
+
+
+@pytest.mark.pain("P12")
+@pytest.mark.parametrize(("theirs", "ours"), PAIRS, ids=lambda value: value.__name__)
+def test_both_take_the_same_parameters(theirs, ours):
+    own, checked = public(ours), 0
+    for name, member in public(theirs).items():
+        if inspect.isfunction(member) and name not in {"result", "__exit__"}:
+            assert parameters(own[name]) == parameters(member), name
+            checked += 1
+    assert checked
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_both_have_the_same_functions(name):
+    theirs, ours = getattr(mcpwire, name), getattr(mcpwire.sync, name)
+    assert parameters(ours) == parameters(theirs)
+    assert not inspect.iscoroutinefunction(ours)
+
+
+@pytest.mark.parametrize(("_", "ours"), PAIRS, ids=lambda value: value.__name__)
+def test_each_public_name_is_explained_in_the_words_of_threads(_, ours):
+    assert ours.__doc__
+    for name, member in public(ours).items():
+        if not name.startswith("_"):
+            text = inspect.getdoc(member) or ""
+            assert text, name
+            assert not generate.LEFT_OVER.search(text), name
+
+
+def test_each_name_that_belongs_to_a_loop_has_a_twin_that_does_not():
+    """Servers run on loops, whoever talks to them, and custom transports are async."""
+    without = ("mcpwire.server.", "mcpwire.gateway.", "mcpwire.transports.custom.")
+    belonging = {
+        name
+        for name in mcpwire.__all__
+        for value in [getattr(mcpwire, name)]
+        if inspect.isclass(value)
+        and not value.__module__.startswith(without)
+        and any(map(inspect.iscoroutinefunction, vars(value).values()))
+    }
+    assert belonging <= set(mcpwire.sync.__all__)
+
+
+def test_importing_the_package_loads_nothing_of_the_client():
+    code = "import sys, mcpwire.sync\nprint(*(m for m in sys.modules if 'mcpw' in m))"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    assert set(done.stdout.split()) <= {"mcpwire", "mcpwire._version", "mcpwire.sync"}
+
+
+def test_an_unknown_name_of_the_package_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no_such_name"):
+        mcpwire.sync.no_such_name  # noqa: B018 - the access is the subject
+    assert set(mcpwire.sync.__all__) <= set(dir(mcpwire.sync))
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("mcpwire.sync.client")
