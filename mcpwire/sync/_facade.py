@@ -161,7 +161,7 @@ class Owner(Facade):
             text = "listen= does nothing any more: streams of events need no threads"
             warnings.warn(text, DeprecationWarning, stacklevel=3)
         wants_thread = any(options.get(name) is not None for name in NEEDS_THREAD)
-        runner = Runner(background=background or wants_thread)
+        runner = Runner(wants_thread=background or wants_thread)
         if options.get("make_client") is not None:
             options["make_client"] = partial(_made, runner, options["make_client"])
         inner: Any = make(*args, **options)

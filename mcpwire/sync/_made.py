@@ -472,7 +472,7 @@ class Client(Owner):
         `check` and `validate` are those of `call_tool`. Raises what that raises before
         anything is sent; the rest is raised by its `result`.
         """
-        self._runner.keep_running()
+        self._runner.wants_thread = True
         return self._wrap(
             PendingCall,
             self._run(

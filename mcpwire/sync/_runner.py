@@ -84,19 +84,6 @@ class _Call:
         is_lost: Whether the loop was given up before the call was done.
     """
 
-    __slots__ = (
-        "bell",
-        "interrupt",
-        "is_leading",
-        "is_lost",
-        "is_submitted",
-        "items",
-        "loop",
-        "task",
-        "thread",
-        "work",
-    )
-
     loop: asyncio.AbstractEventLoop
 
     def __init__(self, work: Any) -> None:
@@ -118,9 +105,10 @@ class _Call:
     def start(self) -> None:
         """Begin; called on the loop, or by the thread that is about to run it."""
         self.task = self.loop.create_task(self.work)
-        self.task.add_done_callback(self._wake)
+        self.task.add_done_callback(self.wake)
 
-    def _wake(self, _: object) -> None:
+    def wake(self, _: object = None) -> None:
+        """Have the thread look at the call, whether it sleeps or runs the loop."""
         self.bell.put(None)
         if self.is_leading:
             self.loop.stop()
@@ -128,7 +116,7 @@ class _Call:
     def post(self, function: Callable[..., Any], *args: Any) -> None:
         """Have the thread call a function; called on the loop."""
         self.items.append((function, args))
-        self._wake(None)
+        self.wake()
 
     def cancel(self) -> None:
         """End the call; called on the loop."""
@@ -139,16 +127,14 @@ class _Call:
 class Runner:
     """One event loop, run by whichever thread waits for a call on it.
 
-    Args:
-        background: Whether a thread of its own runs the loop.
-
     Attributes:
+        wants_thread: Whether a thread of its own runs the loop from the next call on.
         abandon_all: Lets go of every connection on the loop, at once, from any thread.
     """
 
-    def __init__(self, *, background: bool = False) -> None:
+    def __init__(self, *, wants_thread: bool = False) -> None:
         self.abandon_all: Callable[[], bool] = bool
-        self._wants_thread = background
+        self.wants_thread = wants_thread
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leader: dict[str, _Call] = {}  # whose thread runs the loop
         self._changing = threading.RLock()  # guards making and closing the loop
@@ -233,7 +219,7 @@ class Runner:
             if self._loop is None:
                 self._loop = _make_loop(self)
             call.loop = self._loop
-            if self._wants_thread:
+            if self.wants_thread:
                 self._start_thread()
 
     def _leave(self, call: _Call) -> None:
@@ -310,7 +296,7 @@ class Runner:
                 self._send_rest(call)
         except RuntimeError:
             # This thread runs a loop already, and no other can run in it.
-            self._wants_thread = True
+            self.wants_thread = True
             with self._changing:
                 self._start_thread()
         except BaseException as error:  # noqa: BLE001 - raised by the call
@@ -365,23 +351,17 @@ class Runner:
         call = self._leader.get("leader")
         if call is None or not call.is_leading:
             raise error
-        if call.interrupt is None:
-            call.interrupt = error
-            call.cancel()
-        else:
-            self.abandon_all()
-            call.is_lost = True
-            call.loop.stop()
+        self._interrupt(call, error)
 
     def _interrupt(self, call: _Call, error: BaseException) -> None:
-        """Take what a signal handler raised while this thread did not run the loop."""
-        is_first = call.interrupt is None
-        call.interrupt = error
-        if is_first:
+        """Cancel a call; the second time let go of everything instead."""
+        if call.interrupt is None:
             self.post(call.cancel)
         else:
             self.abandon_all()
             call.is_lost = True
+            call.wake()
+        call.interrupt = error
 
     def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
         """End everything on a loop that may have lost a step."""
@@ -403,10 +383,6 @@ class Runner:
                     call.bell.put(None)
 
     # The thread...
-
-    def keep_running(self) -> None:
-        """Have a thread of its own run the loop from now on."""
-        self._wants_thread = True
 
     def _start_thread(self) -> None:
         if self._thread is None or not self._thread.is_alive():
@@ -443,19 +419,16 @@ class Runner:
     def abandon(self) -> bool:
         """Let go of everything at once, from a finaliser; tell if that was needed."""
         found = self.abandon_all()
-        self._is_ending = True
-        if self._thread is not None:
-            self.post(_stop_running)
-        self._close_loop()
+        self.end(wait=False)
         return found
 
-    def end(self) -> None:
+    def end(self, *, wait: bool = True) -> None:
         """Close the loop as soon as no thread is in a call; the next call makes one."""
         thread = self._thread
         self._is_ending = True
         if thread is not None:
             self.post(_stop_running)
-            if thread is not threading.current_thread():
+            if wait and thread is not threading.current_thread():
                 thread.join()
         self._close_loop()
 

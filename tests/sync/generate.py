@@ -354,7 +354,7 @@ def _body(
         value = f"{inner}({given})"
     if kind in CLASSES or kind == "PendingCall":
         value = f"self._wrap({kind}, {value})"
-    thread = "self._runner.keep_running()\n" if kind == "PendingCall" else ""
+    thread = "self._runner.wants_thread = True\n" if kind == "PendingCall" else ""
     return thread + (value if returns == "None" else f"return {value}")
 
 
