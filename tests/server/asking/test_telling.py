@@ -256,6 +256,9 @@ class Loop:
     def call_later(self, pause, function):
         self.timers = (*self.timers, function)
 
+    def call_soon_threadsafe(self, function, *args):
+        function(*args)
+
 
 async def test_behind_the_answer_no_timer_is_started():
     peer, loop = Session(person), Loop()
