@@ -1,6 +1,6 @@
 """What a group knows of its servers; the same for asyncio and threads.
 
-Nothing here waits, and nothing here knows a loop: the blocking group has the same part.
+Nothing here waits, and nothing here knows a loop.
 """
 
 from __future__ import annotations

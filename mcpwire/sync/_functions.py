@@ -15,6 +15,21 @@ if TYPE_CHECKING:
     from mcpwire.client import Client as AsyncClient
     from mcpwire.sync._made import Client
 
+__all__ = [
+    "begin_login",
+    "cancel_task",
+    "finish_login",
+    "get_task",
+    "list_tasks",
+    "login",
+    "login_status",
+    "logout",
+    "resolve_links",
+    "start_task",
+    "update_task",
+    "wait_for_task",
+]
+
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from mcpwire.types.tools import CallToolResult
     from mcpwire.wire.jsonrpc import RequestId
 
+__all__ = ["Client", "EventStream", "LoadedSkill", "ResourceWatch", "Subscription"]
+
 
 class EventStream(Stream):
     """Every notification of the server that belongs to no call, as it comes.

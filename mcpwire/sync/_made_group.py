@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     )
     from mcpwire.wire.jsonrpc import RequestId
 
+__all__ = ["Group", "GroupEvents", "ToolSet"]
+
 
 class GroupEvents(Stream):
     """Every notification of every server that belongs to no call, as it comes.

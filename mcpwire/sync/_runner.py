@@ -276,7 +276,7 @@ class Runner:
         call.is_leading = False
         if self._leader.get("leader") is call:
             del self._leader["leader"]
-            for other in tuple(self._asleep):
+            for other in list(self._asleep):  # a copy made in one step
                 other.bell.put(None)
                 if not other.is_done:
                     return

@@ -32,6 +32,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
 {imports}
+
+__all__ = {exported}
 '''
 
 MODULES: Final = {
@@ -228,6 +230,7 @@ def made(module: str) -> str:
     annotations = [line for name, line in by_name.items() if used(name)]
     text = HEADER.format(
         title=title,
+        exported=sorted(names),
         runtime="\n".join(runtime),
         imports=textwrap.indent("\n".join(annotations), "    "),
     )

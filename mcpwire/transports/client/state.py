@@ -1,4 +1,4 @@
-"""What is known of a client's connection, whichever shell holds it."""
+"""What is known of a client's connection."""
 
 from __future__ import annotations
 

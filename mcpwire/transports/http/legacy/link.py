@@ -12,8 +12,7 @@ nothing overtakes ``notifications/initialized``, and no cancellation overtakes t
 request it names. A server that does not answer those holds the others up for `ORDER_S`
 and no longer.
 
-Nothing here knows calls. It is run by an asyncio channel, and for the blocking client
-by a thread.
+Nothing here knows calls: the channel has those.
 """
 
 from __future__ import annotations

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from asyncio import _get_running_loop  # None where there is none
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import LocalProtocolError, MCPError
 from mcpwire.protocol.http.request import LAST_WORDS
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     from mcpwire.limits import Limits
     from mcpwire.protocol.http.reply import Reply
-    from mcpwire.transports.base import CallHandle
 
 __all__ = ["Shell"]
 
@@ -33,18 +31,12 @@ class _BesideCalls(asyncio.Task[Any]):
 
 
 class Shell:
-    """The asyncio side of one channel; the blocking one has threads in its place.
+    """The asyncio side of one channel.
 
     Attributes:
-        telling: Entered while somebody outside is told something.
         clock: Ends calls whose deadline has passed.
         has_waiter: Whether somebody waits for the last call's end.
-        streams_are_cheap: Whether one more stream costs no thread.
     """
-
-    streams_are_cheap: Final = True
-
-    telling: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
 
     def __init__(
         self,
@@ -175,9 +167,6 @@ class Shell:
             self._quiet = self._loop.create_future()
         self.has_waiter = True
         return self._quiet
-
-    def begun(self, handle: CallHandle) -> None:
-        """Do nothing: here a call begins in the task that makes it."""
 
     async def settled(self, reply: Reply, value: Any) -> Any:
         """Return a value of the user's that may have to be awaited first.
