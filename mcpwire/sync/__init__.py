@@ -9,6 +9,8 @@ It is the asyncio client: the thread that waits for a call runs its event loop, 
 is no thread of ours unless something asks for one. Any number of threads may share it.
 """
 
+# ruff: noqa: F403, F405 - the names in `__all__` of `_functions`
+
 from __future__ import annotations
 
 import importlib
@@ -17,20 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from mcpwire.client.base import CallOptions
     from mcpwire.sync._facade import PendingCall
-    from mcpwire.sync._functions import (
-        begin_login,
-        cancel_task,
-        finish_login,
-        get_task,
-        list_tasks,
-        login,
-        login_status,
-        logout,
-        resolve_links,
-        start_task,
-        update_task,
-        wait_for_task,
-    )
+    from mcpwire.sync._functions import *
     from mcpwire.sync._made import (
         Client,
         EventStream,

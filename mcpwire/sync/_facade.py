@@ -156,8 +156,7 @@ class Owner(Facade):
         self, make: Callable[..., Any], *args: Any, background: bool, **options: Any
     ) -> None:
         """Make the asyncio object, and a runner for it."""
-        if "listen" in options:
-            del options["listen"]
+        if options.pop("listen", None) is not None:
             text = "listen= does nothing any more: streams of events need no threads"
             warnings.warn(text, DeprecationWarning, stacklevel=3)
         wants_thread = any(options.get(name) is not None for name in NEEDS_THREAD)
@@ -208,7 +207,9 @@ class Owner(Facade):
         if not self._owns_runner:
             return
         try:
-            if self._runner.abandon():
+            is_open = self._runner.abandon_all()
+            self._runner.end(wait=False)
+            if is_open:
                 text = f"unclosed {self!r}: it was closed by force"
                 warn(text, ResourceWarning, source=self, stacklevel=2)
         except ResourceWarning:

@@ -61,14 +61,12 @@ def _alone(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 
 
 resolve_links = _of_client(links.resolve_links)
-
 cancel_task = _of_client(tasks.cancel_task)
 get_task = _of_client(tasks.get_task)
 list_tasks = _of_client(tasks.list_tasks)
 start_task = _of_client(tasks.start_task)
 update_task = _of_client(tasks.update_task)
 wait_for_task = _of_client(tasks.wait_for_task)
-
 begin_login = _alone(logins.begin_login)
 finish_login = _alone(logins.finish_login)
 login = _alone(logins.login)

@@ -75,12 +75,8 @@ class _Call:
     """A coroutine that a thread waits for.
 
     Attributes:
-        task: Its task; ``None`` before it has begun.
         items: Functions, with their arguments, that the thread is to call.
-        bell: Wakes the thread where it sleeps.
         interrupt: What a signal handler raised in the thread.
-        is_submitted: Whether the loop was told to begin it.
-        is_leading: Whether the thread runs the loop.
         is_lost: Whether the loop was given up before the call was done.
     """
 
@@ -91,10 +87,10 @@ class _Call:
         self.thread = threading.get_ident()
         self.task: asyncio.Task[Any] | None = None
         self.items: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
-        self.bell: SimpleQueue[None] = SimpleQueue()
+        self.bell: SimpleQueue[None] = SimpleQueue()  # wakes the thread
         self.interrupt: BaseException | None = None
         self.is_submitted = False
-        self.is_leading = False
+        self.is_leading = False  # whether the thread runs the loop
         self.is_lost = False
 
     @property
@@ -323,10 +319,8 @@ class Runner:
     def of_caller(self) -> Callable[..., None] | None:
         """Return what has functions called by the thread that waits for this task."""
         task = asyncio.current_task()
-        for call in tuple(self._inside.values()):
-            if call.task is task:
-                return call.post
-        return None
+        calls = tuple(self._inside.values())
+        return next((call.post for call in calls if call.task is task), None)
 
     def _call_back(self, call: _Call) -> None:
         """Call the functions that wait for that, outside of the call."""
@@ -369,7 +363,7 @@ class Runner:
         with self._changing:
             if self._loop is loop:
                 self._loop = None
-        loop.set_exception_handler(_ignore)  # what failed is told by its calls
+        loop.set_exception_handler(lambda *_: None)  # what failed is told by its calls
         try:
             # An interrupt at the very end of `run_forever` leaves the loop marked as
             # running; then it can only be left alone.
@@ -416,18 +410,12 @@ class Runner:
 
     # The end...
 
-    def abandon(self) -> bool:
-        """Let go of everything at once, from a finaliser; tell if that was needed."""
-        found = self.abandon_all()
-        self.end(wait=False)
-        return found
-
     def end(self, *, wait: bool = True) -> None:
         """Close the loop as soon as no thread is in a call; the next call makes one."""
-        thread = self._thread
+        thread, loop = self._thread, self._loop
         self._is_ending = True
-        if thread is not None:
-            self.post(_stop_running)
+        if thread is not None and loop is not None:
+            self.post(loop.stop)
             if wait and thread is not threading.current_thread():
                 thread.join()
         self._close_loop()
@@ -457,14 +445,6 @@ def _make_loop(runner: Runner) -> asyncio.AbstractEventLoop:
         loop = asyncio.SelectorEventLoop(_Selector(runner.on_signal))
     set_callers(loop, runner)
     return loop
-
-
-def _ignore(*_: object) -> None:
-    pass
-
-
-def _stop_running() -> None:
-    asyncio.get_running_loop().stop()
 
 
 def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
