@@ -1,7 +1,7 @@
 """What every tool set does, but for the waiting: listing and calling without either.
 
 What was listed becomes views, and a call goes through all that comes before and after
-it is sent. The asyncio set adds the waiting, and so does the blocking one.
+it is sent. The set itself adds the waiting.
 """
 
 from __future__ import annotations

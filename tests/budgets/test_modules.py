@@ -21,33 +21,26 @@ NEVER_BY_CLIENTS = (
     *("mcpwire.types.capabilities", "mcpwire.types.lifecycle"),
 )
 HTTP = ("httptools", "mcpwire.transports.http", "mcpwire.protocol.http")
-PROCESSES = ("mcpwire.transports.stdio.process", "mcpwire.sync._stdio")
-BLOCKING = ("asyncio", "concurrent.futures", "ssl", "mcpwire.client")
+PROCESSES = ("mcpwire.transports.stdio.process",)
 PIPE_ONLY = (
     *("mcpwire.types.input", "mcpwire.types.tasks", "mcpwire.protocol.input_loop"),
     *("mcpwire.wire.urls", "mcpwire.wire.sse", "mcpwire.wire.headers"),
     "mcpwire.transports.memory",
 )
 
+HTTP_ALONE = (
+    *NEVER_BY_CLIENTS,
+    *PROCESSES,
+    "mcpwire.protocol.http.resume",
+    "mcpwire.transports.http.httpx_engine",
+    "mcpwire.transports.http.legacy",
+)
+
 FORBIDDEN = {
     "stdio": (*NEVER_BY_CLIENTS, *HTTP, *PIPE_ONLY),
-    "blocking stdio": (*NEVER_BY_CLIENTS, *HTTP, *PIPE_ONLY, *BLOCKING),
-    "http json": (
-        *NEVER_BY_CLIENTS,
-        *PROCESSES,
-        "mcpwire.protocol.http.resume",
-        "mcpwire.transports.http.httpx_engine",
-        "mcpwire.transports.http.legacy",
-    ),
-    "blocking http json": (
-        *NEVER_BY_CLIENTS,
-        *PROCESSES,
-        *BLOCKING,
-        "subprocess",
-        "mcpwire.protocol.http.resume",
-        "mcpwire.sync._http.httpx_engine",
-        "mcpwire.sync._http.legacy",
-    ),
+    "blocking stdio": (*NEVER_BY_CLIENTS, *HTTP, *PIPE_ONLY),
+    "http json": HTTP_ALONE,
+    "blocking http json": HTTP_ALONE,
     "memory": (*HTTP, *PROCESSES, "uvicorn"),
     "server stdio": (*HTTP, *PROCESSES, "uvicorn", "mcpwire.client"),
     "server http": ("httptools", *PROCESSES, "uvicorn", "mcpwire.client"),

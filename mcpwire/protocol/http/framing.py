@@ -1,4 +1,4 @@
-"""Where one HTTP/1 response begins and ends; the same for both shells.
+"""Where one HTTP/1 response begins and ends.
 
 `httptools` (llhttp) reads the bytes. What it leaves to its user is decided here, in
 favour of refusing: whoever reads a response differently from the server and the proxies

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import inspect
-from threading import get_ident
+from asyncio import _get_running_loop  # None where there is none
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from mcpwire.errors import LocalProtocolError
@@ -36,14 +36,11 @@ class Blocking:
     withdrawn while its thread waits, `asyncio.CancelledError` is raised there.
     """
 
-    __slots__ = ("_context", "_loop", "_thread", "_waiting")
+    __slots__ = ("_context", "_loop", "_waiting")
 
-    def __init__(
-        self, context: Context, loop: asyncio.AbstractEventLoop, thread: int
-    ) -> None:
+    def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
         self._context = context
         self._loop = loop
-        self._thread = thread
         self._waiting: set[asyncio.Task[Any]] = set()
 
     @overload
@@ -117,7 +114,7 @@ class Blocking:
             LocalProtocolError: This is the loop's own thread, which must not wait.
             CancelledError: The request is over.
         """
-        if get_ident() == self._thread:
+        if _get_running_loop() is self._loop:
             question.close()
             raise LocalProtocolError(
                 "what `sync` has waits, which the event loop's thread must not: await "

@@ -32,6 +32,7 @@ from mcpwire.errors import (
 from mcpwire.protocol import lifecycle
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.negotiation import Negotiation
+from mcpwire.transports.callbacks import stay_for
 from mcpwire.transports.client.handshake import Handshake
 from mcpwire.transports.client.inbound import ClientInbound, ask
 from mcpwire.transports.client.reviver import Reviver, keep_alive
@@ -92,6 +93,7 @@ class Connection(ConnectionState):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._closing_channel: OpenChannel | None = None
         self._waiters = 0
         self._taken = False  # whether anybody has been told of this connection
         self._reviver = Reviver(self)
@@ -232,7 +234,9 @@ class Connection(ConnectionState):
             self._is_wanted = False  # it may have been through before it was cancelled
         channel, self._current, self.channel = self._current, None, None
         if channel is not None:
+            self._closing_channel = channel
             await channel.aclose()
+            self._closing_channel = None
             self._retire(channel)
             if self._trace is not None:
                 self._trace("close", channel.target)
@@ -251,20 +255,23 @@ class Connection(ConnectionState):
         self._loop = None
 
     def abandon(self) -> bool:
-        """Let go at once, from anywhere; return whether there was something to let go.
+        """Let go at once, from anywhere; return whether a closing had yet to begin.
 
         For finalisers: it kills what it must and waits for nothing.
         """
         self._is_wanted = False
+        self._opening = self._closing = None  # an interrupted loop may end none of them
+        closing, self._closing_channel = self._closing_channel, None
         channel, self._current, self.channel = self._current, None, None
-        if channel is None:
-            return False
         loop = self._loop
-        if loop is not None and loop.is_running() and not _runs_here(loop):
-            loop.call_soon_threadsafe(channel.abandon)
-        else:
-            channel.abandon()
-        return True
+        for each in (channel, closing):
+            if each is None:
+                continue
+            if loop is not None and loop.is_running() and not _runs_here(loop):
+                loop.call_soon_threadsafe(each.abandon)
+            else:
+                each.abandon()
+        return channel is not None
 
     def _check_loop(self) -> asyncio.AbstractEventLoop:
         try:
@@ -309,6 +316,8 @@ class Connection(ConnectionState):
         handshake = Handshake(self._opener, self.inbound, started)
         try:
             async with asyncio.timeout_at(until) as scope:
+                if self._leaving:
+                    await asyncio.sleep(0)  # its time may be over: then nothing begins
                 with handshake.patient(scope):
                     agreement = await self._agree(handshake)
                     channel = handshake.channel
@@ -345,6 +354,7 @@ class Connection(ConnectionState):
         task = asyncio.get_running_loop().create_task(closing, name="mcpwire-leave")
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
+        stay_for(task)
 
     async def _left(self, until: float | None = None) -> None:
         """Wait for the end of what is being closed, until that time at most."""

@@ -1,10 +1,10 @@
-"""What is known of a client's connection, whichever shell holds it."""
+"""What is known of a client's connection."""
 
 from __future__ import annotations
 
 import logging
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -48,7 +48,7 @@ class ConnectionState:
         hears_always: Whether somebody hears all that the server says.
     """
 
-    how_to_connect: ClassVar[str]
+    how_to_connect: str
 
     # Of the class until they are set: with more than 30 attributes of its own an object
     # has a dict that nothing shares, and each call looks a few of them up.

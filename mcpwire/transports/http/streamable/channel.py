@@ -37,6 +37,7 @@ from mcpwire.protocol.http.request import LAST_WORDS, Request
 from mcpwire.protocol.negotiation import META
 from mcpwire.protocol.owner import TOO_MANY, PeerStats
 from mcpwire.transports._fork import let_go_after_fork
+from mcpwire.transports.callbacks import stay_for
 from mcpwire.transports.http.streamable.going_on import GoingOn, encode_call
 from mcpwire.transports.http.streamable.shell import Shell
 from mcpwire.versions import Era
@@ -208,7 +209,7 @@ class HttpChannel(GoingOn):
         request = Request(b"", body)
         self._waiting[id] = reply
         if handle is not None:
-            self._begun(handle, id)
+            handle.request_id = id
         if deadline is not None and deadline.at < shell.clock.at:
             shell.clock.arm(deadline.at)
         try:
@@ -234,10 +235,6 @@ class HttpChannel(GoingOn):
             if reply.holds or reply.timer is not None or shell.has_waiter:
                 self._end(reply)
         return self._learn(reply, result) if method in TELLING else result
-
-    def _begun(self, handle: CallHandle, id: int) -> None:
-        handle.request_id = id
-        self._shell.begun(handle)
 
     async def _composed(
         self,
@@ -433,23 +430,21 @@ class HttpChannel(GoingOn):
         Of a server that asks faster than it takes the answers, the rest is not
         answered.
         """
-        with self._shell.telling:
-            if len(self._unsaid) >= UNSAID:
-                logger.debug("%s: dropped, for the server does not listen", what)
-                return
-            self._unsaid.append((what, body, headers))
-            if self._speakers >= self.limits.inbound:
-                return
-            self._speakers += 1
-        self._shell.spawn(self._speak)
+        if len(self._unsaid) >= UNSAID:
+            logger.debug("%s: dropped, for the server does not listen", what)
+            return
+        self._unsaid.append((what, body, headers))
+        if self._speakers >= self.limits.inbound:
+            return
+        self._speakers += 1
+        stay_for(self._shell.spawn(self._speak))
 
     async def _speak(self) -> None:
         while True:
-            with self._shell.telling:
-                if not self._unsaid:
-                    self._speakers -= 1
-                    return
-                what, body, headers = self._unsaid.popleft()
+            if not self._unsaid:
+                self._speakers -= 1
+                return
+            what, body, headers = self._unsaid.popleft()
             try:
                 error = await self._post(what, body, headers)
             except MCPError as raised:
@@ -481,8 +476,7 @@ class HttpChannel(GoingOn):
         if self._dead is None:
             self._dead = error
             if not self._closed_by_us:
-                with self._shell.telling:
-                    self._told.lost(error)
+                self._told.lost(error)
                 # Whoever hears of it answers nothing any more: no clock waits for that.
                 for id in list(self._asked):
                     self._release(id)

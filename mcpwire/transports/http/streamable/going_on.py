@@ -342,8 +342,7 @@ class GoingOn(HttpInbound):
         reply.backoff.opened(self._shell.time())
 
     def _missed(self) -> None:
-        with self._shell.telling:
-            self._told.missed()
+        self._told.missed()
 
     # What an error says of the session...
 
@@ -384,7 +383,7 @@ class GoingOn(HttpInbound):
             return
         mode = self._http.server_stream
         if mode == "auto" and not wanted:
-            opens = self._shell.streams_are_cheap and not self._http.memory.streamless
+            opens = not self._http.memory.streamless
         else:
             opens = mode != "never"
         if not opens:

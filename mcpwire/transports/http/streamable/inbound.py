@@ -136,13 +136,10 @@ class HttpInbound:
             if self.reset_on_progress and call.deadline is not None:
                 call.deadline.extend(self._shell.time())
             if call.on_notification is not None:
-                # Outside of `telling`: what a call's own callback waits for must not
-                # wait for it.
                 call.on_notification(method, params)
                 return
         handle = reply.handle if isinstance(reply, CallReply) else None
-        with self._shell.telling:
-            self._told.notification(method, params, handle)
+        self._told.notification(method, params, handle)
 
     def _call_of(
         self, reply: Reply, method: str, params: dict[str, Any] | None
@@ -176,10 +173,9 @@ class HttpInbound:
         held: list[CallReply] = []
         self._asked[id] = (reply, held)
         handle = reply.handle if isinstance(reply, CallReply) else None
-        with self._shell.telling:
-            self._told.request(
-                id, method, params, partial(self._reply_to, id, reply), handle
-            )
+        self._told.request(
+            id, method, params, partial(self._reply_to, id, reply), handle
+        )
         if id in self._asked:
             self._hold(reply, held)
 
@@ -218,8 +214,7 @@ class HttpInbound:
         """Drop a request that the server gave up; what names none is ignored."""
         if jsonrpc.is_request_id(id) and id in self._asked:
             self._release(id)
-            with self._shell.telling:
-                self._told.cancelled(id)
+            self._told.cancelled(id)
 
     # Clocks...
 
