@@ -72,5 +72,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List what is public."""
     return sorted(__all__)

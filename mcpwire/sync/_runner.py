@@ -319,8 +319,8 @@ class Runner:
     def of_caller(self) -> Callable[..., None] | None:
         """Return what has functions called by the thread that waits for this task."""
         task = asyncio.current_task()
-        calls = tuple(self._inside.values())
-        return next((call.post for call in calls if call.task is task), None)
+        calls = (call for call in tuple(self._inside.values()) if call.task is task)
+        return next((call.post for call in calls), None)
 
     def _call_back(self, call: _Call) -> None:
         """Call the functions that wait for that, outside of the call."""
