@@ -8,7 +8,7 @@ import asyncio
 import sys
 import warnings
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 from mcpwire.sync._runner import Runner
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from mcpwire.transports.client.calls import PendingCall as AsyncPendingCall
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["Facade", "Owner", "PendingCall", "Reader", "Stream"]
+__all__ = ["Facade", "Owner", "PendingCall", "Reader", "Stream", "run_with"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 FacadeT = TypeVar("FacadeT", bound="Facade")
 
@@ -167,9 +168,6 @@ class Owner(Facade):
         runner.abandon_all = inner.abandon
         self._owns_runner = True
         self._stand_for(runner, inner)
-        connection = getattr(inner, "_connection", None)
-        if connection is not None:
-            connection.how_to_connect = "`with client:` or `client.connect()`"
 
     def __enter__(self) -> Self:
         self._runner.run(self._inner.__aenter__())
@@ -229,6 +227,16 @@ def _made(runner: Runner, make: Callable[..., Any], *args: Any, **options: Any) 
     made._runner = runner
     made._inner.blocking = made  # kept, for the group gives it out
     return made._inner
+
+
+def run_with(
+    client: Facade,
+    function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+    *args: P.args,
+    **options: P.kwargs,
+) -> T:
+    """Call an async function of an asyncio client with that of a blocking one."""
+    return client._run(function(client._inner, *args, **options))
 
 
 async def _called(function: Callable[[], T]) -> T:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from mcpwire.client import links, tasks
 from mcpwire.client import login as logins
+from mcpwire.sync._facade import run_with
 from mcpwire.sync._runner import Runner
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def _of_client(
 
     @wraps(function)
     def call(client: Client, /, *args: P.args, **options: P.kwargs) -> T:
-        return client._run(function(client._inner, *args, **options))  # noqa: SLF001 - of one package
+        return run_with(client, function, *args, **options)
 
     return call
 

@@ -22,13 +22,13 @@ import selectors
 import sys
 import threading
 import weakref
-from asyncio import _get_running_loop, _set_running_loop
 from collections import deque
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mcpwire.errors import ConnectionClosed, LocalProtocolError
 from mcpwire.transports._fork import let_go_after_fork
+from mcpwire.transports._loops import runs_here
 from mcpwire.transports.callbacks import set_callers
 
 if TYPE_CHECKING:
@@ -367,7 +367,6 @@ class Runner:
         try:
             # An interrupt at the very end of `run_forever` leaves the loop marked as
             # running; then it can only be left alone.
-            _set_running_loop(None)
             with contextlib.suppress(RuntimeError):
                 _end_loop(loop)
         finally:
@@ -449,7 +448,7 @@ def _make_loop(runner: Runner) -> asyncio.AbstractEventLoop:
 
 def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
     """Cancel what runs on a loop, wait for its end, and close the loop."""
-    if _get_running_loop() is not None:
+    if runs_here():
         ending = threading.Thread(target=_end_loop, args=(loop,), daemon=True)
         ending.start()
         ending.join()

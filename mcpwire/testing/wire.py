@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from asyncio import _get_running_loop  # None where there is none
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mcpwire.errors import MCPError
 from mcpwire.protocol.http.reply import Reply
 from mcpwire.protocol.http.request import Request
+from mcpwire.transports._loops import runs_here
 from mcpwire.transports.memory import MemoryChannel
 from mcpwire.transports.stdio.pipes import PipeDuplex
 from mcpwire.versions import find_revision
@@ -110,7 +110,7 @@ class Wire:
             self._owner.wire_received(self, data)
 
     def _enqueue(self, turns: int, action: Callable[[], object]) -> None:
-        if _get_running_loop() is not self._loop:
+        if not runs_here(self._loop):
             # A test of a blocking client: which thread runs the loop changes.
             with contextlib.suppress(RuntimeError):  # that loop has ended
                 self._loop.call_soon_threadsafe(self._enqueue, turns, action)

@@ -11,7 +11,7 @@ system call; what is said while a read is taken in leaves at the end of that.
 from __future__ import annotations
 
 import asyncio
-from asyncio import _get_running_loop, get_running_loop
+from asyncio import get_running_loop
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +107,7 @@ class Duplex(DuplexFacts):
         if (
             self._dead is not None
             or headers
-            or _get_running_loop() is not loop
+            or get_running_loop() is not loop
             or self._is_forked
         ):
             raise self._refusal(headers)

@@ -29,6 +29,7 @@ __all__ = [
     "ProgressSink",
     "Waiting",
     "invoke",
+    "is_blocking",
     "set_callers",
     "stay_for",
 ]
@@ -55,9 +56,17 @@ def set_callers(loop: Any, callers: Callers) -> None:
 
 
 def _callers() -> Callers | None:
-    found: Callers | None
-    found = getattr(asyncio.get_running_loop(), "mcpwire_callers", None)
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+    found: Callers | None = getattr(loop, "mcpwire_callers", None)
     return found
+
+
+def is_blocking() -> bool:
+    """Tell whether blocking callers run this loop."""
+    return _callers() is not None
 
 
 def stay_for(task: asyncio.Task[Any]) -> None:
@@ -69,7 +78,7 @@ def stay_for(task: asyncio.Task[Any]) -> None:
 
 def invoke(function: Callable[..., Any], *args: Any) -> Any:
     """Call a user's function; return its result, or an awaitable of it."""
-    if _callers() is None or inspect.iscoroutinefunction(function):
+    if not is_blocking() or inspect.iscoroutinefunction(function):
         return function(*args)
     return _in_thread(function, *args)
 

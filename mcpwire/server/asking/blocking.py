@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import inspect
-from asyncio import _get_running_loop  # None where there is none
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from mcpwire.errors import LocalProtocolError
+from mcpwire.transports._loops import runs_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -114,7 +114,7 @@ class Blocking:
             LocalProtocolError: This is the loop's own thread, which must not wait.
             CancelledError: The request is over.
         """
-        if _get_running_loop() is self._loop:
+        if runs_here(self._loop):
             question.close()
             raise LocalProtocolError(
                 "what `sync` has waits, which the event loop's thread must not: await "

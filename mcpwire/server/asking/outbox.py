@@ -7,11 +7,11 @@ logs the rest is dropped and counted.
 
 from __future__ import annotations
 
-from asyncio import _get_running_loop  # None where there is none
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.server.request import LEVELS
+from mcpwire.transports._loops import runs_here
 from mcpwire.types.meta import LOG_LEVEL
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Outbox:
 
     def put(self, *values: Any, is_log: bool) -> None:
         """Send progress or a log message soon; from any thread."""
-        if _get_running_loop() is self._loop:
+        if runs_here(self._loop):
             self._take(values, is_log=is_log)
             return
         self._waiting.append((is_log, values))

@@ -6,7 +6,7 @@ and never blocks.
 
 from __future__ import annotations
 
-from asyncio import CancelledError, _get_running_loop, get_running_loop
+from asyncio import CancelledError, get_running_loop
 from math import isfinite
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server.asking.asking import can_ask
 from mcpwire.server.request import LEVELS
+from mcpwire.transports._loops import runs_here
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
@@ -261,7 +262,7 @@ class Telling:
         return self._outbox
 
     def _on_loop(self, function: Callable[..., object], *values: Any) -> None:
-        if _get_running_loop() is self._loop:
+        if runs_here(self._loop):
             function(*values)
         else:
             from mcpwire.server.asking.outbox import call_soon

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from asyncio import _get_running_loop  # None where there is none
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +17,37 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.protocol.http.reply import Reply
 
-__all__ = ["Shell"]
+__all__ = ["Opening", "Shell"]
 
 logger = logging.getLogger("mcpwire")
+
+
+class Opening:
+    """That the server's own stream was asked for; settled with the first verdict.
+
+    That is the head of an answer, whatever it says, or the failure to get one.
+    """
+
+    __slots__ = ("_tells", "is_settled", "until")
+
+    def __init__(self, until: float) -> None:
+        self._tells: list[Callable[[], object]] = []
+        self.is_settled = False
+        self.until = until
+
+    def settle(self) -> None:
+        """Tell all who wait that it is known."""
+        if not self.is_settled:
+            self.is_settled = True
+            for tell in tuple(self._tells):
+                tell()
+            self._tells.clear()
+
+    def wait(self, tell: Callable[[], object]) -> bool:
+        """Have `tell` called when it is known; return whether that is to come."""
+        if not self.is_settled:
+            self._tells.append(tell)
+        return not self.is_settled  # which another thread may have done meanwhile
 
 
 class _BesideCalls(asyncio.Task[Any]):
@@ -65,7 +92,7 @@ class Shell:
 
     def is_here(self) -> bool:
         """Tell whether calls may be made from here."""
-        return _get_running_loop() is self._loop and not self._is_forked
+        return asyncio.get_running_loop() is self._loop and not self._is_forked
 
     def refusal(self) -> MCPError | None:
         """Say why no call may be made from here, if none may."""

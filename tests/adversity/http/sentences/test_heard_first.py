@@ -12,7 +12,7 @@ from http_bytes import reply
 from mcp_server import scripted_mcp
 
 import mcpwire
-from mcpwire.transports.http.streamable import going_on
+from mcpwire.transports.http.streamable import channel
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ ENGINES = ("direct", "httpx")
 @pytest.fixture
 def patient(monkeypatch):
     """Let what is waited for be waited for longer than any test takes."""
-    monkeypatch.setattr(going_on, "OPENING_S", 10 * BOUND_S)
+    monkeypatch.setattr(channel, "OPENING_S", 10 * BOUND_S)
 
 
 # What is told at once is heard...
@@ -155,8 +155,8 @@ async def test_a_stream_whose_head_never_comes_is_waited_for_once(monkeypatch):
             started = time.monotonic()
             await client.subscribe(URI)
             took = time.monotonic() - started
-            assert going_on.OPENING_S * 0.9 < took < SOON_S
-            monkeypatch.setattr(going_on, "OPENING_S", HANG_S)
+            assert channel.OPENING_S * 0.9 < took < SOON_S
+            monkeypatch.setattr(channel, "OPENING_S", HANG_S)
             for number in range(3):
                 await client.subscribe(f"memo://{number}", timeout=None)
 

@@ -8,14 +8,14 @@ from http_bytes import head
 from mcp_server import scripted_mcp
 
 import mcpwire
-from mcpwire.transports.http.streamable import going_on
+from mcpwire.transports.http.streamable import channel
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.pain("P26")
 async def test_the_late_body_of_a_refused_probe_is_waited_for(monkeypatch):
-    monkeypatch.setattr(going_on, "DECIDING_S", HANG_S)
+    monkeypatch.setattr(channel, "DECIDING_S", HANG_S)
 
     def late(request, conn):
         error = {"code": -32022, "message": "no", "data": {"supported": ["2099-01-01"]}}
