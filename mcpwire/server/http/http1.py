@@ -12,7 +12,7 @@ What a peer can hold, and what ends it:
   ``timeout_keep_alive`` between requests, and a share of all connections;
 - a head, or the framing and the trailers of a body: `Limits.head`;
 - an answer that it does not read: `Limits.stall_timeout` without progress, and
-  `Limits.unwritten_total` for all connections together;
+  `Limits.unwritten_total` for all connections and event streams together;
 - requests that wait for the answers before theirs: `WAITING_MOST`.
 """
 

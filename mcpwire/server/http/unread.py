@@ -14,10 +14,11 @@ Under another one the application has an account of its own, and counts its queu
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Hashable
 
     from mcpwire.server.http.exchange import Exchange
@@ -78,12 +79,16 @@ class Unread:
     def discard(self, holder: _Holder) -> None:
         """Count a holder no longer, if it is counted."""
         self._total -= self._sizes.pop(holder, 0)
+        if not self._sizes:
+            # Its table was made when memory was full, and glibc's heap would stay so.
+            self._sizes.clear()
 
     def _make_room(self) -> None:
-        sizes = self._sizes = {each: each.unread for each in self._sizes}
+        sizes = self._sizes
         totals: Counter[Hashable] = Counter()
-        for each, size in sizes.items():
-            totals[each.owner] += size
+        for each in sizes:
+            sizes[each] = each.unread
+            totals[each.owner] += sizes[each]
         while totals.total() > self._limit:
             greediest = max(totals, key=totals.__getitem__)
             own = [each for each in sizes if each.owner == greediest]
@@ -140,10 +145,10 @@ class UnreadQueue:
             self._account.note(self)
         return self._size <= self._room
 
-    def _take_chunk(self) -> deque[tuple[Any, bytes]]:
+    def _take_chunk(self) -> list[tuple[Any, bytes]]:
         """Take one event, or more up to `CHUNK` bytes; they count until written."""
         queue = self._queue
-        taken = deque([queue.popleft()])
+        taken = [queue.popleft()]
         size = len(taken[0][1])
         while queue and size + len(queue[0][1]) <= CHUNK:
             item = queue.popleft()

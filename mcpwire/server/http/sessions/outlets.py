@@ -177,7 +177,7 @@ class Outlet(UnreadQueue):
 
     def _take(self) -> bytes:
         if self._size > CHUNK:
-            self._writing = self._take_chunk()
+            self._writing.extend(self._take_chunk())
         else:
             self._writing, self._queue = self._queue, self._writing
             self._size = 0
