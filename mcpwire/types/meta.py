@@ -1,12 +1,12 @@
-"""`_meta`: the keys that the protocol itself uses, and their typed forms.
+"""`_meta`: how keys are spelled, the keys of the protocol, and their typed forms.
 
-Everywhere else `meta` is a plain dict, as it is open to everybody; who relies on a
-reserved key decodes the dict as one of the types here. How keys may be spelled is a
-rule of `mcpwire.wire.meta`.
+Everywhere else `meta` is a plain dict, open to everybody. To rely on a reserved key,
+decode the dict as one of the types here.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
@@ -14,6 +14,9 @@ import attrs
 from mcpwire.types._codec.base import WireType
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcpwire.types._codec.base import Json
     from mcpwire.types._codec.fields import Extra
     from mcpwire.types._codec.spec import Spec
     from mcpwire.types.capabilities import ClientCapabilities
@@ -29,10 +32,14 @@ __all__ = [
     "RELATED_TASK",
     "SERVER_INFO",
     "SUBSCRIPTION_ID",
+    "TRACE_KEYS",
     "NotificationMetaObject",
     "RequestMetaObject",
     "ResultMetaObject",
     "SubscriptionsListenResultMetaObject",
+    "is_meta_key",
+    "is_reserved_meta_key",
+    "is_trace_value",
 ]
 
 PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
@@ -43,6 +50,78 @@ SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 PROGRESS_TOKEN: Final = "progressToken"  # noqa: S105 - the name of a key, no secret
+TRACE_KEYS: Final = ("traceparent", "tracestate", "baggage")
+"""The keys of trace context; they carry no prefix."""
+
+# Patterns are compiled by their first use: importing this stays cheap.
+_LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_KEY: Final = (
+    rf"(?:{_LABEL}(?:\.{_LABEL})*/)?(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?"
+)
+_RESERVED_LABELS: Final = frozenset({"modelcontextprotocol", "mcp"})
+_RESERVED_BARE: Final = frozenset({"progressToken", *TRACE_KEYS})
+
+
+def is_meta_key(key: str) -> bool:
+    """Tell whether a key is spelled as `_meta` asks: perhaps a prefix, then a name."""
+    return re.fullmatch(_KEY, key) is not None
+
+
+def is_reserved_meta_key(key: str) -> bool:
+    """Tell whether only the protocol and its official extensions may define the key."""
+    prefix, slash, _ = key.partition("/")
+    if not slash:
+        return key in _RESERVED_BARE
+    # Only the second label counts: com.example.mcp/ is anybody's.
+    _, *rest = prefix.split(".", 2)
+    return bool(rest) and rest[0].lower() in _RESERVED_LABELS
+
+
+# W3C Trace Context: versions to come may add fields behind the four of version 00.
+_TRACEPARENT: Final = (
+    r"(?!ff)([0-9a-f]{2})-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
+)
+_TRACESTATE_MEMBER: Final = (
+    r"([a-z0-9][a-z0-9_*/@-]{0,255})=[ -+\--<>-~]{0,255}[!-+\--<>-~]"
+)
+_TRACESTATE_MEMBERS_MAX: Final = 32
+
+_NAME: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_BAGGAGE_VALUE: Final = r"[!#-+\--:<-\[\]-~]*"
+_BAGGAGE_MEMBER: Final = (
+    rf"{_NAME}[ \t]*=[ \t]*{_BAGGAGE_VALUE}"
+    rf"(?:[ \t]*;[ \t]*{_NAME}(?:[ \t]*=[ \t]*{_BAGGAGE_VALUE})?)*"
+)
+
+
+def is_trace_value(key: str, value: Json) -> bool:
+    """Tell whether the value is one that W3C allows for that key of `TRACE_KEYS`."""
+    return isinstance(value, str) and _TRACE_RULES[key](value)
+
+
+def _is_traceparent(value: str) -> bool:
+    match = re.fullmatch(_TRACEPARENT, value)
+    return match is not None and (match[1] != "00" or match[2] is None)
+
+
+def _is_tracestate(value: str) -> bool:
+    # Empty members are allowed and say nothing.
+    members = [member for each in value.split(",") if (member := each.strip(" \t"))]
+    matches = [re.fullmatch(_TRACESTATE_MEMBER, member) for member in members]
+    keys = {match[1] for match in matches if match is not None}
+    return len(members) == len(keys) <= _TRACESTATE_MEMBERS_MAX
+
+
+def _is_baggage(value: str) -> bool:
+    members = [each.strip(" \t") for each in value.split(",")]
+    return all(re.fullmatch(_BAGGAGE_MEMBER, member) for member in members)
+
+
+_TRACE_RULES: Final[Mapping[str, Callable[[str], bool]]] = {
+    "traceparent": _is_traceparent,
+    "tracestate": _is_tracestate,
+    "baggage": _is_baggage,
+}
 
 
 @attrs.define(repr=False, eq=False)
