@@ -15,20 +15,6 @@ from mcpwire.types._codec.names import HOME
 if TYPE_CHECKING:
     from mcpwire.types._codec.base import UNSET, Json, JsonObject, Unset, WireType
     from mcpwire.types._codec.wire import decode, decoder, encode, encoder
-    from mcpwire.types.capabilities import (
-        ClientCapabilities,
-        ClientTaskRequests,
-        ClientTasksCapability,
-        ElicitationCapability,
-        PromptsCapability,
-        ResourcesCapability,
-        RootsCapability,
-        SamplingCapability,
-        ServerCapabilities,
-        ServerTaskRequests,
-        ServerTasksCapability,
-        ToolsCapability,
-    )
     from mcpwire.types.content import (
         Annotations,
         AudioContent,
@@ -68,15 +54,6 @@ if TYPE_CHECKING:
         UntitledMultiSelectEnumSchema,
         UntitledSingleSelectEnumSchema,
     )
-    from mcpwire.types.extensions.skills import (
-        GetSkillRequestParams,
-        GetSkillResult,
-        ListSkillsResult,
-        ReadResourceDirectoryRequestParams,
-        ReadResourceDirectoryResult,
-        Skill,
-        SkillResource,
-    )
     from mcpwire.types.input import (
         CreateMessageRequest,
         ElicitRequest,
@@ -93,10 +70,22 @@ if TYPE_CHECKING:
         UnknownInputResponse,
     )
     from mcpwire.types.lifecycle import (
+        ClientCapabilities,
+        ClientTaskRequests,
+        ClientTasksCapability,
         DiscoverResult,
+        ElicitationCapability,
         Implementation,
         InitializeRequestParams,
         InitializeResult,
+        PromptsCapability,
+        ResourcesCapability,
+        RootsCapability,
+        SamplingCapability,
+        ServerCapabilities,
+        ServerTaskRequests,
+        ServerTasksCapability,
+        ToolsCapability,
     )
     from mcpwire.types.meta import (
         NotificationMetaObject,
@@ -111,6 +100,31 @@ if TYPE_CHECKING:
         Prompt,
         PromptArgument,
         PromptMessage,
+    )
+    from mcpwire.types.requests import (
+        CancelledNotificationParams,
+        CompleteRequestParams,
+        CompleteResult,
+        Completion,
+        CompletionArgument,
+        CompletionContext,
+        CompletionReference,
+        EmptyResult,
+        LoggingLevel,
+        LoggingMessageNotificationParams,
+        NotificationParams,
+        PaginatedRequestParams,
+        ProgressNotificationParams,
+        ProgressToken,
+        PromptReference,
+        RequestId,
+        RequestParams,
+        ResourceTemplateReference,
+        SetLevelRequestParams,
+        SubscriptionFilter,
+        SubscriptionsAcknowledgedNotificationParams,
+        SubscriptionsListenRequestParams,
+        SubscriptionsListenResult,
     )
     from mcpwire.types.resources import (
         ListResourcesResult,
@@ -135,6 +149,15 @@ if TYPE_CHECKING:
         ToolChoiceMode,
         ToolResultContent,
         ToolUseContent,
+    )
+    from mcpwire.types.skills import (
+        GetSkillRequestParams,
+        GetSkillResult,
+        ListSkillsResult,
+        ReadResourceDirectoryRequestParams,
+        ReadResourceDirectoryResult,
+        Skill,
+        SkillResource,
     )
     from mcpwire.types.tasks import (
         CancelTaskRequestParams,
@@ -162,31 +185,6 @@ if TYPE_CHECKING:
         Tool,
         ToolAnnotations,
         ToolExecution,
-    )
-    from mcpwire.types.utilities import (
-        CancelledNotificationParams,
-        CompleteRequestParams,
-        CompleteResult,
-        Completion,
-        CompletionArgument,
-        CompletionContext,
-        CompletionReference,
-        EmptyResult,
-        LoggingLevel,
-        LoggingMessageNotificationParams,
-        NotificationParams,
-        PaginatedRequestParams,
-        ProgressNotificationParams,
-        ProgressToken,
-        PromptReference,
-        RequestId,
-        RequestParams,
-        ResourceTemplateReference,
-        SetLevelRequestParams,
-        SubscriptionFilter,
-        SubscriptionsAcknowledgedNotificationParams,
-        SubscriptionsListenRequestParams,
-        SubscriptionsListenResult,
     )
 
 __all__ = [

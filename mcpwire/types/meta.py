@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from mcpwire.types._codec.base import Json
     from mcpwire.types._codec.fields import Extra
     from mcpwire.types._codec.spec import Spec
-    from mcpwire.types.capabilities import ClientCapabilities
-    from mcpwire.types.lifecycle import Implementation
-    from mcpwire.types.utilities import LoggingLevel, ProgressToken, RequestId
+    from mcpwire.types.lifecycle import ClientCapabilities, Implementation
+    from mcpwire.types.requests import LoggingLevel, ProgressToken, RequestId
 
 __all__ = [
     "CLIENT_CAPABILITIES",

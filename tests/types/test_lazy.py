@@ -43,7 +43,7 @@ def test_one_call_loads_tools_lifecycle_and_content_only():
     """Our choice: the import budget of a client that calls one tool."""
     loaded = {name.removeprefix("mcpwire.types.") for name in run(CALL_AND_ONE_RESULT)}
     public = {name for name in loaded if not name.startswith("_")}
-    assert public == {"capabilities", "content", "lifecycle", "tools"}
+    assert public == {"content", "lifecycle", "tools"}
     codec = {name.removeprefix("_codec.") for name in loaded - public}
     assert not codec & {"convert", "explain", "one_line"}
 

@@ -13,12 +13,6 @@ _MODULES: Final = {
     "_codec.wire": """
         decode decoder encode encoder
     """,
-    "capabilities": """
-        ClientCapabilities ClientTaskRequests ClientTasksCapability
-        ElicitationCapability PromptsCapability ResourcesCapability
-        RootsCapability SamplingCapability ServerCapabilities
-        ServerTaskRequests ServerTasksCapability ToolsCapability
-    """,
     "content": """
         Annotations AudioContent BlobResourceContents ContentBlock
         EmbeddedResource Icon ImageContent ResourceContents ResourceLink Role
@@ -33,7 +27,7 @@ _MODULES: Final = {
         TitledMultiSelectEnumSchema TitledSingleSelectEnumSchema UnknownSchema
         UntitledMultiSelectEnumSchema UntitledSingleSelectEnumSchema
     """,
-    "extensions.skills": """
+    "skills": """
         GetSkillRequestParams GetSkillResult ListSkillsResult
         ReadResourceDirectoryRequestParams ReadResourceDirectoryResult Skill
         SkillResource
@@ -45,7 +39,12 @@ _MODULES: Final = {
         UnknownInputResponse
     """,
     "lifecycle": """
-        DiscoverResult Implementation InitializeRequestParams InitializeResult
+        ClientCapabilities ClientTaskRequests ClientTasksCapability
+        DiscoverResult ElicitationCapability Implementation
+        InitializeRequestParams InitializeResult PromptsCapability
+        ResourcesCapability RootsCapability SamplingCapability
+        ServerCapabilities ServerTaskRequests ServerTasksCapability
+        ToolsCapability
     """,
     "meta": """
         NotificationMetaObject RequestMetaObject ResultMetaObject
@@ -77,7 +76,7 @@ _MODULES: Final = {
         CallToolRequestParams CallToolResult ListToolsResult TaskSupport Tool
         ToolAnnotations ToolExecution
     """,
-    "utilities": """
+    "requests": """
         CancelledNotificationParams CompleteRequestParams CompleteResult
         Completion CompletionArgument CompletionContext CompletionReference
         EmptyResult LoggingLevel LoggingMessageNotificationParams
