@@ -14,7 +14,7 @@ from mcp_server import scripted_mcp
 
 BOUND_S = 30.0
 
-FRAMES = {"asyncio": 6, "blocking": 8}
+FRAMES = {"asyncio": 7, "blocking": 9}
 """Python functions that a call enters because of a grant."""
 
 PROGRAM = """
