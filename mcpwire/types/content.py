@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.types._codec.base import Pick, WireType
+from mcpwire.types._base import Pick, WireType
 
 if TYPE_CHECKING:
-    from mcpwire.types._codec.base import JsonObject
-    from mcpwire.types._codec.fields import Extra, MetaOfTypes, Title
-    from mcpwire.types._codec.spec import Spec
+    from mcpwire.types._base import Extra, JsonObject, MetaOfTypes, Spec, Title
 
 __all__ = [
     "Annotations",

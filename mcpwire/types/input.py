@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.types._codec.base import Pick, WireType
+from mcpwire.types._base import Pick, WireType
 from mcpwire.types.elicitation import ElicitResult
 from mcpwire.types.sampling import CreateMessageResult
 
 if TYPE_CHECKING:
-    from mcpwire.types._codec.base import JsonObject
-    from mcpwire.types._codec.fields import Extra, Meta, MetaOfTypes, Raw, ResultType
-    from mcpwire.types._codec.spec import Spec
+    from mcpwire.types._base import (
+        Extra,
+        JsonObject,
+        Meta,
+        MetaOfTypes,
+        Raw,
+        ResultType,
+        Spec,
+    )
     from mcpwire.types.elicitation import ElicitRequestParams
     from mcpwire.types.sampling import CreateMessageRequestParams
 

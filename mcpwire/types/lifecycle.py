@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import attrs
 
-from mcpwire.types._codec.base import WireType
+from mcpwire.types._base import WireType
 
 if TYPE_CHECKING:
-    from mcpwire.types._codec.base import JsonObject
-    from mcpwire.types._codec.fields import (
+    from mcpwire.types._base import (
         CacheScope,
         Extra,
+        JsonObject,
         Meta,
         Raw,
         ResultType,
+        Spec,
         Title,
         TtlMs,
     )
-    from mcpwire.types._codec.spec import Spec
     from mcpwire.types.content import Icon
 
 __all__ = [

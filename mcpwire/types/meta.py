@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
 
-from mcpwire.types._codec.base import WireType
+from mcpwire.types._base import WireType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcpwire.types._codec.base import Json
-    from mcpwire.types._codec.fields import Extra
-    from mcpwire.types._codec.spec import Spec
+    from mcpwire.types._base import Extra, Json, Spec
     from mcpwire.types.lifecycle import ClientCapabilities, Implementation
     from mcpwire.types.requests import LoggingLevel, ProgressToken, RequestId
 

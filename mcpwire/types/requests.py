@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.types._codec.base import WireType
+from mcpwire.types._base import WireType
 
 if TYPE_CHECKING:
-    from mcpwire.types._codec.base import Json
-    from mcpwire.types._codec.fields import (
+    from mcpwire.types._base import (
         Extra,
+        Json,
         Meta,
         Raw,
         RequestMeta,
         ResultType,
+        Spec,
         Title,
     )
-    from mcpwire.types._codec.spec import Spec
 
 __all__ = [
     "CancelledNotificationParams",

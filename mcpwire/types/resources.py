@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import attrs
 
-from mcpwire.types._codec.base import WireType
+from mcpwire.types._base import WireType
 
 if TYPE_CHECKING:
-    from mcpwire.types._codec.fields import (
+    from mcpwire.types._base import (
         CacheScope,
         Extra,
         Meta,
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
         Raw,
         RequestMeta,
         ResultType,
+        Spec,
         Title,
         TtlMs,
     )
-    from mcpwire.types._codec.spec import Spec
     from mcpwire.types.content import Annotations, Icon, ResourceContents
     from mcpwire.types.input import InputResponses
 

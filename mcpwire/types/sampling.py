@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.types._codec.base import UNSET, WireType
+from mcpwire.types._base import UNSET, WireType
 from mcpwire.types.content import (
     AudioContent,
     ImageContent,
@@ -15,9 +15,7 @@ from mcpwire.types.content import (
 )
 
 if TYPE_CHECKING:
-    from mcpwire.types._codec.base import Json, JsonObject
-    from mcpwire.types._codec.fields import Extra, Meta, Raw
-    from mcpwire.types._codec.spec import Spec
+    from mcpwire.types._base import Extra, Json, JsonObject, Meta, Raw, Spec
     from mcpwire.types.content import ContentBlock, Role
     from mcpwire.types.tasks import TaskMetadata
     from mcpwire.types.tools import Tool

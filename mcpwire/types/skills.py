@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from mcpwire.types._codec.base import WireType
+from mcpwire.types._base import WireType
 
 if TYPE_CHECKING:
-    from mcpwire.types._codec.base import JsonObject
-    from mcpwire.types._codec.fields import (
+    from mcpwire.types._base import (
         CacheScope,
         Extra,
+        JsonObject,
         Meta,
         MetaOfTypes,
         Raw,

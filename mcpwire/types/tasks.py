@@ -21,12 +21,18 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.types._codec.base import WireType
+from mcpwire.types._base import WireType
 
 if TYPE_CHECKING:
-    from mcpwire.types._codec.base import JsonObject
-    from mcpwire.types._codec.fields import Extra, Meta, Raw, RequestMeta, ResultType
-    from mcpwire.types._codec.spec import Spec
+    from mcpwire.types._base import (
+        Extra,
+        JsonObject,
+        Meta,
+        Raw,
+        RequestMeta,
+        ResultType,
+        Spec,
+    )
     from mcpwire.types.input import InputRequests, InputResponses
 
 __all__ = [

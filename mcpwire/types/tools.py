@@ -15,22 +15,23 @@ from typing import (
 
 import attrs
 
-from mcpwire.types._codec.base import UNSET, WireType
+from mcpwire.types._base import UNSET, WireType
 
 if TYPE_CHECKING:
-    from mcpwire.types._codec.base import Json, JsonObject
-    from mcpwire.types._codec.fields import (
+    from mcpwire.types._base import (
         CacheScope,
         Extra,
+        Json,
+        JsonObject,
         Meta,
         MetaOfTypes,
         Raw,
         RequestMeta,
         ResultType,
+        Spec,
         Title,
         TtlMs,
     )
-    from mcpwire.types._codec.spec import Spec
     from mcpwire.types.content import ContentBlock, Icon
     from mcpwire.types.input import InputResponses
     from mcpwire.types.tasks import TaskMetadata
@@ -183,7 +184,7 @@ class CallToolResult(WireType):
             InvalidMessage: There is no structured content, or it does not fit.
             TypeError: The type is none that can be made from JSON.
         """
-        from mcpwire.types._codec.convert import convert_result
+        from mcpwire.types._convert import convert_result
 
         return convert_result(self.raise_for_error(), kind)
 

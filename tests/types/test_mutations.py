@@ -11,8 +11,8 @@ from wirevalues import PLAIN, example, full, name_of
 
 from mcpwire.errors import InvalidMessage
 from mcpwire.types import decode, encode
-from mcpwire.types._codec.forgive import FORGIVEN
-from mcpwire.types._codec.spec import (
+from mcpwire.types._codec import (
+    FORGIVEN,
     Array,
     Closed,
     Either,

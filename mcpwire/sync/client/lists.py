@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcpwire.protocol.methods import find
 from mcpwire.sync.client.base import ClientBase
-from mcpwire.types._codec.wire import decode_repaired
+from mcpwire.types._codec import decode_repaired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
