@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mcpwire.types._base import UNSET as UNSET
     from mcpwire.types._base import Json as Json
     from mcpwire.types._base import JsonObject as JsonObject
+    from mcpwire.types._base import RequestParams as RequestParams
     from mcpwire.types._base import Unset as Unset
     from mcpwire.types._base import WireType as WireType
     from mcpwire.types._codec import decode as decode
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 _MODULES: Final = {
     "_base": """
-        UNSET Json JsonObject Unset WireType
+        UNSET Json JsonObject RequestParams Unset WireType
     """,
     "_codec": """
         decode decoder encode encoder
@@ -113,7 +114,7 @@ _MODULES: Final = {
         Completion CompletionArgument CompletionContext CompletionReference
         EmptyResult LoggingLevel LoggingMessageNotificationParams
         NotificationParams PaginatedRequestParams ProgressNotificationParams
-        ProgressToken PromptReference RequestId RequestParams
+        ProgressToken PromptReference RequestId
         ResourceTemplateReference SetLevelRequestParams SubscriptionFilter
         SubscriptionsAcknowledgedNotificationParams
         SubscriptionsListenRequestParams SubscriptionsListenResult

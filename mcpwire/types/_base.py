@@ -1,4 +1,4 @@
-"""What every wire type shares: equality, one readable line, marks on fields.
+"""What wire types share: equality, one readable line, marks on fields, base classes.
 
 The modules of the types import this and `attrs`, nothing else, so that a program pays
 for the codec only when a value is decoded or encoded.
@@ -8,15 +8,7 @@ from __future__ import annotations
 
 import itertools
 from enum import Enum
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    Final,
-    Literal,
-    TypeAlias,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import attrs
 
@@ -25,7 +17,32 @@ from mcpwire.versions import REVISIONS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["UNSET", "Json", "JsonObject", "Pick", "Spec", "Unset", "WireType"]
+    from mcpwire.types.content import Annotations
+
+__all__ = [
+    "SHARED",
+    "UNSET",
+    "AnnotatedType",
+    "BareResult",
+    "CacheableResult",
+    "Json",
+    "JsonObject",
+    "ListResult",
+    "Meta",
+    "Pick",
+    "PlainParams",
+    "RequestMeta",
+    "RequestParams",
+    "Result",
+    "ResultType",
+    "Spec",
+    "Title",
+    "Unset",
+    "WireObject",
+    "WireType",
+    "WithMeta",
+    "shared_last",
+]
 
 Json: TypeAlias = Any
 """Any JSON value."""
@@ -106,17 +123,8 @@ class Pick:
     """What the object lacks when none is chosen."""
 
 
-Extra: TypeAlias = JsonObject | None
-"""The members that the type does not know, ``None`` when there are none."""
-
-Raw: TypeAlias = JsonObject | None
-"""The decoded JSON object itself; ``None`` when the result was made here."""
-
 Meta: TypeAlias = JsonObject | None
 """``_meta``; results and notifications have had it from the start."""
-
-MetaOfTypes: TypeAlias = Annotated[JsonObject | None, Spec("2025-06-18")]
-"""``_meta`` of the types inside results."""
 
 RequestMeta: TypeAlias = Annotated[JsonObject | None, Spec(required=("2026-07-28",))]
 """``_meta`` of a request."""
@@ -124,21 +132,118 @@ RequestMeta: TypeAlias = Annotated[JsonObject | None, Spec(required=("2026-07-28
 Title: TypeAlias = Annotated[str | None, Spec("2025-06-18")]
 """A name for people."""
 
-# 2026-07-28 basic/index, "ResultType": absent means "complete".
 ResultType: TypeAlias = Annotated[str, Spec("2026-07-28", required=("2026-07-28",))]
-"""What kind of result this is."""
-
-# 2026-07-28 server/utilities/caching: absent means stale at once.
-TtlMs: TypeAlias = Annotated[int | None, Spec("2026-07-28", required=("2026-07-28",))]
-"""For how many milliseconds the result may be used again."""
-
 KnownScope: TypeAlias = Literal["public", "private"]
 
-CacheScope: TypeAlias = Annotated[
-    KnownScope | str | None,
-    Spec("2026-07-28", required=("2026-07-28",)),
-]
-"""Who may use the result again."""
+
+# --- base classes
+
+SHARED: Final = {"is_shared": True}
+"""The metadata of the fields that stand behind a type's own."""
+
+_ORDER: Final = (
+    *("next_cursor", "ttl_ms", "cache_scope", "result_type"),
+    *("annotations", "icons", "meta", "extra", "raw"),
+)
+
+
+def shared_last(
+    _: type, fields: list[attrs.Attribute[Any]]
+) -> list[attrs.Attribute[Any]]:
+    """Put the shared fields behind a type's own, always in one order.
+
+    Type checkers see them in front, where only `kw_only` lets them have defaults. The
+    constructor takes them by position as well.
+    """
+    own = [field for field in fields if not field.metadata]
+    shared = [field.evolve(kw_only=False) for field in fields if field.metadata]
+    return own + sorted(shared, key=lambda field: _ORDER.index(field.name))
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class WireObject(WireType):
+    """A wire type that keeps what it does not know."""
+
+    extra: JsonObject | None = attrs.field(default=None, kw_only=True, metadata=SHARED)
+    """The members that the type does not know, ``None`` when there are none."""
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class WithMeta(WireObject):
+    """What results consist of."""
+
+    meta: Annotated[JsonObject | None, Spec("2025-06-18")] = attrs.field(
+        default=None, kw_only=True, metadata=SHARED
+    )
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class AnnotatedType(WithMeta):
+    """What has hints on how to use or show it."""
+
+    annotations: Annotations | None = attrs.field(
+        default=None, kw_only=True, metadata=SHARED
+    )
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class RequestParams(WireObject):
+    """The parameters of a request, and all that some requests have."""
+
+    meta: RequestMeta = attrs.field(default=None, kw_only=True, metadata=SHARED)
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class PlainParams(WireObject):
+    """The parameters of a notification, or of a request until 2025-11-25."""
+
+    meta: Meta = attrs.field(default=None, kw_only=True, metadata=SHARED)
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class BareResult(WireObject):
+    """A result that does not say of what kind it is."""
+
+    meta: Meta = attrs.field(default=None, kw_only=True, metadata=SHARED)
+    raw: JsonObject | None = attrs.field(
+        default=None, eq=False, kw_only=True, metadata=SHARED
+    )
+    """The decoded JSON object itself; ``None`` when the result was made here."""
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class Result(BareResult):
+    """A result."""
+
+    # 2026-07-28 basic/index, "ResultType": absent means "complete".
+    result_type: ResultType = attrs.field(
+        default="complete", kw_only=True, metadata=SHARED
+    )
+    """What kind of result this is."""
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CacheableResult(Result):
+    """A result that may be used again."""
+
+    # 2026-07-28 server/utilities/caching: absent means stale at once.
+    ttl_ms: Annotated[int | None, Spec("2026-07-28", required=("2026-07-28",))] = (
+        attrs.field(default=None, kw_only=True, metadata=SHARED)
+    )
+    """For how many milliseconds the result may be used again."""
+
+    cache_scope: Annotated[
+        KnownScope | str | None, Spec("2026-07-28", required=("2026-07-28",))
+    ] = attrs.field(default=None, kw_only=True, metadata=SHARED)
+    """Who may use the result again."""
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ListResult(CacheableResult):
+    """One page of a list."""
+
+    next_cursor: str | None = attrs.field(default=None, kw_only=True, metadata=SHARED)
+    """Where the next page starts; any string, even an empty one, means there is one."""
 
 
 # --- one readable line

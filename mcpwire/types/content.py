@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.types._base import Pick, WireType
+from mcpwire.types._base import (
+    SHARED,
+    AnnotatedType,
+    Pick,
+    WireObject,
+    WireType,
+    WithMeta,
+    shared_last,
+)
 
 if TYPE_CHECKING:
-    from mcpwire.types._base import Extra, JsonObject, MetaOfTypes, Spec, Title
+    from mcpwire.types._base import JsonObject, Spec, Title
 
 __all__ = [
     "Annotations",
@@ -50,8 +58,8 @@ def _from_base64(text: str, path: str) -> bytes:
         raise InvalidMessage(path, expected="Base64", got=str(exc)) from exc
 
 
-@attrs.define(repr=False, eq=False)
-class Annotations(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class Annotations(WireObject):
     """Hints on how to use or show an object."""
 
     audience: list[Role | str] | None = None
@@ -63,11 +71,9 @@ class Annotations(WireType):
     last_modified: Annotated[str | None, Spec("2025-06-18")] = None
     """When it was last changed, in ISO 8601."""
 
-    extra: Extra = None
 
-
-@attrs.define(repr=False, eq=False)
-class Icon(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class Icon(WireObject):
     """A picture for user interfaces; untrusted, as all that a peer names."""
 
     src: str
@@ -80,75 +86,52 @@ class Icon(WireType):
     theme: Theme | str | None = None
     """The background that it is drawn for."""
 
-    extra: Extra = None
 
-
-@attrs.define(repr=False, eq=False)
-class TextContent(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class TextContent(AnnotatedType):
     """Text."""
 
     type: ClassVar[Literal["text"]] = "text"
     text: str
-    annotations: Annotations | None = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ImageContent(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class Base64Content(AnnotatedType):
+    """Binary content."""
+
+    data: str
+    """The bytes in Base64."""
+
+    mime_type: str
+
+    @property
+    def bytes(self) -> _Bytes:
+        """The bytes themselves.
+
+        Raises:
+            InvalidMessage: `data` is not Base64.
+        """
+        return _from_base64(self.data, f"{type(self).__name__}.data")
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ImageContent(Base64Content):
     """An image."""
 
     type: ClassVar[Literal["image"]] = "image"
-    data: str
-    """The image in Base64."""
-
-    mime_type: str
-    annotations: Annotations | None = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
-
-    @property
-    def bytes(self) -> _Bytes:
-        """The image itself.
-
-        Raises:
-            InvalidMessage: `data` is not Base64.
-        """
-        return _from_base64(self.data, "ImageContent.data")
 
 
-@attrs.define(repr=False, eq=False)
-class AudioContent(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class AudioContent(Base64Content):
     """Sound."""
 
     type: ClassVar[Literal["audio"]] = "audio"
-    data: str
-    """The sound in Base64."""
-
-    mime_type: str
-    annotations: Annotations | None = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
-
-    @property
-    def bytes(self) -> _Bytes:
-        """The sound itself.
-
-        Raises:
-            InvalidMessage: `data` is not Base64.
-        """
-        return _from_base64(self.data, "AudioContent.data")
 
 
-@attrs.define(repr=False, eq=False)
-class ResourceLink(WireType):
-    """A resource that the client may read; `resources/list` need not show it.
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ResourceFields(AnnotatedType):
+    """What is said of a resource, in a list of them or in a link."""
 
-    Raises:
-        LocalProtocolError: `uri` has no scheme, as where `uri` and `name` are swapped.
-    """
-
-    type: ClassVar[Literal["resource_link"]] = "resource_link"
     uri: str
     name: str
     title: Title = None
@@ -157,10 +140,20 @@ class ResourceLink(WireType):
     size: int | None = None
     """In bytes, before any encoding."""
 
-    annotations: Annotations | None = None
-    icons: Annotated[list[Icon] | None, Spec("2025-11-25")] = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
+    icons: Annotated[list[Icon] | None, Spec("2025-11-25")] = attrs.field(
+        default=None, kw_only=True, metadata=SHARED
+    )
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ResourceLink(ResourceFields):
+    """A resource that the client may read; `resources/list` need not show it.
+
+    Raises:
+        LocalProtocolError: `uri` has no scheme, as where `uri` and `name` are swapped.
+    """
+
+    type: ClassVar[Literal["resource_link"]] = "resource_link"
 
     def __attrs_post_init__(self) -> None:
         # RFC 3986, 3.1. What another side sends is decoded without this.
@@ -175,19 +168,17 @@ class ResourceLink(WireType):
             )
 
 
-@attrs.define(repr=False, eq=False)
-class TextResourceContents(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class TextResourceContents(WithMeta):
     """A resource, or a part of one, that is text."""
 
     uri: str
     text: str
     mime_type: str | None = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class BlobResourceContents(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class BlobResourceContents(WithMeta):
     """A resource, or a part of one, that is binary."""
 
     uri: str
@@ -195,8 +186,6 @@ class BlobResourceContents(WireType):
     """The bytes in Base64."""
 
     mime_type: str | None = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
 
     @property
     def bytes(self) -> _Bytes:
@@ -226,18 +215,15 @@ ResourceContents: TypeAlias = Annotated[
 """What reading a resource gives."""
 
 
-@attrs.define(repr=False, eq=False)
-class EmbeddedResource(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class EmbeddedResource(AnnotatedType):
     """The contents of a resource, as part of a result or message."""
 
     type: ClassVar[Literal["resource"]] = "resource"
     resource: ResourceContents
-    annotations: Annotations | None = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UnknownContent(WireType):
     """A content block of a type that this version does not know; nothing is lost."""
 

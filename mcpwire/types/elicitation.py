@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.types._base import Pick, WireType
+from mcpwire.types._base import (
+    BareResult,
+    Pick,
+    PlainParams,
+    WireObject,
+    WireType,
+    shared_last,
+)
 
 if TYPE_CHECKING:
-    from mcpwire.types._base import Extra, JsonObject, Meta, Raw, Spec
+    from mcpwire.types._base import JsonObject, Meta, Spec
     from mcpwire.types.tasks import TaskMetadata
 
 __all__ = [
@@ -46,8 +53,8 @@ StringFormat: TypeAlias = Literal["date", "date-time", "email", "uri"]
 # --- the fields of a form
 
 
-@attrs.define(repr=False, eq=False)
-class StringSchema(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class StringSchema(WireObject):
     """A field for text."""
 
     type: ClassVar[Literal["string"]] = "string"
@@ -57,11 +64,10 @@ class StringSchema(WireType):
     max_length: int | None = None
     format: StringFormat | str | None = None
     default: Annotated[str | None, Spec("2025-11-25")] = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class NumberSchema(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class NumberSchema(WireObject):
     """A field for a number."""
 
     type: Literal["number", "integer"]
@@ -70,31 +76,28 @@ class NumberSchema(WireType):
     minimum: float | None = None
     maximum: float | None = None
     default: Annotated[float | None, Spec("2025-11-25")] = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class BooleanSchema(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class BooleanSchema(WireObject):
     """A field for yes or no."""
 
     type: ClassVar[Literal["boolean"]] = "boolean"
     title: str | None = None
     description: str | None = None
     default: bool | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class EnumOption(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class EnumOption(WireObject):
     """A choice with a title (since 2025-11-25)."""
 
     const: str
     title: str
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class UntitledSingleSelectEnumSchema(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class UntitledSingleSelectEnumSchema(WireObject):
     """A field for one of several values."""
 
     type: ClassVar[Literal["string"]] = "string"
@@ -102,11 +105,10 @@ class UntitledSingleSelectEnumSchema(WireType):
     title: str | None = None
     description: str | None = None
     default: Annotated[str | None, Spec("2025-11-25")] = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class TitledSingleSelectEnumSchema(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class TitledSingleSelectEnumSchema(WireObject):
     """A field for one of several choices with titles (since 2025-11-25)."""
 
     type: ClassVar[Literal["string"]] = "string"
@@ -114,11 +116,10 @@ class TitledSingleSelectEnumSchema(WireType):
     title: str | None = None
     description: str | None = None
     default: str | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class LegacyTitledEnumSchema(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class LegacyTitledEnumSchema(WireObject):
     """A field for one of several values whose titles stand in a second list."""
 
     type: ClassVar[Literal["string"]] = "string"
@@ -127,28 +128,25 @@ class LegacyTitledEnumSchema(WireType):
     title: str | None = None
     description: str | None = None
     default: Annotated[str | None, Spec("2025-11-25")] = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class EnumItems(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class EnumItems(WireObject):
     """The values that may be chosen together."""
 
     type: ClassVar[Literal["string"]] = "string"
     enum: list[str]
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class TitledEnumItems(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class TitledEnumItems(WireObject):
     """The choices with titles that may be chosen together."""
 
     any_of: list[EnumOption]
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class UntitledMultiSelectEnumSchema(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class UntitledMultiSelectEnumSchema(WireObject):
     """A field for any of several values (since 2025-11-25)."""
 
     type: ClassVar[Literal["array"]] = "array"
@@ -158,11 +156,10 @@ class UntitledMultiSelectEnumSchema(WireType):
     min_items: int | None = None
     max_items: int | None = None
     default: list[str] | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class TitledMultiSelectEnumSchema(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class TitledMultiSelectEnumSchema(WireObject):
     """A field for any of several choices with titles (since 2025-11-25)."""
 
     type: ClassVar[Literal["array"]] = "array"
@@ -172,10 +169,9 @@ class TitledMultiSelectEnumSchema(WireType):
     min_items: int | None = None
     max_items: int | None = None
     default: list[str] | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UnknownSchema(WireType):
     """A field of a kind that no revision knows; who cannot show it can decline."""
 
@@ -222,22 +218,21 @@ PrimitiveSchemaDefinition: TypeAlias = Annotated[
 """One field of a form."""
 
 
-@attrs.define(repr=False, eq=False)
-class RequestedSchema(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class RequestedSchema(WireObject):
     """The form: a flat object of simple fields."""
 
     type: ClassVar[Literal["object"]] = "object"
     properties: dict[str, PrimitiveSchemaDefinition]
     required: list[str] | None = None
     dialect: Annotated[str | None, Spec("2025-11-25", wire="$schema")] = None
-    extra: Extra = None
 
 
 # --- the request and its answer
 
 
-@attrs.define(repr=False, eq=False)
-class ElicitRequestFormParams(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ElicitRequestFormParams(WireObject):
     """What a server sends to have a form filled in."""
 
     message: str
@@ -247,11 +242,10 @@ class ElicitRequestFormParams(WireType):
     mode: Annotated[Literal["form"] | None, Spec("2025-11-25")] = None
     task: Annotated[TaskMetadata | None, Spec("2025-11-25", until="2025-11-25")] = None
     meta: Annotated[Meta, Spec(until="2025-11-25")] = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ElicitRequestURLParams(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ElicitRequestURLParams(WireObject):
     """What a server sends to have the user visit a URL (since 2025-11-25)."""
 
     mode: ClassVar[Literal["url"]] = "url"
@@ -265,7 +259,6 @@ class ElicitRequestURLParams(WireType):
     ] = None
     task: Annotated[TaskMetadata | None, Spec("2025-11-25", until="2025-11-25")] = None
     meta: Annotated[Meta, Spec(until="2025-11-25")] = None
-    extra: Extra = None
 
 
 def pick_mode(
@@ -286,8 +279,8 @@ ElicitRequestParams: TypeAlias = Annotated[
 """What a server sends to ask the user."""
 
 
-@attrs.define(repr=False, eq=False)
-class ElicitResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ElicitResult(BareResult):
     """What the user did, and with a form what they filled in."""
 
     action: ElicitAction
@@ -295,14 +288,10 @@ class ElicitResult(WireType):
     """The fields of the form; only when it was accepted."""
 
     meta: Annotated[Meta, Spec(until="2025-11-25")] = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
 
-@attrs.define(repr=False, eq=False)
-class ElicitationCompleteNotificationParams(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ElicitationCompleteNotificationParams(PlainParams):
     """What a server sends when the user is done at a URL (2025-11-25 only)."""
 
     elicitation_id: str
-    meta: Meta = None
-    extra: Extra = None

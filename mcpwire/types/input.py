@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.types._base import Pick, WireType
+from mcpwire.types._base import (
+    BareResult,
+    Pick,
+    PlainParams,
+    WireObject,
+    WireType,
+    WithMeta,
+    shared_last,
+)
 from mcpwire.types.elicitation import ElicitResult
 from mcpwire.types.sampling import CreateMessageResult
 
 if TYPE_CHECKING:
-    from mcpwire.types._base import (
-        Extra,
-        JsonObject,
-        Meta,
-        MetaOfTypes,
-        Raw,
-        ResultType,
-        Spec,
-    )
+    from mcpwire.types._base import JsonObject, Meta, ResultType, Spec
     from mcpwire.types.elicitation import ElicitRequestParams
     from mcpwire.types.sampling import CreateMessageRequestParams
 
@@ -44,64 +44,54 @@ __all__ = [
 ]
 
 
-@attrs.define(repr=False, eq=False)
-class Root(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class Root(WithMeta):
     """A folder or file that the client lets servers work in."""
 
     uri: str
     """A `file://` URI."""
 
     name: str | None = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ListRootsRequestParams(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ListRootsRequestParams(PlainParams):
     """What a server sends to learn the client's roots: nothing of its own."""
 
-    meta: Meta = None
-    extra: Extra = None
 
-
-@attrs.define(repr=False, eq=False)
-class ListRootsResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ListRootsResult(BareResult):
     """The client's roots."""
 
     roots: list[Root]
     meta: Annotated[Meta, Spec(until="2025-11-25")] = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
 
-@attrs.define(repr=False, eq=False)
-class CreateMessageRequest(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CreateMessageRequest(WireObject):
     """A server's wish for an answer of the client's model."""
 
     method: ClassVar[Literal["sampling/createMessage"]] = "sampling/createMessage"
     params: CreateMessageRequestParams
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ListRootsRequest(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ListRootsRequest(WireObject):
     """A server's wish to know the client's roots."""
 
     method: ClassVar[Literal["roots/list"]] = "roots/list"
     params: ListRootsRequestParams | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ElicitRequest(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ElicitRequest(WireObject):
     """A server's wish to ask the client's user."""
 
     method: ClassVar[Literal["elicitation/create"]] = "elicitation/create"
     params: ElicitRequestParams
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UnknownInputRequest(WireType):
     """A server's wish that this version does not know."""
 
@@ -118,7 +108,7 @@ InputRequests: TypeAlias = dict[str, InputRequest]
 """What a server needs to go on, each under a key of its own."""
 
 
-@attrs.define(repr=False, eq=False)
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UnknownInputResponse(WireType):
     """A response of a kind that this version does not know."""
 
@@ -147,8 +137,8 @@ InputResponses: TypeAlias = dict[str, InputResponse]
 """What a client gives, under the keys of the requests."""
 
 
-@attrs.define(repr=False, eq=False)
-class InputRequiredResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class InputRequiredResult(BareResult):
     """A server's answer that it needs more (2026-07-28)."""
 
     input_requests: InputRequests | None = None
@@ -156,6 +146,3 @@ class InputRequiredResult(WireType):
     """Handed back as it came; its meaning is the server's."""
 
     result_type: ResultType = "input_required"
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)

@@ -6,20 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import attrs
 
-from mcpwire.types._base import WireType
+from mcpwire.types._base import (
+    BareResult,
+    CacheableResult,
+    PlainParams,
+    WireObject,
+    shared_last,
+)
 
 if TYPE_CHECKING:
-    from mcpwire.types._base import (
-        CacheScope,
-        Extra,
-        JsonObject,
-        Meta,
-        Raw,
-        ResultType,
-        Spec,
-        Title,
-        TtlMs,
-    )
+    from mcpwire.types._base import JsonObject, Spec, Title
     from mcpwire.types.content import Icon
 
 __all__ = [
@@ -45,53 +41,48 @@ __all__ = [
 # --- capabilities; the sets are open on purpose
 
 
-@attrs.define(repr=False, eq=False)
-class RootsCapability(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class RootsCapability(WireObject):
     """The client can list its roots."""
 
     list_changed: Annotated[bool | None, Spec(until="2025-11-25")] = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class SamplingCapability(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class SamplingCapability(WireObject):
     """The client can let its model answer."""
 
     context: Annotated[JsonObject | None, Spec("2025-11-25")] = None
     tools: Annotated[JsonObject | None, Spec("2025-11-25")] = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ElicitationCapability(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ElicitationCapability(WireObject):
     """The client can ask its user; neither mode named means forms only."""
 
     form: Annotated[JsonObject | None, Spec("2025-11-25")] = None
     url: Annotated[JsonObject | None, Spec("2025-11-25")] = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ClientTaskRequests(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ClientTaskRequests(WireObject):
     """The requests that a client can run as tasks (2025-11-25 only)."""
 
     elicitation: JsonObject | None = None
     sampling: JsonObject | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ClientTasksCapability(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ClientTasksCapability(WireObject):
     """The client can run requests as tasks (2025-11-25 only)."""
 
     list: JsonObject | None = None
     cancel: JsonObject | None = None
     requests: ClientTaskRequests | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ClientCapabilities(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ClientCapabilities(WireObject):
     """What a client can do; what is absent it cannot."""
 
     roots: RootsCapability | None = None
@@ -104,54 +95,47 @@ class ClientCapabilities(WireType):
     extensions: Annotated[dict[str, JsonObject] | None, Spec("2026-07-28")] = None
     """The settings of each extension that is switched on, by its identifier."""
 
-    extra: Extra = None
 
-
-@attrs.define(repr=False, eq=False)
-class ToolsCapability(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ToolsCapability(WireObject):
     """The server has tools."""
 
     list_changed: bool | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ResourcesCapability(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ResourcesCapability(WireObject):
     """The server has resources."""
 
     subscribe: bool | None = None
     list_changed: bool | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class PromptsCapability(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class PromptsCapability(WireObject):
     """The server has prompts."""
 
     list_changed: bool | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ServerTaskRequests(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ServerTaskRequests(WireObject):
     """The requests that a server can run as tasks (2025-11-25 only)."""
 
     tools: JsonObject | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ServerTasksCapability(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ServerTasksCapability(WireObject):
     """The server can run requests as tasks (2025-11-25 only)."""
 
     list: JsonObject | None = None
     cancel: JsonObject | None = None
     requests: ServerTaskRequests | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ServerCapabilities(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ServerCapabilities(WireObject):
     """What a server can do; what is absent it cannot."""
 
     tools: ToolsCapability | None = None
@@ -166,14 +150,12 @@ class ServerCapabilities(WireType):
     extensions: Annotated[dict[str, JsonObject] | None, Spec("2026-07-28")] = None
     """The settings of each extension that is offered, by its identifier."""
 
-    extra: Extra = None
-
 
 # --- opening a connection
 
 
-@attrs.define(repr=False, eq=False)
-class Implementation(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class Implementation(WireObject):
     """The name and version of a program; for display, never for decisions."""
 
     name: str
@@ -182,11 +164,10 @@ class Implementation(WireType):
     description: Annotated[str | None, Spec("2025-11-25")] = None
     website_url: Annotated[str | None, Spec("2025-11-25")] = None
     icons: Annotated[list[Icon] | None, Spec("2025-11-25")] = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class InitializeRequestParams(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class InitializeRequestParams(PlainParams):
     """What a client says about itself when it opens a session (until 2025-11-25)."""
 
     protocol_version: str
@@ -194,12 +175,10 @@ class InitializeRequestParams(WireType):
     capabilities: Annotated[ClientCapabilities, Spec(required=True)] = attrs.field(
         factory=ClientCapabilities
     )
-    meta: Meta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class InitializeResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class InitializeResult(BareResult):
     """What a server says about itself when a session is opened (until 2025-11-25)."""
 
     protocol_version: str
@@ -208,13 +187,10 @@ class InitializeResult(WireType):
     )
     server_info: Annotated[Implementation | None, Spec(required=True)] = None
     instructions: str | None = None
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
 
-@attrs.define(repr=False, eq=False)
-class DiscoverResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class DiscoverResult(CacheableResult):
     """What a server says about itself (2026-07-28); its name is in `meta`."""
 
     supported_versions: list[str]
@@ -222,9 +198,3 @@ class DiscoverResult(WireType):
         factory=ServerCapabilities
     )
     instructions: str | None = None
-    ttl_ms: TtlMs = None
-    cache_scope: CacheScope = None
-    result_type: ResultType = "complete"
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
 
-from mcpwire.types._base import WireType
+from mcpwire.types._base import WireObject, shared_last
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcpwire.types._base import Extra, Json, Spec
+    from mcpwire.types._base import Json, Spec
     from mcpwire.types.lifecycle import ClientCapabilities, Implementation
     from mcpwire.types.requests import LoggingLevel, ProgressToken, RequestId
 
@@ -121,8 +121,8 @@ _TRACE_RULES: Final[Mapping[str, Callable[[str], bool]]] = {
 }
 
 
-@attrs.define(repr=False, eq=False)
-class RequestMetaObject(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class RequestMetaObject(WireObject):
     """What each request of 2026-07-28 says about its sender."""
 
     protocol_version: Annotated[str, Spec("2026-07-28", wire=PROTOCOL_VERSION)]
@@ -134,35 +134,31 @@ class RequestMetaObject(WireType):
     ] = None
     log_level: Annotated[LoggingLevel | None, Spec("2026-07-28", wire=LOG_LEVEL)] = None
     progress_token: ProgressToken | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ResultMetaObject(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ResultMetaObject(WireObject):
     """What a result of 2026-07-28 says about its sender."""
 
     server_info: Annotated[
         Implementation | None, Spec("2026-07-28", wire=SERVER_INFO)
     ] = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class NotificationMetaObject(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class NotificationMetaObject(WireObject):
     """What a notification of 2026-07-28 says about where it belongs."""
 
     subscription_id: Annotated[
         RequestId | None, Spec("2026-07-28", wire=SUBSCRIPTION_ID)
     ] = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class SubscriptionsListenResultMetaObject(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class SubscriptionsListenResultMetaObject(WireObject):
     """What the end of a subscription says about which one ends (2026-07-28)."""
 
     subscription_id: Annotated[RequestId, Spec("2026-07-28", wire=SUBSCRIPTION_ID)]
     server_info: Annotated[
         Implementation | None, Spec("2026-07-28", wire=SERVER_INFO)
     ] = None
-    extra: Extra = None

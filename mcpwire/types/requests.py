@@ -6,19 +6,17 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.types._base import WireType
+from mcpwire.types._base import (
+    SHARED,
+    PlainParams,
+    RequestParams,
+    Result,
+    WireObject,
+    shared_last,
+)
 
 if TYPE_CHECKING:
-    from mcpwire.types._base import (
-        Extra,
-        Json,
-        Meta,
-        Raw,
-        RequestMeta,
-        ResultType,
-        Spec,
-        Title,
-    )
+    from mcpwire.types._base import Json, RequestMeta, Spec, Title
 
 __all__ = [
     "CancelledNotificationParams",
@@ -37,7 +35,6 @@ __all__ = [
     "ProgressToken",
     "PromptReference",
     "RequestId",
-    "RequestParams",
     "ResourceTemplateReference",
     "SetLevelRequestParams",
     "SubscriptionFilter",
@@ -61,48 +58,29 @@ LoggingLevel: TypeAlias = Literal[
 # --- what has nothing of its own
 
 
-@attrs.define(repr=False, eq=False)
-class RequestParams(WireType):
-    """The parameters of a request that has none of its own."""
-
-    meta: RequestMeta = None
-    extra: Extra = None
-
-
-@attrs.define(repr=False, eq=False)
-class NotificationParams(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class NotificationParams(PlainParams):
     """The parameters of a notification that has none of its own."""
 
-    meta: Meta = None
-    extra: Extra = None
 
-
-@attrs.define(repr=False, eq=False)
-class PaginatedRequestParams(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class PaginatedRequestParams(RequestParams):
     """What a client sends for a page of a list."""
 
     cursor: str | None = None
     """Where the page starts, as the page before it said; absent for the first one."""
 
-    meta: RequestMeta = None
-    extra: Extra = None
 
-
-@attrs.define(repr=False, eq=False)
-class EmptyResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class EmptyResult(Result):
     """A result that says no more than that it worked."""
-
-    result_type: ResultType = "complete"
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
 
 # --- progress, logging, cancelling
 
 
-@attrs.define(repr=False, eq=False)
-class ProgressNotificationParams(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ProgressNotificationParams(PlainParams):
     """How far a request has come."""
 
     progress_token: ProgressToken
@@ -111,12 +89,10 @@ class ProgressNotificationParams(WireType):
 
     total: float | None = None
     message: Annotated[str | None, Spec("2025-03-26")] = None
-    meta: Meta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class LoggingMessageNotificationParams(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class LoggingMessageNotificationParams(PlainParams):
     """What a server wants to have logged."""
 
     level: LoggingLevel | str
@@ -126,21 +102,17 @@ class LoggingMessageNotificationParams(WireType):
     """Any JSON value, ``None`` included."""
 
     logger: str | None = None
-    meta: Meta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class SetLevelRequestParams(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class SetLevelRequestParams(PlainParams):
     """What a client sends to say how much it wants to hear (until 2025-11-25)."""
 
     level: LoggingLevel
-    meta: Meta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class CancelledNotificationParams(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CancelledNotificationParams(PlainParams):
     """That somebody no longer waits for an answer."""
 
     # 2025-11-25 alone lets it be absent, for tasks, which are cancelled otherwise.
@@ -149,68 +121,59 @@ class CancelledNotificationParams(WireType):
         Spec(required=("2024-11-05", "2025-03-26", "2025-06-18", "2026-07-28")),
     ] = None
     reason: str | None = None
-    meta: Meta = None
-    extra: Extra = None
 
 
 # --- completion
 
 
-@attrs.define(repr=False, eq=False)
-class PromptReference(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class PromptReference(WireObject):
     """The prompt whose argument is completed."""
 
     type: ClassVar[Literal["ref/prompt"]] = "ref/prompt"
     name: str
     title: Title = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ResourceTemplateReference(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ResourceTemplateReference(WireObject):
     """The resource or template whose variable is completed."""
 
     type: ClassVar[Literal["ref/resource"]] = "ref/resource"
     uri: str
-    extra: Extra = None
 
 
 CompletionReference: TypeAlias = PromptReference | ResourceTemplateReference
 """What is completed."""
 
 
-@attrs.define(repr=False, eq=False)
-class CompletionArgument(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CompletionArgument(WireObject):
     """The argument that is completed, and what it is so far."""
 
     name: str
     value: str
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class CompletionContext(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CompletionContext(WireObject):
     """What is known already."""
 
     arguments: dict[str, str] | None = None
     """The other arguments that have a value."""
 
-    extra: Extra = None
 
-
-@attrs.define(repr=False, eq=False)
-class CompleteRequestParams(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CompleteRequestParams(RequestParams):
     """What a client sends to have an argument completed."""
 
     ref: CompletionReference
     argument: CompletionArgument
     context: Annotated[CompletionContext | None, Spec("2025-06-18")] = None
-    meta: RequestMeta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class Completion(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class Completion(WireObject):
     """Values that an argument may take."""
 
     values: list[str]
@@ -218,25 +181,20 @@ class Completion(WireType):
 
     total: int | None = None
     has_more: bool | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class CompleteResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CompleteResult(Result):
     """What a server proposes for an argument."""
 
     completion: Completion
-    result_type: ResultType = "complete"
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
 
 # --- listening
 
 
-@attrs.define(repr=False, eq=False)
-class SubscriptionFilter(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class SubscriptionFilter(WireObject):
     """What a client wants to hear of (2026-07-28)."""
 
     tools_list_changed: bool | None = None
@@ -248,32 +206,23 @@ class SubscriptionFilter(WireType):
     task_ids: list[str] | None = None
     """Tasks; of the extension `io.modelcontextprotocol/tasks`."""
 
-    extra: Extra = None
 
-
-@attrs.define(repr=False, eq=False)
-class SubscriptionsListenRequestParams(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class SubscriptionsListenRequestParams(RequestParams):
     """What a client sends to listen (2026-07-28)."""
 
     notifications: SubscriptionFilter
-    meta: RequestMeta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class SubscriptionsAcknowledgedNotificationParams(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class SubscriptionsAcknowledgedNotificationParams(PlainParams):
     """What of it a server will tell (2026-07-28)."""
 
     notifications: SubscriptionFilter
-    meta: Meta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class SubscriptionsListenResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class SubscriptionsListenResult(Result):
     """That a server ends a subscription (2026-07-28); `meta` says which."""
 
-    result_type: ResultType = "complete"
-    meta: RequestMeta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
+    meta: RequestMeta = attrs.field(default=None, kw_only=True, metadata=SHARED)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.types._base import UNSET, WireType
+from mcpwire.types._base import UNSET, BareResult, PlainParams, WireObject, shared_last
 from mcpwire.types.content import (
     AudioContent,
     ImageContent,
@@ -15,7 +15,7 @@ from mcpwire.types.content import (
 )
 
 if TYPE_CHECKING:
-    from mcpwire.types._base import Extra, Json, JsonObject, Meta, Raw, Spec
+    from mcpwire.types._base import Json, JsonObject, Meta, Spec
     from mcpwire.types.content import ContentBlock, Role
     from mcpwire.types.tasks import TaskMetadata
     from mcpwire.types.tools import Tool
@@ -41,8 +41,8 @@ ToolChoiceMode: TypeAlias = Literal["auto", "required", "none"]
 """Whether the model may, must or must not use tools."""
 
 
-@attrs.define(repr=False, eq=False)
-class ToolUseContent(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ToolUseContent(PlainParams):
     """A model's wish to call a tool (since 2025-11-25)."""
 
     type: ClassVar[Literal["tool_use"]] = "tool_use"
@@ -51,12 +51,10 @@ class ToolUseContent(WireType):
 
     name: str
     input: JsonObject
-    meta: Meta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ToolResultContent(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ToolResultContent(PlainParams):
     """What came of a model's tool call (since 2025-11-25)."""
 
     type: ClassVar[Literal["tool_result"]] = "tool_result"
@@ -68,8 +66,6 @@ class ToolResultContent(WireType):
     """The result as data; `UNSET` when there is none, as ``None`` is a value."""
 
     is_error: bool | None = None
-    meta: Meta = None
-    extra: Extra = None
 
 
 SamplingContent: TypeAlias = (
@@ -83,8 +79,8 @@ SamplingContent: TypeAlias = (
 """One part of a message in sampling."""
 
 
-@attrs.define(repr=False, eq=False)
-class SamplingMessage(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class SamplingMessage(WireObject):
     """One message to or from a model."""
 
     role: Role
@@ -92,7 +88,6 @@ class SamplingMessage(WireType):
     """One block, or since 2025-11-25 several."""
 
     meta: Annotated[Meta, Spec("2025-11-25")] = None
-    extra: Extra = None
 
     @property
     def blocks(self) -> list[SamplingContent]:
@@ -100,16 +95,15 @@ class SamplingMessage(WireType):
         return self.content if isinstance(self.content, list) else [self.content]
 
 
-@attrs.define(repr=False, eq=False)
-class ModelHint(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ModelHint(WireObject):
     """A wish for a model: part of its name, or of its family's."""
 
     name: str | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ModelPreferences(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ModelPreferences(WireObject):
     """What a server wants of a model; priorities are from 0 to 1."""
 
     hints: list[ModelHint] | None = None
@@ -118,19 +112,17 @@ class ModelPreferences(WireType):
     cost_priority: float | None = None
     speed_priority: float | None = None
     intelligence_priority: float | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ToolChoice(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ToolChoice(WireObject):
     """How a model may use tools."""
 
     mode: ToolChoiceMode | str | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class CreateMessageRequestParams(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CreateMessageRequestParams(WireObject):
     """What a server sends to have a model answer."""
 
     messages: list[SamplingMessage]
@@ -147,11 +139,10 @@ class CreateMessageRequestParams(WireType):
     tool_choice: Annotated[ToolChoice | None, Spec("2025-11-25")] = None
     task: Annotated[TaskMetadata | None, Spec("2025-11-25", until="2025-11-25")] = None
     meta: Annotated[Meta, Spec(until="2025-11-25")] = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class CreateMessageResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CreateMessageResult(BareResult):
     """What the model answered."""
 
     role: Role
@@ -161,10 +152,6 @@ class CreateMessageResult(WireType):
     model: str
     stop_reason: str | None = None
     """Such as ``endTurn``, ``stopSequence``, ``maxTokens`` or ``toolUse``."""
-
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
     @property
     def blocks(self) -> list[SamplingContent]:

@@ -6,20 +6,17 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from mcpwire.types._base import WireType
+from mcpwire.types._base import (
+    CacheableResult,
+    ListResult,
+    RequestParams,
+    Result,
+    WithMeta,
+    shared_last,
+)
 
 if TYPE_CHECKING:
-    from mcpwire.types._base import (
-        CacheScope,
-        Extra,
-        JsonObject,
-        Meta,
-        MetaOfTypes,
-        Raw,
-        RequestMeta,
-        ResultType,
-        TtlMs,
-    )
+    from mcpwire.types._base import JsonObject
     from mcpwire.types.resources import Resource
 
 __all__ = [
@@ -33,8 +30,8 @@ __all__ = [
 ]
 
 
-@attrs.define(repr=False, eq=False)
-class SkillResource(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class SkillResource(WithMeta):
     """One file of a skill, and what its bytes must be."""
 
     uri: str
@@ -44,12 +41,9 @@ class SkillResource(WireType):
     size: int
     """In bytes, before any encoding."""
 
-    meta: MetaOfTypes = None
-    extra: Extra = None
 
-
-@attrs.define(repr=False, eq=False)
-class Skill(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class Skill(WithMeta):
     """What a server says of a skill; nothing of it is checked before it is loaded."""
 
     uri: str
@@ -60,9 +54,6 @@ class Skill(WireType):
 
     resources: Literal["dynamic"] | list[SkillResource]
     """All its files, or ``dynamic`` where they are not known beforehand."""
-
-    meta: MetaOfTypes = None
-    extra: Extra = None
 
     @property
     def name(self) -> str:
@@ -84,56 +75,37 @@ class Skill(WireType):
         return value if isinstance(value, str) else ""
 
 
-@attrs.define(repr=False, eq=False)
-class ListSkillsResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ListSkillsResult(ListResult):
     """One page of a server's skills."""
 
     skills: list[Skill]
-    next_cursor: str | None = None
-    """Where the next page starts; any string, even an empty one, means there is one."""
-
-    ttl_ms: TtlMs = None
-    cache_scope: CacheScope = None
-    result_type: ResultType = "complete"
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
 
-@attrs.define(repr=False, eq=False)
-class GetSkillRequestParams(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class GetSkillRequestParams(RequestParams):
     """What a client sends to hear of one skill."""
 
     uri: str
-    meta: RequestMeta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class GetSkillResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class GetSkillResult(CacheableResult):
     """One skill."""
 
     skill: Skill
-    ttl_ms: TtlMs = None
-    cache_scope: CacheScope = None
-    result_type: ResultType = "complete"
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
 
-@attrs.define(repr=False, eq=False)
-class ReadResourceDirectoryRequestParams(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ReadResourceDirectoryRequestParams(RequestParams):
     """What a client sends to see what a directory holds."""
 
     uri: str
     cursor: str | None = None
-    meta: RequestMeta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ReadResourceDirectoryResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ReadResourceDirectoryResult(Result):
     """One page of what a directory holds, not of what its directories hold."""
 
     resources: list[Resource]
@@ -141,8 +113,3 @@ class ReadResourceDirectoryResult(WireType):
 
     next_cursor: str | None = None
     """Where the next page starts; any string, even an empty one, means there is one."""
-
-    result_type: ResultType = "complete"
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)

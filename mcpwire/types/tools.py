@@ -15,23 +15,18 @@ from typing import (
 
 import attrs
 
-from mcpwire.types._base import UNSET, WireType
+from mcpwire.types._base import (
+    UNSET,
+    ListResult,
+    RequestParams,
+    Result,
+    WireObject,
+    WithMeta,
+    shared_last,
+)
 
 if TYPE_CHECKING:
-    from mcpwire.types._base import (
-        CacheScope,
-        Extra,
-        Json,
-        JsonObject,
-        Meta,
-        MetaOfTypes,
-        Raw,
-        RequestMeta,
-        ResultType,
-        Spec,
-        Title,
-        TtlMs,
-    )
+    from mcpwire.types._base import Json, JsonObject, Spec, Title
     from mcpwire.types.content import ContentBlock, Icon
     from mcpwire.types.input import InputResponses
     from mcpwire.types.tasks import TaskMetadata
@@ -52,8 +47,8 @@ TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
 """Whether calls of a tool may be tasks."""
 
 
-@attrs.define(repr=False, eq=False)
-class ToolAnnotations(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ToolAnnotations(WireObject):
     """Hints on what a tool does; not to be relied on unless the server is trusted."""
 
     title: str | None = None
@@ -69,21 +64,17 @@ class ToolAnnotations(WireType):
     open_world_hint: bool | None = None
     """Whether it reaches beyond a closed domain; absent means so."""
 
-    extra: Extra = None
 
-
-@attrs.define(repr=False, eq=False)
-class ToolExecution(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ToolExecution(WireObject):
     """How a tool may be run (2025-11-25 only)."""
 
     task_support: TaskSupport | str | None = None
     """Whether calls may, must or must not be tasks; absent means not."""
 
-    extra: Extra = None
 
-
-@attrs.define(repr=False, eq=False)
-class Tool(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class Tool(WithMeta):
     """A tool that a server offers."""
 
     name: str
@@ -102,8 +93,6 @@ class Tool(WireType):
     execution: Annotated[
         ToolExecution | None, Spec("2025-11-25", until="2025-11-25")
     ] = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
 
     @property
     def display_name(self) -> str:
@@ -113,24 +102,15 @@ class Tool(WireType):
         return self.title or hint or self.name
 
 
-@attrs.define(repr=False, eq=False)
-class ListToolsResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ListToolsResult(ListResult):
     """One page of a server's tools."""
 
     tools: list[Tool]
-    next_cursor: str | None = None
-    """Where the next page starts; any string, even an empty one, means there is one."""
-
-    ttl_ms: TtlMs = None
-    cache_scope: CacheScope = None
-    result_type: ResultType = "complete"
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
 
-@attrs.define(repr=False, eq=False)
-class CallToolRequestParams(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CallToolRequestParams(RequestParams):
     """What a client sends to call a tool."""
 
     name: str
@@ -138,12 +118,10 @@ class CallToolRequestParams(WireType):
     input_responses: Annotated[InputResponses | None, Spec("2026-07-28")] = None
     request_state: Annotated[str | None, Spec("2026-07-28")] = None
     task: Annotated[TaskMetadata | None, Spec("2025-11-25", until="2025-11-25")] = None
-    meta: RequestMeta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class CallToolResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CallToolResult(Result):
     """What came of calling a tool."""
 
     content: Annotated[list[ContentBlock], Spec(required=True)] = attrs.field(
@@ -153,10 +131,6 @@ class CallToolResult(WireType):
     """The result as data; `UNSET` when there is none, as ``None`` is a value."""
 
     is_error: bool = False
-    result_type: ResultType = "complete"
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
     @property
     def text(self) -> str:
