@@ -202,7 +202,6 @@ class FieldSpec:
     """Whether ``null`` is a value of its own."""
 
     accepts_missing: bool
-
     may_be_lost: bool
     """Whether `decode_repaired` leaves it out where it is malformed."""
 
@@ -441,7 +440,6 @@ class _Source:
 
     def write(self) -> None:
         """Write the body."""
-        raise NotImplementedError
 
     def compile(self, *handler: str) -> Any:
         """Return the function; the handler is for what its body raises."""
@@ -566,9 +564,8 @@ class _DecoderSource(_Source):
             case Leaf():
                 self.check_leaf(kind, value, path, expected)
             case Closed(values):
-                self.require(
-                    f"{value} in {values!r}", path, expected, f"shown({value})"
-                )
+                fits = f"{value} in {values!r}"
+                self.require(fits, path, expected, f"shown({value})")
             case Array(item):
                 self.require_type("list", value, path, expected)
                 self.check_items(item, value, path)
@@ -585,11 +582,12 @@ class _DecoderSource(_Source):
                     self.check(one, value, path, expected if is_simple else "")
             case Tagged():
                 self.check_tagged(kind, value, path)
-            case Picked(pick, _):
+            case _:
+                chosen, choose = self.name("c"), self.name("choose", kind.pick.choose)
                 self.require_type("dict", value, path, "object")
-                chosen = self.name("c")
-                self.line(f"{chosen} = {self.name('choose', pick.choose)}({value})")
-                self.require(f"{chosen} is not None", path, pick.expected, "'neither'")
+                self.line(f"{chosen} = {choose}({value})")
+                expected = kind.pick.expected
+                self.require(f"{chosen} is not None", path, expected, "'neither'")
                 self.decode_as(chosen, value, path)
 
     def check_leaf(self, leaf: Leaf, value: str, path: str, expected: str) -> None:
@@ -665,18 +663,18 @@ class _EncoderSource(_Source):
         if self.spec.opaque:
             self.line("return o.raw")
             return
-        always = [field for field in self.fields if _is_always_written(field)]
-        members = [
-            f"{name!r}: {value!r}" for name, value in self.spec.constants.items()
-        ]
-        members += [
-            f"{field.wire!r}: {self.expression(field.kind, f'o.{field.attribute}')}"
-            for field in always
-        ]
-        self.line(f"d = {{{', '.join(members)}}}")
+        members = {name: repr(value) for name, value in self.spec.constants.items()}
+        rest = []
         for field in self.fields:
-            if field not in always:
-                self.write_if_set(field)
+            if field.default is attrs.NOTHING or hasattr(field.default, "factory"):
+                value = f"o.{field.attribute}"
+                members[field.wire] = self.expression(field.kind, value)
+            else:
+                rest.append(field)
+        inside = ", ".join(f"{name!r}: {members[name]}" for name in members)
+        self.line(f"d = {{{inside}}}")
+        for field in rest:
+            self.write_if_set(field)
         self.line("if o.extra:", "d = d | o.extra | d")  # the type's own fields win
         self.line("return d")
 
@@ -718,10 +716,6 @@ class _EncoderSource(_Source):
         return value
 
 
-def _is_always_written(field: FieldSpec) -> bool:
-    return field.default is attrs.NOTHING or hasattr(field.default, "factory")
-
-
 # --- the codec
 
 
@@ -761,9 +755,8 @@ class Codec:
         self.with_paths = _Cache(
             lambda cls: _DecoderSource(self, cls, has_paths=True).compile()
         )
-        self.encoders = self._encoders(
-            "except SYMPTOMS as e:", "explain(o, e)", "raise"
-        )
+        handler = "except SYMPTOMS as e:", "explain(o, e)", "raise"
+        self.encoders = self._encoders(*handler)
         self.inner_encoders = self._encoders()
 
     def _encoders(self, *handler: str) -> _Cache:
@@ -856,10 +849,8 @@ class Codec:
     ) -> None:
         names = " or ".join(cls.__name__ for cls in classes)
         _require(type(value) in classes, path, names, value)
-        extra = getattr(value, "extra", None)
-        _require(
-            extra is None or isinstance(extra, dict), f"{path}.extra", "dict", extra
-        )
+        extra = getattr(value, "extra", None) or {}
+        _require(isinstance(extra, dict), f"{path}.extra", "dict", extra)
         for field in self.specs[type(value)].fields:
             inside = getattr(value, field.attribute)
             absent = inside is field.default or (inside is None and field.nullable)
