@@ -235,7 +235,7 @@ class CacheableResult(Result):
     cache_scope: Annotated[
         KnownScope | str | None, Spec("2026-07-28", required=("2026-07-28",))
     ] = attrs.field(default=None, kw_only=True, metadata=SHARED)
-    """Who may use the result again."""
+    """What kind of cache may keep it: ``public`` ones, or the caller's own."""
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)

@@ -29,8 +29,8 @@ annotation                   kind
 ===========================  ========================================================
 
 Three attribute names are special: `meta` is ``_meta`` on the wire, `extra` takes the
-unknown members, and `raw` keeps the decoded object itself. A class whose `raw` has no
-default is opaque: it is encoded as what it was.
+unknown members, and `raw` keeps the decoded object itself. A class that demands `raw`
+is opaque: it is encoded as what it was.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Array:
 
 @attrs.frozen(repr=False, eq=False)
 class Map:
-    """A JSON object whose members' names are open."""
+    """A JSON object with open names of members."""
 
     item: Kind
 

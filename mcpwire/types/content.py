@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 Role: TypeAlias = Literal["user", "assistant"]
-"""Who says a message."""
+"""The sender of a message."""
 
 Theme: TypeAlias = Literal["light", "dark"]
 """The background that an icon is drawn for."""
@@ -63,7 +63,7 @@ class Annotations(WireObject):
     """Hints on how to use or show an object."""
 
     audience: list[Role | str] | None = None
-    """For whom it is meant; unknown names survive, as this is a hint."""
+    """The intended readers; unknown names survive, as this is a hint."""
 
     priority: float | None = None
     """From 0 (optional) to 1 (required)."""

@@ -120,7 +120,7 @@ class TitledSingleSelectEnumSchema(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class LegacyTitledEnumSchema(WireObject):
-    """A field for one of several values whose titles stand in a second list."""
+    """A field for one of several values; their titles stand in a second list."""
 
     type: ClassVar[Literal["string"]] = "string"
     enum: list[str]
@@ -173,7 +173,7 @@ class TitledMultiSelectEnumSchema(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UnknownSchema(WireType):
-    """A field of a kind that no revision knows; who cannot show it can decline."""
+    """A field of a kind that no revision knows; a client may decline to show it."""
 
     raw: JsonObject
 

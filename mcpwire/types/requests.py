@@ -128,7 +128,7 @@ class CancelledNotificationParams(PlainParams):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class PromptReference(WireObject):
-    """The prompt whose argument is completed."""
+    """The prompt that the argument belongs to."""
 
     type: ClassVar[Literal["ref/prompt"]] = "ref/prompt"
     name: str
@@ -137,7 +137,7 @@ class PromptReference(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ResourceTemplateReference(WireObject):
-    """The resource or template whose variable is completed."""
+    """The resource or template that the variable belongs to."""
 
     type: ClassVar[Literal["ref/resource"]] = "ref/resource"
     uri: str

@@ -5,11 +5,11 @@ infinity as ``null``. `encode` and `encode_line` write standard JSON or raise, b
 byte leaves, and say where in the value the offence stands.
 
 What passes: ``dict``, ``list``, ``tuple``, ``str``, ``int``, ``float``, ``bool`` and
-``None``; subclasses of ``dict``, ``list``, ``str`` and ``int``; `Fragment`, whose text
+``None``; subclasses of ``dict``, ``list``, ``str`` and ``int``; `Fragment`, which
 is trusted to be JSON on one line. An enum member is written as its value and a UUID as
 its text: orjson has no switch for them, the outcome is plain JSON, and looking for them
 would cost a walk through every message. Dataclasses, dates, ``bytes``, sets, named
-tuples and subclasses of ``float`` are refused, and so are keys whose type is not
+tuples and subclasses of ``float`` are refused, and so are keys of another type than
 exactly ``str``.
 
 What comes in: integers beyond 64 bit become floats, and of members with the same name
@@ -34,7 +34,7 @@ from orjson import Fragment, JSONDecodeError, loads
 from mcpwire.errors import LocalProtocolError, MessageTooLarge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = [
     "LARGE",
@@ -54,7 +54,6 @@ Json: TypeAlias = Any
 _WRITTEN_BY_TYPE: Final = {type(None), tuple, UUID}
 
 _PLAIN: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
-_LINE: Final = _PLAIN | orjson.OPT_APPEND_NEWLINE
 
 _DEPTH_OUT: Final = 254  # dicts and lists within each other; orjson's own bound
 
@@ -71,36 +70,30 @@ _LARGEST_INT: Final = 2**64 - 1
 _dumps: Final = orjson.dumps
 
 
-def encode(value: Json) -> bytes:
-    """Return the value as JSON text.
+def _encoder(options: int) -> Callable[[Json], bytes]:
+    def encode(value: Json) -> bytes:
+        try:
+            text = _dumps(value, None, options)
+        except TypeError as error:
+            raise _refusal(value, str(error)) from error
+        # For bytes, `partition` is twice as fast as `in`.
+        is_doubtful = text[_FAR] or text.partition(b"null")[1]
+        if is_doubtful and _hides_non_finite(value, text):
+            raise _refusal(value, "not finite")
+        return text
 
-    Raises:
-        LocalProtocolError: Something in the value has no JSON form; names its path.
-    """
-    try:
-        text = _dumps(value, None, _PLAIN)
-    except TypeError as error:
-        raise _refusal(value, str(error)) from error
-    if (text[_FAR] or text.partition(b"null")[1]) and _hides_non_finite(value, text):
-        raise _refusal(value, "not finite")
-    return text
+    return encode
 
 
-# The body stands here twice because a message on its way out pays for each call, and
-# `partition` because for bytes it is three times as fast as `in`.
-def encode_line(value: Json) -> bytes:
-    """Return the value as JSON text and a newline; the text itself contains none.
+encode: Final = _encoder(_PLAIN)
+"""Return a value as JSON text.
 
-    Raises:
-        LocalProtocolError: Something in the value has no JSON form; names its path.
-    """
-    try:
-        text = _dumps(value, None, _LINE)
-    except TypeError as error:
-        raise _refusal(value, str(error)) from error
-    if (text[_FAR] or text.partition(b"null")[1]) and _hides_non_finite(value, text):
-        raise _refusal(value, "not finite")
-    return text
+Raises:
+    LocalProtocolError: Something in the value has no JSON form; names its path.
+"""
+
+encode_line: Final = _encoder(_PLAIN | orjson.OPT_APPEND_NEWLINE)
+"""As `encode`, with a newline at the end; the text itself contains none."""
 
 
 def _hides_non_finite(value: Json, text: bytes) -> bool:
@@ -144,7 +137,7 @@ def _find_offence(value: Json) -> tuple[str, str] | None:
     """Return path and description of the first thing that has no JSON form.
 
     Walks in orjson's order, so it ends where orjson ended: also in a value that
-    contains itself, or whose parts are shared so often that writing it would not end.
+    contains itself, or shares its parts so often that writing it would not end.
     """
     path: list[str] = []
     levels = [_members([value])]
@@ -236,8 +229,8 @@ def salvage(line: bytes | bytearray) -> Json | None:
 
     It forgives what a broken peer gets wrong inside an otherwise readable message:
     invalid UTF-8 and, in lines up to 8 MiB, lone surrogates, NaN and infinity, enormous
-    numbers, and depth (what lies deeper than 64 levels becomes ``None``). Good for
-    finding out whose answer the line was; never to be handed on as a message. Never
+    numbers, and depth (what lies deeper than 64 levels becomes ``None``). It tells
+    which request the line answers, and is never to be handed on as a message. Never
     raises, and takes linear time.
     """
     text = line.decode("utf-8-sig", "replace")
@@ -341,7 +334,7 @@ _TAIL: Final = re.compile(rb"[]}]\s*+((?:,\s*+" + _MEMBER + rb")*+\})\s*+\Z")
 def outline(text: bytes | bytearray) -> dict[str, Json]:
     """Return the members around the first long one of a large object, it as ``None``.
 
-    They say whose answer a message is that is not decoded. Empty where the ends of the
+    They tell the id of a message that is not decoded. Empty where the ends of the
     text do not show them.
     """
     head = _HEAD.match(text[:_EDGE])

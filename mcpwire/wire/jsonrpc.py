@@ -255,46 +255,33 @@ class LineDecoder:
             the decoder returns nothing more.
     """
 
-    __slots__ = ("_at_start", "_limit", "_limit_at_once", "_partial", "overflow")
+    __slots__ = ("_at_start", "_limit", "_partial", "overflow")
 
     def __init__(self, limit: int) -> None:
         self.overflow = False
         self._limit = limit
         self._partial = bytearray()
         self._at_start = True
-        self._limit_at_once = -1  # for a chunk that is one line, in the state we are in
 
     def feed(self, data: bytes) -> Sequence[Line]:
         """Take the next bytes and return the lines that they complete."""
-        # Nearly every read of a request-response peer is exactly one line.
-        line, newline, rest = data.partition(b"\n")
-        if newline and not rest and len(line) <= self._limit_at_once:
-            return (line,)
         if self.overflow:
             return ()
-        if not (newline or self._at_start):
-            # A part of a long line. Splitting looks at each byte by itself, which for
-            # large messages takes as long as all the rest.
-            self._partial += data
-            self._limit_at_once = -1
-            return self._stop_at_overflow([])
         if self._at_start:
             data = self._skip_mark(data)
         # No line can be longer than this: mostly it proves that none is over the limit.
         longest = len(self._partial) + len(data)
         lines: list[Line] = []
-        lines += data.split(b"\n")
-        tail = lines.pop()
-        if lines and self._partial:
-            self._partial += lines[0]
-            lines[0] = self._partial
-            self._partial = bytearray()
-        self._partial += tail
-        if longest > self._limit:
-            lines = self._stop_at_overflow(lines)
-        is_waiting = self._partial or self._at_start or self.overflow
-        self._limit_at_once = -1 if is_waiting else self._limit
-        return lines
+        # Splitting looks at each byte by itself: long lines come in many chunks.
+        if b"\n" in data:
+            lines += data.split(b"\n")
+            data = bytes(lines.pop())
+            if self._partial:
+                self._partial += lines[0]
+                lines[0], self._partial = self._partial, bytearray()
+        if data:
+            self._partial += data
+        return self._stop_at_overflow(lines) if longest > self._limit else lines
 
     def finish(self) -> Sequence[Line]:
         """Return the last line, at the end of the stream, if it lacks its newline."""
