@@ -269,18 +269,20 @@ class LineDecoder:
             return ()
         if self._at_start:
             data = self._skip_mark(data)
-        # No line can be longer than this: mostly it proves that none is over the limit.
-        longest = len(self._partial) + len(data)
+        longest = len(data)
         lines: list[Line] = []
         # Splitting looks at each byte by itself: long lines come in many chunks.
         if b"\n" in data:
-            lines += data.split(b"\n")
-            data = bytes(lines.pop())
-            if self._partial:
+            *complete, data = data.split(b"\n")
+            lines += complete
+        if self._partial:
+            longest += len(self._partial)
+            if lines:
                 self._partial += lines[0]
                 lines[0], self._partial = self._partial, bytearray()
         if data:
             self._partial += data
+        # No line is longer than `longest`: mostly that proves that all keep the limit.
         return self._stop_at_overflow(lines) if longest > self._limit else lines
 
     def finish(self) -> Sequence[Line]:
