@@ -1,4 +1,4 @@
-"""What results and messages are made of: content blocks and resource contents."""
+"""Content blocks and resource contents, the parts of results and messages."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ Role: TypeAlias = Literal["user", "assistant"]
 """The sender of a message."""
 
 Theme: TypeAlias = Literal["light", "dark"]
-"""The background that an icon is drawn for."""
+"""The background that an icon is made for."""
 
 _SCHEME_MARKS: Final = str.maketrans("", "", "+-.")
-"""What a URI's scheme may have beside letters and digits."""
+"""The characters of a URI scheme beside letters and digits."""
 
 _Bytes: TypeAlias = bytes  # the properties below are called `bytes`
 
@@ -74,7 +74,7 @@ class Annotations(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class Icon(WireObject):
-    """A picture for user interfaces; untrusted, as all that a peer names."""
+    """A picture for user interfaces; untrusted, like every URI from a peer."""
 
     src: str
     """An `https:` or `data:` URI."""
@@ -130,7 +130,7 @@ class AudioContent(Base64Content):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ResourceFields(AnnotatedType):
-    """What is said of a resource, in a list of them or in a link."""
+    """The description of a resource, in a list or in a link."""
 
     uri: str
     name: str
@@ -147,7 +147,7 @@ class ResourceFields(AnnotatedType):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ResourceLink(ResourceFields):
-    """A resource that the client may read; `resources/list` need not show it.
+    """A link to a resource; `resources/list` need not contain it.
 
     Raises:
         LocalProtocolError: `uri` has no scheme, as where `uri` and `name` are swapped.
@@ -170,7 +170,7 @@ class ResourceLink(ResourceFields):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class TextResourceContents(WithMeta):
-    """A resource, or a part of one, that is text."""
+    """The text of a resource, or of a part of one."""
 
     uri: str
     text: str
@@ -179,7 +179,7 @@ class TextResourceContents(WithMeta):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class BlobResourceContents(WithMeta):
-    """A resource, or a part of one, that is binary."""
+    """The binary data of a resource, or of a part of one."""
 
     uri: str
     blob: str
@@ -212,12 +212,12 @@ ResourceContents: TypeAlias = Annotated[
     TextResourceContents | BlobResourceContents,
     Pick(pick_contents, "text or blob"),
 ]
-"""What reading a resource gives."""
+"""The contents of a resource, or of a part of one."""
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class EmbeddedResource(AnnotatedType):
-    """The contents of a resource, as part of a result or message."""
+    """The contents of a resource inside a result or message."""
 
     type: ClassVar[Literal["resource"]] = "resource"
     resource: ResourceContents
@@ -225,7 +225,7 @@ class EmbeddedResource(AnnotatedType):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UnknownContent(WireType):
-    """A content block of a type that this version does not know; nothing is lost."""
+    """A content block of a type that this version does not know, kept as it is."""
 
     type: str
     raw: JsonObject

@@ -1,4 +1,4 @@
-"""Elicitation: a server asks the client's user, in a form or at a URL."""
+"""Elicitation: a server's question to the client's user, in a form or at a URL."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ __all__ = [
 ]
 
 ElicitAction: TypeAlias = Literal["accept", "decline", "cancel"]
-"""What the user did."""
+"""The decision of the user."""
 
 StringFormat: TypeAlias = Literal["date", "date-time", "email", "uri"]
-"""What a text stands for."""
+"""The format of a text."""
 
 
 # --- the fields of a form
@@ -90,7 +90,7 @@ class BooleanSchema(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class EnumOption(WireObject):
-    """A choice with a title (since 2025-11-25)."""
+    """An option with a title (since 2025-11-25)."""
 
     const: str
     title: str
@@ -109,7 +109,7 @@ class UntitledSingleSelectEnumSchema(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class TitledSingleSelectEnumSchema(WireObject):
-    """A field for one of several choices with titles (since 2025-11-25)."""
+    """A field for one of several titled options (since 2025-11-25)."""
 
     type: ClassVar[Literal["string"]] = "string"
     one_of: list[EnumOption]
@@ -132,7 +132,7 @@ class LegacyTitledEnumSchema(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class EnumItems(WireObject):
-    """The values that may be chosen together."""
+    """The values of a multiple choice."""
 
     type: ClassVar[Literal["string"]] = "string"
     enum: list[str]
@@ -140,7 +140,7 @@ class EnumItems(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class TitledEnumItems(WireObject):
-    """The choices with titles that may be chosen together."""
+    """The titled options of a multiple choice."""
 
     any_of: list[EnumOption]
 
@@ -160,7 +160,7 @@ class UntitledMultiSelectEnumSchema(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class TitledMultiSelectEnumSchema(WireObject):
-    """A field for any of several choices with titles (since 2025-11-25)."""
+    """A field for any of several titled options (since 2025-11-25)."""
 
     type: ClassVar[Literal["array"]] = "array"
     items: TitledEnumItems
@@ -179,7 +179,7 @@ class UnknownSchema(WireType):
 
 
 def pick_schema(members: JsonObject) -> type[PrimitiveSchemaDefinition]:
-    """Tell the fields of a form apart, which share their `type`."""
+    """Choose the class of a form's field; several share their `type`."""
     kind, items = members.get("type"), members.get("items")
     if kind == "string":
         return next((cls for key, cls in _BY_KEY if key in members), StringSchema)
@@ -233,7 +233,7 @@ class RequestedSchema(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ElicitRequestFormParams(WireObject):
-    """What a server sends to have a form filled in."""
+    """Parameters of `elicitation/create` for a form."""
 
     message: str
     """What the user is told."""
@@ -246,7 +246,7 @@ class ElicitRequestFormParams(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ElicitRequestURLParams(WireObject):
-    """What a server sends to have the user visit a URL (since 2025-11-25)."""
+    """Parameters of `elicitation/create` for a URL (since 2025-11-25)."""
 
     mode: ClassVar[Literal["url"]] = "url"
     message: str
@@ -264,7 +264,7 @@ class ElicitRequestURLParams(WireObject):
 def pick_mode(
     members: JsonObject,
 ) -> type[ElicitRequestFormParams | ElicitRequestURLParams] | None:
-    """Tell the modes apart; a request that names none is a form."""
+    """Choose the class of the parameters; without a mode it is a form."""
     # 2025-11-25 client/elicitation, "Elicitation Requests": no mode means form.
     mode = members.get("mode")
     if mode is None or mode == "form":
@@ -276,12 +276,12 @@ ElicitRequestParams: TypeAlias = Annotated[
     ElicitRequestFormParams | ElicitRequestURLParams,
     Pick(pick_mode, "mode 'form' or 'url'"),
 ]
-"""What a server sends to ask the user."""
+"""Parameters of `elicitation/create`."""
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ElicitResult(BareResult):
-    """What the user did, and with a form what they filled in."""
+    """The user's decision, and the values of the form."""
 
     action: ElicitAction
     content: dict[str, str | float | bool | list[str]] | None = None
@@ -292,6 +292,6 @@ class ElicitResult(BareResult):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ElicitationCompleteNotificationParams(PlainParams):
-    """What a server sends when the user is done at a URL (2025-11-25 only)."""
+    """Parameters of `notifications/elicitation/complete` (2025-11-25 only)."""
 
     elicitation_id: str

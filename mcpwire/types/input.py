@@ -1,4 +1,4 @@
-"""Input that a server needs of the client: roots, and requests inside results.
+"""Requests to the client inside results, their responses, and the client's roots.
 
 Since 2026-07-28 a server does not send requests; it answers with an
 `InputRequiredResult` that holds them, and the client asks again with the responses.
@@ -46,7 +46,7 @@ __all__ = [
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class Root(WithMeta):
-    """A folder or file that the client lets servers work in."""
+    """A folder or file that servers may work in."""
 
     uri: str
     """A `file://` URI."""
@@ -56,7 +56,7 @@ class Root(WithMeta):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ListRootsRequestParams(PlainParams):
-    """What a server sends to learn the client's roots: nothing of its own."""
+    """Parameters of `roots/list`."""
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
@@ -69,7 +69,7 @@ class ListRootsResult(BareResult):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CreateMessageRequest(WireObject):
-    """A server's wish for an answer of the client's model."""
+    """A request for an answer of the client's model."""
 
     method: ClassVar[Literal["sampling/createMessage"]] = "sampling/createMessage"
     params: CreateMessageRequestParams
@@ -77,7 +77,7 @@ class CreateMessageRequest(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ListRootsRequest(WireObject):
-    """A server's wish to know the client's roots."""
+    """A request for the client's roots."""
 
     method: ClassVar[Literal["roots/list"]] = "roots/list"
     params: ListRootsRequestParams | None = None
@@ -85,7 +85,7 @@ class ListRootsRequest(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ElicitRequest(WireObject):
-    """A server's wish to ask the client's user."""
+    """A question to the client's user."""
 
     method: ClassVar[Literal["elicitation/create"]] = "elicitation/create"
     params: ElicitRequestParams
@@ -93,7 +93,7 @@ class ElicitRequest(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UnknownInputRequest(WireType):
-    """A server's wish that this version does not know."""
+    """A request with a method that this version does not know."""
 
     method: str
     raw: JsonObject
@@ -102,10 +102,10 @@ class UnknownInputRequest(WireType):
 InputRequest: TypeAlias = (
     CreateMessageRequest | ListRootsRequest | ElicitRequest | UnknownInputRequest
 )
-"""What a server needs to go on."""
+"""A request to the client."""
 
 InputRequests: TypeAlias = dict[str, InputRequest]
-"""What a server needs to go on, each under a key of its own."""
+"""Requests to the client, each under a key of its own."""
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
@@ -116,7 +116,7 @@ class UnknownInputResponse(WireType):
 
 
 def pick_response(members: JsonObject) -> type[InputResponse]:
-    """Tell responses apart, which do not say what they respond to."""
+    """Choose the class of a response by its members; it names no method."""
     match members:
         case {"action": _}:
             return ElicitResult
@@ -131,15 +131,15 @@ InputResponse: TypeAlias = Annotated[
     CreateMessageResult | ListRootsResult | ElicitResult | UnknownInputResponse,
     Pick(pick_response, "a response to an input request"),
 ]
-"""What a client gives to a server that needed it."""
+"""A response of the client."""
 
 InputResponses: TypeAlias = dict[str, InputResponse]
-"""What a client gives, under the keys of the requests."""
+"""Responses of the client, under the keys of the requests."""
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class InputRequiredResult(BareResult):
-    """A server's answer that it needs more (2026-07-28)."""
+    """The result of a request that needs input from the client (2026-07-28)."""
 
     input_requests: InputRequests | None = None
     request_state: str | None = None

@@ -1,4 +1,4 @@
-"""How two sides meet: capabilities, `initialize` and `server/discover`."""
+"""Capabilities, and the messages that open a connection."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RootsCapability(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class SamplingCapability(WireObject):
-    """The client can let its model answer."""
+    """The client can ask its model."""
 
     context: Annotated[JsonObject | None, Spec("2025-11-25")] = None
     tools: Annotated[JsonObject | None, Spec("2025-11-25")] = None
@@ -58,7 +58,7 @@ class SamplingCapability(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ElicitationCapability(WireObject):
-    """The client can ask its user; neither mode named means forms only."""
+    """The client can ask its user; without a mode, in forms only."""
 
     form: Annotated[JsonObject | None, Spec("2025-11-25")] = None
     url: Annotated[JsonObject | None, Spec("2025-11-25")] = None
@@ -83,7 +83,7 @@ class ClientTasksCapability(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ClientCapabilities(WireObject):
-    """What a client can do; what is absent it cannot."""
+    """The features of a client; an absent one is not supported."""
 
     roots: RootsCapability | None = None
     sampling: SamplingCapability | None = None
@@ -136,7 +136,7 @@ class ServerTasksCapability(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ServerCapabilities(WireObject):
-    """What a server can do; what is absent it cannot."""
+    """The features of a server; an absent one is not supported."""
 
     tools: ToolsCapability | None = None
     resources: ResourcesCapability | None = None
@@ -168,7 +168,7 @@ class Implementation(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class InitializeRequestParams(PlainParams):
-    """What a client says about itself when it opens a session (until 2025-11-25)."""
+    """Parameters of `initialize` (until 2025-11-25)."""
 
     protocol_version: str
     client_info: Implementation
@@ -179,7 +179,7 @@ class InitializeRequestParams(PlainParams):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class InitializeResult(BareResult):
-    """What a server says about itself when a session is opened (until 2025-11-25)."""
+    """The result of `initialize` (until 2025-11-25)."""
 
     protocol_version: str
     capabilities: Annotated[ServerCapabilities, Spec(required=True)] = attrs.field(
@@ -191,7 +191,7 @@ class InitializeResult(BareResult):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class DiscoverResult(CacheableResult):
-    """What a server says about itself (2026-07-28); its name is in `meta`."""
+    """The result of `server/discover` (2026-07-28); `meta` has the server's name."""
 
     supported_versions: list[str]
     capabilities: Annotated[ServerCapabilities, Spec(required=True)] = attrs.field(

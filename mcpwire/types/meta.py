@@ -60,12 +60,12 @@ _RESERVED_BARE: Final = frozenset({"progressToken", *TRACE_KEYS})
 
 
 def is_meta_key(key: str) -> bool:
-    """Tell whether a key is spelled as `_meta` asks: perhaps a prefix, then a name."""
+    """Tell whether a key has the form that `_meta` demands: [prefix/]name."""
     return re.fullmatch(_KEY, key) is not None
 
 
 def is_reserved_meta_key(key: str) -> bool:
-    """Tell whether only the protocol and its official extensions may define the key."""
+    """Tell whether only the protocol and its own extensions may define a key."""
     prefix, slash, _ = key.partition("/")
     if not slash:
         return key in _RESERVED_BARE
@@ -92,7 +92,7 @@ _BAGGAGE_MEMBER: Final = (
 
 
 def is_trace_value(key: str, value: Json) -> bool:
-    """Tell whether the value is one that W3C allows for that key of `TRACE_KEYS`."""
+    """Tell whether W3C allows the value for that key of `TRACE_KEYS`."""
     return isinstance(value, str) and _TRACE_RULES[key](value)
 
 
@@ -123,7 +123,7 @@ _TRACE_RULES: Final[Mapping[str, Callable[[str], bool]]] = {
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class RequestMetaObject(WireObject):
-    """What each request of 2026-07-28 says about its sender."""
+    """`_meta` of a request of 2026-07-28: the client and its settings."""
 
     protocol_version: Annotated[str, Spec("2026-07-28", wire=PROTOCOL_VERSION)]
     client_capabilities: Annotated[
@@ -138,7 +138,7 @@ class RequestMetaObject(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ResultMetaObject(WireObject):
-    """What a result of 2026-07-28 says about its sender."""
+    """`_meta` of a result of 2026-07-28: the server."""
 
     server_info: Annotated[
         Implementation | None, Spec("2026-07-28", wire=SERVER_INFO)
@@ -147,7 +147,7 @@ class ResultMetaObject(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class NotificationMetaObject(WireObject):
-    """What a notification of 2026-07-28 says about where it belongs."""
+    """`_meta` of a notification of 2026-07-28: its subscription."""
 
     subscription_id: Annotated[
         RequestId | None, Spec("2026-07-28", wire=SUBSCRIPTION_ID)
@@ -156,7 +156,7 @@ class NotificationMetaObject(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class SubscriptionsListenResultMetaObject(WireObject):
-    """What the end of a subscription says about which one ends (2026-07-28)."""
+    """`_meta` of the result that ends a subscription (2026-07-28)."""
 
     subscription_id: Annotated[RequestId, Spec("2026-07-28", wire=SUBSCRIPTION_ID)]
     server_info: Annotated[

@@ -1,4 +1,4 @@
-"""Prompts: templates for messages that a server offers to people."""
+"""Prompts: message templates that a server offers to users."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class PromptArgument(WireObject):
-    """An argument that a prompt takes; its value is text."""
+    """An argument of a prompt; its value is text."""
 
     name: str
     title: Title = None
@@ -43,7 +43,7 @@ class PromptArgument(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class Prompt(WithMeta):
-    """A prompt that a server offers."""
+    """A prompt of a server."""
 
     name: str
     title: Title = None
@@ -81,7 +81,7 @@ class ListPromptsResult(ListResult):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class GetPromptRequestParams(RequestParams):
-    """What a client sends to get a prompt's messages."""
+    """Parameters of `prompts/get`."""
 
     name: str
     arguments: dict[str, str] | None = None
@@ -91,7 +91,7 @@ class GetPromptRequestParams(RequestParams):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class GetPromptResult(Result):
-    """The messages of a prompt."""
+    """The result of `prompts/get`: the messages of a prompt."""
 
     messages: list[PromptMessage]
     description: str | None = None

@@ -1,4 +1,4 @@
-"""The small messages: progress, logging, completion, cancelling, paging, listening."""
+"""Progress, logging, completion, cancellation, paging, subscriptions."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ __all__ = [
 ]
 
 RequestId: TypeAlias = int | str
-"""What an answer refers to; ``7`` and ``"7"`` are different."""
+"""The id of a request; ``7`` and ``"7"`` are different."""
 
 ProgressToken: TypeAlias = int | str
-"""What progress refers to; ``7`` and ``"7"`` are different."""
+"""The id of a progress report; ``7`` and ``"7"`` are different."""
 
 LoggingLevel: TypeAlias = Literal[
     "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"
 ]
-"""How grave a message is, as in RFC 5424."""
+"""The severity of a message, as in RFC 5424."""
 
 
 # --- what has nothing of its own
@@ -60,12 +60,12 @@ LoggingLevel: TypeAlias = Literal[
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class NotificationParams(PlainParams):
-    """The parameters of a notification that has none of its own."""
+    """Parameters of a notification that has none of its own."""
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class PaginatedRequestParams(RequestParams):
-    """What a client sends for a page of a list."""
+    """Parameters of a request for one page of a list."""
 
     cursor: str | None = None
     """Where the page starts, as the page before it said; absent for the first one."""
@@ -73,7 +73,7 @@ class PaginatedRequestParams(RequestParams):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class EmptyResult(Result):
-    """A result that says no more than that it worked."""
+    """A result without members of its own."""
 
 
 # --- progress, logging, cancelling
@@ -81,7 +81,7 @@ class EmptyResult(Result):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ProgressNotificationParams(PlainParams):
-    """How far a request has come."""
+    """Parameters of `notifications/progress`."""
 
     progress_token: ProgressToken
     progress: float
@@ -93,7 +93,7 @@ class ProgressNotificationParams(PlainParams):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class LoggingMessageNotificationParams(PlainParams):
-    """What a server wants to have logged."""
+    """Parameters of `notifications/message`: one log record of a server."""
 
     level: LoggingLevel | str
     """How grave it is; unknown levels survive, as a log must not stop the rest."""
@@ -106,14 +106,14 @@ class LoggingMessageNotificationParams(PlainParams):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class SetLevelRequestParams(PlainParams):
-    """What a client sends to say how much it wants to hear (until 2025-11-25)."""
+    """Parameters of `logging/setLevel` (until 2025-11-25)."""
 
     level: LoggingLevel
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CancelledNotificationParams(PlainParams):
-    """That somebody no longer waits for an answer."""
+    """Parameters of `notifications/cancelled`."""
 
     # 2025-11-25 alone lets it be absent, for tasks, which are cancelled otherwise.
     request_id: Annotated[
@@ -144,12 +144,12 @@ class ResourceTemplateReference(WireObject):
 
 
 CompletionReference: TypeAlias = PromptReference | ResourceTemplateReference
-"""What is completed."""
+"""The owner of the argument to complete."""
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CompletionArgument(WireObject):
-    """The argument that is completed, and what it is so far."""
+    """The argument to complete, and its value so far."""
 
     name: str
     value: str
@@ -157,7 +157,7 @@ class CompletionArgument(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CompletionContext(WireObject):
-    """What is known already."""
+    """The values of other arguments."""
 
     arguments: dict[str, str] | None = None
     """The other arguments that have a value."""
@@ -165,7 +165,7 @@ class CompletionContext(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CompleteRequestParams(RequestParams):
-    """What a client sends to have an argument completed."""
+    """Parameters of `completion/complete`."""
 
     ref: CompletionReference
     argument: CompletionArgument
@@ -174,7 +174,7 @@ class CompleteRequestParams(RequestParams):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class Completion(WireObject):
-    """Values that an argument may take."""
+    """Possible values of an argument."""
 
     values: list[str]
     """At most 100, the best first."""
@@ -185,7 +185,7 @@ class Completion(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CompleteResult(Result):
-    """What a server proposes for an argument."""
+    """The result of `completion/complete`."""
 
     completion: Completion
 
@@ -195,7 +195,7 @@ class CompleteResult(Result):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class SubscriptionFilter(WireObject):
-    """What a client wants to hear of (2026-07-28)."""
+    """The notifications that a subscription is for (2026-07-28)."""
 
     tools_list_changed: bool | None = None
     prompts_list_changed: bool | None = None
@@ -209,20 +209,20 @@ class SubscriptionFilter(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class SubscriptionsListenRequestParams(RequestParams):
-    """What a client sends to listen (2026-07-28)."""
+    """Parameters of `subscriptions/listen` (2026-07-28)."""
 
     notifications: SubscriptionFilter
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class SubscriptionsAcknowledgedNotificationParams(PlainParams):
-    """What of it a server will tell (2026-07-28)."""
+    """The notifications that the server agrees to send (2026-07-28)."""
 
     notifications: SubscriptionFilter
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class SubscriptionsListenResult(Result):
-    """That a server ends a subscription (2026-07-28); `meta` says which."""
+    """The end of a subscription (2026-07-28); `meta` has its id."""
 
     meta: RequestMeta = attrs.field(default=None, kw_only=True, metadata=SHARED)

@@ -1,4 +1,4 @@
-"""Resources: what a server lets clients read, and what reading gives."""
+"""Resources: their lists, their contents, their subscriptions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _Bytes: TypeAlias = bytes  # the property below is called `bytes`
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class Resource(ResourceFields):
-    """A resource that a server names."""
+    """A resource of a server."""
 
     @property
     def display_name(self) -> str:
@@ -49,7 +49,7 @@ class Resource(ResourceFields):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ResourceTemplate(AnnotatedType):
-    """A family of resources, by the pattern of their URIs (RFC 6570)."""
+    """A family of resources, as a template of their URIs (RFC 6570)."""
 
     uri_template: str
     name: str
@@ -84,7 +84,7 @@ class ListResourceTemplatesResult(ListResult):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ReadResourceRequestParams(RequestParams):
-    """What a client sends to read a resource."""
+    """Parameters of `resources/read`."""
 
     uri: str
     input_responses: Annotated[InputResponses | None, Spec("2026-07-28")] = None
@@ -93,7 +93,7 @@ class ReadResourceRequestParams(RequestParams):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ReadResourceResult(CacheableResult):
-    """What reading a resource gave; a resource may consist of several parts."""
+    """The result of `resources/read`; a resource may have several parts."""
 
     contents: list[ResourceContents]
 
@@ -123,21 +123,21 @@ class ReadResourceResult(CacheableResult):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class SubscribeRequestParams(PlainParams):
-    """What a client sends to hear of a resource's changes (until 2025-11-25)."""
+    """Parameters of `resources/subscribe` (until 2025-11-25)."""
 
     uri: str
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UnsubscribeRequestParams(PlainParams):
-    """What a client sends to hear no more of a resource (until 2025-11-25)."""
+    """Parameters of `resources/unsubscribe` (until 2025-11-25)."""
 
     uri: str
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ResourceUpdatedNotificationParams(PlainParams):
-    """What a server sends when a resource has changed, or a part of it."""
+    """Parameters of `notifications/resources/updated`."""
 
     uri: str
     """The resource, which may lie below the one that was subscribed to."""

@@ -1,4 +1,4 @@
-"""Sampling: a server asks for an answer of the client's model."""
+"""Sampling: a server's request for an answer of the client's model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 IncludeContext: TypeAlias = Literal["none", "thisServer", "allServers"]
-"""How much context of MCP servers the client should add."""
+"""The context of MCP servers that the client should add."""
 
 ToolChoiceMode: TypeAlias = Literal["auto", "required", "none"]
 """Whether the model may, must or must not use tools."""
@@ -43,7 +43,7 @@ ToolChoiceMode: TypeAlias = Literal["auto", "required", "none"]
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ToolUseContent(PlainParams):
-    """A model's wish to call a tool (since 2025-11-25)."""
+    """A model's request to call a tool (since 2025-11-25)."""
 
     type: ClassVar[Literal["tool_use"]] = "tool_use"
     id: str
@@ -55,7 +55,7 @@ class ToolUseContent(PlainParams):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ToolResultContent(PlainParams):
-    """What came of a model's tool call (since 2025-11-25)."""
+    """The result of a model's tool call (since 2025-11-25)."""
 
     type: ClassVar[Literal["tool_result"]] = "tool_result"
     tool_use_id: str
@@ -76,7 +76,7 @@ SamplingContent: TypeAlias = (
     | ToolResultContent
     | UnknownContent
 )
-"""One part of a message in sampling."""
+"""One part of a sampling message."""
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
@@ -97,14 +97,14 @@ class SamplingMessage(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ModelHint(WireObject):
-    """A wish for a model: part of its name, or of its family's."""
+    """A preferred model: part of its name, or of its family's."""
 
     name: str | None = None
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ModelPreferences(WireObject):
-    """What a server wants of a model; priorities are from 0 to 1."""
+    """A server's preferences for the model; priorities are from 0 to 1."""
 
     hints: list[ModelHint] | None = None
     """In order; the first that matches counts."""
@@ -116,14 +116,14 @@ class ModelPreferences(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ToolChoice(WireObject):
-    """How a model may use tools."""
+    """The use of tools that the server asks for."""
 
     mode: ToolChoiceMode | str | None = None
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CreateMessageRequestParams(WireObject):
-    """What a server sends to have a model answer."""
+    """Parameters of `sampling/createMessage`."""
 
     messages: list[SamplingMessage]
     max_tokens: int
@@ -143,7 +143,7 @@ class CreateMessageRequestParams(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CreateMessageResult(BareResult):
-    """What the model answered."""
+    """The model's answer."""
 
     role: Role
     content: SamplingContent | list[SamplingContent]

@@ -32,7 +32,7 @@ __all__ = [
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class SkillResource(WithMeta):
-    """One file of a skill, and what its bytes must be."""
+    """One file of a skill, with its size and digest."""
 
     uri: str
     digest: str
@@ -44,7 +44,7 @@ class SkillResource(WithMeta):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class Skill(WithMeta):
-    """What a server says of a skill; nothing of it is checked before it is loaded."""
+    """A server's description of a skill; loading it checks what it says."""
 
     uri: str
     """The URI of its `SKILL.md`; its other files lie beside and below that."""
@@ -84,21 +84,21 @@ class ListSkillsResult(ListResult):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class GetSkillRequestParams(RequestParams):
-    """What a client sends to hear of one skill."""
+    """Parameters of `skills/get`."""
 
     uri: str
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class GetSkillResult(CacheableResult):
-    """One skill."""
+    """The result of `skills/get`."""
 
     skill: Skill
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ReadResourceDirectoryRequestParams(RequestParams):
-    """What a client sends to see what a directory holds."""
+    """Parameters of `resources/directory/read`."""
 
     uri: str
     cursor: str | None = None
@@ -106,7 +106,7 @@ class ReadResourceDirectoryRequestParams(RequestParams):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ReadResourceDirectoryResult(Result):
-    """One page of what a directory holds, not of what its directories hold."""
+    """One page of the entries of a directory, subdirectories not opened."""
 
     resources: list[Resource]
     """Those that are directories have the MIME type ``inode/directory``."""

@@ -56,12 +56,12 @@ __all__ = [
 TaskStatus: TypeAlias = Literal[
     "working", "input_required", "completed", "failed", "cancelled"
 ]
-"""How a task stands; the last three are final."""
+"""The state of a task; the last three are final."""
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class TaskMetadata(WireObject):
-    """That a request should run as a task (2025-11-25 only)."""
+    """The request to run a call as a task (2025-11-25 only)."""
 
     ttl: int | None = None
     """For how many milliseconds the task should be kept."""
@@ -69,14 +69,14 @@ class TaskMetadata(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class RelatedTaskMetadata(WireObject):
-    """The task that a message belongs to, in its `meta` (2025-11-25 only)."""
+    """The task of a message, in its `meta` (2025-11-25 only)."""
 
     task_id: str
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class Task(WireObject):
-    """How a task stands (2025-11-25 only)."""
+    """The state of a task (2025-11-25 only)."""
 
     task_id: str
     status: TaskStatus | str
@@ -91,14 +91,14 @@ class Task(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CreateTaskResult(BareResult):
-    """That a request runs as a task (2025-11-25 only)."""
+    """The answer to a call that runs as a task (2025-11-25 only)."""
 
     task: Task
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class GetTaskResult(Task):
-    """How a task stands, as a result (2025-11-25 only)."""
+    """The result of `tasks/get` (2025-11-25 only)."""
 
     meta: Meta = attrs.field(default=None, kw_only=True, metadata=SHARED)
     raw: JsonObject | None = attrs.field(
@@ -108,12 +108,12 @@ class GetTaskResult(Task):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CancelTaskResult(GetTaskResult):
-    """How a task stands after it was cancelled (2025-11-25 only)."""
+    """The result of `tasks/cancel` (2025-11-25 only)."""
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class TaskStatusNotificationParams(Task):
-    """How a task stands, without being asked (2025-11-25 only)."""
+    """Parameters of `notifications/tasks/status` (2025-11-25 only)."""
 
     meta: Meta = attrs.field(default=None, kw_only=True, metadata=SHARED)
 
@@ -129,28 +129,28 @@ class ListTasksResult(BareResult):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class GetTaskRequestParams(RequestParams):
-    """What is sent to learn how a task stands (both dialects)."""
+    """Parameters of `tasks/get` (both dialects)."""
 
     task_id: str
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CancelTaskRequestParams(RequestParams):
-    """What is sent to cancel a task (both dialects)."""
+    """Parameters of `tasks/cancel` (both dialects)."""
 
     task_id: str
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class GetTaskPayloadRequestParams(PlainParams):
-    """What is sent to wait for a task's result (2025-11-25 only)."""
+    """Parameters of `tasks/result` (2025-11-25 only)."""
 
     task_id: str
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class GetTaskPayloadResult(BareResult):
-    """A task's result, of the type that the request has otherwise (2025-11-25 only)."""
+    """The result of `tasks/result`, of the call's own type (2025-11-25 only)."""
 
     """The members of that type; decode `raw` as it."""
 
@@ -160,7 +160,7 @@ class GetTaskPayloadResult(BareResult):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ExtensionTask(BareResult):
-    """What both results of the extension say of a task."""
+    """The state of a task (the extension)."""
 
     task_id: str
     status: TaskStatus | str
@@ -175,14 +175,14 @@ class ExtensionTask(BareResult):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CreatedTask(ExtensionTask):
-    """That a call runs as a task (the extension's CreateTaskResult)."""
+    """The answer to a call that runs as a task (the extension's CreateTaskResult)."""
 
     result_type: ResultType = "task"
 
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class DetailedTask(ExtensionTask):
-    """How a task stands, with what its status brings (the extension)."""
+    """The state of a task, with its result, error or requests (the extension)."""
 
     input_requests: InputRequests | None = None
     """All that is still to be answered, when the status is ``input_required``."""
@@ -199,7 +199,7 @@ class DetailedTask(ExtensionTask):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UpdateTaskRequestParams(RequestParams):
-    """What is sent to give a task its input (the extension)."""
+    """Parameters of `tasks/update`: responses that a task waits for (the extension)."""
 
     task_id: str
     input_responses: InputResponses

@@ -1,4 +1,4 @@
-"""Tools: what a server can do for a model, and what came of a call."""
+"""Tools: their descriptions, their calls, their results."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ToolAnnotations(WireObject):
-    """Hints on what a tool does; not to be relied on unless the server is trusted."""
+    """Hints on the effects of a tool; to be trusted only if the server is."""
 
     title: str | None = None
     read_only_hint: bool | None = None
@@ -67,7 +67,7 @@ class ToolAnnotations(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ToolExecution(WireObject):
-    """How a tool may be run (2025-11-25 only)."""
+    """The ways to run a tool (2025-11-25 only)."""
 
     task_support: TaskSupport | str | None = None
     """Whether calls may, must or must not be tasks; absent means not."""
@@ -75,7 +75,7 @@ class ToolExecution(WireObject):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class Tool(WithMeta):
-    """A tool that a server offers."""
+    """A tool of a server."""
 
     name: str
     input_schema: Annotated[JsonObject, Spec(required=True)] = attrs.field(
@@ -111,7 +111,7 @@ class ListToolsResult(ListResult):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CallToolRequestParams(RequestParams):
-    """What a client sends to call a tool."""
+    """Parameters of `tools/call`."""
 
     name: str
     arguments: JsonObject | None = None
@@ -122,7 +122,7 @@ class CallToolRequestParams(RequestParams):
 
 @attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CallToolResult(Result):
-    """What came of calling a tool."""
+    """The result of `tools/call`."""
 
     content: Annotated[list[ContentBlock], Spec(required=True)] = attrs.field(
         factory=list
