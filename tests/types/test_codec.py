@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 
+import attrs
 import pytest
 
 from mcpwire import types
@@ -99,6 +100,21 @@ def test_values_are_compared_by_content_and_have_no_hash():
     assert types.TextContent("a") != "a"
     with pytest.raises(TypeError):
         hash(types.TextContent("a"))
+
+
+def test_fields_of_base_classes_stand_behind_a_type_s_own():
+    """Our choice: constructors, `repr` and the wire keep one order."""
+    names = [field.name for field in attrs.fields(types.ListToolsResult)]
+    assert names == [
+        *("tools", "next_cursor", "ttl_ms", "cache_scope"),
+        *("result_type", "meta", "extra", "raw"),
+    ]
+    hints = types.Annotations(priority=1)
+    assert types.TextContent("a", hints, {"m": 1}, {"x": 2}) == types.TextContent(
+        "a", annotations=hints, meta={"m": 1}, extra={"x": 2}
+    )
+    tool = types.Tool("a", annotations=types.ToolAnnotations(title="A"), icons=[])
+    assert list(encode(tool)) == ["name", "inputSchema", "annotations", "icons"]
 
 
 # --- absent and null
