@@ -147,7 +147,7 @@ _MAP_KEYWORDS: Final = frozenset(
 
 @attrs.frozen(eq=False)
 class _Place:
-    """Where a subschema stands; linked, so a hostile schema costs linear memory."""
+    """The position of a subschema; linked, so a hostile schema costs linear memory."""
 
     parent: _Place | None
     keyword: str

@@ -1,21 +1,18 @@
 """JSON text to values and back; the only module that knows orjson.
 
-orjson is quick, and silent where a protocol library must not be: it writes NaN and
-infinity as ``null``. `encode` and `encode_line` write standard JSON or raise, before a
-byte leaves, and say where in the value the offence stands.
+orjson is quick, but it writes NaN and infinity as ``null``. `encode` and `encode_line`
+write standard JSON or raise, and name the place of the offence in the value.
 
-What passes: ``dict``, ``list``, ``tuple``, ``str``, ``int``, ``float``, ``bool`` and
-``None``; subclasses of ``dict``, ``list``, ``str`` and ``int``; `Fragment`, which
-is trusted to be JSON on one line. An enum member is written as its value and a UUID as
-its text: orjson has no switch for them, the outcome is plain JSON, and looking for them
-would cost a walk through every message. Dataclasses, dates, ``bytes``, sets, named
-tuples and subclasses of ``float`` are refused, and so are keys of another type than
-exactly ``str``.
+It writes ``dict``, ``list``, ``tuple``, ``str``, ``int``, ``float``, ``bool`` and
+``None``; subclasses of ``dict``, ``list``, ``str`` and ``int``; `Fragment`, which is
+trusted to be JSON on one line. An enum member is written as its value and a UUID as its
+text: orjson has no switch for them. Dataclasses, dates, ``bytes``, sets, named tuples
+and subclasses of ``float`` are refused, and so are keys of another type than ``str``.
 
-What comes in: integers beyond 64 bit become floats, and of members with the same name
-the last one counts. `salvage` is the second opinion on text that orjson refuses. Short
-text can stand for many values, and 60 MB of ``{}`` for 1.8 GB, so a peer's message that
-is `LARGE` goes through `check_values` first.
+When it reads, integers beyond 64 bit become floats, and the last of several members
+with one name counts. `salvage` is the second opinion on text that orjson refuses. Short
+text can stand for many values (60 MB of ``{}`` for 1.8 GB of objects): a peer's message
+that is `LARGE` goes through `check_values` first.
 """
 
 from __future__ import annotations
@@ -58,10 +55,10 @@ _PLAIN: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETI
 _DEPTH_OUT: Final = 254  # dicts and lists within each other; orjson's own bound
 
 _FAR: Final = slice(65_536, 65_537)
-"""What is empty of texts that are not long; no call is as cheap."""
+"""``text[_FAR]`` is empty unless the text is long; cheaper than `len`."""
 
 _FEW_VALUES: Final = 100
-"""As many are looked at in the time in which a long text is searched."""
+"""Looking at so many values takes as long as searching a long text."""
 
 _PATH_SPELLED: Final = 16  # levels of a path that an error message spells out
 _SMALLEST_INT: Final = -(2**63)
@@ -270,7 +267,7 @@ def _cut_depth(text: str) -> str:
 
 
 LARGE: Final = slice(1024 * 1024, 1024 * 1024 + 1)
-"""What is empty of texts that need no `check_values`; no call is as cheap."""
+"""``text[LARGE]`` is empty unless the text needs `check_values`."""
 
 _WINDOW: Final = 64 * 1024  # bytes looked at in one step; they stay in the cache
 

@@ -43,7 +43,7 @@ RequestId: TypeAlias = int | str
 
 
 def is_request_id(value: object) -> TypeGuard[RequestId]:
-    """Tell whether the value can be a request's id: an integer or a string."""
+    """Tell whether a value can be the id of a request: an integer or a string."""
     # By exact type: bool is an int to Python, and 1.0 is equal to 1.
     return type(value) is int or type(value) is str
 
@@ -92,8 +92,8 @@ def parse_message(value: Json) -> Message:
     Members that JSON-RPC does not know are tolerated.
 
     Raises:
-        InvalidMessage: It is none, or malformed; an array is a matter of the revision
-            and is refused here.
+        InvalidMessage: It is malformed, or no message. Arrays are refused here; whether
+            they may be batches depends on the revision.
     """
     if type(value) is not dict:
         raise InvalidMessage("message", expected="object", got=_kind(value))
@@ -111,7 +111,7 @@ def parse_message(value: Json) -> Message:
 
 
 def _parse_call(value: dict[str, Any]) -> Request | Notification:
-    # Another parser may see an answer where this one sees a call: neither is right.
+    # Another parser may take this for an answer.
     if "result" in value or "error" in value:
         raise InvalidMessage(
             "message", expected="one of method, result and error", got="several of them"
@@ -247,8 +247,8 @@ class LineDecoder:
     Each byte is looked at and copied a bounded number of times, however the stream is
     cut into chunks. A line comes without its newline and may be blank; a carriage
     return before the newline is left on, as JSON counts it as white space. A byte order
-    mark at the start of the stream is dropped. What came in several chunks is given
-    away as the bytearray that it was gathered in, which spares a copy.
+    mark at the start of the stream is dropped. A line from several chunks is returned
+    as the bytearray that it was gathered in, which saves a copy.
 
     Attributes:
         overflow: Whether a line passed the limit. Lines before it have been returned;

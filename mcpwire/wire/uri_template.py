@@ -52,7 +52,7 @@ MAX_PARAMETERS: Final = 1_000
 """How many parameters of one query are looked at."""
 
 Value: TypeAlias = "str | int | float | Sequence[Any] | Mapping[str, Any] | None"
-"""What a variable may stand for; ``None`` and what is empty are left out."""
+"""The value of a variable; ``None`` and empty values are left out."""
 
 _NAME: Final = re.compile(
     r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+)*"
@@ -91,7 +91,7 @@ def is_uri(text: str) -> bool:
     return len(text) <= MAX_LENGTH and _URI.fullmatch(text) is not None
 
 
-# What a template says...
+# Reading a template...
 
 
 @attrs.frozen
@@ -109,7 +109,7 @@ class Variable:
 
 @attrs.frozen
 class Expression:
-    """What stands between braces."""
+    """An expression between braces."""
 
     operator: str
     """``+``, ``#``, ``.``, ``/``, ``;``, ``?``, ``&``, or nothing."""
@@ -233,7 +233,7 @@ def _variable(text: str, at: int, spelled: str) -> Variable:
     raise TemplateError(problem, text, at + found.end())
 
 
-# Values into a template...
+# Expanding...
 
 
 def _expand(expression: Expression, values: Mapping[str, Value]) -> str:
@@ -247,7 +247,7 @@ def _expand(expression: Expression, values: Mapping[str, Value]) -> str:
 
 
 def _pieces(variable: Variable, value: Value, style: _Style) -> list[str]:
-    """Return what a variable gives, in the pieces that separators stand between."""
+    """Return the expansion of a variable, as pieces to put separators between."""
     if value is None:
         return []
     if isinstance(value, (str, int, float)):
@@ -303,7 +303,7 @@ def _encode(text: str, style: _Style) -> str:
 
 
 def encode_literal(text: str) -> str:
-    """Encode what no URI holds; what is reserved, or encoded already, stays as it is.
+    """Percent-encode what no URI may hold; keep reserved characters and triplets.
 
     Raises:
         UnicodeEncodeError: There is half a surrogate pair in it.
@@ -313,19 +313,19 @@ def encode_literal(text: str) -> str:
     return "".join(pieces)
 
 
-# Values out of a URI...
+# Matching...
 
 _BAD_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 @attrs.frozen
-class _Taker:
-    """A variable before the query, and which characters it takes."""
+class _PathVariable:
+    """A variable before the query."""
 
     name: str
 
     stop: re.Pattern[str] | None
-    """Finds a character that it never holds."""
+    """Matches the characters that end its value."""
 
     is_wide: bool
     """Whether it may hold slashes."""
@@ -334,7 +334,7 @@ class _Taker:
 _SEGMENT: Final = re.compile(r"[/?#]")
 _SEGMENTS: Final = re.compile(r"[?#]")
 _LEADING: Final = {"": "", "+": "", "#": "#", ".": ".", "/": "/"}
-"""What an operator puts before its first variable, where that can be matched."""
+"""The text that a matchable operator puts before its first variable."""
 
 _ENCODED_SEPARATOR: Final = re.compile(r"%(?:2[Ff]|5[Cc])")
 _ABSOLUTE: Final = re.compile(r"[/\\]|[A-Za-z]:(?:[/\\]|\Z)")
@@ -358,7 +358,7 @@ class UriMatcher:
         self.template = template
         self._unchecked = frozenset(unchecked)
         self._literals: list[str] = [""]
-        self._takers: list[_Taker] = []
+        self._variables: list[_PathVariable] = []
         self._parameters: frozenset[str] | None = None
         self._fixed: list[tuple[str, str]] = []
         seen: set[str] = set()
@@ -376,8 +376,8 @@ class UriMatcher:
             raise TemplateError(
                 f"there is no variable {min(unknown)!r}", template.text, 0
             )
-        wide = [at for at, taker in enumerate(self._takers) if taker.is_wide]
-        self._turn = wide[0] if wide else len(self._takers) - 1
+        wide = [at for at, each in enumerate(self._variables) if each.is_wide]
+        self._pivot = wide[0] if wide else len(self._variables) - 1
 
     def _refused(self, problem: str, part: Expression) -> TemplateError:
         return TemplateError(problem, self.template.text, part.position)
@@ -401,18 +401,18 @@ class UriMatcher:
         (variable,) = part.variables
         if variable.prefix is not None:
             raise self._refused("a prefix cannot be matched", part)
-        self._add_taker(part, variable)
+        self._add_variable(part, variable)
 
-    def _add_taker(self, part: Expression, variable: Variable) -> None:
+    def _add_variable(self, part: Expression, variable: Variable) -> None:
         self._literals[-1] += _LEADING[part.operator]
-        if self._takers and not self._literals[-1]:
+        if self._variables and not self._literals[-1]:
             raise self._refused("a sign must stand between two variables", part)
         is_open = part.operator in {"+", "#"}
         is_wide = is_open or variable.explode
-        if is_wide and any(taker.is_wide for taker in self._takers):
+        if is_wide and any(each.is_wide for each in self._variables):
             raise self._refused("only one variable may take slashes", part)
         stop = None if is_open else _SEGMENTS if is_wide else _SEGMENT
-        self._takers.append(_Taker(variable.name, stop, is_wide))
+        self._variables.append(_PathVariable(variable.name, stop, is_wide))
         self._literals.append("")
 
     def _add_parameters(self, part: Expression) -> None:
@@ -430,7 +430,7 @@ class UriMatcher:
         self._parameters |= names
 
     def _begin_query(self, part: Expression) -> None:
-        """Take what the template's own text says of the query."""
+        """Read the part of the query that the template spells out."""
         path, mark, query = self._literals[-1].partition("?")
         if not mark:
             raise self._refused("a query that is plain text must stand before it", part)
@@ -452,11 +452,11 @@ class UriMatcher:
         if raw is None:
             return None
         values = {}
-        for taker in self._takers:
-            value = self._value(taker, raw[taker.name])
+        for variable in self._variables:
+            value = self._value(variable, raw[variable.name])
             if value is None:
                 return None
-            values[taker.name] = value
+            values[variable.name] = value
         if self._parameters is not None and not self._add_query(query, values):
             return None
         return values
@@ -464,41 +464,41 @@ class UriMatcher:
     def _split(self, path: str) -> dict[str, str] | None:
         """Cut a path at the literals; ``None``: they are not all there."""
         first, last = self._literals[0], self._literals[-1]
-        if not self._takers:
+        if not self._variables:
             return {} if path == first else None
         start, end = len(first), len(path) - len(last)
         if not (path.startswith(first) and path.endswith(last)):
             return None
         raw = {}
-        for at in range(self._turn):
+        for at in range(self._pivot):
             literal = self._literals[at + 1]
             found = path.find(literal, start + 1, max(end, 0))
             if found < 0:
                 return None
-            raw[self._takers[at].name] = path[start:found]
+            raw[self._variables[at].name] = path[start:found]
             start = found + len(literal)
-        for at in range(len(self._takers) - 1, self._turn, -1):
+        for at in range(len(self._variables) - 1, self._pivot, -1):
             literal = self._literals[at]
             found = path.rfind(literal, start + 1, max(end - 1, 0))
             if found < 0:
                 return None
-            raw[self._takers[at].name] = path[found + len(literal) : end]
+            raw[self._variables[at].name] = path[found + len(literal) : end]
             end = found
         if end <= start:
             return None
-        raw[self._takers[self._turn].name] = path[start:end]
+        raw[self._variables[self._pivot].name] = path[start:end]
         return raw
 
-    def _value(self, taker: _Taker, raw: str) -> str | None:
-        if taker.stop is not None and taker.stop.search(raw):
+    def _value(self, variable: _PathVariable, raw: str) -> str | None:
+        if variable.stop is not None and variable.stop.search(raw):
             return None
         if "%" not in raw:
-            return self._decoded(taker.name, raw)
+            return self._decoded(variable.name, raw)
         # Decoded, an encoded separator could not be told from one that separates.
-        is_free = taker.is_wide and taker.name in self._unchecked
+        is_free = variable.is_wide and variable.name in self._unchecked
         if not is_free and _ENCODED_SEPARATOR.search(raw):
             return None
-        return self._decoded(taker.name, raw)
+        return self._decoded(variable.name, raw)
 
     def _decoded(self, name: str, raw: str) -> str | None:
         """Return a value, decoded once; ``None``: no text, or one that leads away."""

@@ -1,9 +1,9 @@
 """URL rules: one strict reading of http(s) URLs, and what kind of address a host is.
 
-Two programs that read one URL differently are how requests end up where they must not
-go. So nothing is repaired here: a URL is spelled in ASCII as RFC 3986 has it, or it is
-refused. Only the host is rewritten, to the one spelling that everybody reads alike
-(``0x7f.1`` is ``127.0.0.1``), and that spelling is also the one to connect to.
+If two programs read a URL differently, a request may reach the wrong server. So nothing
+is repaired here: a URL that RFC 3986 does not allow is refused. Only the host is
+rewritten, to the spelling that all programs read alike (``0x7f.1`` is ``127.0.0.1``);
+connections go to that spelling.
 
 Nothing here asks DNS: a name is ``name``, and the caller classifies the addresses that
 it resolves to. No message, ``str`` or ``repr`` shows userinfo, query or fragment.
@@ -44,7 +44,7 @@ AddressClass: TypeAlias = Literal[
     "name",
     "invalid",
 ]
-"""What kind of host; ``name`` is one for DNS, ``invalid`` is none at all."""
+"""The kind of a host; ``name`` is for DNS, ``invalid`` is no host."""
 
 _DEFAULT_PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
 _HIDDEN: Final = "***"
@@ -82,7 +82,7 @@ class Url:
     """``http`` or ``https``."""
 
     userinfo: str | None
-    """What stands before the ``@``, undecoded."""
+    """The part before the ``@``, undecoded."""
 
     host: str
     """In lower case and in its one spelling; IPv6 without brackets."""
