@@ -526,6 +526,9 @@ class _DecoderSource(_Source):
         """Write a field without which the object is refused."""
         value, path = self.name("v"), self.below("p", field.wire)
         self.line(f"{value} = {self.member('d', field.wire)}")
+        if self.has_paths:
+            expected = _expected(field.kind)
+            self.require(f"{value} is not UNSET", path, expected, "'nothing'")
         if field.nullable and field.kind is not ANY:
             with self.block(f"if {value} is not None:"):
                 self.check(field.kind, value, path)
