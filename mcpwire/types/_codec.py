@@ -4,7 +4,7 @@
 
     annotations ──┬─> TypeSpec ─┬─> decoder ────────> an instance
                   │             │      │ Refused
-    FORGIVEN ─────┘             │      └─> the same with paths ──> InvalidMessage
+    LENIENCY ─────┘             │      └─> the same with paths ──> InvalidMessage
                                 └─> encoder, one for each revision ──> a JSON object
 
 All three are straight-line functions, written and compiled when a type is first used.
@@ -63,7 +63,7 @@ __all__ = ["decode", "decode_repaired", "decoder", "encode", "encoder"]
 T = TypeVar("T", bound="WireType")
 
 
-# --- what is forgiven
+# --- leniency: deviations that are read without complaint
 
 Found: TypeAlias = Literal["missing", "null", "integral float", "malformed"]
 """What stands on the wire instead of the value that the schema asks for."""
@@ -92,7 +92,7 @@ _LOST: Final[tuple[Found, ...]] = ("malformed",)
 
 # Whatever has no row here is refused with its path. What is malformed is refused by
 # `decode`; `decode_repaired` leaves it out by the rows for it.
-FORGIVEN: Final = (
+LENIENCY: Final = (
     Row(ANY_TYPE, OPTIONAL, ("null",), "dumps of models have null for what is unset"),
     Row(ANY_TYPE, INTEGER, ("integral float",), "JSON Schema counts 5.0 as an integer"),
     Row("CallToolResult", "content", _ABSENT, "some send structuredContent alone"),
@@ -464,7 +464,7 @@ class _DecoderSource(_Source):
     def __init__(
         self, codec: Codec, cls: type[WireType], *, has_paths: bool = False
     ) -> None:
-        self.forgives_floats = codec.forgives(ANY_TYPE, INTEGER, "integral float")
+        self.accepts_floats = codec.allows(ANY_TYPE, INTEGER, "integral float")
         self.spec = spec = codec.specs[cls]
         self.has_paths = has_paths
         super().__init__(
@@ -595,7 +595,7 @@ class _DecoderSource(_Source):
 
     def check_leaf(self, leaf: Leaf, value: str, path: str, expected: str) -> None:
         got = f"describe({value})"
-        if leaf.types == (int,) and self.forgives_floats:
+        if leaf.types == (int,) and self.accepts_floats:
             with self.block(f"if type({value}) is not int:"):
                 integral = f"type({value}) is float and {value}.is_integer()"
                 self.require(integral, path, expected, got)
@@ -744,9 +744,9 @@ class Codec:
         encoders: By revision, the encoder of each class; `inner_encoders` as above.
     """
 
-    def __init__(self, forgiven: Iterable[Row] = FORGIVEN) -> None:
-        self._forgiven = {
-            (row.type, row.field, found) for row in forgiven for found in row.found
+    def __init__(self, rows: Iterable[Row] = LENIENCY) -> None:
+        self._lenient = {
+            (row.type, row.field, found) for row in rows for found in row.found
         }
         self.specs = _Cache(self._read)
         self.decoders = _Cache(
@@ -770,9 +770,9 @@ class Codec:
 
         return _Cache(encoders)
 
-    def forgives(self, type_name: str, field: str, found: Found) -> bool:
+    def allows(self, type_name: str, field: str, found: Found) -> bool:
         """Return whether the table has a row for that."""
-        return (type_name, field, found) in self._forgiven
+        return (type_name, field, found) in self._lenient
 
     def _read(self, cls: type[WireType]) -> TypeSpec:
         attributes = {field.name: field for field in attrs.fields(cls)}
@@ -797,8 +797,8 @@ class Codec:
         has_default = attribute.default is not attrs.NOTHING
         demanded = not has_default or spec.required is True
         accepts_null = attribute.default is not UNSET and (
-            self.forgives(name, wire, "null")
-            or (not demanded and self.forgives(ANY_TYPE, OPTIONAL, "null"))
+            self.allows(name, wire, "null")
+            or (not demanded and self.allows(ANY_TYPE, OPTIONAL, "null"))
         )
         return FieldSpec(
             attribute.name,
@@ -807,9 +807,9 @@ class Codec:
             attribute.default,
             absent=None if accepts_null else UNSET,
             nullable=(has_null and not has_default) or plain is Any,
-            accepts_missing=not demanded or self.forgives(name, wire, "missing"),
-            may_be_lost=self.forgives(name, wire, "malformed")
-            or self.forgives(name, OPTIONAL, "malformed"),
+            accepts_missing=not demanded or self.allows(name, wire, "missing"),
+            may_be_lost=self.allows(name, wire, "malformed")
+            or self.allows(name, OPTIONAL, "malformed"),
             spec=spec,
         )
 

@@ -11,7 +11,7 @@ from mcpwire.errors import InvalidMessage
 from mcpwire.types import decode
 from mcpwire.types._codec import (
     ANY_TYPE,
-    FORGIVEN,
+    LENIENCY,
     OPTIONAL,
     Codec,
     decode_repaired,
@@ -69,7 +69,7 @@ def test_is_error_may_be_null():
 
 def test_each_row_has_a_reason_and_names_a_field_that_exists():
     names = {cls.__name__: cls for cls in PLAIN}
-    for row in FORGIVEN:
+    for row in LENIENCY:
         assert row.reason
         if row.type != ANY_TYPE and row.field != OPTIONAL:
             fields = {field.wire for field in spec_of(names[row.type]).fields}
@@ -81,14 +81,14 @@ def test_no_field_is_forgiven_without_a_row():
     for cls in PLAIN:
         for field in spec_of(cls).fields:
             if field.spec.required is True and field.accepts_missing:
-                rows = [row for row in FORGIVEN if row.type == cls.__name__]
+                rows = [row for row in LENIENCY if row.type == cls.__name__]
                 assert any(
                     row.field == field.wire and "missing" in row.found for row in rows
                 )
 
 
 @pytest.mark.parametrize(
-    "row", [row for row in FORGIVEN if "missing" in row.found], ids=str
+    "row", [row for row in LENIENCY if "missing" in row.found], ids=str
 )
 def test_a_row_that_is_taken_out_is_refused(row):
     cls = getattr(types, row.type)
@@ -106,7 +106,7 @@ def test_a_row_that_is_taken_out_is_refused(row):
 
 
 def test_null_for_an_optional_field_is_refused_without_its_row():
-    decoder = without(FORGIVEN[0]).decoders[types.TextContent]
+    decoder = without(LENIENCY[0]).decoders[types.TextContent]
     assert decoder({"type": "text", "text": ""}).meta is None
     assert decoder({"type": "text", "text": "", "x": 1}).meta is None
     with pytest.raises(InvalidMessage) as caught:
@@ -115,7 +115,7 @@ def test_null_for_an_optional_field_is_refused_without_its_row():
 
 
 def test_an_integral_float_is_refused_without_its_row():
-    decoder = without(FORGIVEN[1]).decoders[types.Resource]
+    decoder = without(LENIENCY[1]).decoders[types.Resource]
     with pytest.raises(InvalidMessage) as caught:
         decoder({"uri": "x", "name": "x", "size": 5.0})
     assert caught.value.path == "Resource.size"
@@ -123,11 +123,11 @@ def test_an_integral_float_is_refused_without_its_row():
 
 def without(*rows):
     """Return a codec whose table lacks these rows."""
-    return Codec([row for row in FORGIVEN if row not in rows])
+    return Codec([row for row in LENIENCY if row not in rows])
 
 
 def test_rows_are_values():
-    assert attrs.asdict(FORGIVEN[0])["found"] == ("null",)
+    assert attrs.asdict(LENIENCY[0])["found"] == ("null",)
 
 
 @pytest.mark.system("A72")
@@ -183,7 +183,7 @@ def test_what_is_wrong_elsewhere_is_refused_with_its_path(page, path):
 
 
 def test_malformed_hints_are_refused_without_their_rows():
-    whole, hint = [row for row in FORGIVEN if "malformed" in row.found]
+    whole, hint = [row for row in LENIENCY if "malformed" in row.found]
     page = {"tools": [LISTED | {"annotations": {"readOnlyHint": "yes"}}]}
     lost = []
     without(hint).with_paths[types.ListToolsResult](page, "ListToolsResult", lost)
