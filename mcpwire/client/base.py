@@ -305,7 +305,7 @@ class ClientBase:
         Raises:
             InvalidMessage: What it declared breaks the rules; calls work all the same.
         """
-        from mcpwire.types.capabilities import ServerCapabilities
+        from mcpwire.types.lifecycle import ServerCapabilities
 
         agreement = self._connection.profile.agreement
         if agreement is None:

@@ -32,7 +32,7 @@ from mcpwire.wire.json import (
     encode_line,
     loads,
 )
-from mcpwire.wire.lines import LineDecoder
+from mcpwire.wire.jsonrpc import LineDecoder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

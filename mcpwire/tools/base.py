@@ -29,7 +29,7 @@ from mcpwire.tools.building import Listed, build
 from mcpwire.tools.options import check_errors
 from mcpwire.tools.reading import Reading
 from mcpwire.tools.view import ToolCall
-from mcpwire.wire.meta import TRACE_KEYS
+from mcpwire.types.meta import TRACE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

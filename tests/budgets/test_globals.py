@@ -36,11 +36,7 @@ ALLOWED = {
     "transports/stdio/reaper.py: _lock": "the one thread for all children",
     "transports/stdio/reaper.py: _thread": "the one thread for all children",
     "transports/stdio/reaper.py: _watched": "the one thread for all children",
-    "types/_codec/spec.py: _SPECS": "what a class of ours is, once for each class",
-    "types/_codec/wire.py: _decoders": "compiled code, once for each class of ours",
-    "types/_codec/wire.py: _encoders": "compiled code, once for each class of ours",
-    "types/_codec/wire.py: _nested_decoders": "compiled code, once for each class",
-    "types/_codec/wire.py: _nested_encoders": "compiled code, once for each class",
+    "types/_codec.py: _CODEC": "what is compiled, once for each class of ours",
 }
 """What is kept in modules and changes."""
 
@@ -48,7 +44,7 @@ CONTAINERS = {
     *("dict", "list", "set", "bytearray", "deque", "defaultdict", "OrderedDict"),
     *("Counter", "WeakSet", "WeakKeyDictionary", "WeakValueDictionary", "ChainMap"),
     *("ContextVar", "local", "count", "cycle", "Lock", "RLock", "Event", "Condition"),
-    *("_Cache", "Queue", "SimpleQueue", "LifoQueue"),
+    *("Codec", "Queue", "SimpleQueue", "LifoQueue"),
 }
 CACHES = {"cache", "lru_cache"}
 CHANGING = {

@@ -8,7 +8,7 @@ import pytest
 from scripted import ECHO_LOOP, scripted
 
 import mcpwire
-from mcpwire.wire.lines import LineDecoder
+from mcpwire.wire.jsonrpc import LineDecoder
 
 pytestmark = pytest.mark.anyio
 

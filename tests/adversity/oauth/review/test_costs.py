@@ -13,7 +13,7 @@ from mcp_server import scripted_mcp
 
 BOUND_S = 30.0
 
-FRAMES = 6
+FRAMES = 7
 """Python functions that a call enters because of a grant."""
 
 PROGRAM = """

@@ -8,8 +8,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mcpwire.wire.uri_matching import MAX_PARAMETERS, UriMatcher
-from mcpwire.wire.uri_templates import MAX_LENGTH, TemplateError, UriTemplate
+from mcpwire.wire.uri_template import (
+    MAX_LENGTH,
+    MAX_PARAMETERS,
+    TemplateError,
+    UriMatcher,
+    UriTemplate,
+)
 
 
 def match(template, uri, unchecked=()):

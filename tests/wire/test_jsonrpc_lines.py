@@ -7,7 +7,7 @@ from delivery import cut, deliver_three_ways, feed_all
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.wire.lines import LineDecoder
+from mcpwire.wire.jsonrpc import LineDecoder
 
 LIMIT = 1024
 KIB = 1024

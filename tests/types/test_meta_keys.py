@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.wire.meta import (
+from mcpwire.types.meta import (
     TRACE_KEYS,
     is_meta_key,
     is_reserved_meta_key,

@@ -27,13 +27,13 @@ from typing import (
 import attrs
 
 from mcpwire.errors import InvalidMessage
-from mcpwire.types._codec.base import UNSET
-from mcpwire.types._codec.explain import describe, member
+from mcpwire.types._base import UNSET
+from mcpwire.types._codec import describe, member
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcpwire.types._codec.base import Json
+    from mcpwire.types._base import Json
     from mcpwire.types.tools import CallToolResult
 
 __all__ = ["convert", "convert_result"]

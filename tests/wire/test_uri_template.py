@@ -5,7 +5,7 @@ import uritemplate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.wire.uri_templates import (
+from mcpwire.wire.uri_template import (
     MAX_LENGTH,
     TemplateError,
     UriTemplate,
