@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.auth.discovery.scopes import check_scope
-from mcpwire.auth.exchange.jwt import check_signing_key
-from mcpwire.auth.exchange.registration import check_document_url
+from mcpwire.auth.jwt import check_signing_key
+from mcpwire.auth.registration import check_document_url
+from mcpwire.auth.scopes import check_scope
 from mcpwire.limits import check_timeout
 from mcpwire.wire.urls import is_loopback, mask_url, parse_url
 

@@ -6,7 +6,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
-from mcpwire.auth.exchange.jwt import (
+from mcpwire.auth.jwt import (
     ALGORITHMS,
     SigningKey,
     check_signing_key,

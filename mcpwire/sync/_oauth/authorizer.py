@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mcpwire.auth.config import Grant
-    from mcpwire.auth.flow import Wanted
-    from mcpwire.auth.model import Record
+    from mcpwire.auth.flow import TokenRequest
+    from mcpwire.auth.records import Record
     from mcpwire.auth.steps import Steps
     from mcpwire.limits import Limits
     from mcpwire.transports.http.target import Http
@@ -69,7 +69,7 @@ class _Operation:
         keeps_on: Whether it must not be broken off now.
     """
 
-    def __init__(self, wanted: Wanted, *waiters: object) -> None:
+    def __init__(self, wanted: TokenRequest, *waiters: object) -> None:
         self.wanted = wanted
         self.waiters = set(waiters)
         self.over = Bell()
@@ -180,7 +180,7 @@ class BlockingAuthorizer:
             session.put_off()
             return session.spare()
 
-    def obtain(self, wanted: Wanted, check: Callable[[], None]) -> Credential:
+    def obtain(self, wanted: TokenRequest, check: Callable[[], None]) -> Credential:
         """Return another token than the one that was not good enough.
 
         Raises:

@@ -11,8 +11,7 @@ import attrs
 
 from mcpwire.auth.config import OAuth
 from mcpwire.auth.errors import AuthRequired
-from mcpwire.auth.model import Login, LoginStatus
-from mcpwire.auth.record import credential_key, load
+from mcpwire.auth.records import Login, LoginStatus, credential_key, load
 from mcpwire.errors import RPCError
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.sync._oauth.authorizer import BlockingAuthorizer
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcpwire.auth.config import Grant
-    from mcpwire.auth.model import Record
+    from mcpwire.auth.records import Record
     from mcpwire.limits import Limits
 
 __all__ = [

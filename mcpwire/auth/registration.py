@@ -11,22 +11,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.auth.errors import RegistrationError
-from mcpwire.auth.exchange.answers import (
+from mcpwire.auth.records import Identity
+from mcpwire.auth.steps import (
+    Fetch,
+    Now,
     check_available,
     describe,
     read_code,
     read_object,
 )
-from mcpwire.auth.guard import check_url
-from mcpwire.auth.model import Identity
-from mcpwire.auth.steps import Fetch, Now
+from mcpwire.auth.url_policy import check_url
 from mcpwire.wire.urls import is_loopback, mask_url, parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcpwire.auth.config import OAuth
-    from mcpwire.auth.model import ClientAuth, ServerMetadata
+    from mcpwire.auth.records import ClientAuth, ServerMetadata
     from mcpwire.auth.steps import Answer, Steps
     from mcpwire.wire.urls import Url
 

@@ -8,8 +8,10 @@ went wrong, unless it is of the issuer that was asked.
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
+from hashlib import sha256
 from hmac import compare_digest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote_plus
 
 from mcpwire.auth.errors import (
@@ -18,16 +20,36 @@ from mcpwire.auth.errors import (
     ResponseRefused,
     UrlRefused,
 )
-from mcpwire.auth.exchange.answers import read_code, read_description
-from mcpwire.auth.exchange.pkce import METHOD
+from mcpwire.auth.steps import read_code, read_description
 from mcpwire.wire.urls import mask_url, parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mcpwire.auth.model import Identity, ServerMetadata
+    from mcpwire.auth.records import Identity, ServerMetadata
 
-__all__ = ["authorization_url", "read_response"]
+__all__ = ["authorization_url", "code_challenge", "code_verifier", "read_response"]
+
+_METHOD: Final = "S256"
+
+_ENTROPY: Final = range(32, 97)
+"""Bytes: RFC 7636 section 7.1 asks for 32, and its section 4.1 for at most 128
+characters."""
+
+
+def code_verifier(entropy: bytes) -> str:
+    """Return the secret half, made of 32 to 96 random bytes."""
+    assert len(entropy) in _ENTROPY, "a code code_verifier has 43 to 128 characters"
+    return _encode(entropy)
+
+
+def code_challenge(code_verifier: str) -> str:
+    """Return the public half of a code_verifier (RFC 7636 section 4.2)."""
+    return _encode(sha256(code_verifier.encode("ascii")).digest())
+
+
+def _encode(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
 def authorization_url(
@@ -60,7 +82,7 @@ def authorization_url(
         "client_id": identity.client_id,
         "redirect_uri": redirect_uri,
         "code_challenge": challenge,
-        "code_challenge_method": METHOD,
+        "code_challenge_method": _METHOD,
         "state": state,
     }
     if scopes:

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from mcpwire.auth.discovery.challenges import Denial
-    from mcpwire.auth.model import ResourceMetadata, ServerMetadata
+    from mcpwire.auth.discovery import Denial
+    from mcpwire.auth.records import ResourceMetadata, ServerMetadata
 
 __all__ = [
     "OFFLINE_ACCESS",
     "check_scope",
-    "initial",
+    "initial_scopes",
     "is_scope",
     "parse_scopes",
-    "step_up",
+    "step_up_scopes",
     "widens",
 ]
 
@@ -61,7 +61,7 @@ def _each_once(scopes: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(scope for scope in scopes if is_scope(scope)))
 
 
-def initial(
+def initial_scopes(
     denial: Denial | None,
     resource: ResourceMetadata | None,
     configured: Sequence[str] | None,
@@ -102,7 +102,7 @@ def initial(
     return _each_once(base)
 
 
-def step_up(asked: Sequence[str], denial: Denial) -> tuple[str, ...]:
+def step_up_scopes(asked: Sequence[str], denial: Denial) -> tuple[str, ...]:
     """Return what to ask for after a denial: all that was ever asked for, and its own.
 
     Refresh tokens are settled with the first request, so ``offline_access`` is not

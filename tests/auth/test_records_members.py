@@ -3,8 +3,17 @@
 import attrs
 import pytest
 
-from mcpwire.auth.model import Identity, Pending, Record, ServerMetadata, Tokens
-from mcpwire.auth.record import dump, dump_pending, load, load_pending
+from mcpwire.auth.records import (
+    Identity,
+    Pending,
+    Record,
+    ServerMetadata,
+    Tokens,
+    dump,
+    dump_pending,
+    load,
+    load_pending,
+)
 
 METADATA = ServerMetadata(
     issuer="https://as.example",

@@ -7,8 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.auth.model import Identity, Pending, Record, ServerMetadata, Tokens
-from mcpwire.auth.record import (
+from mcpwire.auth.records import (
+    Identity,
+    Pending,
+    Record,
+    ServerMetadata,
+    Tokens,
     credential_key,
     dump,
     dump_pending,

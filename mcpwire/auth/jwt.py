@@ -6,14 +6,19 @@ checked and nowhere else. No message holds a key.
 
 from __future__ import annotations
 
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from mcpwire.errors import LocalProtocolError
+from mcpwire.wire.json import encode
+from mcpwire.wire.urls import parse_url
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from types import ModuleType
 
     from joserfc.jwk import ECKey, RSAKey
@@ -21,8 +26,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ALGORITHMS",
     "CHECKED_ALGORITHMS",
+    "KEY_BYTES",
     "SHARED_ALGORITHMS",
     "CheckingKey",
+    "Prover",
     "SigningKey",
     "check_crypto",
     "check_signing_key",
@@ -31,9 +38,13 @@ __all__ = [
     "import_checking_jwk",
     "import_checking_pem",
     "import_jwk",
+    "import_sealing_key",
     "import_secret",
     "is_signed",
+    "new_key",
+    "seal",
     "sign",
+    "unseal",
 ]
 
 ALGORITHMS: Final[Mapping[str, str]] = {
@@ -355,4 +366,181 @@ def _load(what: str = "signing with a key") -> ModuleType:
     except ImportError as error:
         text = f"{what} needs joserfc: pip install joserfc"
         raise LocalProtocolError(text) from error
+    return jwk
+
+
+_PROOF_ALGORITHM: Final = "ES256"
+
+_NONCE: Final = re.compile(r"[!#-\[\]-~]{1,1024}")  # RFC 9449 section 8.1: 1*NQCHAR
+_ORIGINS: Final = 16
+"""There are two: an authorization server and a resource."""
+
+
+def new_key() -> dict[str, Any]:
+    """Return a new private key to bind tokens to, as a JWK.
+
+    It draws from the system's randomness, so only a shell calls it.
+
+    Raises:
+        LocalProtocolError: joserfc is not installed.
+    """
+    return generate_jwk()
+
+
+class Prover:
+    """Makes proofs with one key, and remembers the nonces that servers want in them."""
+
+    def __init__(self, key: Mapping[str, Any]) -> None:
+        """Take the private key.
+
+        Raises:
+            ValueError: It is no private key for ES256; shows nothing of it.
+            LocalProtocolError: joserfc is not installed.
+        """
+        self._key = import_jwk(key)
+        public = self._key.as_dict(private=False)
+        self._header = {
+            "typ": "dpop+jwt",
+            "alg": _PROOF_ALGORITHM,
+            # Its members and no others: nothing private, and no name of ours.
+            "jwk": {name: public[name] for name in ("kty", "crv", "x", "y")},
+        }
+        self._nonces: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        """Show nothing of the key."""
+        return "<Prover>"
+
+    def proof(
+        self,
+        method: str,
+        url: str,
+        *,
+        now: float,
+        jti: str,
+        access_token: str | None = None,
+        nonce: str | None = None,
+    ) -> str:
+        """Return the value of the field ``DPoP`` for one request.
+
+        Args:
+            method: Its HTTP method.
+            url: Where it goes.
+            now: Seconds since 1970.
+            jti: By which the proof is told from all others.
+            access_token: The token that goes along.
+            nonce: The server's; otherwise the newest that `remember` was shown.
+        """
+        target = parse_url(url)
+        claims = {
+            "jti": jti,
+            "htm": method,
+            "htu": target.origin + target.path,  # section 4.2: no query, no fragment
+            "iat": int(now),
+        }
+        if access_token is not None:
+            digest = sha256(access_token.encode()).digest()
+            claims["ath"] = urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
+        nonce = nonce or self._nonces.get(target.origin)
+        if nonce is not None:
+            claims["nonce"] = nonce
+        return sign(self._header, claims, self._key)
+
+    def remember(self, url: str, fields: Mapping[str, str]) -> bool:
+        """Take a nonce out of an answer's fields; return whether there was a new one.
+
+        Each answer may bring the next nonce, whatever its status (section 8.2).
+        """
+        nonce = fields.get("dpop-nonce", "")
+        origin = parse_url(url).origin
+        if not _NONCE.fullmatch(nonce) or self._nonces.get(origin) == nonce:
+            return False
+        if origin not in self._nonces and len(self._nonces) >= _ORIGINS:
+            self._nonces.clear()
+        self._nonces[origin] = nonce
+        return True
+
+
+KEY_BYTES: Final = 32
+"""What A256GCM takes (RFC 7518 section 5.3)."""
+
+_PART: Final = re.compile(r"[A-Za-z0-9_-]*")
+
+
+def import_sealing_key(key: object) -> Any:
+    """Return a key, ready to seal and to open.
+
+    Raises:
+        ValueError: It is not 32 bytes; shows nothing of it.
+        LocalProtocolError: joserfc is not installed.
+    """
+    if type(key) is not bytes or len(key) != KEY_BYTES:
+        raise ValueError(
+            f"a sealing key must be {KEY_BYTES} random bytes, such as "
+            f"secrets.token_bytes({KEY_BYTES}) makes"
+        )
+    return _load_for_sealing().OctKey.import_key(key)
+
+
+def seal(plaintext: bytes, key: Any, *, kind: str) -> str:
+    """Return a text that only who has the key can read; each time another one.
+
+    Args:
+        plaintext: What it says.
+        key: One of `import_sealing_key`.
+        kind: What it is for and how it is written; goes along, readable.
+    """
+    from joserfc import jwe
+
+    return jwe.encrypt_compact(_sealing_header(kind), plaintext, key)
+
+
+def unseal(sealed: str, keys: Sequence[Any], *, kind: str) -> bytes | None:
+    """Return what a text says; ``None``: none of the keys sealed it for that.
+
+    There is one spelling of each: what differs in a single character is not sealed by
+    us, also where base64 would read it alike. Never raises.
+    """
+    start = f"{_spell(encode(_sealing_header(kind)))}.."
+    parts = sealed.removeprefix(start).split(".")
+    if (
+        not sealed.startswith(start)
+        or len(parts) != 3
+        or not all(map(_is_canonical, parts))
+    ):
+        return None
+    from joserfc import jwe
+    from joserfc.errors import JoseError
+
+    for key in keys:
+        try:
+            opened = jwe.decrypt_compact(sealed, key, algorithms=["dir", "A256GCM"])
+        except (JoseError, ValueError):
+            continue
+        return opened.plaintext
+    return None
+
+
+def _sealing_header(kind: str) -> dict[str, Any]:
+    return {"alg": "dir", "enc": "A256GCM", "typ": kind}
+
+
+def _is_canonical(part: str) -> bool:
+    """Tell whether a part is spelled as we do: its last character may say too much."""
+    if _PART.fullmatch(part) is None or len(part) % 4 == 1:
+        return False
+    return _spell(urlsafe_b64decode(part + "=" * (-len(part) % 4))) == part
+
+
+def _spell(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def _load_for_sealing() -> ModuleType:
+    try:
+        from joserfc import jwk
+    except ImportError as error:
+        raise LocalProtocolError(
+            "sealing session ids needs joserfc: pip install joserfc"
+        ) from error
     return jwk
